@@ -1,0 +1,187 @@
+"""From a configuration to a module: the text that is compiled, and what tells one module from another.
+
+A module is a rendered template with its compile options; configurations that differ only in the launch render the same
+text and share one. Its key leaves out what cannot change the machine code (comments, layout), so that a reworded
+comment neither recompiles nor re-tunes anything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from pretuned.spec import space
+from pretuned.spec.expressions import Expression
+from pretuned.spec.model import Implementation, KernelSpec
+from pretuned.spec.space import Configuration, Pairs
+from pretuned.spec.space import rendered as rendered_values
+from pretuned.spec.templates import RenderError, render, render_option
+
+_TEXT: Final = re.compile(
+    r"""
+    (?P<kept> (?: \b(?:u8|[uUL])?R"(?P<fence>[^\s()\\]{0,16})\(.*?\)(?P=fence)"  # a raw string, over lines
+                | \#\ *include\ *<[^>\n]*>                                       # whose // is no comment
+                | [A-Za-z_]\w*
+                | \.?\d(?:[eEpP][+-]|'\w|[\w.])*                                  # 1'000: whose ' is no quote
+                | "(?:\\.|[^"\\\n])*"
+                | '(?:\\.|[^'\\\n])*'
+                | [^/\ \t\f\v\n]
+                | /(?![/*])
+              )+ )
+    | (?P<blank> (?: [ \t\f\v\n] | //[^\n]* | /\*.*?\*/ )+ )
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+_COMMENT: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_KNOWS_LINES: Final = re.compile(r"\b(?:__LINE__|__builtin_LINE|source_location|assert)\b")
+_SPLICE: Final = re.compile(r"\\\n")
+_DOUBTFUL_SPLICE: Final = re.compile(r"\\[ \t\f\v\r]+\n")
+_DEBUGGING: Final = frozenset({"-lineinfo", "--generate-line-info", "-G", "--device-debug"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Module:
+    """A text to compile. `options` are the spec's own, rendered; `functions` the entry points its launches name."""
+
+    source: str
+    options: tuple[str, ...]
+    functions: tuple[str, ...]
+    arch_specific: bool = False
+
+    @cached_property
+    def key(self) -> str:
+        """Digest of all that decides the machine code: hexadecimal, 32 characters."""
+        knows_lines = not _DEBUGGING.isdisjoint(self.options)
+        text = self.source if knows_lines else normalise(self.source)
+        return digest([text, list(self.options), self.arch_specific])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A module and a configuration, for one specialisation: what is verified and timed at problems."""
+
+    specialisation: Pairs
+    configuration: Configuration
+    module: Module
+    key: str
+
+    def __str__(self) -> str:
+        return str(self.configuration)
+
+
+def digest(data: object) -> str:
+    """Return the first 32 hexadecimal characters of the SHA-256 of `data` as canonical JSON."""
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def normalise(source: str) -> str:
+    """Return `source` without what a compiler drops: comments, indentation, runs of blanks, empty lines.
+
+    Every token and every literal stays as it is, and on its line where a directive could tell. Texts that compile
+    differently never become one, so where layout may matter after all (line numbers that the code reads, a continued
+    line beside raw strings) the text is returned unchanged.
+    """
+    spliced = "\\\n" in source
+    if _KNOWS_LINES.search(source) or _DOUBTFUL_SPLICE.search(source) or (spliced and 'R"' in source):
+        return source
+    return _TEXT.sub(_shortened, _SPLICE.sub("", source)).strip(" \n")
+
+
+def _shortened(match: re.Match[str]) -> str:
+    blank = match["blank"]
+    if blank is None:
+        return match.group()
+    return "\n" if "\n" in _COMMENT.sub("", blank) else " "
+
+
+def module_of(spec: KernelSpec, specialisation: Pairs, configuration: Configuration) -> Module:
+    """Render the module of `configuration`; raises RenderError with the template's file and line."""
+    way = spec.ways[configuration.implementation]
+    values = rendered_values(spec, specialisation, configuration)
+    try:
+        source = render(spec.folder, way.template, values)
+        options = tuple(render_option(option, values) for option in way.compile.options)
+    except RenderError as error:
+        raise RenderError(f"{error} (rendering {configuration})") from None
+    functions = tuple(sorted({launch.function for launch in way.launches}))
+    return Module(source=source, options=options, functions=functions, arch_specific=way.compile.arch_specific)
+
+
+def candidate(spec: KernelSpec, specialisation: Pairs, configuration: Configuration) -> Candidate:
+    """Return the candidate of `configuration`; its key changes with all that its measurements depend on.
+
+    That is: the module, how it is launched, the layout of the arguments, scratch and initial values. The reference and
+    tolerances are not part of it (`verification_key` is), nor are summaries and comments.
+    """
+    way = spec.ways[configuration.implementation]
+    module = module_of(spec, specialisation, configuration)
+    key = digest(
+        [
+            module.key,
+            configuration.values,
+            specialisation,
+            _layout(spec, specialisation),
+            _calls(spec, way, specialisation),
+        ]
+    )
+    return Candidate(specialisation=specialisation, configuration=configuration, module=module, key=key)
+
+
+def _layout(spec: KernelSpec, specialisation: Pairs) -> list[list[object]]:
+    """Return what the arguments are, types resolved."""
+    return [
+        [
+            argument.name,
+            argument.role,
+            space.dtype_of(spec, argument.dtype, specialisation),
+            _texts(argument.shape or ()),
+            None if argument.align is None else argument.align.python,
+            argument.init,
+        ]
+        for argument in spec.arguments
+    ]
+
+
+def _calls(spec: KernelSpec, way: Implementation, specialisation: Pairs) -> list[list[object]]:
+    """Return how an implementation is launched, and over which scratch buffers."""
+    launches: list[list[object]] = [
+        [launch.function, _texts(launch.grid), _texts(launch.block), launch.shared.python, launch.arguments]
+        for launch in way.launches
+    ]
+    scratch: list[list[object]] = [
+        [buffer.name, space.dtype_of(spec, buffer.dtype, specialisation), _texts(buffer.shape), buffer.init]
+        for buffer in way.scratch
+    ]
+    return [*launches, *scratch, [list(way.init)]]
+
+
+def _texts(expressions: tuple[Expression, ...]) -> list[str]:
+    return [expression.python for expression in expressions]
+
+
+def verification_key(spec: KernelSpec) -> str:
+    """Return the digest of what a result is judged by: the functions' files, tolerances, fills and scalar values."""
+    verify = spec.verify
+    targets = (verify.reference, verify.inputs, verify.compare)
+    files = {target.partition(":")[0] for target in targets if target}
+    texts = [(spec.folder / file).read_text(encoding="utf-8") for file in sorted(files)]
+    fills = [[argument.name, argument.fill, argument.value] for argument in spec.arguments]
+    return digest([verify.model_dump(mode="json"), texts, fills])
+
+
+__all__ = [
+    "Candidate",
+    "Module",
+    "RenderError",
+    "candidate",
+    "digest",
+    "module_of",
+    "normalise",
+    "rendered_values",
+    "verification_key",
+]

@@ -1,0 +1,1 @@
+"""Kernel specs: what they say, whether it makes sense, and the space of configurations they span."""

@@ -1,0 +1,77 @@
+"""Buckets: which measured size answers for a size that was not measured.
+
+A dim's `sizes` are measured; between two of them, a and b, the edge is `isqrt(a * b)`, lower bound inclusive, so that a
+size goes to the measured one it is nearest to by ratio, up to the rounding of the edge. Below the first and above the
+last measured size a call is *beyond*: there a winner is used only where it has also beaten the default at the dim's
+probe on that side.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from pretuned.spec.space import Problem, admitted
+from pretuned.spec.types import INTEGER_RANGES
+
+if TYPE_CHECKING:
+    from pretuned.spec.model import KernelSpec
+
+PROBE_RATIO: Final = 4  # a probe lies a factor of four beyond the outermost size: one usual step of such lists
+INT64_MAX: Final = 2**63 - 1
+
+
+def edges(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Return the inner edges between sorted, distinct `sizes`: one fewer than there are sizes.
+
+    An edge lies above the smaller size even where both are so close that the root is rounded down to it, as between 1
+    and 2: a measured size is always in its own bucket.
+    """
+    return tuple(max(math.isqrt(a * b), a + 1) for a, b in itertools.pairwise(sizes))
+
+
+def sizes_of(spec: KernelSpec, dim: str) -> tuple[int, ...]:
+    """Return the sorted, distinct sizes of a free dim."""
+    return tuple(sorted(set(spec.free_dims[dim].sizes or ())))
+
+
+def bounds(sizes: Sequence[int], size: int) -> tuple[int, int | None]:
+    """Return the bucket of `size`, one of `sizes`, as [lower, upper); the first starts at 0, the last has no end."""
+    inner = edges(sizes)
+    position = list(sizes).index(size)
+    lower = inner[position - 1] if position else 0
+    return lower, inner[position] if position < len(inner) else None
+
+
+def probes(spec: KernelSpec, problem: Problem) -> Iterator[tuple[str, Problem]]:
+    """Yield (direction, problem) beyond each outermost size that `problem` stands at; a direction reads `n<` or `n>`.
+
+    A dim with one size has one bucket, which has no beyond.
+    """
+    dims = dict(problem.dims)
+    for name in spec.free_dims:
+        sizes = sizes_of(spec, name)
+        if len(sizes) == 1:
+            continue
+        beyond: list[tuple[str, int]] = []
+        if dims[name] == sizes[0] and sizes[0] > 1:
+            beyond.append((f"{name}<", max(1, sizes[0] // PROBE_RATIO)))
+        if dims[name] == sizes[-1]:
+            beyond.append((f"{name}>", sizes[-1] * PROBE_RATIO))
+        for direction, size in beyond:
+            moved = Problem(specialisation=problem.specialisation, dims=tuple(sorted((dims | {name: size}).items())))
+            if fits_arguments(spec, moved) and admitted(spec, moved):
+                yield direction, moved
+
+
+def largest(spec: KernelSpec, dim: str) -> int:
+    """Return the largest size of `dim` that its argument's type holds, where it is passed by value."""
+    types = (argument.dtype for argument in spec.arguments if argument.name == dim)
+    return min((INTEGER_RANGES[dtype][1] for dtype in types if dtype in INTEGER_RANGES), default=INT64_MAX)
+
+
+def fits_arguments(spec: KernelSpec, problem: Problem) -> bool:
+    """Return whether every dim passed by value fits the argument's type (an int32 ends at 2 ** 31 - 1)."""
+    return all(isinstance(size, int) and size <= largest(spec, name) for name, size in problem.dims)

@@ -1,0 +1,48 @@
+"""What a spec means: every rule that relates one key of it to another.
+
+Each module holds the rules about one part and yields (path, message) for each fault it can find. A rule that rests on
+another (the guards of a default that is not in its space, say) is tested only where the other holds, so that one slip
+is one line.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pretuned.errors import Fault
+from pretuned.spec.check.arguments import argument_faults
+from pretuned.spec.check.configurations import configuration_faults
+from pretuned.spec.check.default import default_faults
+from pretuned.spec.check.keys import key_faults
+from pretuned.spec.check.launches import launch_faults
+from pretuned.spec.check.names import Entry, name_faults
+from pretuned.spec.check.template import rendering_faults, template_faults
+from pretuned.spec.check.verification import verification_faults
+from pretuned.spec.check.ways import prefix_of, way_faults
+from pretuned.spec.model import KernelSpec
+
+
+def check(spec: KernelSpec) -> list[Fault]:
+    """Return every fault in the meaning of `spec`, in the order of their paths; an empty list says that it is sound."""
+    entries = [
+        *name_faults(spec),
+        *key_faults(spec),
+        *argument_faults(spec),
+        *verification_faults(spec),
+        *way_faults(spec),
+    ]
+    for name, way in spec.ways.items():
+        own = (*configuration_faults(spec, way), *launch_faults(spec, way), *template_faults(spec, way))
+        entries += [(prefix_of(spec, name) + path, message) for path, message in own]
+    if not entries:  # what follows evaluates and renders, and wants every name known
+        entries = [*default_faults(spec), *rendering_faults(spec)]
+    ordered = sorted(set(entries), key=lambda entry: (_natural(entry[0]), entry[1]))
+    return [Fault(file=spec.file, path=path, message=message) for path, message in ordered]
+
+
+def _natural(path: str) -> list[tuple[int, str]]:
+    """Return a key that puts `arguments[2]` before `arguments[10]`."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", path)]
+
+
+__all__ = ["Entry", "check"]

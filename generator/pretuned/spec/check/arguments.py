@@ -1,0 +1,118 @@
+"""Arguments: arrays with a role, dims and specialisations passed by value, and scalars."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from pretuned.errors import closest
+from pretuned.spec.check.names import Entry, dtype_faults, expression_faults, identifier, parameters, unknown_dtype
+from pretuned.spec.model import Argument, KernelSpec
+from pretuned.spec.types import DTYPES, INTEGER_RANGES, SCALAR_DTYPES
+from pretuned.spec.values import spelled
+
+DIM_DTYPES = ("int32", "int64", "uint32", "uint64")
+
+
+def argument_faults(spec: KernelSpec) -> Iterator[Entry]:
+    """Yield the faults of `arguments`."""
+    seen: set[str] = set()
+    tunable = parameters(spec)
+    for index, argument in enumerate(spec.arguments):
+        path = f"arguments[{index}]"
+        yield from identifier(f"{path}.name", argument.name, allowed=("out",) if argument.role == "out" else ())
+        if argument.name in seen:
+            yield f"{path}.name", f"a second argument named '{argument.name}'; names must differ"
+        elif argument.name in tunable:
+            yield f"{path}.name", f"'{argument.name}' is a parameter of the space; rename one"
+        seen.add(argument.name)
+        if argument.role is None:
+            yield from _by_value(spec, path, argument)
+        else:
+            yield from _array(spec, path, argument)
+    if not spec.outputs:
+        yield "arguments", 'no argument is written; give one `role = "out"` or `role = "inout"`'
+
+
+def _array(spec: KernelSpec, path: str, argument: Argument) -> Iterator[Entry]:
+    yield from dtype_faults(f"{path}.dtype", argument.dtype, spec)
+    if argument.name in spec.dims or argument.name in spec.specialisations:
+        yield (
+            f"{path}.name",
+            f"'{argument.name}' is also a dim or a specialisation, and those are no arrays; rename one",
+        )
+    if argument.value is not None:
+        yield f"{path}.value", "only a scalar has a value; an array has `fill`"
+    if argument.fill is not None and argument.role == "out":
+        yield f"{path}.fill", "an output is poisoned, not filled; leave it out"
+    if argument.init is not None and argument.role != "out":
+        yield f"{path}.init", 'only an output (`role = "out"`) or scratch is initialised'
+    yield from _layout(spec, path, argument)
+
+
+def _layout(spec: KernelSpec, path: str, argument: Argument) -> Iterator[Entry]:
+    if argument.shape is None:
+        yield path, 'an array needs its shape; write `shape = ["n"]`'
+    for axis, extent in enumerate(argument.shape or ()):
+        for name in sorted(extent.names - spec.dims.keys()):
+            yield f"{path}.shape[{axis}]", f"shape names '{name}', which is no dim{closest(name, spec.dims)}"
+        if extent.constant is not None and extent.constant < 0:
+            yield f"{path}.shape[{axis}]", f"is {extent}; a size is at least 0"
+    if argument.align is not None:
+        known = {*parameters(spec), *spec.specialisations, *spec.constant_dims}
+        yield from expression_faults(spec, f"{path}.align", argument.align, known)
+        if argument.align.constant is not None and argument.align.constant < 1:
+            yield f"{path}.align", f"is {argument.align}; an alignment is at least 1 byte"
+
+
+def _by_value(spec: KernelSpec, path: str, argument: Argument) -> Iterator[Entry]:
+    for key in ("shape", "align", "fill", "init"):
+        if getattr(argument, key) is not None:
+            yield path, f'has `{key}` but no role; write `role = "in"`, "out" or "inout" for an array'
+            return
+    if argument.dtype not in DTYPES:
+        if argument.dtype in spec.specialisations:
+            yield f"{path}.dtype", "a scalar has one fixed dtype; write float32, float64, int32, ..."
+        else:
+            yield f"{path}.dtype", unknown_dtype(argument.dtype)
+    elif argument.dtype not in SCALAR_DTYPES:
+        yield f"{path}.dtype", f"a scalar cannot be {argument.dtype}; pass float32 and convert in the kernel"
+    elif argument.name in spec.dims or argument.name in spec.specialisations:
+        yield from _key(spec, path, argument)
+    elif argument.value is None:
+        near = closest(argument.name, spec.dims)
+        yield (
+            path,
+            f"'{argument.name}' is no dim{near}; a scalar needs the value that tuning passes, as in `value = 1.0`",
+        )
+    elif not _holds(argument.dtype, argument.value):
+        yield f"{path}.value", f"{spelled(argument.value)} is not a value of {argument.dtype}"
+
+
+def _key(spec: KernelSpec, path: str, argument: Argument) -> Iterator[Entry]:
+    """A dim or a specialisation that the kernel is also passed."""
+    if argument.value is not None:
+        yield f"{path}.value", f"'{argument.name}' takes its value from the call's problem; leave `value` out"
+    choice = spec.specialisations.get(argument.name)
+    if choice is None:
+        if argument.dtype not in DIM_DTYPES:
+            yield f"{path}.dtype", f"a dim is passed as int32, int64, uint32 or uint64, not '{argument.dtype}'"
+    elif choice.values is None:
+        yield f"{path}.name", f"'{argument.name}' is a type, and a type is not passed by value; rename the argument"
+    else:
+        for value in choice.values:
+            if not _holds(argument.dtype, value):
+                yield (
+                    f"{path}.dtype",
+                    f"{spelled(value)}, a value of '{argument.name}', is not a value of {argument.dtype}",
+                )
+
+
+def _holds(dtype: str, value: float) -> bool:
+    """Whether a scalar of `dtype` holds `value`; only a bool is one, and no integer type takes a float."""
+    if dtype == "bool" or isinstance(value, bool):
+        return dtype == "bool" and isinstance(value, bool)
+    if dtype in INTEGER_RANGES:
+        low, high = INTEGER_RANGES[dtype]
+        return isinstance(value, int) and low <= value <= high
+    return isinstance(value, float) or math.frexp(float(value))[1] <= 64  # noqa: PLR2004 - bits of a TOML integer

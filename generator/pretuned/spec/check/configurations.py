@@ -1,0 +1,65 @@
+"""The space of one implementation as it is listed, and its default's place in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pretuned.errors import closest
+from pretuned.spec import space
+from pretuned.spec.check.names import Entry
+from pretuned.spec.expressions import Value
+from pretuned.spec.model import Implementation, KernelSpec
+from pretuned.spec.values import spelled
+
+
+def configuration_faults(spec: KernelSpec, way: Implementation) -> Iterator[Entry]:
+    """Yield the faults of `space` and `default`; the space is counted, never built."""
+    if (total := space.count(way)) > space.MAX_COMBINATIONS:
+        message = f"has {total:,} combinations, more than {space.MAX_COMBINATIONS:,}; shorten the lists"
+        yield "space", f"{message}, or list configurations one by one as `space = [{{...}}, ...]`"
+    values = _values(way)
+    for name, listed in sorted(values.items()):
+        if len({type(value) for value in listed}) > 1:
+            yield f"space.{name}", "mixes bools and integers; use one kind"
+    if isinstance(way.space, tuple):
+        yield from _rows(way.space)
+    yield from _default(spec, way, values)
+
+
+def _default(spec: KernelSpec, way: Implementation, values: dict[str, tuple[Value, ...]]) -> Iterator[Entry]:
+    texts = {} if spec.implementations else {k: v for k, v in spec.default.items() if isinstance(v, str)}
+    for name, text in texts.items():
+        yield f"default.{name}", f"is {spelled(text)}; a parameter is an integer or a bool"
+    for name in sorted(values.keys() - way.default.keys() - texts.keys()):
+        message = f"missing; the default gives every parameter a value, as in `{name} = {spelled(values[name][0])}`"
+        yield f"default.{name}", message
+    inside = way.default.keys() == values.keys()
+    for name, value in sorted(way.default.items()):
+        if name not in values:
+            yield f"default.{name}", f"'{name}' is no parameter of the space{closest(name, values)}"
+        elif not any(type(item) is type(value) and item == value for item in values[name]):
+            inside = False
+            listed = _listed(values[name])
+            yield f"default.{name}", f"{spelled(value)} is outside the space; `space.{name}` has {listed}"
+    if inside and isinstance(way.space, tuple) and way.space and dict(way.default) not in way.space:
+        yield "default", "is not one of the configurations that `space` lists"
+
+
+def _values(way: Implementation) -> dict[str, tuple[Value, ...]]:
+    """Return the values that each parameter takes, as they are listed."""
+    if isinstance(way.space, dict):
+        return dict(way.space)
+    return {name: tuple(row[name] for row in way.space if name in row) for name in space.parameters(way)}
+
+
+def _rows(rows: tuple[dict[str, bool | int], ...]) -> Iterator[Entry]:
+    for index, row in enumerate(rows):
+        if row.keys() != rows[0].keys():
+            first = ", ".join(sorted(rows[0])) or "none"
+            yield f"space[{index}]", f"every configuration names the same parameters; the first has {first}"
+
+
+def _listed(values: tuple[Value, ...]) -> str:
+    """Return the values in order, the middle left out where there are many."""
+    words = [spelled(value) for value in sorted(set(values))]
+    return ", ".join(words if len(words) <= 12 else [*words[:6], "...", *words[-5:]])  # noqa: PLR2004 - one line

@@ -1,0 +1,99 @@
+"""Names: identifiers of CUDA C++ and of Python, in one name space a kernel."""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from pretuned.errors import closest
+from pretuned.spec import space
+from pretuned.spec.expressions import DEVICE_ATTRIBUTES, FUNCTIONS, Expression
+from pretuned.spec.model import KernelSpec
+from pretuned.spec.templates import HELPERS
+from pretuned.spec.types import DTYPES
+
+Entry = tuple[str, str]  # path, message
+
+# Names of expressions, of templates, and keywords that every generated function has.
+_TAKEN: Final = frozenset({"device", "true", "false", "out", "stream", "loop", "self", *FUNCTIONS, *HELPERS, *DTYPES})
+
+
+def name_faults(spec: KernelSpec) -> Iterator[Entry]:
+    """Yield the faults of names: the kernel's, and those that dims, specialisations and parameters share."""
+    if not _is_name(spec.name):
+        yield (
+            "",
+            f"'{spec.name}' is no Python name, and a kernel becomes a function of its file's name; rename the file",
+        )
+    seen: dict[str, str] = {}
+    for kind, table in (("dims", spec.dims), ("specialisations", spec.specialisations)):
+        for name in table:
+            yield from identifier(f"{kind}.{name}", name)
+            if name in seen:
+                yield f"{kind}.{name}", f"'{name}' is already the name of one of the {seen[name]}; rename one"
+            seen[name] = kind
+    for way_name, way in spec.ways.items():
+        prefix = f"implementations.{way_name}.space" if spec.implementations else "space"
+        for parameter in sorted(space.parameters(way)):
+            yield from identifier(f"{prefix}.{parameter}", parameter)
+            if parameter in seen:
+                message = f"'{parameter}' is already the name of one of the {seen[parameter]}; rename one"
+                yield f"{prefix}.{parameter}", message
+
+
+def _is_name(name: str) -> bool:
+    return name.isidentifier() and name.isascii() and not keyword.iskeyword(name) and not name.startswith("_")
+
+
+def identifier(path: str, name: str, *, allowed: Iterable[str] = ()) -> Iterator[Entry]:
+    """Yield the faults of a name that expressions, templates or calls use; `allowed` are taken ones that may stand."""
+    if not _is_name(name):
+        yield path, f"'{name}' cannot be a name: use a letter, then letters, digits and '_', and no Python keyword"
+    elif name in _TAKEN.difference(allowed):
+        yield path, f"'{name}' has a meaning of its own in expressions, templates or calls; use another name"
+
+
+def parameters(spec: KernelSpec) -> frozenset[str]:
+    """Return the names of all tuning parameters, over all implementations."""
+    return frozenset().union(*(space.parameters(way) for way in spec.ways.values()))
+
+
+def types(spec: KernelSpec) -> frozenset[str]:
+    """Return the names that stand for an element type: types, and specialisations over them."""
+    return frozenset(DTYPES) | {name for name, choice in spec.specialisations.items() if choice.values is None}
+
+
+def dtype_faults(path: str, name: str, spec: KernelSpec) -> Iterator[Entry]:
+    """Yield a fault unless `name` is an element type or a specialisation over them."""
+    if name in types(spec):
+        return
+    if name in spec.specialisations:
+        yield path, f"'{name}' is a specialisation over values; a dtype is a type or a specialisation with `dtypes`"
+    else:
+        yield path, unknown_dtype(name, types(spec))
+
+
+def unknown_dtype(name: str, known: Iterable[str] = DTYPES) -> str:
+    """Return the message about a name that is no element type."""
+    return f"unknown dtype '{name}'{closest(name, known) or '; known are ' + ', '.join(sorted(known))}"
+
+
+def expression_faults(
+    spec: KernelSpec, path: str, expression: Expression, values: Iterable[str], *, device: bool = False
+) -> Iterator[Entry]:
+    """Yield a fault for each name of `expression` that is neither among `values` nor a type inside `sizeof`.
+
+    `device` says whether the attributes of the device have values here.
+    """
+    kinds = types(spec)
+    known = (set(values) | (DEVICE_ATTRIBUTES if device else set())) - kinds
+    for name in sorted(expression.type_names - kinds):
+        yield path, f"sizeof({name}) in '{expression}': '{name}' is no type{closest(name, kinds)}"
+    for name in sorted(expression.value_names - known):
+        if name in kinds:
+            yield path, f"'{name}' is a type; only sizeof({name}) has a value"
+        elif name in DEVICE_ATTRIBUTES:
+            yield path, f"'{name}' has no value here; only grid, block, shared, scratch shapes and `where` may read it"
+        else:
+            yield path, f"unknown name '{name}' in '{expression}'{closest(name, known)}"

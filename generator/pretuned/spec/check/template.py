@@ -1,0 +1,90 @@
+"""The template of one implementation: it exists, reads no unknown name, uses every parameter, and renders."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from pretuned.errors import closest
+from pretuned.spec import space
+from pretuned.spec.check.names import Entry
+from pretuned.spec.check.ways import prefix_of
+from pretuned.spec.model import Implementation, KernelSpec
+from pretuned.spec.templates import RenderError, names_in, option_names, render, render_option
+
+
+def template_faults(spec: KernelSpec, way: Implementation) -> Iterator[Entry]:
+    """Yield the faults of `template` and `compile.options`, and the parameters that nothing uses."""
+    parameters = space.parameters(way)
+    rendered = {*parameters, *spec.specialisations, *spec.constant_dims}
+    used = _launched(spec, way)
+    complete = bool(way.launches)
+    for index, option in enumerate(way.compile.options):
+        path = f"compile.options[{index}]"
+        try:
+            names = option_names(option)
+        except RenderError as error:
+            complete = False
+            yield path, str(error)
+            continue
+        used |= names
+        yield from (
+            (path, f"undefined name '{name}'{_hint(spec, name, rendered)}") for name in sorted(names - rendered)
+        )
+    place = PurePosixPath(way.template)
+    if place.is_absolute() or ".." in place.parts or "\\" in way.template:
+        yield "template", f"'{way.template}' is no path below the spec's folder; write it with '/', and without '..'"
+        return
+    if not (spec.folder / way.template).is_file():
+        files = [file.relative_to(spec.folder).as_posix() for file in spec.folder.glob("**/*.jinja")]
+        yield "template", f"'{way.template}' does not exist beside the spec{closest(way.template, files)}"
+        return
+    try:
+        reads = names_in(spec.folder, way.template)
+    except RenderError as error:
+        yield "template", str(error)
+        return
+    for name, file in sorted(reads.items()):
+        if name not in rendered:
+            yield "template", f"{file}: undefined name '{name}'{_hint(spec, name, rendered)}"
+    for name in sorted(parameters - used - reads.keys()) if complete else ():
+        message = f"parameter '{name}' is used nowhere: not in the template, launches, options or `align`; remove it"
+        yield f"space.{name}", message
+
+
+def _hint(spec: KernelSpec, name: str, rendered: set[str]) -> str:
+    return "; a dim is passed to the kernel as an argument" if name in spec.dims else closest(name, rendered)
+
+
+def _launched(spec: KernelSpec, way: Implementation) -> set[str]:
+    """Return the names that decide a launch, what it is given, or how arrays must lie."""
+    expressions = [extent for buffer in way.scratch for extent in buffer.shape]
+    expressions += [
+        expression for launch in way.launches for expression in (*launch.grid, *launch.block, launch.shared)
+    ]
+    expressions += [argument.align for argument in spec.arrays if argument.align is not None]
+    return {name for expression in expressions for name in expression.names}
+
+
+def rendering_faults(spec: KernelSpec) -> Iterator[Entry]:
+    """Yield a fault where an implementation's default does not render, or renders without an entry point.
+
+    What only rendering shows: an unknown filter, a value without a spelling in CUDA C++, an error in an expression.
+    """
+    for name, way in spec.ways.items():
+        prefix = prefix_of(spec, name)
+        for specialisation in space.specialisations(spec):
+            values = space.rendered(spec, specialisation, space.default_of(spec, name))
+            try:
+                source = render(spec.folder, way.template, values)
+                for option in way.compile.options:
+                    render_option(option, values)
+            except RenderError as error:
+                yield f"{prefix}template", str(error)
+                break
+            for index, launch in enumerate(way.launches):
+                if not re.search(rf"\b{launch.function}\b", source):
+                    entries = re.findall(r"\b(\w+)\s*\([^()]*\)\s*\{", source)
+                    message = f"{way.template} has no '{launch.function}'{closest(launch.function, entries)}"
+                    yield f"{prefix}launches[{index}].function", message

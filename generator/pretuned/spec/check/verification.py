@@ -1,0 +1,68 @@
+"""How a result is judged: the functions that [verify] names, and its tolerances."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from pretuned.errors import closest
+from pretuned.spec.check.names import Entry, unknown_dtype
+from pretuned.spec.model import KernelSpec
+from pretuned.spec.types import DTYPES
+
+
+def verification_faults(spec: KernelSpec) -> Iterator[Entry]:
+    """Yield the faults of [verify]."""
+    for key in ("reference", "inputs", "compare"):
+        target = getattr(spec.verify, key)
+        if target is not None:
+            for message in _function(spec, target):
+                yield f"verify.{key}", message
+    for key in ("rtol", "atol"):
+        tolerance = getattr(spec.verify, key)
+        for dtype in tolerance if isinstance(tolerance, dict) else ():
+            if dtype not in DTYPES:
+                yield f"verify.{key}.{dtype}", unknown_dtype(dtype)
+
+
+def _function(spec: KernelSpec, target: str) -> Iterator[str]:
+    """Yield what is wrong with a `file.py:function`, which is looked up without running the file."""
+    file, _, function = target.partition(":")
+    if not function.isidentifier() or not file.endswith(".py"):
+        yield f"'{target}' names no function; write \"reference.py:{spec.name}\""
+        return
+    place = spec.folder / file
+    if not place.is_file():
+        beside = [other.name for other in spec.folder.glob("*.py")]
+        yield f"'{file}' does not exist beside the spec{closest(file, beside)}"
+        return
+    try:
+        tree = ast.parse(place.read_bytes())
+    except SyntaxError as error:
+        yield f"'{file}' cannot be imported: {error.msg} (line {error.lineno})"
+        return
+    except (OSError, ValueError, RecursionError, MemoryError) as error:
+        yield f"'{file}' cannot be imported: {error}"
+        return
+    bound = set(_bound(tree.body))
+    if function not in bound and "*" not in bound:
+        yield f"'{file}' defines no '{function}'{closest(function, bound)}"
+
+
+def _bound(statements: Iterable[ast.stmt]) -> Iterator[str]:
+    """Yield the names that a module's statements bind to what may be called; `*` for a star import."""
+    for statement in statements:
+        match statement:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+                yield from (alias.asname or alias.name.partition(".")[0] for alias in aliases)
+            case ast.Assign(targets=targets):
+                yield from (target.id for target in targets if isinstance(target, ast.Name))
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                yield name
+            case ast.If() | ast.Try():
+                yield from _bound(statement.body)
+                yield from _bound(statement.orelse)
+                for handler in getattr(statement, "handlers", ()):
+                    yield from _bound(handler.body)

@@ -1,0 +1,129 @@
+"""The expression language of specs: integer and boolean arithmetic over named values.
+
+An expression is parsed once with `ast` and held to a whitelist (`pretuned.spec.grammar`); its value is found by walking
+the tree, never as text. Because the language is a subset of Python, the bake writes an expression into the generated
+package as it stands: `Expression.python` is its canonical source, and `ceil_div` and `sizeof` are functions that the
+generated package has as well.
+
+Names are parameters, dims, specialisations and the attributes of `device` in `DEVICE_ATTRIBUTES`.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from pretuned.spec.evaluation import Environment, Function, Value, ceil_div, fold, function_of, literal_value
+from pretuned.spec.grammar import (
+    DEVICE_ATTRIBUTES,
+    FUNCTIONS,
+    MAX_LITERAL,
+    ExpressionError,
+    names_in,
+    syntax_tree,
+)
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A parsed expression; equal and hashed by its canonical text."""
+
+    python: str
+
+    @classmethod
+    def parse(cls, source: str | int) -> Expression:
+        """Parse `source`, or raise `ExpressionError` that says what is not allowed and what to write instead."""
+        if isinstance(source, int) and abs(source) > MAX_LITERAL:
+            raise ExpressionError("is an integer beyond 64 bits")
+        return _parsed(str(source).strip())
+
+    @cached_property
+    def tree(self) -> ast.expr:
+        """The whitelisted syntax tree."""
+        return ast.parse(self.python, mode="eval").body
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Every name the expression reads, `device.` attributes with their prefix, sizeof() operands included."""
+        return names_in(self.tree)
+
+    @cached_property
+    def type_names(self) -> frozenset[str]:
+        """The names that stand inside `sizeof(...)`."""
+        return frozenset(
+            operand
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "sizeof"
+            for operand in names_in(node)
+        )
+
+    @cached_property
+    def value_names(self) -> frozenset[str]:
+        """The names that stand anywhere but inside `sizeof(...)`."""
+        return names_in(self.tree, operands_of_sizeof=False)
+
+    @property
+    def reads_device(self) -> bool:
+        """Whether the value depends on the device."""
+        return not self.names.isdisjoint(DEVICE_ATTRIBUTES)
+
+    def evaluate(self, environment: Environment) -> int:
+        """Return the value under `environment`; a name without a value or a division by zero is an ExpressionError."""
+        try:
+            return self._function(environment)
+        except ExpressionError as error:
+            raise ExpressionError(f"'{self.python}' has no value: {error}") from None
+        except ZeroDivisionError:
+            raise ExpressionError(f"'{self.python}' divides by zero") from None
+        except KeyError as error:
+            raise ExpressionError(f"'{self.python}' needs a value for {error}") from None
+
+    def fold(self, environment: Environment) -> Expression:
+        """Replace what `environment` decides by its value and simplify; names it lacks stay."""
+        return Expression(ast.unparse(fold(self.tree, environment)))
+
+    @cached_property
+    def constant(self) -> int | None:
+        """The value, where the expression is a single literal; else None."""
+        return literal_value(self.tree)
+
+    @cached_property
+    def _function(self) -> Function:
+        return function_of(self.tree)
+
+    def __getstate__(self) -> dict[str, str]:
+        return {"python": self.python}  # the cached closures cannot be pickled
+
+    def __str__(self) -> str:
+        return self.python
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> Expression:
+    tree = syntax_tree(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.expr) and not names_in(node):
+            _require_value(node, text)
+    return Expression(ast.unparse(tree))
+
+
+def _require_value(node: ast.expr, text: str) -> None:
+    """Raise ExpressionError for a part without names, such as `1 // 0` or `9 ** 9 ** 9`, that has no value."""
+    try:
+        function_of(node)({})
+    except ZeroDivisionError:
+        raise ExpressionError(f"'{text}' always divides by zero") from None
+    except ExpressionError as error:
+        raise ExpressionError(f"'{text}' has no value: {error}") from None
+
+
+__all__ = [
+    "DEVICE_ATTRIBUTES",
+    "FUNCTIONS",
+    "Environment",
+    "Expression",
+    "ExpressionError",
+    "Value",
+    "ceil_div",
+]

@@ -1,0 +1,132 @@
+"""What pydantic found wrong with a document, as faults in the words of a spec's author."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from pretuned.errors import Fault, closest
+from pretuned.spec.model import (
+    Argument,
+    Compile,
+    Constraints,
+    Dim,
+    Implementation,
+    KernelSpec,
+    Launch,
+    Scratch,
+    Specialisation,
+    Verify,
+)
+from pretuned.spec.values import TAG, spelled
+
+RESERVED: Final = frozenset({"strides", "optional", "tensor-map", "tensor-maps", "cluster", "cooperative", "call"})
+OUT_OF_SCOPE: Final = frozenset({"texture", "textures", "surface", "surfaces", "constant-symbols", "struct", "structs"})
+
+# The model below a key of a model, and whether a list's index or a table's name stands between.
+_BELOW: Final[dict[type[BaseModel], dict[str, tuple[type[BaseModel], bool]]]] = {
+    KernelSpec: {
+        "arguments": (Argument, True),
+        "scratch": (Scratch, True),
+        "dims": (Dim, True),
+        "specialisations": (Specialisation, True),
+        "launches": (Launch, True),
+        "compile": (Compile, False),
+        "constraints": (Constraints, False),
+        "verify": (Verify, False),
+        "implementations": (Implementation, True),
+    },
+    Implementation: {
+        "scratch": (Scratch, True),
+        "launches": (Launch, True),
+        "compile": (Compile, False),
+        "constraints": (Constraints, False),
+    },
+}
+_KINDS: Final = {
+    "string_type": "a string",
+    "bool_type": "true or false",
+    "tuple_type": "a list",
+    "dict_type": "a table",
+    "model_type": "a table",
+    "model_attributes_type": "a table",
+}
+
+Path = tuple[int | str, ...]
+
+
+def structural_faults(errors: list[Any], document: Mapping[str, Any], file: str) -> list[Fault]:
+    """Return pydantic's `errors` about `document` as faults, one a slip."""
+    faults = []
+    for item in errors:
+        message = _message(item, document)
+        if message is not None:
+            faults.append(Fault(file=file, path=dotted(item["loc"]), message=message))
+    return faults
+
+
+def dotted(path: Path) -> str:
+    """Return a path as a reader of TOML would write it: `arguments[0].dtype`."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif not part.startswith(TAG):
+            text += f".{part}" if text else part
+    return text
+
+
+def unknown_key(key: str, model: type[BaseModel]) -> str:
+    """Return the message about a key that `model` does not have."""
+    if key in RESERVED:
+        return f"'{key}' is not supported yet; leave it out"
+    if key in OUT_OF_SCOPE:
+        return f"'{key}' is out of scope: textures, constant symbols and structs by value are not supported"
+    known = [field.alias or name for name, field in model.model_fields.items() if not field.exclude]
+    return f"unknown key '{key}'{closest(key, known) or '; known are ' + ', '.join(sorted(known))}"
+
+
+def _message(item: Any, document: Mapping[str, Any]) -> str | None:  # noqa: ANN401, PLR0911 - pydantic's ErrorDetails
+    path: Path = item["loc"]
+    given = item["input"]
+    match item["type"]:
+        case "extra_forbidden":
+            return unknown_key(str(path[-1]), _model_at(path))
+        case "missing":
+            # An implementation by `call` is told so; that it has no template is no second slip.
+            return None if "call" in _at(document, path[:-1]) else f"missing; write `{path[-1]} = ...`"
+        case "value_error":
+            return str(item["ctx"]["error"])
+        case "value_kind":
+            return f"{item['msg']}, found {spelled(given)}"
+        case "literal_error":
+            return f"is {spelled(given)}; expected {item['ctx']['expected']}"
+        case "too_short":
+            # pydantic counts the entries that are right, and has said what is wrong with the others
+            return None if given else "is empty; write at least one entry"
+        case "too_long":
+            return f"has {item['ctx']['actual_length']} entries; at most {item['ctx']['max_length']} are allowed"
+        case kind:
+            expected = _KINDS.get(kind, "")
+            return (
+                f"expected {expected}, found {spelled(given)}" if expected else f"{item['msg']}, found {spelled(given)}"
+            )
+
+
+def _model_at(path: Path) -> type[BaseModel]:
+    """Return the model whose key ends `path`."""
+    model: type[BaseModel] = KernelSpec
+    parts = iter(path[:-1])
+    for part in parts:
+        model, keyed = _BELOW[model][str(part)]
+        if keyed:
+            next(parts)
+    return model
+
+
+def _at(document: Any, path: Path) -> Any:  # noqa: ANN401 - a TOML document
+    for part in path:
+        document = document[part]
+    return document

@@ -1,0 +1,158 @@
+"""What may stand in an expression: a whitelist over the syntax tree of Python.
+
+Nothing here evaluates. A tree that passes `require` holds integers, bools, names, the attributes of `device` and the
+operators and functions below, nested at most MAX_DEPTH deep; `pretuned.spec.evaluation` relies on that.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Final
+
+from pretuned.errors import Error, closest
+
+DEVICE_ATTRIBUTES: Final = frozenset(
+    {"device.sm_count", "device.shared_bytes", "device.compute_capability", "device.l2_bytes"}
+)
+FUNCTIONS: Final = frozenset({"ceil_div", "min", "max", "sizeof"})
+BINARY: Final = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.Pow)
+UNARY: Final = (ast.USub, ast.UAdd, ast.Not)
+COMPARE: Final = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+BOOLEANS: Final = {"true": True, "false": False}  # TOML spells them so, and so may an expression
+
+MAX_LENGTH: Final = 500  # characters; what a person can still review in a diff
+MAX_DEPTH: Final = 20
+MAX_LITERAL: Final = 2**63 - 1
+
+_ALLOWED: Final = (
+    "allowed are + - * // % **, comparisons, and/or/not, x if c else y, ceil_div(a, b), min, max and sizeof(T)"
+)
+_SYMBOLS: Final[dict[type[ast.AST], str]] = {
+    ast.BitAnd: "&",
+    ast.BitOr: "|",
+    ast.BitXor: "^",
+    ast.Invert: "~",
+    ast.LShift: "<<",
+    ast.MatMult: "@",
+    ast.RShift: ">>",
+    ast.In: "in",
+    ast.NotIn: "not in",
+    ast.Is: "is",
+    ast.IsNot: "is not",
+}
+
+
+class ExpressionError(Error):
+    """An expression is not in the language, or has no value in some environment."""
+
+
+def syntax_tree(text: str) -> ast.expr:
+    """Return the whitelisted tree of `text`, true and false replaced; else raise ExpressionError."""
+    if len(text) > MAX_LENGTH:
+        raise ExpressionError(f"is {len(text)} characters long; at most {MAX_LENGTH} are allowed")
+    try:
+        tree = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise ExpressionError(f"'{text}' is not an expression; {_ALLOWED}") from None
+    _require(tree, text, MAX_DEPTH)
+    booleans = _Booleans().visit(tree)
+    assert isinstance(booleans, ast.expr)  # it replaces expressions by expressions
+    return booleans
+
+
+def children_of(node: ast.expr) -> list[ast.expr]:
+    """Return the operands of `node`; a function's name is none, nor is the `device` of its attributes."""
+    match node:
+        case ast.Attribute():
+            return []
+        case ast.Call():
+            return list(node.args)
+    return [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
+
+
+def names_in(node: ast.expr, *, operands_of_sizeof: bool = True) -> frozenset[str]:
+    """Return the names that `node` reads, the attributes of `device` in full."""
+    match node:
+        case ast.Name(id=name):
+            return frozenset({name})
+        case ast.Attribute():
+            return frozenset({ast.unparse(node)})
+        case ast.Call(func=ast.Name(id="sizeof")) if not operands_of_sizeof:
+            return frozenset()
+    below = (names_in(child, operands_of_sizeof=operands_of_sizeof) for child in children_of(node))
+    return frozenset().union(*below)
+
+
+def _require(node: ast.expr, text: str, depth: int) -> None:
+    """Raise ExpressionError unless `node` is in the language; recursion is bounded by `depth`."""
+    if depth == 0:
+        raise ExpressionError(f"'{text}' is nested more than {MAX_DEPTH} deep; split it into several constraints")
+    match node:
+        case ast.Constant():
+            _require_literal(node, text)
+        case ast.Attribute():
+            _require_attribute(node, text)
+        case ast.Call():
+            _require_call(node, text)
+        case ast.BinOp() | ast.UnaryOp() | ast.Compare():
+            _require_operators(node, text)
+        case ast.Name() | ast.BoolOp() | ast.IfExp():
+            pass
+        case _:
+            raise _refusal(text, node)
+    for child in children_of(node):
+        _require(child, text, depth - 1)
+
+
+def _require_operators(node: ast.BinOp | ast.UnaryOp | ast.Compare, text: str) -> None:
+    for operator in node.ops if isinstance(node, ast.Compare) else [node.op]:
+        if isinstance(operator, ast.Div):
+            raise ExpressionError(f"'{text}' divides with '/'; write '//' or ceil_div(a, b)")
+        if not isinstance(operator, (*BINARY, *UNARY, *COMPARE)):
+            raise _refusal(text, operator)
+
+
+def _refusal(text: str, node: ast.AST) -> ExpressionError:
+    return ExpressionError(f"'{text}' uses {_SYMBOLS.get(type(node), type(node).__name__)}; {_ALLOWED}")
+
+
+def _require_literal(node: ast.Constant, text: str) -> None:
+    if not isinstance(node.value, int):
+        raise ExpressionError(f"'{text}' has the literal {node.value!r}; only integers and bools are allowed")
+    if node.value > MAX_LITERAL:
+        raise ExpressionError(f"'{text}' has a literal beyond 2**63 - 1")
+
+
+def _require_attribute(node: ast.Attribute, text: str) -> None:
+    dotted = ast.unparse(node) if isinstance(node.value, ast.Name) else f"...{node.attr}"
+    if dotted not in DEVICE_ATTRIBUTES:
+        known = closest(dotted, DEVICE_ATTRIBUTES) or f"; only {', '.join(sorted(DEVICE_ATTRIBUTES))} can be read"
+        raise ExpressionError(f"'{text}' reads the attribute '{dotted}'{known}")
+
+
+def _require_call(node: ast.Call, text: str) -> None:
+    name = node.func.id if isinstance(node.func, ast.Name) else "..."
+    if name not in FUNCTIONS:
+        known = closest(name, FUNCTIONS) or f"; only {', '.join(sorted(FUNCTIONS))} can be called"
+        raise ExpressionError(f"'{text}' calls '{name}'{known}")
+    if node.keywords or any(isinstance(argument, ast.Starred) for argument in node.args):
+        raise ExpressionError(f"'{text}' passes a keyword or starred argument to {name}; pass plain values")
+    count = len(node.args)
+    match name:
+        case "sizeof":
+            operand = node.args[0] if count == 1 else None
+            if not isinstance(operand, ast.Name) or operand.id in BOOLEANS:
+                raise ExpressionError(f"'{text}' must give sizeof one type, as in sizeof(T)")
+        case "ceil_div":
+            if count != 2:  # noqa: PLR2004 - a / b
+                raise ExpressionError(f"'{text}' must give ceil_div two values, as in ceil_div(n, block)")
+        case _:
+            if count < 2:  # noqa: PLR2004 - Python's own min(x) wants an iterable
+                raise ExpressionError(f"'{text}' must give {name} at least two values")
+
+
+class _Booleans(ast.NodeTransformer):
+    """Replaces the names true and false."""
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.Constant(BOOLEANS[node.id]) if node.id in BOOLEANS else node

@@ -1,0 +1,131 @@
+"""Reading specs: TOML to `KernelSpec`, with every fault of a file reported at once.
+
+Structure is pydantic's to judge, meaning is `pretuned.spec.check`'s. So that a misspelt key does not hide a misspelt
+name, a file whose only structural faults are unknown keys is checked for meaning without them.
+"""
+
+from __future__ import annotations
+
+import copy
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from pretuned.errors import Fault, SpecError
+from pretuned.spec.check import check
+from pretuned.spec.faults import structural_faults
+from pretuned.spec.model import FORMAT, KernelSpec
+from pretuned.spec.values import spelled
+
+
+def load_folder(folder: Path) -> dict[str, KernelSpec]:
+    """Load every `*.toml` of `folder` (not of its subfolders) and return the specs by kernel name, sorted.
+
+    Raises SpecError with the faults of all files together; a folder without specs is one too.
+    """
+    if not folder.is_dir():
+        message = "no such folder; `kernels` names the folder of the specs"
+        raise SpecError([Fault(file=str(folder), path="", message=message)])
+    files = sorted(folder.glob("*.toml"))
+    if not files:
+        message = "holds no NAME.toml; a kernel is NAME.toml beside NAME.cu.jinja"
+        raise SpecError([Fault(file=str(folder), path="", message=message)])
+    return load_files(files)
+
+
+def load_files(files: Iterable[Path]) -> dict[str, KernelSpec]:
+    """Load spec files and return the specs by kernel name, sorted; faults of all files are raised together."""
+    specs: dict[str, KernelSpec] = {}
+    faults: list[Fault] = []
+    first: dict[str, Path] = {}
+    for file in files:
+        name = _kernel_name(file)
+        if name in first:
+            message = f"a second kernel named '{name}'; the first is {first[name]}: rename one file"
+            faults.append(Fault(file=str(file), path="", message=message))
+            continue
+        first[name] = file
+        try:
+            specs[name] = load(file)
+        except SpecError as error:
+            faults.extend(error.faults)
+    if faults:
+        raise SpecError(faults)
+    return dict(sorted(specs.items()))
+
+
+def load(file: Path) -> KernelSpec:
+    """Load one spec file; raises SpecError that holds every fault of it."""
+    try:
+        document = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SpecError([Fault(file=file.name, path="", message=f"does not exist in {file.parent}")]) from None
+    except (OSError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, not TOML, or an endless integer
+        raise SpecError([Fault(file=file.name, path="", message=f"cannot be read as TOML: {error}")]) from None
+    return build(document, name=_kernel_name(file), folder=file.parent)
+
+
+def build(document: Mapping[str, Any], *, name: str, folder: Path) -> KernelSpec:
+    """Build and check a spec from the document of a TOML file; raises SpecError that holds every fault."""
+    file = f"{name}.toml"
+    named = sorted({"name", "folder"} & document.keys())
+    faults = [Fault(file=file, path=key, message="unknown key; a kernel is named by its file") for key in named]
+    data = {key: value for key, value in document.items() if key not in named}
+    if type(data.get("format")) is not int or data["format"] != FORMAT:
+        faults.append(Fault(file=file, path="format", message=_wrong_format(data)))
+        data["format"] = FORMAT
+    spec, structural = _validate(data, name, folder)
+    faults += structural
+    if spec is not None:
+        faults += check(spec)
+    if faults or spec is None:
+        raise SpecError(dict.fromkeys(faults))
+    return spec
+
+
+def _wrong_format(data: Mapping[str, Any]) -> str:
+    given = data.get("format")
+    if isinstance(given, int) and given > FORMAT:
+        return f"is {spelled(given)}, and this pretuned reads format {FORMAT}; install a newer one"
+    return f"{'is ' + spelled(given) if 'format' in data else 'missing'}; write `format = {FORMAT}`"
+
+
+def checked(spec: KernelSpec) -> KernelSpec:
+    """Return `spec`, written in Python, after the checks that a file undergoes; raises SpecError with every fault.
+
+    What is wrong with a single value (a negative size, an expression that is none) is found earlier, when `KernelSpec`
+    is called: that raises pydantic's ValidationError, a ValueError.
+    """
+    if faults := check(spec):
+        raise SpecError(faults)
+    return spec
+
+
+def _kernel_name(file: Path) -> str:
+    return file.name.removesuffix(".toml")
+
+
+def _validate(data: dict[str, Any], name: str, folder: Path) -> tuple[KernelSpec | None, list[Fault]]:
+    """Return the spec, if any, and the faults of structure; unknown keys are faults that a spec can be had without."""
+    try:
+        return KernelSpec.model_validate({**data, "name": name, "folder": folder}), []
+    except ValidationError as error:
+        errors = error.errors(include_url=False)
+    faults = structural_faults(errors, data, f"{name}.toml")
+    extra = [item["loc"] for item in errors if item["type"] == "extra_forbidden"]
+    pruned = copy.deepcopy(data)
+    for path in extra:
+        _remove(pruned, path)
+    try:
+        return KernelSpec.model_validate({**pruned, "name": name, "folder": folder}), faults
+    except ValidationError:
+        return None, faults
+
+
+def _remove(data: Any, path: tuple[int | str, ...]) -> None:  # noqa: ANN401 - a TOML document
+    for key in path[:-1]:
+        data = data[key]
+    del data[path[-1]]

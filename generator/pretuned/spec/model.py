@@ -1,0 +1,228 @@
+"""The kernel spec as data: format 1 of the TOML file, and the Python API that it is one loader of.
+
+These models hold the structure (keys, kinds of value, the syntax of every expression). What relates one key to another
+(names, the default against its space, guards) is the business of `pretuned.spec.check`. Every model is frozen.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool
+
+from pretuned.spec.expressions import Expression
+from pretuned.spec.values import (
+    Choice,
+    Expr,
+    Extent,
+    Name,
+    Parameter,
+    Parameters,
+    Scalar,
+    Sizes,
+    Space,
+    Tolerances,
+    Zero,
+)
+
+FORMAT: Final = 1
+MAIN: Final = "main"  # the name of the implementation of a spec that has one
+
+
+class Model(BaseModel):
+    """Base of the spec's models: frozen, no unknown keys, TOML's hyphens for Python's underscores."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        arbitrary_types_allowed=True,
+        alias_generator=lambda name: name.replace("_", "-"),
+        populate_by_name=True,
+    )
+
+
+class Argument(Model):
+    """One kernel argument: an array, if it has a role; else a scalar passed by value.
+
+    `shape` is a tuple of expressions over dims; `align` the bytes the base address must be a multiple of; `fill` how an
+    input is filled while tuning; `value` what tuning passes for a scalar that is no dim; `init` what the dispatcher
+    sets an output to before the launch (0).
+    """
+
+    name: Name
+    dtype: Name
+    role: Literal["in", "out", "inout"] | None = None
+    shape: tuple[Expr, ...] | None = None
+    align: Expr | None = None
+    fill: Literal["normal", "uniform", "ones", "integers"] | None = None
+    value: Scalar = None
+    init: Zero = None
+
+
+class Scratch(Model):
+    """A buffer that the dispatcher provides for one call; its shape may use parameters and `device`."""
+
+    name: Name
+    dtype: Name
+    shape: tuple[Expr, ...]
+    init: Zero = None
+
+
+class Dim(Model):
+    """A named size: bucketed over its `sizes`, or, with `constant`, matched exactly against its `values`."""
+
+    sizes: Sizes | None = None
+    values: Sizes | None = None
+    constant: StrictBool = False
+
+
+class Specialisation(Model):
+    """A choice of the caller: a type read off the arrays, a type that follows from another, or a keyword."""
+
+    model_config = ConfigDict(extra="allow")  # with `from`, the other keys are type names
+
+    dtypes: Annotated[tuple[Name, ...], Field(min_length=1)] | None = None
+    values: Parameters | None = None
+    from_: Name | None = Field(default=None, alias="from")
+
+    @property
+    def mapping(self) -> dict[str, Any]:
+        """With `from`: the type for each type of the specialisation it follows."""
+        return dict(self.model_extra or {})
+
+
+class Launch(Model):
+    """One kernel launch: the extern "C" entry point, grid and block of 1 to 3 entries, dynamic shared bytes."""
+
+    function: Name
+    grid: Extent
+    block: Extent
+    shared: Expr = Expression("0")
+    arguments: tuple[Name, ...] | None = None
+
+
+class Compile(Model):
+    """Options for the compiler, rendered as templates; `arch_specific` asks for sm_90a instead of sm_90."""
+
+    options: tuple[Name, ...] = ()
+    arch_specific: StrictBool = False
+
+
+class Constraints(Model):
+    """`where` prunes the space (naming a dim makes it a guard); `requires` is what the kernel itself demands."""
+
+    where: tuple[Expr, ...] = ()
+    requires: tuple[Expr, ...] = ()
+
+
+class Verify(Model):
+    """How a result is judged: |out - ref| <= atol + rtol * |ref|, with tolerances by the output's type."""
+
+    reference: Name | None = None
+    rtol: Tolerances | None = None
+    atol: Tolerances | None = None
+    inputs: Name | None = None
+    compare: Name | None = None
+
+
+class Implementation(Model):
+    """One way to compute a kernel: a template with its space (a product, or a list of configurations) and default.
+
+    `init` names outputs that this implementation wants zeroed before its launches.
+    """
+
+    template: Name
+    init: tuple[Name, ...] = ()
+    scratch: tuple[Scratch, ...] = ()
+    space: Space = Field(default_factory=dict)
+    default: dict[str, Parameter] = Field(default_factory=dict)
+    launches: tuple[Launch, ...]
+    compile: Compile = Compile()
+    constraints: Constraints = Constraints()
+
+
+class KernelSpec(Model):
+    """A kernel spec. `name` and `folder` come from where the file stands; the Python API passes them."""
+
+    name: Name = Field(exclude=True)
+    folder: Path = Field(default=Path(), exclude=True)
+
+    format: Literal[1] = 1
+    summary: Name = ""
+    arguments: Annotated[tuple[Argument, ...], Field(min_length=1)]
+    dims: dict[str, Dim] = Field(default_factory=dict)
+    specialisations: dict[str, Specialisation] = Field(default_factory=dict)
+    constraints: Constraints = Constraints()
+    verify: Verify = Verify()
+    default: dict[str, Choice] = Field(default_factory=dict)
+
+    template: Name | None = None
+    scratch: tuple[Scratch, ...] = ()
+    space: Space = Field(default_factory=dict)
+    launches: tuple[Launch, ...] = ()
+    compile: Compile = Compile()
+
+    implementations: dict[str, Implementation] = Field(default_factory=dict)
+
+    @property
+    def file(self) -> str:
+        """The name that messages give the spec."""
+        return f"{self.name}.toml"
+
+    @cached_property
+    def ways(self) -> dict[str, Implementation]:
+        """The implementations by name, in sorted order; a spec without the table has one, `main`."""
+        if self.implementations:
+            return dict(sorted(self.implementations.items()))
+        default = {key: value for key, value in self.default.items() if not isinstance(value, str)}
+        main = Implementation(
+            template=self.template or f"{self.name}.cu.jinja",
+            scratch=self.scratch,
+            space=self.space,
+            default=default,
+            launches=self.launches,
+            compile=self.compile,
+            constraints=Constraints(where=self.constraints.where),
+        )
+        return {MAIN: main}
+
+    @property
+    def default_way(self) -> str:
+        """The name of the implementation whose default is the kernel's default."""
+        if not self.implementations:
+            return MAIN
+        chosen = self.default.get("implementation")
+        return chosen if isinstance(chosen, str) else min(self.implementations)
+
+    @cached_property
+    def arrays(self) -> tuple[Argument, ...]:
+        """The arguments that are arrays, in launch order."""
+        return tuple(argument for argument in self.arguments if argument.role is not None)
+
+    @cached_property
+    def inputs(self) -> tuple[Argument, ...]:
+        """The arrays that a call must bring: roles `in` and `inout`."""
+        return tuple(argument for argument in self.arrays if argument.role != "out")
+
+    @cached_property
+    def outputs(self) -> tuple[Argument, ...]:
+        """The arrays that a call writes: roles `out` and `inout`."""
+        return tuple(argument for argument in self.arrays if argument.role != "in")
+
+    @cached_property
+    def scalars(self) -> tuple[Argument, ...]:
+        """The values that a call must bring: scalars that are neither a dim nor a specialisation."""
+        known = {*self.dims, *self.specialisations}
+        return tuple(argument for argument in self.arguments if argument.role is None and argument.name not in known)
+
+    @cached_property
+    def free_dims(self) -> dict[str, Dim]:
+        """The dims that the table is bucketed over, by sorted name."""
+        return {name: dim for name, dim in sorted(self.dims.items()) if not dim.constant}
+
+    @cached_property
+    def constant_dims(self) -> dict[str, Dim]:
+        """The dims that are matched exactly and rendered into the template, by sorted name."""
+        return {name: dim for name, dim in sorted(self.dims.items()) if dim.constant}

@@ -1,0 +1,257 @@
+"""Problems and configurations: the points that tuning pairs, enumerated in one order and pruned by constraints.
+
+A *specialisation* here is one assignment of everything that is matched exactly (types, keywords, constant dims); with a
+size for every other dim it is a problem. A configuration belongs to one implementation. All three are sorted tuples of
+pairs inside, so that they are hashable and their order never depends on a file.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from pretuned.spec.expressions import Environment, Expression, ExpressionError, Value
+from pretuned.spec.types import DTYPES
+
+if TYPE_CHECKING:
+    from pretuned.spec.model import Argument, Implementation, KernelSpec
+
+Pairs = tuple[tuple[str, Value], ...]
+MAX_COMBINATIONS: Final = 10_000_000  # what enumerating in Python can bear: about a minute
+
+
+def pairs(values: Mapping[str, Value]) -> Pairs:
+    """Return `values` as the sorted tuple of pairs that this package hashes and compares."""
+    return tuple(sorted(values.items()))
+
+
+def describe(values: Pairs) -> str:
+    """Return `a=1, b=2`, booleans as in TOML."""
+    return ", ".join(f"{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Problem:
+    """A size for every free dim, and a value for everything that is matched exactly."""
+
+    specialisation: Pairs
+    dims: Pairs
+
+    def __str__(self) -> str:
+        return describe((*self.dims, *self.specialisation))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Configuration:
+    """One legal assignment of an implementation's tuning parameters."""
+
+    implementation: str
+    values: Pairs
+
+    def __str__(self) -> str:
+        text = describe(self.values)
+        return text if self.implementation == "main" else f"{self.implementation}: {text}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceFacts:
+    """What expressions may ask of a device. `compute_capability` is 90 for 9.0; sizes in bytes, a block's at most."""
+
+    sm_count: int
+    compute_capability: int
+    shared_bytes: int
+    l2_bytes: int
+
+    def environment(self) -> dict[str, Value]:
+        """The `device.` names of expressions."""
+        return {
+            "device.sm_count": self.sm_count,
+            "device.compute_capability": self.compute_capability,
+            "device.shared_bytes": self.shared_bytes,
+            "device.l2_bytes": self.l2_bytes,
+        }
+
+
+def specialisations(spec: KernelSpec) -> Iterator[Pairs]:
+    """Yield every specialisation of `spec`, in sorted order."""
+    choices: dict[str, tuple[Value, ...]] = {name: dim.values or () for name, dim in spec.constant_dims.items()}
+    for name, choice in spec.specialisations.items():
+        if choice.from_ is None:
+            choices[name] = choice.dtypes or choice.values or ()
+    names = sorted(choices)
+    for values in itertools.product(*(sorted(choices[name]) for name in names)):
+        yield tuple(zip(names, values, strict=True))
+
+
+def problems(spec: KernelSpec, specialisation: Pairs) -> Iterator[Problem]:
+    """Yield the problems to measure for one specialisation, smallest first.
+
+    They are the combinations of the dims' sizes that `requires` admits.
+    """
+    names = list(spec.free_dims)
+    sizes = [sorted(set(spec.free_dims[name].sizes or ())) for name in names]
+    for values in itertools.product(*sizes):
+        problem = Problem(specialisation=specialisation, dims=tuple(zip(names, values, strict=True)))
+        if admitted(spec, problem):
+            yield problem
+
+
+def choices(spec: KernelSpec, specialisation: Pairs) -> dict[str, Value]:
+    """Return the specialisation's values with the types that follow from others."""
+    values = dict(specialisation)
+    for name, choice in spec.specialisations.items():
+        if choice.from_ is not None:
+            values[name] = str(choice.mapping[str(values[choice.from_])])
+    return values
+
+
+def environment(
+    spec: KernelSpec,
+    problem: Problem,
+    configuration: Configuration | None = None,
+    device: DeviceFacts | None = None,
+) -> dict[str, Value]:
+    """Return every name that an expression of `spec` may read at this point."""
+    values = choices(spec, problem.specialisation) | dict(problem.dims)
+    if configuration is not None:
+        values |= dict(configuration.values)
+    if device is not None:
+        values |= device.environment()
+    return values
+
+
+def rendered(spec: KernelSpec, specialisation: Pairs, configuration: Configuration) -> dict[str, Value]:
+    """Return what a template may name: parameters, specialisations and constant dims, types as CUDA spells them."""
+    values = choices(spec, specialisation) | dict(configuration.values)
+    return {name: DTYPES[value].cuda if isinstance(value, str) else value for name, value in values.items()}
+
+
+def dtype_of(spec: KernelSpec, name: str, specialisation: Pairs) -> str:
+    """Return the element type that `name` (a specialisation or a type) stands for."""
+    return str(choices(spec, specialisation).get(name, name))
+
+
+def shape_of(argument: Argument, values: Environment) -> tuple[int, ...]:
+    """Return the shape of an array argument under `values`, every entry at least 0."""
+    return tuple(max(0, extent.evaluate(values)) for extent in argument.shape or ())
+
+
+def count(implementation: Implementation) -> int:
+    """Return the number of combinations before constraints."""
+    if isinstance(implementation.space, dict):
+        return math.prod(len(set(values)) for values in implementation.space.values())
+    return len(implementation.space)
+
+
+def combinations(name: str, implementation: Implementation) -> Iterator[Configuration]:
+    """Yield every combination of an implementation's space, lazily, in sorted order; constraints are not applied."""
+    if isinstance(implementation.space, dict):
+        names = sorted(implementation.space)
+        for values in itertools.product(*(sorted(set(implementation.space[key])) for key in names)):
+            yield Configuration(implementation=name, values=tuple(zip(names, values, strict=True)))
+    else:
+        for listed in sorted({pairs(entry) for entry in implementation.space}):
+            yield Configuration(implementation=name, values=listed)
+
+
+def parameters(implementation: Implementation) -> frozenset[str]:
+    """Return the names of an implementation's tuning parameters."""
+    if isinstance(implementation.space, dict):
+        return frozenset(implementation.space)
+    return frozenset().union(*(entry.keys() for entry in implementation.space))
+
+
+def default(spec: KernelSpec) -> Configuration:
+    """Return the kernel's default: the baseline that every winner must beat."""
+    return default_of(spec, spec.default_way)
+
+
+def default_of(spec: KernelSpec, implementation: str) -> Configuration:
+    """Return one implementation's own default."""
+    return Configuration(implementation=implementation, values=pairs(dict(spec.ways[implementation].default)))
+
+
+def names_dim(spec: KernelSpec, expression: Expression) -> bool:
+    """Return whether `expression` reads a dim that a call decides, which makes a constraint a guard."""
+    return not expression.names.isdisjoint(spec.free_dims)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Guards:
+    """What a configuration asks of a call: conditions on the dims, and bytes of alignment by argument.
+
+    A configuration with fewer guards is legal wherever one with more is: `covers` says so.
+    """
+
+    where: tuple[str, ...] = ()
+    align: tuple[tuple[str, int], ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.where or self.align)
+
+    def covers(self, other: Guards) -> bool:
+        """Return whether every call that `other` admits is admitted here."""
+        wanted = dict(other.align)
+        return set(self.where) <= set(other.where) and all(wanted.get(name, 1) % size == 0 for name, size in self.align)
+
+
+@lru_cache(maxsize=65536)
+def _guards(where: tuple[Expression, ...], aligned: tuple[tuple[str, Expression, int], ...], values: Pairs) -> Guards:
+    known = dict(values)
+    folded = (expression.fold(known) for expression in where)
+    kept = sorted({expression.python for expression in folded if not expression.constant})
+    asked = ((name, expression.evaluate(known), size) for name, expression, size in aligned)
+    align = tuple((name, asked_bytes) for name, asked_bytes, size in asked if asked_bytes > 1 and size % asked_bytes)
+    return Guards(where=tuple(kept), align=align)
+
+
+def guards(
+    spec: KernelSpec, specialisation: Pairs, configuration: Configuration, device: DeviceFacts | None = None
+) -> Guards:
+    """Return the guards of `configuration`, its parameters folded in.
+
+    An alignment that every array has is none, nor is one by a parameter of another implementation. Without `device`, a
+    constraint that reads both a dim and the device stays open in the device.
+    """
+    known = choices(spec, specialisation) | dict(configuration.values)
+    if device is not None:
+        known |= device.environment()
+    where = tuple(e for e in spec.ways[configuration.implementation].constraints.where if names_dim(spec, e))
+    aligned = tuple(
+        (argument.name, argument.align, DTYPES[str(known.get(argument.dtype, argument.dtype))].size)
+        for argument in spec.arrays
+        if argument.align is not None and argument.align.names <= known.keys() | DTYPES.keys()
+    )
+    return _guards(where, aligned, pairs(known))
+
+
+def legal(spec: KernelSpec, problem: Problem, configuration: Configuration, device: DeviceFacts | None = None) -> bool:
+    """Return whether every constraint admits `configuration` at `problem`; one that divides by zero does not."""
+    where = spec.ways[configuration.implementation].constraints.where
+    return _holds(where, environment(spec, problem, configuration, device))
+
+
+def admitted(spec: KernelSpec, problem: Problem) -> bool:
+    """Return whether the kernel itself accepts `problem`; a demand that divides by zero does not."""
+    return _holds(spec.constraints.requires, environment(spec, problem)) if spec.constraints.requires else True
+
+
+def _holds(expressions: Iterable[Expression], values: Environment) -> bool:
+    try:
+        return all(expression.evaluate(values) for expression in expressions)
+    except ExpressionError:
+        return False
+
+
+def configurations(spec: KernelSpec, problem: Problem, device: DeviceFacts | None = None) -> Iterator[Configuration]:
+    """Yield the legal configurations at `problem` over all implementations, the kernel's default first."""
+    first = default(spec)
+    yield first
+    for name, implementation in spec.ways.items():
+        for configuration in combinations(name, implementation):
+            if configuration != first and legal(spec, problem, configuration, device):
+                yield configuration

@@ -1,0 +1,156 @@
+"""The one Jinja environment: how a template's text is read and rendered, and which names it uses.
+
+Strict in every direction: an undefined name, None, or an object with no spelling in CUDA C++ is an error rather than
+text that compiles to something else. Besides the values of a spec a template has `ceil_div`, `min`, `max`, and Jinja's
+`range` and `namespace`.
+"""
+
+from __future__ import annotations
+
+import math
+import traceback
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateNotFound, TemplateSyntaxError, nodes
+from jinja2.meta import find_undeclared_variables
+from jinja2.utils import Namespace
+
+from pretuned.spec.evaluation import ceil_div
+
+HELPERS: Final = {"ceil_div": ceil_div, "min": min, "max": max, "range": range, "namespace": Namespace}
+_INCLUDES: Final = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
+
+
+class RenderError(ValueError):
+    """A template cannot be read or rendered; the message names the template and, where known, the line."""
+
+
+def _finalize(value: object) -> object:
+    """Write bools as C++ does and refuse what has no spelling there."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int() | str() | StrictUndefined():  # the last raises where Jinja turns it into text
+            return value
+        case float() if math.isfinite(value):
+            return value
+    shown = value if isinstance(value, float) else f"a value of type {type(value).__name__}"
+    raise RenderError(f"{shown} has no spelling in CUDA C++; render a number, a bool or a type")
+
+
+@lru_cache(maxsize=32)
+def jinja(folder: Path) -> Environment:
+    """Return the environment for templates (and includes) below `folder`; a template that changes is read again."""
+    environment = Environment(
+        loader=FileSystemLoader(folder),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        finalize=_finalize,
+        autoescape=False,  # noqa: S701 - the output is CUDA C++
+    )
+    environment.globals = dict(HELPERS)
+    return environment
+
+
+def render(folder: Path, template: str, values: Mapping[str, object]) -> str:
+    """Return the text of `template` under `values`; raises RenderError with the template's file and line."""
+    try:
+        return jinja(folder).get_template(template).render(values)
+    except Exception as error:  # noqa: BLE001 - a template is its author's code, and may raise anything
+        raise RenderError(describe(error, folder, template)) from None
+
+
+def render_option(option: str, values: Mapping[str, object]) -> str:
+    """Return a compile option, which is a template in small, under `values`; raises RenderError."""
+    try:
+        return jinja(Path()).from_string(option).render(values)
+    except Exception as error:  # noqa: BLE001 - as above
+        raise RenderError(describe(error, Path(), f"option '{option}'")) from None
+
+
+def names_in(folder: Path, template: str) -> dict[str, str]:
+    """Return every name that `template` and its includes read from outside, with the file that reads it first.
+
+    Raises RenderError for a file that is missing or cannot be parsed.
+    """
+    names: dict[str, str] = {}
+    try:
+        _collect(folder, template, names, assigned=frozenset(), seen=set())
+    except TemplateNotFound as error:
+        raise RenderError(describe(error, folder, template)) from None
+    return names
+
+
+def _collect(folder: Path, template: str, names: dict[str, str], *, assigned: frozenset[str], seen: set[str]) -> None:
+    """Add the names that `template` reads; `assigned` are those that its includers `set`, which it sees."""
+    seen.add(template)
+    tree, read = _parsed(folder, template)
+    for name in sorted(read - HELPERS.keys() - assigned):
+        names.setdefault(name, template)
+    assigned |= {node.name for node in tree.find_all(nodes.Name) if node.ctx == "store"}
+    for statement in tree.find_all(_INCLUDES):
+        for included in _targets(statement, template):
+            if included in seen:
+                continue
+            try:
+                _collect(folder, included, names, assigned=assigned, seen=seen)
+            except TemplateNotFound:
+                if not (isinstance(statement, nodes.Include) and statement.ignore_missing):
+                    raise RenderError(f"{template}:{statement.lineno}: there is no '{included}' to include") from None
+
+
+def _parsed(folder: Path, template: str) -> tuple[nodes.Template, set[str]]:
+    """Return the tree of a template and the names that it reads from outside."""
+    environment = jinja(folder)
+    assert environment.loader is not None  # set by jinja()
+    try:
+        tree = environment.parse(environment.loader.get_source(environment, template)[0], filename=template)
+        return tree, find_undeclared_variables(tree)
+    except TemplateNotFound:
+        raise
+    except (TemplateSyntaxError, UnicodeDecodeError) as error:
+        raise RenderError(describe(error, folder, template)) from None
+
+
+def _targets(statement: nodes.Node, template: str) -> Iterator[str]:
+    """Yield the files that an include names; a computed name would hide what the template reads."""
+    target = getattr(statement, "template", None)
+    items = target.items if isinstance(target, nodes.List | nodes.Tuple) else [target]
+    for item in items:
+        if not (isinstance(item, nodes.Const) and isinstance(item.value, str)):
+            raise RenderError(
+                f'{template}:{statement.lineno}: includes a computed name; write the file\'s, as in "part.cuh"'
+            )
+        yield item.value
+
+
+def option_names(option: str) -> set[str]:
+    """Return the names that a compile option (a template in small) reads."""
+    try:
+        return find_undeclared_variables(jinja(Path()).parse(option)) - HELPERS.keys()
+    except TemplateSyntaxError as error:
+        raise RenderError(describe(error, Path(), f"option '{option}'")) from None
+
+
+def describe(error: Exception, folder: Path, template: str) -> str:
+    """Return the message of an error met in `template` or what it includes, with file and line where they are known."""
+    message = str(error) or type(error).__name__
+    match error:
+        case TemplateNotFound():
+            return f"{template}: there is no template '{error.name}'"
+        case TemplateSyntaxError():
+            file = Path(error.filename).name if error.filename and error.filename[0] != "<" else template
+            return f"{file}:{error.lineno}: {error.message}"
+        case UnicodeDecodeError():
+            return f"{template}: is not UTF-8"
+        case RecursionError():
+            return f"{template}: is nested too deep, or includes itself"
+    # Jinja maps the lines of rendering code back to the template's in the traceback.
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.endswith(".py")]
+    inside = [frame for frame in frames if Path(frame.filename).is_relative_to(folder)]
+    return f"{Path(inside[-1].filename).name}:{inside[-1].lineno}: {message}" if inside else f"{template}: {message}"

@@ -1,0 +1,24 @@
+"""How far a result may be from its reference: the spec's tolerances, looked up by the output's element type."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pretuned.spec.space import Pairs, dtype_of
+from pretuned.spec.types import DEFAULT_RTOL
+
+if TYPE_CHECKING:
+    from pretuned.spec.model import Argument, KernelSpec
+
+
+def tolerances(spec: KernelSpec, argument: Argument, specialisation: Pairs) -> tuple[float, float | None]:
+    """Return (rtol, atol) for one output: |out - ref| <= atol + rtol * |ref|.
+
+    A type that the spec's `rtol` leaves out has that of `DEFAULT_RTOL`, and a type without rounding 0. `atol` is None
+    where the spec says nothing for the type: then it is `rtol` times the root mean square of the reference.
+    """
+    dtype = dtype_of(spec, argument.dtype, specialisation)
+    rtol, atol = (
+        given.get(dtype) if isinstance(given, dict) else given for given in (spec.verify.rtol, spec.verify.atol)
+    )
+    return float(DEFAULT_RTOL.get(dtype, 0.0) if rtol is None else rtol), None if atol is None else float(atol)

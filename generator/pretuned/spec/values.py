@@ -1,0 +1,127 @@
+"""The kinds of value in a spec, each with one message for everything that is not of its kind.
+
+pydantic's own unions report a line for every member that a value is not; a reader of TOML wants one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+from pydantic import BeforeValidator, Discriminator, Field, StrictStr, Tag
+
+from pretuned.spec.expressions import Expression, ExpressionError
+
+INT64_MAX: Final = 2**63 - 1
+# pydantic puts the tag of a union's member into the path of an error; the loader takes those that start so out again.
+TAG: Final = "\0"
+
+
+def spelled(value: object) -> str:
+    """Return `value` as TOML spells it, shortened where it is long."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case str():
+            text = f'"{value}"'
+        case list() | tuple():
+            text = f"[{', '.join(map(spelled, value))}]"
+        case dict():
+            text = "{ " + ", ".join(f"{key} = {spelled(item)}" for key, item in value.items()) + " }" if value else "{}"
+        case int() if abs(value) > INT64_MAX:
+            text = "an integer beyond 64 bits"
+        case _:
+            text = str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."  # noqa: PLR2004 - half a line
+
+
+def _expected(kind: str, value: object) -> ValueError:
+    return ValueError(f"expected {kind}, found {spelled(value)}")
+
+
+def _expression(value: object) -> Expression:
+    if isinstance(value, Expression):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise _expected("an integer or an expression in quotes", value)
+    try:
+        return Expression.parse(value)
+    except ExpressionError as error:
+        raise ValueError(str(error)) from None
+
+
+def _size(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise _expected("an integer", value)
+    if value < 1:
+        raise ValueError(f"is {value}; a size is at least 1")
+    if value > INT64_MAX:
+        raise ValueError(f"is {spelled(value)}; a size fits 64 bits")
+    return value
+
+
+def _parameter(value: object) -> bool | int:
+    if not isinstance(value, int):
+        raise _expected("an integer or a bool", value)
+    if abs(value) > INT64_MAX:
+        raise ValueError(f"is {spelled(value)}; a parameter fits 64 bits")
+    return value
+
+
+def _choice(value: object) -> bool | int | str:
+    return value if isinstance(value, str) else _parameter(value)
+
+
+def _scalar(value: object) -> bool | int | float | None:
+    if value is not None and not isinstance(value, int | float):
+        raise _expected("a number or a bool", value)
+    return value
+
+
+def _zero(value: object) -> int | None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value != 0):
+        raise ValueError(f"is {spelled(value)}; expected 0, the only value that is supported")
+    return value
+
+
+def _tolerance(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _expected("a number", value)
+    if not (value >= 0 and math.isfinite(value)):
+        raise ValueError(f"is {spelled(value)}; must be at least 0 and finite")
+    return value
+
+
+def _shape_of(table: str, other: str, expected: str) -> Discriminator:
+    """Tell a table from anything else before pydantic tries both."""
+
+    def tag(value: Any) -> str | None:  # noqa: ANN401 - whatever stands in the file
+        if isinstance(value, Mapping):
+            return f"{TAG}{table}"
+        return f"{TAG}{other}" if other == "number" or isinstance(value, list | tuple) else None
+
+    return Discriminator(tag, custom_error_type="value_kind", custom_error_message=f"expected {expected}")
+
+
+Expr = Annotated[Expression, BeforeValidator(_expression)]
+Extent = Annotated[tuple[Expr, ...], Field(min_length=1, max_length=3)]
+Size = Annotated[int, BeforeValidator(_size)]
+Sizes = Annotated[tuple[Size, ...], Field(min_length=1)]
+Parameter = Annotated[bool | int, BeforeValidator(_parameter)]  # what a tuning parameter or a specialisation may be
+Parameters = Annotated[tuple[Parameter, ...], Field(min_length=1)]
+Choice = Annotated[bool | int | str, BeforeValidator(_choice)]
+Scalar = Annotated[bool | int | float | None, BeforeValidator(_scalar)]
+Zero = Annotated[int | None, BeforeValidator(_zero)]
+Name = StrictStr
+
+Tolerance = Annotated[float, BeforeValidator(_tolerance)]
+Tolerances = Annotated[
+    Annotated[Tolerance, Tag(f"{TAG}number")] | Annotated[dict[str, Tolerance], Tag(f"{TAG}types")],
+    _shape_of("types", "number", "a number, or a table of numbers by dtype"),
+]
+Space = Annotated[
+    Annotated[dict[str, Parameters], Tag(f"{TAG}lists")]
+    | Annotated[tuple[dict[str, Parameter], ...], Tag(f"{TAG}rows")],
+    _shape_of("lists", "rows", "a table of lists, as in `block = [128, 256]`, or a list of configurations"),
+]

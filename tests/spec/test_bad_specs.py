@@ -1,0 +1,800 @@
+"""Every kind of slip in a spec, with the whole message that its author reads."""
+
+from __future__ import annotations
+
+import pytest
+
+from pretuned.errors import SpecError
+from pretuned.spec.loader import load, load_files, load_folder
+from specs import PLAIN_TEMPLATE, REFERENCE, SCALE, SCALE_TEMPLATE, SEVERAL, edited, faults, write
+
+ALLOWED = "allowed are + - * // % **, comparisons, and/or/not, x if c else y, ceil_div(a, b), min, max and sizeof(T)"
+LEGAL = "the default must be legal for every problem: choose another, or demand it in `requires`"
+DTYPES = "bfloat16, bool, float16, float32, float64, int16, int32, int64, int8, uint16, uint32, uint64, uint8"
+NO_INPUT = "no input's shape gives '{}', so a call cannot tell it; name it alone in the shape of an `in` argument"
+NO_TYPE = """no input has dtype 'T', so a call cannot tell it; give an `in` argument `dtype = "T"`"""
+
+# Places of the sound spec that edits change.
+GUARD = "n % vec == 0"
+X = 'name = "x", role = "in"'
+Y = 'name = "y", role = "out"'
+A = 'dtype = "float32", value = 2.0'
+GRID = 'grid     = ["ceil_div(n, block * vec)"]'
+BLOCK = 'block    = ["block"]'
+SIZES = "1024, 65536"
+VEC = "\nvec   = [1, 2, 4]"
+DEFAULT_VEC = "\nvec   = 1\n"
+WHERE = "where ="
+
+
+def add(table: str, lines: str) -> tuple[str, str]:
+    """Put `lines` at the head of `table`."""
+    return f"[{table}]\n", f"[{table}]\n{lines}\n"
+
+
+def where(text: str) -> tuple[str, str]:
+    return GUARD, text
+
+
+STRUCTURE = {
+    "unknown table": ([add("verify", "\n[verfy]")], ["verfy: unknown key 'verfy'; did you mean 'verify'?"]),
+    "unknown key of an argument": (
+        [(A, 'dtype = "float32", valeu = 2.0, value = 2.0')],
+        ["arguments[2].valeu: unknown key 'valeu'; did you mean 'value'?"],
+    ),
+    "unknown key unlike any": (
+        [add("verify", "zzz = 1")],
+        ["verify.zzz: unknown key 'zzz'; known are atol, compare, inputs, reference, rtol"],
+    ),
+    "unknown key of a dim named as a table": (
+        [
+            add("dims", "verify = { sizes = [4], size = 4 }"),
+            (
+                '["n"], align = "vec * sizeof(T)" },\n  { name = "a"',
+                '["n", "verify"], align = "vec * sizeof(T)" },\n  { name = "a"',
+            ),
+        ],
+        ["dims.verify.size: unknown key 'size'; did you mean 'sizes'?"],
+    ),
+    "unknown keys hide no other fault": (
+        [add("verify", "rtoll = 1"), where("m % vec == 0")],
+        [
+            "verify.rtoll: unknown key 'rtoll'; did you mean 'rtol'?",
+            "constraints.where[1]: unknown name 'm' in 'm % vec == 0'",
+        ],
+    ),
+    "reserved keys": (
+        [
+            (X, f"{X}, strides = [1], optional = true, tensor-map = 1"),
+            add("[launches]", "cluster = [2]\ncooperative = true"),
+        ],
+        [
+            "arguments[1].strides: 'strides' is not supported yet; leave it out",
+            "arguments[1].optional: 'optional' is not supported yet; leave it out",
+            "arguments[1].tensor-map: 'tensor-map' is not supported yet; leave it out",
+            "launches[0].cluster: 'cluster' is not supported yet; leave it out",
+            "launches[0].cooperative: 'cooperative' is not supported yet; leave it out",
+        ],
+    ),
+    "out of scope": (
+        [(A, f"{A}, texture = true")],
+        [
+            (
+                "arguments[2].texture: 'texture' is out of scope: textures, constant symbols and structs by value are "
+                "not supported"
+            )
+        ],
+    ),
+    "no format": ([("format  = 1\n", "")], ["format: missing; write `format = 1`"]),
+    "newer format": (
+        [("format  = 1", "format = 2")],
+        ["format: is 2, and this pretuned reads format 1; install a newer one"],
+    ),
+    "format no integer": ([("format  = 1", "format = true")], ["format: is true; write `format = 1`"]),
+    "name": ([("format  = 1", 'format = 1\nname = "x"')], ["name: unknown key; a kernel is named by its file"]),
+    "key missing": ([('function = "scale"\n', "")], ["launches[0].function: missing; write `function = ...`"]),
+    "role": (
+        [(X, 'name = "x", role = "input"')],
+        ["arguments[1].role: is \"input\"; expected 'in', 'out' or 'inout'"],
+    ),
+    "no list": ([(BLOCK, 'block = "block"')], ['launches[0].block: expected a list, found "block"']),
+    "no string": ([('dtype = "int32"', "dtype = 32")], ["arguments[3].dtype: expected a string, found 32"]),
+    "no table": ([(f"{{ sizes = [{SIZES}] }}", "[1024]")], ["dims.n: expected a table, found [1024]"]),
+    "four extents": (
+        [(BLOCK, 'block = ["block", 1, 1, 1]')],
+        ["launches[0].block: has 4 entries; at most 3 are allowed"],
+    ),
+    "empty grid": ([(GRID, "grid = []")], ["launches[0].grid: is empty; write at least one entry"]),
+    "no launches": (
+        [(f'[[launches]]\nfunction = "scale"\n{GRID}\n{BLOCK}\n', "")],
+        ["launches: missing; write `launches = [{ function, grid, block }]` or [[launches]] tables"],
+    ),
+}
+
+VALUES = {
+    "negative size": ([(SIZES, "-1024, 65536")], ["dims.n.sizes[0]: is -1024; a size is at least 1"]),
+    "negative extent": (
+        [(X + ', dtype = "T", shape = ["n"]', X + ', dtype = "T", shape = ["n", -1]')],
+        ["arguments[1].shape[1]: is -1; a size is at least 0"],
+    ),
+    "size 0": ([(SIZES, "0, 65536")], ["dims.n.sizes[0]: is 0; a size is at least 1"]),
+    "size true": ([(SIZES, "true, 65536")], ["dims.n.sizes[0]: expected an integer, found true"]),
+    "size beyond 64 bits": (
+        [(SIZES, f"1024, 1{'0' * 30}")],
+        ["dims.n.sizes[1]: is an integer beyond 64 bits; a size fits 64 bits"],
+    ),
+    "size beyond its argument": (
+        [(SIZES, "1024, 4294967296")],
+        ["dims.n.sizes[1]: 4294967296 does not fit the type of the argument 'n'; pass it as int64"],
+    ),
+    "no sizes": ([(SIZES, "")], ["dims.n.sizes: is empty; write at least one entry"]),
+    "float parameter": (
+        [("[128, 256]", "[128, 25.6]")],
+        ["space.block[1]: expected an integer or a bool, found 25.6"],
+    ),
+    "bools among integers": ([("[1, 2, 4]", "[1, true, 4]")], ["space.vec: mixes bools and integers; use one kind"]),
+    "no values": ([("[1, 2, 4]", "[]")], ["space.vec: is empty; write at least one entry"]),
+    "space no table": (
+        [("[space]\nblock = [128, 256]" + VEC + "\n", ""), ("format  = 1", "format = 1\nspace = 3")],
+        [
+            "space: expected a table of lists, as in `block = [128, 256]`, or a list of configurations, found 3",
+        ],
+    ),
+    "negative tolerance": ([("2e-3", "-1")], ["verify.rtol.float16: is -1; must be at least 0 and finite"]),
+    "infinite tolerance": ([("2e-3", "inf")], ["verify.rtol.float16: is inf; must be at least 0 and finite"]),
+    "tolerance no number": (
+        [("{ float32 = 1e-5, float16 = 2e-3 }", '"tight"')],
+        ['verify.rtol: expected a number, found "tight"'],
+    ),
+    "tolerance of no dtype": (
+        [("float16 = 2e-3", "flot16 = 2e-3")],
+        ["verify.rtol.flot16: unknown dtype 'flot16'; did you mean 'float16'?"],
+    ),
+    "init": ([(Y, f"{Y}, init = 1")], ["arguments[0].init: is 1; expected 0, the only value that is supported"]),
+    "init of an input": (
+        [(X, f"{X}, init = 0")],
+        ['arguments[1].init: only an output (`role = "out"`) or scratch is initialised'],
+    ),
+    "bool block": (
+        [(BLOCK, "block = [true]")],
+        ["launches[0].block[0]: expected an integer or an expression in quotes, found true"],
+    ),
+    "block 0": ([(BLOCK, 'block = ["block", 0]')], ["launches[0].block[1]: is 0; must be at least 1"]),
+}
+
+EXPRESSIONS = {
+    "unknown name": (
+        [where("n % vecs == 0")],
+        ["constraints.where[1]: unknown name 'vecs' in 'n % vecs == 0'; did you mean 'vec'?"],
+    ),
+    "unknown name in a grid": (
+        [(GRID, 'grid = ["ceil_div(n, blok)"]')],
+        ["launches[0].grid[0]: unknown name 'blok' in 'ceil_div(n, blok)'; did you mean 'block'?"],
+    ),
+    "call": (
+        [where("abs(n) == n")],
+        ["constraints.where[1]: 'abs(n) == n' calls 'abs'; only ceil_div, max, min, sizeof can be called"],
+    ),
+    "call by a near name": (
+        [where("ciel_div(n, 2) > 1")],
+        ["constraints.where[1]: 'ciel_div(n, 2) > 1' calls 'ciel_div'; did you mean 'ceil_div'?"],
+    ),
+    "attribute": (
+        [where("n.real == n")],
+        [
+            (
+                "constraints.where[1]: 'n.real == n' reads the attribute 'n.real'; only device.compute_capability, "
+                "device.l2_bytes, device.shared_bytes, device.sm_count can be read"
+            )
+        ],
+    ),
+    "attribute of the device": (
+        [where("device.sm_cout > vec")],
+        [
+            (
+                "constraints.where[1]: 'device.sm_cout > vec' reads the attribute 'device.sm_cout'; "
+                "did you mean 'device.sm_count'?"
+            )
+        ],
+    ),
+    "syntax": ([where("n % vec = 0")], [f"constraints.where[1]: 'n % vec = 0' is not an expression; {ALLOWED}"]),
+    "operator": ([where("n & 1 == 0")], [f"constraints.where[1]: 'n & 1 == 0' uses &; {ALLOWED}"]),
+    "true division": (
+        [where("n / vec == 0")],
+        ["constraints.where[1]: 'n / vec == 0' divides with '/'; write '//' or ceil_div(a, b)"],
+    ),
+    "float": (
+        [where("n * 1.5 > 0")],
+        ["constraints.where[1]: 'n * 1.5 > 0' has the literal 1.5; only integers and bools are allowed"],
+    ),
+    "tower of powers": (
+        [where("n < 9**9**9")],
+        [
+            (
+                "constraints.where[1]: 'n < 9**9**9' has no value: a power is out of bounds: exponents go from 0 to "
+                "64, results have at most 256 bits"
+            )
+        ],
+    ),
+    "division by zero": ([where("n < 1 // 0")], ["constraints.where[1]: 'n < 1 // 0' always divides by zero"]),
+    "10,000 parentheses": (
+        [where("(" * 10_000 + "n" + ")" * 10_000)],
+        ["constraints.where[1]: is 20001 characters long; at most 500 are allowed"],
+    ),
+    "deep": (
+        [where("-" * 21 + "n < 1")],
+        [
+            f"constraints.where[1]: '{'-' * 21}n < 1' is nested more than 20 deep; split it into several constraints",
+        ],
+    ),
+    "type as a value": (
+        [where("T == 4")],
+        ["constraints.where[1]: 'T' is a type; only sizeof(T) has a value"],
+    ),
+    "size of a value": (
+        [where("sizeof(vec) == 4")],
+        ["constraints.where[1]: sizeof(vec) in 'sizeof(vec) == 4': 'vec' is no type"],
+    ),
+    "device where a call has none": (
+        [
+            (
+                X + ', dtype = "T", shape = ["n"], align = "vec * sizeof(T)"',
+                X + ', dtype = "T", shape = ["n"], align = "device.sm_count"',
+            )
+        ],
+        [
+            (
+                "arguments[1].align: 'device.sm_count' has no value here; only grid, block, shared, scratch shapes and "
+                "`where` may read it"
+            )
+        ],
+    ),
+    "requires a parameter": (
+        [(WHERE, 'requires = ["block < 5"]\nwhere =')],
+        ["constraints.requires[0]: 'block' is a parameter; what limits parameters belongs in `where`"],
+    ),
+}
+
+NAMES = {
+    "dim and specialisation": (
+        [add("specialisations", "n = { values = [1, 2] }")],
+        ["specialisations.n: 'n' is already the name of one of the dims; rename one"],
+    ),
+    "dim and parameter": (
+        [add("space", "n = [1]"), add("default", "n = 1")],
+        [
+            "arguments[3].name: 'n' is a parameter of the space; rename one",
+            "space.n: 'n' is already the name of one of the dims; rename one",
+        ],
+    ),
+    "keyword": (
+        [add("dims", "lambda = { sizes = [4] }")],
+        [
+            "dims.lambda: 'lambda' cannot be a name: use a letter, then letters, digits and '_', and no Python keyword",
+            f"dims.lambda: {NO_INPUT.format('lambda')}",
+        ],
+    ),
+    "taken": (
+        [add("space", "min = [1]"), add("default", "min = 1"), (BLOCK, 'block = ["block"]\nshared = "min"')],
+        ["space.min: 'min' has a meaning of its own in expressions, templates or calls; use another name"],
+    ),
+    "two arguments": (
+        [('name = "a"', 'name = "x"')],
+        ["arguments[2].name: a second argument named 'x'; names must differ"],
+    ),
+    "argument and parameter": (
+        [('name = "a"', 'name = "vec"')],
+        ["arguments[2].name: 'vec' is a parameter of the space; rename one"],
+    ),
+}
+
+ARGUMENTS = {
+    "unknown dtype": (
+        [(A, 'dtype = "flaot32", value = 2.0')],
+        ["arguments[2].dtype: unknown dtype 'flaot32'; did you mean 'float32'?"],
+    ),
+    "unknown dtype of an array": (
+        [(X + ', dtype = "T"', X + ', dtype = "U"')],
+        [
+            f"arguments[1].dtype: unknown dtype 'U'; known are T, {DTYPES}",
+            f"specialisations.T: {NO_TYPE}",
+        ],
+    ),
+    "unknown dtype of a specialisation": (
+        [('"float32", "float16"', '"float32", "half"')],
+        [f"specialisations.T.dtypes[1]: unknown dtype 'half'; known are {DTYPES}"],
+    ),
+    "scalar of a small float": (
+        [(A, 'dtype = "float16", value = 2.0')],
+        ["arguments[2].dtype: a scalar cannot be float16; pass float32 and convert in the kernel"],
+    ),
+    "scalar of a specialisation": (
+        [(A, 'dtype = "T", value = 2.0')],
+        ["arguments[2].dtype: a scalar has one fixed dtype; write float32, float64, int32, ..."],
+    ),
+    "scalar without value": (
+        [(A, 'dtype = "float32"')],
+        ["arguments[2]: 'a' is no dim; a scalar needs the value that tuning passes, as in `value = 1.0`"],
+    ),
+    "scalar out of range": (
+        [(A, 'dtype = "int8", value = 200')],
+        ["arguments[2].value: 200 is not a value of int8"],
+    ),
+    "bool for an integer": (
+        [(A, 'dtype = "int32", value = true')],
+        ["arguments[2].value: true is not a value of int32"],
+    ),
+    "dim as a float": (
+        [('dtype = "int32"', 'dtype = "float32"')],
+        ["arguments[3].dtype: a dim is passed as int32, int64, uint32 or uint64, not 'float32'"],
+    ),
+    "dim with a value": (
+        [('dtype = "int32"', 'dtype = "int32", value = 3')],
+        ["arguments[3].value: 'n' takes its value from the call's problem; leave `value` out"],
+    ),
+    "array without role": (
+        [(X, 'name = "x"')],
+        [
+            'arguments[1]: has `shape` but no role; write `role = "in"`, "out" or "inout" for an array',
+            f"dims.n: {NO_INPUT.format('n')}",
+            f"specialisations.T: {NO_TYPE}",
+        ],
+    ),
+    "array without shape": (
+        [(Y + ', dtype = "T", shape = ["n"]', Y + ', dtype = "T"')],
+        ['arguments[0]: an array needs its shape; write `shape = ["n"]`'],
+    ),
+    "no output": (
+        [(Y, 'name = "y", role = "in"')],
+        ['arguments: no argument is written; give one `role = "out"` or `role = "inout"`'],
+    ),
+    "fill of an output": (
+        [(Y, f'{Y}, fill = "ones"')],
+        ["arguments[0].fill: an output is poisoned, not filled; leave it out"],
+    ),
+    "shape names no dim": (
+        [(Y + ', dtype = "T", shape = ["n"]', Y + ', dtype = "T", shape = ["nn"]')],
+        ["arguments[0].shape[0]: shape names 'nn', which is no dim; did you mean 'n'?"],
+    ),
+    "dim that no shape gives": ([add("dims", "m = { sizes = [4] }")], [f"dims.m: {NO_INPUT.format('m')}"]),
+    "type that no input gives": (
+        [(X + ', dtype = "T"', X + ', dtype = "float32"')],
+        [f"specialisations.T: {NO_TYPE}"],
+    ),
+    "constant dim with sizes": (
+        [("{ sizes =", "{ constant = true, sizes =")],
+        [
+            "dims.n: a constant dim is matched exactly; write `values = [64, 128]`",
+            "dims.n.sizes: a constant dim has `values`, not `sizes`",
+        ],
+    ),
+    "dim with values": (
+        [("{ sizes =", "{ values =")],
+        [
+            (
+                "dims.n: needs the sizes to measure; write `sizes = [1024, 65536]`; or add `constant = true` to match "
+                "`values` exactly"
+            )
+        ],
+    ),
+    "specialisation of nothing": (
+        [add("specialisations", "U = {}")],
+        ['specialisations.U: must have one of `dtypes = ["float32", ...]`, `values = [false, true]` or `from = "T"`'],
+    ),
+    "specialisation with a misspelt key": (
+        [add("specialisations", 'U = { dtype = ["float32"] }')],
+        ["specialisations.U.dtype: unknown key 'dtype'; did you mean 'dtypes'?"],
+    ),
+    "types that follow from nothing": (
+        [add("specialisations", 'U = { from = "S", float32 = "float32" }')],
+        ["specialisations.U.from: 'S' is no specialisation with `dtypes`"],
+    ),
+    "types that follow with a gap": (
+        [add("specialisations", 'U = { from = "T", float32 = "float33" }')],
+        [
+            'specialisations.U: says nothing for float16; add `float16 = "..."`',
+            "specialisations.U.float32: unknown dtype 'float33'; did you mean 'float32'?",
+        ],
+    ),
+}
+
+LISTS = "\n".join(f"p{i} = [{', '.join(map(str, range(100)))}]" for i in range(6))
+DEFAULTS = "\n".join(f"p{i} = 0" for i in range(6))
+SUM = f'block = ["block"]\nshared = "{" + ".join(f"p{i}" for i in range(6))}"'
+
+SPACES = {
+    "default outside the space": (
+        [("block = 256", "block = 512")],
+        ["default.block: 512 is outside the space; `space.block` has 128, 256"],
+    ),
+    "default of another kind": (
+        [(DEFAULT_VEC, "\nvec = true\n")],
+        ["default.vec: true is outside the space; `space.vec` has 1, 2, 4"],
+    ),
+    "default without a parameter": (
+        [("block = 256\n", "")],
+        ["default.block: missing; the default gives every parameter a value, as in `block = 128`"],
+    ),
+    "default with an unknown parameter": (
+        [add("default", "blck = 1")],
+        ["default.blck: 'blck' is no parameter of the space; did you mean 'block'?"],
+    ),
+    "default as text": (
+        [("block = 256", 'block = "256"')],
+        ['default.block: is "256"; a parameter is an integer or a bool'],
+    ),
+    "default that a guard excludes": (
+        [(DEFAULT_VEC, "\nvec = 2\n"), (', align = "vec * sizeof(T)"', "")],
+        [
+            "default: where[1] 'n % vec == 0' excludes the default (block=256, vec=2) at n=1, T=float16; " + LEGAL,
+        ],
+    ),
+    "default that a guard excludes in spite of a demand": (
+        [
+            (DEFAULT_VEC, "\nvec = 4\n"),
+            (', align = "vec * sizeof(T)"', ""),
+            (WHERE, 'requires = ["n % 2 == 0"]\nwhere ='),
+        ],
+        [
+            "default: where[1] 'n % vec == 0' excludes the default (block=256, vec=4) at n=2, T=float16; " + LEGAL,
+        ],
+    ),
+    "default that a guard excludes at the end of int32": (
+        [where("n + 1 < 2**31")],
+        [
+            "default: where[1] 'n + 1 < 2 ** 31' excludes the default (block=256, vec=1) at n=2147483647, T=float16; "
+            + LEGAL,
+        ],
+    ),
+    "default that a constraint excludes": (
+        [where("block == 128")],
+        [
+            "default: where[1] 'block == 128' excludes the default (block=256, vec=1); " + LEGAL.partition(",")[0],
+        ],
+    ),
+    "default that asks for alignment": (
+        [(DEFAULT_VEC, "\nvec = 2\n"), (f', "{GUARD}"', "")],
+        [
+            (
+                "default: aligns 'y' to 4 bytes (block=256, vec=2) for T=float16; an array is only aligned to its "
+                "elements, and the default must be legal for every call: choose another"
+            )
+        ],
+    ),
+    "constraint that leaves no configuration": (
+        [("vec * sizeof(T) <= 16", "vec * sizeof(T) > 16")],
+        ["constraints.where: leaves no configuration of the space; loosen it or add values"],
+    ),
+    "demand that leaves no problem": (
+        [(WHERE, 'requires = ["n < 5"]\nwhere =')],
+        ["constraints.requires: admits none of the problems that `sizes` give; loosen it or list other sizes"],
+    ),
+    "space of 10^12": (
+        [add("space", LISTS), add("default", DEFAULTS), (BLOCK, SUM)],
+        [
+            (
+                "space: has 6,000,000,000,000 combinations, more than 10,000,000; shorten the lists, or list "
+                "configurations one by one as `space = [{...}, ...]`"
+            )
+        ],
+    ),
+    "parameter used nowhere": (
+        [add("space", "unroll = [1, 2]"), add("default", "unroll = 1")],
+        [
+            (
+                "space.unroll: parameter 'unroll' is used nowhere: not in the template, launches, options or `align`; "
+                "remove it"
+            )
+        ],
+    ),
+    "configurations of different parameters": (
+        [
+            (f"[space]\nblock = [128, 256]{VEC}\n", ""),
+            ("[dims]", "space = [{ block = 256, vec = 1 }, { block = 128 }]\n[dims]"),
+        ],
+        ["space[1]: every configuration names the same parameters; the first has block, vec"],
+    ),
+    "default that is not listed": (
+        [
+            (f"[space]\nblock = [128, 256]{VEC}\n", ""),
+            ("[dims]", "space = [{ block = 256, vec = 2 }, { block = 128, vec = 1 }]\n[dims]"),
+        ],
+        ["default: is not one of the configurations that `space` lists"],
+    ),
+}
+
+LAUNCHES = {
+    "block too large": (
+        [(BLOCK, 'block = ["block", 8]')],
+        ["launches[0].block: the default has a block of 2048 threads at n=1024, T=float16; CUDA allows 1 to 1,024"],
+    ),
+    "grid without a value": (
+        [(GRID, 'grid = ["n // (n - 1024)"]')],
+        [
+            "launches[0]: 'n // (n - 1024)' divides by zero at n=1024, T=float16, for the default (block=256, vec=1)",
+        ],
+    ),
+    "unknown argument": (
+        [add("[launches]", 'arguments = ["y", "xx"]')],
+        ["launches[0].arguments[1]: unknown argument 'xx'; did you mean 'x'?"],
+    ),
+    "no such entry point": (
+        [('function = "scale"', 'function = "scaled"')],
+        ["launches[0].function: scale.cu.jinja has no 'scaled'; did you mean 'scale'?"],
+    ),
+    "scratch that no launch is passed": (
+        [("[dims]", 'scratch = [{ name = "part", dtype = "T", shape = ["block"] }]\n[dims]')],
+        ["scratch[0]: 'part' is passed to no launch; name it in the `arguments` of one"],
+    ),
+    "reference in no file": (
+        [("reference.py:scale", "refrence.py:scale")],
+        ["verify.reference: 'refrence.py' does not exist beside the spec; did you mean 'reference.py'?"],
+    ),
+    "reference that its file lacks": (
+        [("reference.py:scale", "reference.py:scales")],
+        ["verify.reference: 'reference.py' defines no 'scales'; did you mean 'scale'?"],
+    ),
+    "reference no function": (
+        [("reference.py:scale", "reference.scale")],
+        ["verify.reference: 'reference.scale' names no function; write \"reference.py:scale\""],
+    ),
+    "template missing": (
+        [("format  = 1", 'format = 1\ntemplate = "scale.cu.jinj"')],
+        ["template: 'scale.cu.jinj' does not exist beside the spec; did you mean 'scale.cu.jinja'?"],
+    ),
+    "template elsewhere": (
+        [("format  = 1", 'format = 1\ntemplate = "../scale.cu.jinja"')],
+        ["template: '../scale.cu.jinja' is no path below the spec's folder; write it with '/', and without '..'"],
+    ),
+    "option with an undefined name": (
+        [("[constraints]", '[compile]\noptions = ["-DX={{ blok }}"]\n\n[constraints]')],
+        ["compile.options[0]: undefined name 'blok'; did you mean 'block'?"],
+    ),
+    "option that is no template": (
+        [("[constraints]", '[compile]\noptions = ["-DX={{ block"]\n\n[constraints]')],
+        ["compile.options[0]: option '-DX={{ block':1: unexpected end of template, expected 'end of print statement'."],
+    ),
+}
+CASES = STRUCTURE | VALUES | EXPRESSIONS | NAMES | ARGUMENTS | SPACES | LAUNCHES
+
+
+@pytest.mark.parametrize(("edits", "lines"), CASES.values(), ids=CASES)
+def test_a_slip_is_named_with_its_path_and_remedy(tmp_path, edits, lines):
+    assert faults(tmp_path, *edits) == [f"scale.toml: {line}" for line in lines]
+
+
+BODY = "y[i] ="
+TEMPLATES = {
+    "undefined name": ((BODY, "y[i] = {{ vecs }} *"), "scale.cu.jinja: undefined name 'vecs'; did you mean 'vec'?"),
+    "dim": (
+        (BODY, "y[i] = {{ n }} *"),
+        "scale.cu.jinja: undefined name 'n'; a dim is passed to the kernel as an argument",
+    ),
+    "include of nothing": (
+        (BODY, '{% include "lost.cuh" %}'),
+        "scale.cu.jinja:7: there is no 'lost.cuh' to include",
+    ),
+    "computed include": (
+        (BODY, '{% include vec ~ ".cuh" %}'),
+        'scale.cu.jinja:7: includes a computed name; write the file\'s, as in "part.cuh"',
+    ),
+    "syntax": (
+        (BODY, "{% if vec %}"),
+        (
+            "scale.cu.jinja:7: Unexpected end of template. "
+            "Jinja was looking for the following tags: 'elif' or 'else' or 'endif'. "
+            "The innermost block that needs to be closed is 'if'."
+        ),
+    ),
+    "unknown filter": ((BODY, "{{ vec | doubled }}"), "scale.cu.jinja:7: No filter named 'doubled'."),
+    "no spelling": (
+        (BODY, "{{ [vec] }}"),
+        "scale.cu.jinja:7: a value of type list has no spelling in CUDA C++; render a number, a bool or a type",
+    ),
+    "None": (
+        (BODY, "{{ none }}"),
+        "scale.cu.jinja:7: a value of type NoneType has no spelling in CUDA C++; render a number, a bool or a type",
+    ),
+    "infinity": (
+        (BODY, "{{ vec * 1e308 * 10 }}"),
+        "scale.cu.jinja:7: inf has no spelling in CUDA C++; render a number, a bool or a type",
+    ),
+    "error in rendering": ((BODY, "{{ 1 // (vec - 1) }}"), "scale.cu.jinja:7: integer division or modulo by zero"),
+}
+
+
+@pytest.mark.parametrize(("edit", "message"), TEMPLATES.values(), ids=TEMPLATES)
+def test_a_slip_in_a_template_is_named_with_its_line(tmp_path, edit, message):
+    found = faults(tmp_path, template=edited(SCALE_TEMPLATE, edit))
+
+    assert found == [f"scale.toml: template: {message}"]
+
+
+def test_an_undefined_name_of_an_included_file_is_named_with_that_file(tmp_path):
+    (tmp_path / "part.cuh").write_text("constexpr int unrolled = {{ unrol }};", encoding="utf-8")
+
+    found = faults(tmp_path, template='{% include "part.cuh" %}\n' + SCALE_TEMPLATE)
+
+    assert found == ["scale.toml: template: part.cuh: undefined name 'unrol'"]
+
+
+def test_a_template_that_is_not_text_is_a_fault(tmp_path):
+    file = write(tmp_path)
+    (tmp_path / "scale.cu.jinja").write_bytes(b"\xff\xfe")
+
+    with pytest.raises(SpecError) as caught:
+        load(file)
+
+    assert str(caught.value) == "invalid kernel spec (1 problem):\n  scale.toml: template: scale.cu.jinja: is not UTF-8"
+
+
+def test_a_reference_that_python_cannot_parse_is_a_fault(tmp_path):
+    file = write(tmp_path)
+    (tmp_path / "reference.py").write_text(f"{REFERENCE}\ndef broken(:\n", encoding="utf-8")
+
+    with pytest.raises(SpecError) as caught:
+        load(file)
+
+    assert [str(fault) for fault in caught.value.faults] == [
+        "scale.toml: verify.reference: 'reference.py' cannot be imported: invalid syntax (line 4)"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("edits", "lines"),
+    [
+        (
+            [('implementation = "vectors"', 'implementation = "vector"')],
+            ["default.implementation: is \"vector\", which is no implementation; did you mean 'vectors'?"],
+        ),
+        (
+            [('[default]\nimplementation = "vectors"\n', "")],
+            [
+                (
+                    'default.implementation: missing; write `implementation = "plain" or "vectors"`: '
+                    "the one that is the baseline"
+                )
+            ],
+        ),
+        (
+            [("[default]", "[default]\nvec = 1")],
+            ["default.vec: with [implementations.NAME] tables, each has its own `default`; leave it out here"],
+        ),
+        (
+            [("format = 1", 'format = 1\ntemplate = "scale.cu.jinja"')],
+            ["template: with [implementations.NAME] tables, `template` stands in each of them"],
+        ),
+        (
+            [("[dims]", '[constraints]\nwhere = ["n > 0"]\n[dims]')],
+            ["constraints.where: with [implementations.NAME] tables, `where` stands in each of them"],
+        ),
+        (
+            [("[verify]", '[implementations.library]\ncall = "cupy:multiply"\n[verify]')],
+            ["implementations.library.call: 'call' is not supported yet; leave it out"],
+        ),
+        (
+            [("default  = { block = 128 }", "default  = { block = 64 }")],
+            ["implementations.plain.default.block: 64 is outside the space; `space.block` has 128, 256"],
+        ),
+        (
+            [("default  = { block = 128 }", 'default  = { block = 128 }\nconstraints = { where = ["block > 128"] }')],
+            [
+                "implementations.plain.default: where[0] 'block > 128' excludes the default (block=128); "
+                + LEGAL.partition(",")[0]
+            ],
+        ),
+        (
+            [("default  = { block = 128 }", 'default  = { block = 128 }\nconstraints = { where = ["n < block"] }')],
+            ["implementations.plain.constraints.where: leaves no configuration of the space; loosen it or add values"],
+        ),
+        (
+            [("default  = { block = 128 }", 'default  = { block = 128 }\nconstraints = { requires = ["n > 0"] }')],
+            [
+                (
+                    "implementations.plain.constraints.requires: what the kernel demands stands at the top: "
+                    "[constraints] requires"
+                )
+            ],
+        ),
+    ],
+)
+def test_a_slip_among_several_implementations_names_the_one(tmp_path, edits, lines):
+    assert faults(tmp_path, *edits, toml=SEVERAL) == [f"scale.toml: {line}" for line in lines]
+
+
+def test_faults_come_in_the_order_of_their_paths_and_once_each(tmp_path):
+    many = "".join(f'  {{ name = "s{i}", dtype = "int3", value = 1 }},\n' for i in range(9))
+
+    found = faults(tmp_path, ("]\n\n[dims]", f"{many}]\n\n[dims]"))
+
+    assert found == [
+        f"scale.toml: arguments[{index}].dtype: unknown dtype 'int3'; did you mean 'int32'?" for index in range(4, 13)
+    ]
+
+
+def test_the_faults_of_all_files_are_raised_together(tmp_path):
+    write(tmp_path, edited(SCALE, ("block = 256", "block = 512")))
+    write(
+        tmp_path, edited(SCALE, (GUARD, "n % vecs == 0"), ("format", 'template = "scale.cu.jinja"\nformat')), name="b"
+    )
+
+    with pytest.raises(SpecError) as caught:
+        load_folder(tmp_path)
+
+    assert str(caught.value) == (
+        "invalid kernel spec (2 problems):\n"
+        "  b.toml: constraints.where[1]: unknown name 'vecs' in 'n % vecs == 0'; did you mean 'vec'?\n"
+        "  scale.toml: default.block: 512 is outside the space; `space.block` has 128, 256"
+    )
+
+
+def test_two_kernels_of_one_name_are_refused(tmp_path):
+    files = []
+    for part in ("one", "two"):
+        (tmp_path / part).mkdir()
+        files.append(write(tmp_path / part))
+
+    with pytest.raises(SpecError) as caught:
+        load_files(files)
+
+    assert str(caught.value) == (
+        "invalid kernel spec (1 problem):\n"
+        f"  {files[1]}: a second kernel named 'scale'; the first is {files[0]}: rename one file"
+    )
+
+
+def test_a_kernel_whose_name_is_no_function_name_is_refused(tmp_path):
+    write(tmp_path, edited(SCALE, ("format  = 1", 'format = 1\ntemplate = "scale.cu.jinja"')), name="my-scale")
+
+    with pytest.raises(SpecError) as caught:
+        load_folder(tmp_path)
+
+    assert [str(fault) for fault in caught.value.faults] == [
+        (
+            "my-scale.toml: 'my-scale' is no Python name, and a kernel becomes a function of its file's name; "
+            "rename the file"
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("format = ", "cannot be read as TOML: Invalid value (at end of document)"),
+        (
+            f"format = {'9' * 5000}",
+            "cannot be read as TOML: Exceeds the limit (4300 digits) for integer string conversion",
+        ),
+        (f"format = {'[' * 5000}", "cannot be read as TOML: "),
+    ],
+)
+def test_a_file_that_is_no_toml_is_refused(tmp_path, text, message):
+    (tmp_path / "bad.toml").write_text(text, encoding="utf-8")
+
+    with pytest.raises(SpecError) as caught:
+        load_folder(tmp_path)
+
+    assert str(caught.value).startswith(f"invalid kernel spec (1 problem):\n  bad.toml: {message}")
+
+
+def test_a_folder_without_specs_is_refused(tmp_path):
+    with pytest.raises(SpecError) as nothing:
+        load_folder(tmp_path)
+    with pytest.raises(SpecError) as missing:
+        load_folder(tmp_path / "kernels")
+
+    assert str(nothing.value).endswith("holds no NAME.toml; a kernel is NAME.toml beside NAME.cu.jinja")
+    assert str(missing.value).endswith("no such folder; `kernels` names the folder of the specs")
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(SpecError) as caught:
+        load(tmp_path / "scale.toml")
+
+    assert str(caught.value) == f"invalid kernel spec (1 problem):\n  scale.toml: does not exist in {tmp_path}"
+
+
+def test_the_templates_of_these_tests_are_sound(tmp_path):
+    assert faults(tmp_path) == []
+    assert faults(tmp_path, toml=SEVERAL) == []
+    assert faults(tmp_path, template=PLAIN_TEMPLATE) == []

@@ -1,0 +1,186 @@
+"""Sound specs: from TOML, from Python, and what is read off them."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from pydantic import ValidationError
+
+import pretuned
+from pretuned.spec import space
+from pretuned.spec.loader import load_folder
+from pretuned.spec.model import Argument, Dim, KernelSpec, Launch, Specialisation
+from pretuned.spec.tolerance import tolerances
+from specs import SCALE, SEVERAL, edited, loaded, write
+
+
+def python_spec(folder, **changes):
+    """Return the spec of SCALE in Python."""
+    fields = {
+        "name": "scale",
+        "folder": folder,
+        "summary": "y = a * x.",
+        "arguments": [
+            Argument(name="y", role="out", dtype="T", shape=["n"], align="vec * sizeof(T)"),
+            Argument(name="x", role="in", dtype="T", shape=["n"], align="vec * sizeof(T)"),
+            Argument(name="a", dtype="float32", value=2.0),
+            Argument(name="n", dtype="int32"),
+        ],
+        "dims": {"n": Dim(sizes=[1024, 65536])},
+        "specialisations": {"T": Specialisation(dtypes=["float32", "float16"])},
+        "space": {"block": [128, 256], "vec": [1, 2, 4]},
+        "default": {"block": 256, "vec": 1},
+        "launches": [Launch(function="scale", grid=["ceil_div(n, block * vec)"], block=["block"])],
+        "constraints": pretuned.Constraints(where=["vec * sizeof(T) <= 16", "n % vec == 0"]),
+        "verify": pretuned.Verify(reference="reference.py:scale", rtol={"float32": 1e-5, "float16": 2e-3}),
+    }
+    return KernelSpec(**(fields | changes))
+
+
+def test_the_python_api_gives_what_toml_gives(tmp_path):
+    from_toml = loaded(tmp_path)
+
+    assert pretuned.checked(python_spec(tmp_path)) == from_toml
+
+
+def test_the_python_api_undergoes_the_same_checks(tmp_path):
+    write(tmp_path)
+
+    with pytest.raises(pretuned.SpecError) as caught:
+        pretuned.checked(python_spec(tmp_path, default={"block": 512, "vec": 1}))
+
+    assert str(caught.value) == (
+        "invalid kernel spec (1 problem):\n"
+        "  scale.toml: default.block: 512 is outside the space; `space.block` has 128, 256"
+    )
+
+
+def test_a_wrong_value_in_python_is_refused_at_once(tmp_path):
+    with pytest.raises(ValidationError, match="is -1; a size is at least 1"):
+        Dim(sizes=[-1])
+
+
+def test_types_follow_in_python_as_in_toml(tmp_path):
+    write(tmp_path)
+    types = {
+        "T": Specialisation(dtypes=["float32", "float16"]),
+        "Acc": Specialisation(from_="T", float32="float32", float16="float32"),
+    }
+
+    spec = pretuned.checked(python_spec(tmp_path, specialisations=types))
+
+    assert space.dtype_of(spec, "Acc", (("T", "float16"),)) == "float32"
+
+
+def test_a_spec_cannot_be_changed(tmp_path):
+    spec = loaded(tmp_path)
+
+    with pytest.raises(ValidationError, match="frozen"):
+        spec.summary = "something else"
+
+
+def test_a_spec_can_be_sent_to_another_process(tmp_path):
+    spec = loaded(tmp_path)
+    known = space.environment(spec, next(space.problems(spec, (("T", "float32"),))), space.default(spec))
+    assert spec.launches[0].grid[0].evaluate(known) == 4
+
+    assert pickle.loads(pickle.dumps(spec)) == spec
+
+
+def test_arguments_are_told_apart_by_what_a_call_brings(tmp_path):
+    spec = loaded(tmp_path)
+
+    assert [argument.name for argument in spec.inputs] == ["x"]
+    assert [argument.name for argument in spec.outputs] == ["y"]
+    assert [argument.name for argument in spec.scalars] == ["a"]
+
+
+def test_several_implementations_compete_in_one_kernel(tmp_path):
+    spec = loaded(tmp_path, toml=SEVERAL)
+
+    assert list(spec.ways) == ["plain", "vectors"]
+    assert str(space.default(spec)) == "vectors: vec=1"
+    assert str(space.default_of(spec, "plain")) == "plain: block=128"
+
+
+def test_one_implementation_is_named_main_and_takes_its_template_by_the_specs_name(tmp_path):
+    spec = loaded(tmp_path)
+
+    assert list(spec.ways) == ["main"]
+    assert spec.ways["main"].template == "scale.cu.jinja"
+
+
+def test_a_space_may_be_a_list_of_configurations(tmp_path):
+    listed = edited(SCALE, ("[space]\nblock = [128, 256]\nvec   = [1, 2, 4]\n", "")).replace(
+        "[dims]", "space = [{ vec = 4, block = 128 }, { block = 256, vec = 1 }]\n[dims]"
+    )
+    spec = loaded(tmp_path, toml=listed)
+
+    assert [str(c) for c in space.combinations("main", spec.ways["main"])] == ["block=128, vec=4", "block=256, vec=1"]
+
+
+def test_a_parameter_may_be_a_bool(tmp_path):
+    spec = loaded(
+        tmp_path,
+        ("vec   = [1, 2, 4]", "vec = [1, 2, 4]\nfast = [true, false]"),
+        ("vec   = 1\n", "vec = 1\nfast = false\n"),
+        ('block    = ["block"]', 'block = ["block if fast else 128"]'),
+    )
+
+    assert [str(c) for c in space.combinations("main", spec.ways["main"])][:2] == [
+        "block=128, fast=false, vec=1",
+        "block=128, fast=false, vec=2",
+    ]
+
+
+def test_a_demand_of_the_kernel_makes_a_guarded_default_legal(tmp_path):
+    spec = loaded(
+        tmp_path,
+        (', align = "vec * sizeof(T)"', ""),
+        ("vec   = 1\n", "vec = 2\n"),
+        ("where =", 'requires = ["n % 2 == 0"]\nwhere ='),
+    )
+
+    assert str(space.default(spec)) == "block=256, vec=2"
+
+
+def test_a_template_sees_what_its_includer_sets(tmp_path):
+    (tmp_path / "part.cuh").write_text("constexpr int two = {{ twice }};\n", encoding="utf-8")
+    template = (
+        '{% set twice = 2 * vec %}{% include "part.cuh" %}{% include "lost.cuh" ignore missing %}'
+        'extern "C" __global__ void scale() {% for i in range(vec) %}{}{% endfor %}'
+    )
+
+    assert loaded(tmp_path, template=template).name == "scale"
+
+
+def test_a_folder_gives_its_kernels_by_sorted_name(tmp_path):
+    named = edited(SCALE, ("format  = 1", 'format = 1\ntemplate = "scale.cu.jinja"'))
+    for name in ("zeta", "alpha"):
+        write(tmp_path, named, name=name)
+
+    assert list(load_folder(tmp_path)) == ["alpha", "zeta"]
+
+
+@pytest.mark.parametrize(
+    ("verify", "dtype", "expected"),
+    [
+        ("rtol = { float32 = 1e-4 }", "float32", (1e-4, None)),
+        ("rtol = { float32 = 1e-4 }", "float16", (2e-3, None)),
+        ("rtol = 1e-3\natol = { float16 = 0.5 }", "float16", (1e-3, 0.5)),
+        ("rtol = 1e-3\natol = { float16 = 0.5 }", "float32", (1e-3, None)),
+        ("atol = 0.25", "float32", (1e-5, 0.25)),
+        ("rtol = 0", "float32", (0, None)),
+    ],
+)
+def test_tolerances_go_by_the_outputs_type(tmp_path, verify, dtype, expected):
+    spec = loaded(tmp_path, ("rtol = { float32 = 1e-5, float16 = 2e-3 }", verify))
+
+    assert tolerances(spec, spec.outputs[0], (("T", dtype),)) == expected
+
+
+def test_an_integer_result_is_exact_unless_the_spec_says_otherwise(tmp_path):
+    spec = loaded(tmp_path, ('role = "out", dtype = "T"', 'role = "out", dtype = "int32"'))
+
+    assert tolerances(spec, spec.outputs[0], (("T", "float32"),)) == (0.0, None)
