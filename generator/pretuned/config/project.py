@@ -1,0 +1,265 @@
+"""The project's table in pyproject.toml as a frozen `Project`; every fault is reported at once, with its TOML path."""
+
+from __future__ import annotations
+
+import keyword
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any, Final, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from pretuned.errors import ConfigError, Fault, closest
+
+Mode = Literal["auto", "locked", "force", "off"]
+
+FILE: Final = "pyproject.toml"
+HATCH: Final = "tool.hatch.build.hooks.pretuned"
+HATCH_CUSTOM: Final = "tool.hatch.build.hooks.custom"
+PLAIN: Final = "tool.pretuned"
+
+# What Hatch itself reads from a hook's table and passes on; `path` is the custom hook's.
+_HATCH_KEYS: Final = frozenset(
+    {"dependencies", "require-runtime-dependencies", "require-runtime-features", "enable-by-default"}
+)
+_CUSTOM_KEYS: Final = _HATCH_KEYS | {"path"}
+
+_VERSION: Final = r"\d{2}\.\d"
+_ARCHITECTURE: Final = r"sm_\d{2,3}[af]?"
+
+_EXAMPLES: Final = {
+    "kernels": 'kernels = "kernels"',
+    "module": 'module = "src/mypkg/tuned"',
+    "modules": "[[modules]]",
+    "lock": 'lock = "pretuned.lock.json"',
+    "mode": 'mode = "auto"',
+    "budget": "budget = 60",
+    "cuda": 'cuda = "13.0"',
+    "architectures": 'architectures = ["sm_90"]',
+    "cubins": "cubins = true",
+    "require-tuned": "require-tuned = false",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleTable:
+    """One generated package: the folder of its specs, and its path in the source tree with forward slashes."""
+
+    kernels: Path
+    module: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """A project's table. Paths but `module` are absolute.
+
+    `budget_s` is for the whole build, in seconds; `cuda` such as `13.0`, or None for the lock's or the machine's
+    toolchain; `architectures`, such as `sm_90`, come besides those of the lock's devices.
+    """
+
+    root: Path
+    modules: tuple[ModuleTable, ...]
+    lock: Path
+    mode: Mode = "auto"
+    budget_s: float = 60.0
+    cuda: str | None = None
+    architectures: tuple[str, ...] = ()
+    cubins: bool = True
+    require_tuned: bool = False
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(
+        strict=True, extra="forbid", alias_generator=lambda name: name.replace("_", "-"), allow_inf_nan=False
+    )
+
+
+class _Module(_Table):
+    kernels: str = "kernels"
+    module: str
+
+
+class _Project(_Table):
+    kernels: str = "kernels"
+    module: str | None = None
+    modules: list[_Module] = Field(default_factory=list)
+    lock: str = "pretuned.lock.json"
+    mode: Mode = "auto"
+    budget: float = Field(default=60.0, ge=0)
+    cuda: str | None = Field(default=None, pattern=f"^{_VERSION}$")
+    architectures: list[str] = Field(default_factory=list)
+    cubins: bool = True
+    require_tuned: bool = False
+
+
+def load_project(folder: Path) -> Project:
+    """Load the table of the project in `folder`: the Hatch hook's, else `[tool.pretuned]`.
+
+    Raises ConfigError for a file that cannot be read, one without a table, and with every fault of the table.
+    """
+    try:
+        document = tomllib.loads((folder / FILE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError([Fault(file=FILE, path="", message=f"does not exist in {folder}")]) from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError([Fault(file=FILE, path="", message=f"cannot be read as TOML: {error}")]) from None
+    for path in (HATCH, HATCH_CUSTOM, PLAIN):
+        table = _table(document, path)
+        if table is not None and (path != HATCH_CUSTOM or {"module", "modules"} & table.keys()):
+            return build_project(table, root=folder, path=path)
+    message = f"has no [{HATCH}] table (with setuptools: [{PLAIN}]); write one with `{_EXAMPLES['module']}`"
+    raise ConfigError([Fault(file=FILE, path="", message=message)])
+
+
+def _table(document: Any, path: str) -> dict[str, Any] | None:  # noqa: ANN401 - a TOML document
+    for key in path.split("."):
+        document = document.get(key) if isinstance(document, dict) else None
+    return document if isinstance(document, dict) else None
+
+
+def build_project(table: Mapping[str, Any], *, root: Path, path: str = HATCH) -> Project:
+    """Build a project from its table; `path` is where the table stands, for messages. Raises ConfigError."""
+    ignored = {HATCH: _HATCH_KEYS, HATCH_CUSTOM: _CUSTOM_KEYS}.get(path, frozenset())
+    data = {key: value for key, value in table.items() if key not in ignored}
+    parsed, entries = None, list(_meaning(data))
+    try:
+        parsed = _Project.model_validate(data)
+    except ValidationError as error:
+        entries += [_entry(item) for item in error.errors()]
+    if entries or parsed is None:
+        raise ConfigError(
+            Fault(file=FILE, path=_dotted(path, keys), message=text) for keys, text in sorted(entries, key=_order)
+        )
+    modules = [(parsed.kernels, parsed.module)] if parsed.module else [(m.kernels, m.module) for m in parsed.modules]
+    return Project(
+        root=root,
+        modules=tuple(ModuleTable(kernels=root / kernels, module=module.strip("/")) for kernels, module in modules),
+        lock=root / parsed.lock,
+        mode=parsed.mode,
+        budget_s=parsed.budget,
+        cuda=parsed.cuda,
+        architectures=tuple(dict.fromkeys(parsed.architectures)),
+        cubins=parsed.cubins,
+        require_tuned=parsed.require_tuned,
+    )
+
+
+Keys = tuple[str | int, ...]
+Entry = tuple[Keys, str]
+
+
+def _dotted(path: str, keys: Keys) -> str:
+    return path + "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
+
+
+def _order(entry: Entry) -> tuple[tuple[str, ...], str]:
+    return tuple(f"{key:06d}" if isinstance(key, int) else key for key in entry[0]), entry[1]
+
+
+def _entry(item: Any) -> Entry:  # noqa: ANN401 - pydantic's ErrorDetails
+    keys: Keys = item["loc"]
+    key = next(str(name) for name in reversed(keys) if isinstance(name, str))
+    example = _EXAMPLES.get(key, "")
+    match item["type"]:
+        case "extra_forbidden":
+            known = _Module.model_fields if "modules" in keys else _EXAMPLES
+            return keys, f"unknown key{closest(key, known) or f'; known are {_listed(sorted(known))}'}"
+        case "missing":
+            return keys, f"missing; write `{example}`"
+        case "literal_error":
+            return keys, bad_mode(item["input"])
+        case _:
+            return keys, f"is {shown(item['input'])}; write `{example}`" + (
+                " (seconds, 0 or more)" if key == "budget" else ""
+            )
+
+
+def bad_mode(value: object) -> str:
+    """Return what is wrong with `value` as a mode."""
+    return f"is {shown(value)}; expected {_listed(get_args(Mode))}{closest(str(value), get_args(Mode))}"
+
+
+def shown(value: object) -> str:
+    """Return `value` as TOML would spell it, near enough for a message."""
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+def _listed(names: Iterable[str]) -> str:
+    *first, last = (f"'{name}'" for name in names)
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+def _meaning(data: Mapping[str, Any]) -> Iterator[Entry]:
+    """What relates keys and paths, over whatever of the table is well-formed."""
+    modules = data.get("modules")
+    if modules and isinstance(modules, list):
+        for key in sorted({"kernels", "module"} & data.keys()):
+            yield (key,), f"with [[modules]], `{key}` stands in each of them"
+        tables: list[tuple[Keys, dict[Any, Any]]] = [
+            (("modules", index), table) for index, table in enumerate(modules) if isinstance(table, dict)
+        ]
+    else:
+        tables = [((), dict(data))]
+        if "module" not in data:
+            yield ("module",), f"missing; the generated package needs a place in your sources: `{_EXAMPLES['module']}`"
+    yield from _modules(tables)
+    if isinstance(lock := data.get("lock"), str):
+        yield from (((("lock",), text)) for text in _outside(lock))
+    names = data.get("architectures")
+    for index, name in enumerate(names if isinstance(names, list) else ()):
+        if isinstance(name, str) and not re.fullmatch(_ARCHITECTURE, name):
+            yield ("architectures", index), f"is {shown(name)}; write a real architecture such as 'sm_90' or 'sm_90a'"
+
+
+def _modules(tables: Iterable[tuple[Keys, Mapping[str, Any]]]) -> Iterator[Entry]:
+    """Module paths are package paths, apart from one another and from the specs."""
+    seen: dict[PurePosixPath, str] = {}
+    for keys, table in tables:
+        kernels, module = table.get("kernels", "kernels"), table.get("module")
+        if isinstance(kernels, str):
+            yield from (((*keys, "kernels"), text) for text in _outside(kernels))
+        if not isinstance(module, str):
+            continue
+        faults = list(_outside(module)) or list(_no_package(module))
+        yield from (((*keys, "module"), text) for text in faults)
+        if faults:
+            continue
+        path = PurePosixPath(module)
+        for other, where in seen.items():
+            if path == other:
+                yield (*keys, "module"), f"'{module}' is also the path of {where}; two modules need two paths"
+            elif path in other.parents or other in path.parents:
+                yield (
+                    (*keys, "module"),
+                    f"'{module}' and '{other}' of {where} lie one in the other; put them side by side",
+                )
+        if isinstance(kernels, str) and path in {PurePosixPath(kernels), *PurePosixPath(kernels).parents}:
+            yield (
+                (*keys, "module"),
+                f"'{module}' holds the specs ('{kernels}'), and is replaced at each build; choose another path",
+            )
+        seen.setdefault(path, _dotted("", keys).removeprefix(".") or "the table")
+
+
+def _outside(path: str) -> Iterator[str]:
+    """A path is relative to the project, inside it, and spelt with forward slashes."""
+    if "\\" in path:
+        yield f"is {shown(path)}; write paths with forward slashes"
+    elif PurePosixPath(path).is_absolute() or PureWindowsPath(path).drive:
+        yield f"'{path}' is absolute; write a path relative to the project's folder"
+    elif ".." in PurePosixPath(path).parts:
+        yield f"'{path}' leads outside the project; write a path below the project's folder, without '..'"
+    elif PurePosixPath(path) == PurePosixPath():
+        yield f"is {shown(path)}; write a path below the project's folder"
+
+
+def _no_package(module: str) -> Iterator[str]:
+    parts = PurePosixPath(module).parts
+    wrong = next((part for part in parts if not part.isidentifier() or keyword.iskeyword(part)), None)
+    if wrong is not None:
+        yield f"'{module}' is no package path: '{wrong}' is no Python name; write `{_EXAMPLES['module']}`"
+    elif parts == ("src",):
+        yield f"'src' names no package; write `{_EXAMPLES['module']}`"

@@ -1,0 +1,1 @@
+"""Devices: what driver and GPUs are here, asked without CuPy."""

@@ -1,0 +1,216 @@
+from pathlib import Path
+
+import pytest
+
+from pretuned.config import ModuleTable, Project, build_project, load_project
+from pretuned.errors import ConfigError
+
+ROOT = Path("/project")
+HOOK = "tool.hatch.build.hooks.pretuned"
+MODES = "expected 'auto', 'locked', 'force' or 'off'"
+OUTSIDE = "leads outside the project; write a path below the project's folder, without '..'"
+ABSOLUTE = "is absolute; write a path relative to the project's folder"
+KNOWN = "'architectures', 'budget', 'cubins', 'cuda', 'kernels', 'lock', 'mode', 'module', 'modules' or 'require-tuned'"
+EXAMPLE = '`module = "src/mypkg/tuned"`'
+
+
+def faults(table, **options):
+    with pytest.raises(ConfigError) as caught:
+        build_project(table, root=ROOT, **options)
+    assert caught.value.exit_code == 3
+    heading, *lines = str(caught.value).splitlines()
+    assert heading == f"invalid configuration ({len(lines)} problem{'s' if len(lines) > 1 else ''}):"
+    return [line.removeprefix(f"  pyproject.toml: {options.get('path', HOOK)}.") for line in lines]
+
+
+def test_the_smallest_table_has_the_documented_defaults():
+    assert build_project({"module": "src/mypkg/tuned"}, root=ROOT) == Project(
+        root=ROOT,
+        modules=(ModuleTable(kernels=ROOT / "kernels", module="src/mypkg/tuned"),),
+        lock=ROOT / "pretuned.lock.json",
+        mode="auto",
+        budget_s=60.0,
+        cuda=None,
+        architectures=(),
+        cubins=True,
+        require_tuned=False,
+    )
+
+
+def test_every_key_is_read():
+    table = {
+        "kernels": "templates",
+        "module": "src/mypkg/tuned/",
+        "lock": "locks/all.json",
+        "mode": "locked",
+        "budget": 7.5,
+        "cuda": "12.9",
+        "architectures": ["sm_80", "sm_90a", "sm_80"],
+        "cubins": False,
+        "require-tuned": True,
+    }
+    assert build_project(table, root=ROOT) == Project(
+        root=ROOT,
+        modules=(ModuleTable(kernels=ROOT / "templates", module="src/mypkg/tuned"),),
+        lock=ROOT / "locks/all.json",
+        mode="locked",
+        budget_s=7.5,
+        cuda="12.9",
+        architectures=("sm_80", "sm_90a"),
+        cubins=False,
+        require_tuned=True,
+    )
+
+
+def test_several_modules():
+    table = {"modules": [{"module": "src/a/tuned"}, {"module": "src/b/tuned", "kernels": "more"}]}
+    assert build_project(table, root=ROOT).modules == (
+        ModuleTable(kernels=ROOT / "kernels", module="src/a/tuned"),
+        ModuleTable(kernels=ROOT / "more", module="src/b/tuned"),
+    )
+
+
+def test_all_faults_of_a_table_come_at_once():
+    table = {
+        "kernels": 3,
+        "module": "../tuned",
+        "lock": "/pretuned.lock.json",
+        "mode": "atuo",
+        "budget": True,
+        "cuda": 13.0,
+        "architectures": ["90", 90],
+        "cubin": True,
+        "require_tuned": True,
+    }
+    assert faults(table) == [
+        "architectures[0]: is '90'; write a real architecture such as 'sm_90' or 'sm_90a'",
+        'architectures[1]: is 90; write `architectures = ["sm_90"]`',
+        "budget: is true; write `budget = 60` (seconds, 0 or more)",
+        "cubin: unknown key; did you mean 'cubins'?",
+        'cuda: is 13.0; write `cuda = "13.0"`',
+        'kernels: is 3; write `kernels = "kernels"`',
+        f"lock: '/pretuned.lock.json' {ABSOLUTE}",
+        f"mode: is 'atuo'; {MODES}; did you mean 'auto'?",
+        f"module: '../tuned' {OUTSIDE}",
+        "require_tuned: unknown key; did you mean 'require-tuned'?",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (
+            {},
+            'module: missing; the generated package needs a place in your sources: `module = "src/mypkg/tuned"`',
+        ),
+        (
+            {"module": "src/a/tuned", "color": "red"},
+            f"color: unknown key; known are {KNOWN}",
+        ),
+        (
+            {"module": "/opt/tuned"},
+            f"module: '/opt/tuned' {ABSOLUTE}",
+        ),
+        (
+            {"module": "C:/tuned"},
+            f"module: 'C:/tuned' {ABSOLUTE}",
+        ),
+        (
+            {"module": "src/a/../../../tuned"},
+            f"module: 'src/a/../../../tuned' {OUTSIDE}",
+        ),
+        ({"module": "src\\a"}, "module: is 'src\\\\a'; write paths with forward slashes"),
+        ({"module": "."}, "module: is '.'; write a path below the project's folder"),
+        (
+            {"module": "src/my-pkg/tuned"},
+            f"module: 'src/my-pkg/tuned' is no package path: 'my-pkg' is no Python name; write {EXAMPLE}",
+        ),
+        (
+            {"module": "src/class/tuned"},
+            f"module: 'src/class/tuned' is no package path: 'class' is no Python name; write {EXAMPLE}",
+        ),
+        ({"module": "src"}, "module: 'src' names no package; write `module = \"src/mypkg/tuned\"`"),
+        (
+            {"module": "mypkg", "kernels": "mypkg/kernels"},
+            "module: 'mypkg' holds the specs ('mypkg/kernels'), and is replaced at each build; choose another path",
+        ),
+        (
+            {"module": "a", "kernels": "../kernels"},
+            f"kernels: '../kernels' {OUTSIDE}",
+        ),
+        (
+            {"modules": [{"module": "src/a/tuned"}, {"module": "src/a/tuned/"}]},
+            "modules[1].module: 'src/a/tuned/' is also the path of modules[0]; two modules need two paths",
+        ),
+        (
+            {"modules": [{"module": "src/a/b/c"}, {"module": "src/a/b"}]},
+            "modules[1].module: 'src/a/b' and 'src/a/b/c' of modules[0] lie one in the other; put them side by side",
+        ),
+        (
+            {"modules": [{"module": "src/a/tuned"}], "kernels": "kernels"},
+            "kernels: with [[modules]], `kernels` stands in each of them",
+        ),
+        (
+            {"modules": [{"module": "a", "kernel": "k"}]},
+            "modules[0].kernel: unknown key; did you mean 'kernels'?",
+        ),
+        ({"modules": [{"kernels": "k"}]}, 'modules[0].module: missing; write `module = "src/mypkg/tuned"`'),
+        ({"module": "a", "budget": -1}, "budget: is -1; write `budget = 60` (seconds, 0 or more)"),
+        ({"module": "a", "cuda": "13"}, "cuda: is '13'; write `cuda = \"13.0\"`"),
+    ],
+)
+def test_one_fault(table, message):
+    assert faults(table) == [message]
+
+
+def test_hatch_keys_are_for_hatch_alone():
+    reserved = {
+        "dependencies": ["pretuned"],
+        "require-runtime-dependencies": True,
+        "require-runtime-features": ["x"],
+        "enable-by-default": True,
+    }
+    assert build_project({"module": "a", **reserved}, root=ROOT) == build_project({"module": "a"}, root=ROOT)
+    assert len(faults({"module": "a", **reserved}, path="tool.pretuned")) == len(reserved)
+
+
+def write(folder, text):
+    (folder / "pyproject.toml").write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("text", "module"),
+    [
+        ('[tool.hatch.build.hooks.pretuned]\nmodule = "a"\n[tool.pretuned]\nmodule = "b"\n', "a"),
+        ('[tool.hatch.build.hooks.custom]\nmodule = "a"\npath = "hatch_build.py"\n', "a"),
+        ('[tool.hatch.build.hooks.custom]\nanswer = 42\n[tool.pretuned]\nmodule = "b"\n', "b"),
+        ('[tool.pretuned]\nmodule = "b"\n', "b"),
+    ],
+)
+def test_where_a_table_is_found(tmp_path, text, module):
+    project = load_project(write(tmp_path, text))
+    assert project.modules == (ModuleTable(kernels=tmp_path / "kernels", module=module),)
+
+
+def test_a_fault_names_the_table_that_it_stands_in(tmp_path):
+    with pytest.raises(ConfigError) as caught:
+        load_project(write(tmp_path, '[tool.pretuned]\nmodule = "b"\nmode = "lock"\n'))
+    assert str(caught.value).splitlines()[1:] == [
+        f"  pyproject.toml: tool.pretuned.mode: is 'lock'; {MODES}; did you mean 'locked'?"
+    ]
+
+
+def test_a_project_without_a_table(tmp_path):
+    with pytest.raises(ConfigError) as caught:
+        load_project(write(tmp_path, '[project]\nname = "x"\n'))
+    assert str(caught.value).splitlines()[1:] == [
+        f"  pyproject.toml: has no [{HOOK}] table (with setuptools: [tool.pretuned]); write one with {EXAMPLE}"
+    ]
+
+
+def test_a_folder_without_a_project(tmp_path):
+    with pytest.raises(ConfigError, match=r"pyproject\.toml: does not exist in "):
+        load_project(tmp_path)
+    with pytest.raises(ConfigError, match=r"pyproject\.toml: cannot be read as TOML: "):
+        load_project(write(tmp_path, "[tool"))

@@ -1,0 +1,74 @@
+from pathlib import Path
+
+import platformdirs
+import pytest
+
+from pretuned.config import Settings, build_project, overlay, read_settings
+from pretuned.errors import ConfigError
+
+
+def test_an_empty_environment_leaves_everything_to_the_table():
+    expected = Settings(mode=None, device=0, budget_s=None, cache=platformdirs.user_cache_path("pretuned"))
+    assert read_settings({}) == expected
+    assert read_settings({"PRETUNED_MODE": "", "PRETUNED_BUDGET": " "}) == expected
+
+
+def test_every_variable_is_read(tmp_path):
+    environ = {
+        "PRETUNED_MODE": "force",
+        "PRETUNED_TUNE_ON": "cuda:1",
+        "PRETUNED_BUDGET": "2.5",
+        "PRETUNED_CACHE_DIR": str(tmp_path),
+    }
+    assert read_settings(environ) == Settings(mode="force", device=1, budget_s=2.5, cache=tmp_path)
+
+
+@pytest.mark.parametrize(("value", "device"), [("auto", 0), ("cuda", 0), ("cuda:0", 0), ("cuda:12", 12)])
+def test_the_gpu_to_tune_on(value, device):
+    assert read_settings({"PRETUNED_TUNE_ON": value}).device == device
+
+
+def test_a_relative_cache_folder_does_not_move_with_the_working_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert read_settings({"PRETUNED_CACHE_DIR": "cache"}).cache == tmp_path / "cache"
+
+
+def test_all_bad_values_are_named_at_once(tmp_path):
+    file = tmp_path / "file"
+    file.touch()
+    environ = {
+        "PRETUNED_MODE": "lock",
+        "PRETUNED_TUNE_ON": "host",
+        "PRETUNED_BUDGET": "1m",
+        "PRETUNED_CACHE_DIR": str(file),
+    }
+    with pytest.raises(ConfigError) as caught:
+        read_settings(environ)
+    assert str(caught.value).splitlines() == [
+        "invalid configuration (4 problems):",
+        "  PRETUNED_MODE: is 'lock'; expected 'auto', 'locked', 'force' or 'off'; did you mean 'locked'?",
+        "  PRETUNED_TUNE_ON: is 'host': not supported yet; expected 'auto', 'cuda' or 'cuda:1'",
+        "  PRETUNED_BUDGET: is '1m'; expected seconds, such as '60'",
+        f"  PRETUNED_CACHE_DIR: '{file}' is a file; expected a folder",
+    ]
+
+
+@pytest.mark.parametrize("value", ["-1", "inf", "nan", "1e9", "٣"])
+def test_a_budget_is_a_plain_number_of_seconds(value):
+    with pytest.raises(ConfigError, match="PRETUNED_BUDGET"):
+        read_settings({"PRETUNED_BUDGET": value})
+
+
+@pytest.mark.parametrize("value", ["cuda:", "cuda:-1", "cuda:a", "gpu", "cpu"])
+def test_an_unknown_device_to_tune_on(value):
+    with pytest.raises(ConfigError, match=f"PRETUNED_TUNE_ON: is '{value}'; expected 'auto', 'cuda' or 'cuda:1'"):
+        read_settings({"PRETUNED_TUNE_ON": value})
+
+
+def test_the_environment_goes_before_the_table():
+    project = build_project({"module": "a", "mode": "locked", "budget": 30}, root=Path("/project"))
+    untouched = overlay(project, read_settings({}))
+    assert untouched == project
+    forced = overlay(project, read_settings({"PRETUNED_MODE": "auto", "PRETUNED_BUDGET": "0"}))
+    assert (forced.mode, forced.budget_s) == ("auto", 0.0)
+    assert forced.modules == project.modules
