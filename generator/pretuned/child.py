@@ -1,0 +1,168 @@
+"""Child processes that answer requests, can be killed at any moment, and die with their parent.
+
+Theory of operation. A child is a fresh interpreter (never a fork: CUDA does not survive one), started by its command
+line rather than by `multiprocessing`, so that the caller's `__main__` is not run again and needs no guard. It takes
+pickled requests from one end of a socket pair and answers each in turn. A second pipe, the lifeline, carries nothing:
+the parent holds its writing end, and when the parent dies, however it dies, a thread of the child reads the end of the
+pipe and kills its own process. A child that hangs in a kernel or dies by a signal is found by the parent at the
+request's deadline or at the end of the stream; both are answers (`Expired`, `Died`), not exceptions. What a child
+prints is kept in a file, whose last line explains a death.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import signal
+import site
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any, Final
+
+_BOOT: Final = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from pretuned.child import main; main(sys.argv[2:])"
+)
+_TAIL_BYTES: Final = 4096
+_END_S: Final = 10.0  # for a killed process to be reaped: a driver tears down a hung context within a few seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Died:
+    """The child ended without answering; `reason` is its exit status or signal, and the last line it printed."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expired:
+    """The child did not answer in time and was killed."""
+
+    after_s: float
+
+
+class Child:
+    """One child process that runs `module:function`, a callable from request to answer, or a factory of one.
+
+    `target` names a function without arguments; it is called once in the child and returns the function that answers
+    requests. Requests and answers are pickled. Not safe to share between threads.
+    """
+
+    def __init__(self, target: str) -> None:
+        ours, theirs = socket.socketpair()
+        lifeline, self._lifeline = os.pipe()
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
+        command = [sys.executable, "-c", _BOOT, json.dumps(sys.path), target, str(theirs.fileno()), str(lifeline)]
+        self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and code
+            command,
+            pass_fds=(theirs.fileno(), lifeline),
+            stdin=subprocess.DEVNULL,
+            stdout=self._output,
+            stderr=self._output,
+        )
+        theirs.close()
+        os.close(lifeline)
+        self.connection = Connection(ours.detach())
+
+    @property
+    def pid(self) -> int:
+        """The process id, for messages and tests."""
+        return self._process.pid
+
+    def send(self, request: object) -> Died | None:
+        """Send a request without waiting; returns `Died` if nobody is there to take it."""
+        try:
+            self.connection.send(request)
+        except OSError:
+            return self._died()
+        return None
+
+    def receive(self) -> Any:  # noqa: ANN401 - whatever the target answers
+        """Return the answer to the oldest request, waiting as long as it takes, or `Died`."""
+        try:
+            return self.connection.recv()
+        except (EOFError, OSError):
+            return self._died()
+
+    def ask(self, request: object, *, timeout_s: float) -> Any:  # noqa: ANN401 - whatever the target answers
+        """Send `request` and return the answer; `Expired` after `timeout_s` (the child is then dead), or `Died`."""
+        if (died := self.send(request)) is not None:
+            return died
+        if not self.connection.poll(timeout_s):
+            self.kill()
+            return Expired(after_s=timeout_s)
+        return self.receive()
+
+    def kill(self) -> None:
+        """End the process at once and wait until it is gone; does nothing the second time."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_END_S)
+        self.connection.close()
+        if self._lifeline >= 0:
+            os.close(self._lifeline)
+            self._lifeline = -1
+        self._output.close()
+
+    def _died(self) -> Died:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_END_S)
+        status = self._process.returncode
+        reason = (
+            f"ended by {signal.Signals(-status).name}" if status is not None and status < 0 else f"exit status {status}"
+        )
+        last = self._last_line()
+        self.kill()
+        return Died(reason=f"{reason}: {last}" if last else reason)
+
+    def _last_line(self) -> str:
+        if self._output.closed:
+            return ""
+        size = self._output.seek(0, os.SEEK_END)
+        self._output.seek(max(0, size - _TAIL_BYTES))
+        lines = self._output.read().decode(errors="replace").split("\n")
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
+def ready(children: Sequence[Child], timeout_s: float) -> list[Child]:
+    """Return the children that have an answer (or have died) within `timeout_s`."""
+    by_connection = {child.connection: child for child in children}
+    return [by_connection[connection] for connection in wait(list(by_connection), timeout_s)]  # type: ignore[index]
+
+
+def _adopt_site_packages() -> None:
+    """Tell `site` of the folders that only `sys.path` names: pip's isolated builds install into such an overlay.
+
+    `cuda.pathfinder`, which finds NVRTC and its headers for CuPy, asks `site` and would find nothing there.
+    """
+    depth = 1 if os.name == "nt" else 2  # Lib/site-packages, lib/python3.11/site-packages
+    folders = [Path(entry) for entry in sys.path if Path(entry).name == "site-packages"]
+    site.PREFIXES.extend(str(folder.parents[depth]) for folder in folders if len(folder.parents) > depth)
+
+
+def main(arguments: list[str]) -> None:
+    """Serve requests in the child: `module:function`, the socket's and the lifeline's file descriptors."""
+    target, channel, lifeline = arguments
+    _adopt_site_packages()
+    threading.Thread(target=_die_with_parent, args=(int(lifeline),), daemon=True).start()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides what ends
+    connection = Connection(int(channel))
+    module, _, function = target.partition(":")
+    answer: Callable[[Any], Any] = getattr(importlib.import_module(module), function)()
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            connection.send(answer(connection.recv()))
+
+
+def _die_with_parent(lifeline: int) -> None:
+    os.read(lifeline, 1)
+    os.kill(os.getpid(), signal.SIGKILL)

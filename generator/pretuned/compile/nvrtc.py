@@ -1,0 +1,126 @@
+"""One compilation with NVRTC, and what its log says of registers, spills and shared memory. Needs no GPU.
+
+`cupy.cuda.nvrtc` is the binding: CuPy's high-level path adds flags silently and wants a device. Everything here runs in
+a worker (see `pretuned.compile.pool`); importing this module imports nothing of CUDA.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from pretuned.compile.result import Binary, Resources
+from pretuned.outcome import CompileError
+from pretuned.render import Module
+
+STANDARD: Final = "--std=c++17"
+REPORT: Final = "--ptxas-options=-v"  # registers, spills and shared memory into the log, at no cost
+NAME: Final = "kernel.cu"  # fixed, since it stands in line tables and in __FILE__
+
+_ENTRY: Final = re.compile(r"Compiling entry function '([^']+)'")
+_SPILLS: Final = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
+_USED: Final = re.compile(r"Used (\d+) registers")
+_SHARED: Final = re.compile(r"(\d+) bytes smem")
+_VERSION: Final = re.compile(r"Cuda compilation tools, release [\d.]+, V([\d.]+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unavailable:
+    """There is no NVRTC here; `reason` is what importing or loading it said."""
+
+    reason: str
+
+
+def _nvrtc() -> Any:  # noqa: ANN401 - CuPy ships no types
+    return importlib.import_module("cupy.cuda").nvrtc
+
+
+def compile_module(module: Module, architecture: str) -> Binary | CompileError:
+    """Compile `module` for `architecture`: a cubin for `sm_90`, PTX for `compute_80`."""
+    flags = (f"-arch={architecture}", STANDARD, REPORT, *module.options)
+    nvrtc = _nvrtc()
+    program = nvrtc.createProgram(module.source, NAME, (), ())
+    try:
+        nvrtc.compileProgram(program, (*flags, *include_flags()))
+        log = nvrtc.getProgramLog(program)
+        image = _image(nvrtc, program, architecture)
+    except nvrtc.NVRTCError as error:
+        return CompileError(line=first_error(nvrtc.getProgramLog(program)) or str(error))
+    finally:
+        nvrtc.destroyProgram(program)
+    return Binary(
+        module=module.key,
+        architecture=architecture,
+        image=image,
+        digest=hashlib.sha256(image).hexdigest(),
+        flags=flags,
+        compiler=version(),
+        resources=resources(log),
+    )
+
+
+def _image(nvrtc: Any, program: object, architecture: str) -> bytes:  # noqa: ANN401 - CuPy ships no types
+    if architecture.startswith("compute_"):
+        text = nvrtc.getPTX(program)
+        return (text if isinstance(text, bytes) else text.encode()).rstrip(b"\0") + b"\0"
+    return bytes(nvrtc.getCUBIN(program)) + b"\0"  # the binding takes the last byte for a C string's end
+
+
+@cache
+def version() -> str:
+    """Return NVRTC's full version, such as `13.0.88`: the API tells 13.0 only, the head of its PTX all of it."""
+    nvrtc = _nvrtc()
+    program = nvrtc.createProgram('extern "C" __global__ void empty() {}', NAME, (), ())
+    try:
+        nvrtc.compileProgram(program, ("-arch=compute_80",))
+        text = nvrtc.getPTX(program)
+    finally:
+        nvrtc.destroyProgram(program)
+    match = _VERSION.search(text.decode() if isinstance(text, bytes) else text)
+    return match[1] if match else ".".join(map(str, nvrtc.getVersion()))
+
+
+@cache
+def include_flags() -> tuple[str, ...]:
+    """Return the flags that find CUDA's own headers (cuda_fp16.h); not recorded, for they are this machine's."""
+    pathfinder = importlib.import_module("cuda.pathfinder")
+    folders = [pathfinder.find_nvidia_header_directory(name) for name in ("cudart", "cccl")]
+    existing = dict.fromkeys(str(folder) for folder in folders if folder and Path(folder).is_dir())
+    return tuple(f"-I{folder}" for folder in existing)
+
+
+def first_error(log: str) -> str:
+    """Return the first error line of a compiler's log, or its first line."""
+    lines = [line.strip() for line in log.replace("\0", "").splitlines() if line.strip()]
+    return next((line for line in lines if "error" in line), lines[0] if lines else "")
+
+
+def resources(log: str) -> dict[str, Resources]:
+    """Return what each entry point takes, by function, from ptxas' verbose log."""
+    found: dict[str, Resources] = {}
+    for part in log.replace("\0", "").split("ptxas info")[1:]:
+        if match := _ENTRY.search(part):
+            name, spilt = match[1], 0
+        elif match := _SPILLS.search(part):
+            spilt = int(match[1]) + int(match[2])
+        elif match := _USED.search(part):
+            shared = _SHARED.search(part)
+            found[name] = Resources(
+                registers=int(match[1]), spill_bytes=spilt, shared_bytes=int(shared[1]) if shared else 0
+            )
+    return found
+
+
+def serve() -> Any:  # noqa: ANN401 - the protocol of pretuned.child
+    """Return the function that answers (module, architecture) requests in a compile worker."""
+    try:
+        version()  # loads NVRTC while the parent still renders
+    except Exception as error:  # noqa: BLE001 - whatever it is, the parent says it better than a traceback
+        missing = Unavailable(reason=f"{type(error).__name__}: {error}")
+        return lambda _request: missing
+    return lambda request: compile_module(*request)

@@ -1,0 +1,105 @@
+"""Compiling many modules at once, in worker processes.
+
+Threads do not help (NVRTC serialises most of its work inside a process); warm processes do, and a compiler that crashes
+or hangs on one module costs that module only. Workers start when the pool is made, so that their start overlaps with
+rendering.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import Final, Self
+
+from pretuned.child import Child, Died, ready
+from pretuned.compile.nvrtc import Unavailable
+from pretuned.compile.result import Binary
+from pretuned.errors import DeviceError
+from pretuned.outcome import CompileError, Crashed, TimedOut
+from pretuned.render import Module
+
+TARGET: Final = "pretuned.compile.nvrtc:serve"
+LIMIT_S: Final = 120.0  # a module; the slowest honest ones take a few seconds
+START_S: Final = 60.0  # a worker imports CuPy: seconds on a cold disk
+POLL_S: Final = 1.0
+
+INSTALL: Final = "install pretuned[cuda13], or pretuned[cuda12] for a driver older than 580"
+
+Job = tuple[Module, str]
+Result = Binary | CompileError | TimedOut | Crashed
+
+
+class CompilePool:
+    """A pool of compile workers; use it in a `with` statement, which ends them.
+
+    `workers` defaults to one a processor. A pool serves one `compile` at a time.
+    """
+
+    def __init__(self, workers: int | None = None, *, limit_s: float = LIMIT_S) -> None:
+        self.limit_s = limit_s
+        self._children = [Child(TARGET) for _ in range(workers or processors())]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the workers."""
+        for child in self._children:
+            child.kill()
+        self._children = []
+
+    def compile(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Result]]:
+        """Yield each distinct job with its result, in the order in which they end.
+
+        A job is (module, architecture); modules with one key are one job. A worker that dies or passes the limit is
+        replaced, and its job's result says so.
+        """
+        waiting = deque({(module.key, architecture): (module, architecture) for module, architecture in jobs}.values())
+        idle = list(self._children)
+        busy: dict[Child, tuple[Job, float]] = {}
+        while waiting or busy:
+            while waiting and idle:
+                child, job = idle.pop(), waiting.popleft()
+                child.send(job)  # a death shows at the answer
+                busy[child] = (job, time.monotonic() + self.limit_s + START_S)
+            for child in ready(list(busy), POLL_S):
+                job, _ = busy.pop(child)
+                result = child.receive()
+                if isinstance(result, Died):
+                    idle.append(self._replace(child))
+                    yield job, Crashed(message=f"the compiler {result.reason}")
+                    continue
+                if isinstance(result, Unavailable):
+                    raise DeviceError(f"compiling needs CuPy and NVRTC ({result.reason}): {INSTALL}")
+                idle.append(child)
+                yield job, result
+            for child in [child for child, (_, deadline) in busy.items() if time.monotonic() > deadline]:
+                job, _ = busy.pop(child)
+                idle.append(self._replace(child))
+                yield job, TimedOut(limit_s=self.limit_s)
+
+    def _replace(self, child: Child) -> Child:
+        child.kill()
+        fresh = Child(TARGET)
+        self._children[self._children.index(child)] = fresh
+        return fresh
+
+
+def processors() -> int:
+    """Return how many processors this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def compile_all(modules: Iterable[Module], architecture: str, *, workers: int | None = None) -> dict[str, Result]:
+    """Compile `modules` for `architecture` in a pool of their own and return the results by module key."""
+    jobs = list({module.key: (module, architecture) for module in modules}.values())
+    with CompilePool(min(workers or processors(), max(1, len(jobs)))) as pool:
+        return {module.key: result for (module, _), result in pool.compile(jobs)}

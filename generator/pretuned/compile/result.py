@@ -1,0 +1,31 @@
+"""What compiling a module gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """What one entry point takes: registers a thread, bytes of local memory spilt, static shared bytes a block."""
+
+    registers: int
+    spill_bytes: int
+    shared_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binary:
+    """A compiled module. `image` is a cubin (or PTX, where `architecture` reads `compute_90`), `digest` its SHA-256.
+
+    `architecture` is what it was compiled for (`sm_90`, `sm_90a`, `compute_80`); `flags` are those the compiler really
+    got, include folders left out; `compiler` is NVRTC's full version, such as `13.0.88`.
+    """
+
+    module: str
+    architecture: str
+    image: bytes
+    digest: str
+    flags: tuple[str, ...]
+    compiler: str
+    resources: dict[str, Resources]
