@@ -1,0 +1,165 @@
+"""Inputs and references, on the host, in NumPy.
+
+bfloat16 has no NumPy type: here it travels as its bits in uint16 (the upper half of a float32), so that nothing but
+NumPy is needed.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import sys
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pretuned.measure.launch import Buffer, arrays, scalars
+from pretuned.spec.model import KernelSpec
+from pretuned.spec.space import Problem, environment
+from pretuned.spec.types import DTYPES
+
+Array = npt.NDArray[Any]
+
+# Larger inputs repeat a random block; its length is prime, so that a strided access still meets other values.
+BLOCK: Final = 4_194_301
+
+
+class FunctionError(Exception):
+    """A reference, or a function named in [verify], failed or returned something else than asked."""
+
+
+def storage(dtype: str) -> np.dtype[Any]:
+    """Return the NumPy type that holds the bits of element type `dtype`."""
+    return np.dtype("uint16" if dtype == "bfloat16" else dtype)
+
+
+def encode(values: Array, dtype: str) -> Array:
+    """Return `values` rounded to `dtype`, in its storage type; bfloat16 to nearest, ties to even."""
+    if dtype != "bfloat16":
+        return values.astype(dtype)
+    bits = values.astype(np.float32).view(np.uint32)
+    rounded = bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
+    return (rounded >> np.uint32(16)).astype(np.uint16)
+
+
+def decode(stored: Array, dtype: str) -> Array:
+    """Return stored values as float64 for floating types, unchanged for others."""
+    if dtype == "bfloat16":
+        return (stored.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
+    return stored.astype(np.float64) if DTYPES[dtype].floating else stored
+
+
+def inputs(spec: KernelSpec, problem: Problem, seed: int) -> dict[str, Array]:
+    """Return the stored values of every `in` and `inout` array at `problem`, the same for the same seed."""
+    generator = np.random.default_rng([seed, *problem_seed(problem)])
+    buffers = [buffer for buffer in arrays(spec, problem) if buffer.role != "out"]
+    given: Mapping[str, Any] = {}
+    if spec.verify.inputs is not None:
+        given = _call(spec, spec.verify.inputs, generator=generator, **environment(spec, problem))
+    found = {}
+    for buffer in buffers:
+        if buffer.name in given:
+            values = np.asarray(given[buffer.name])
+            _demand_shape(spec.verify.inputs or "", buffer, values)
+            stored = encode(values, buffer.dtype)
+        else:
+            stored = _filled(generator, buffer)
+        found[buffer.name] = stored.reshape(buffer.shape)
+    return found
+
+
+def problem_seed(problem: Problem) -> tuple[int, ...]:
+    """Return numbers that tell problems apart, the same in every process."""
+    return tuple(str(problem).encode())
+
+
+def _filled(generator: np.random.Generator, buffer: Buffer) -> Array:
+    count = min(buffer.size, BLOCK)
+    low, high = (0, 9) if buffer.dtype.startswith("uint") else (-8, 9)
+    match buffer.fill or ("normal" if DTYPES[buffer.dtype].floating else "integers"):
+        case "normal":
+            block: Array = generator.standard_normal(count, dtype=np.float32)
+        case "uniform":
+            block = generator.random(count, dtype=np.float32)
+        case "ones":
+            block = np.ones(count, np.float32)
+        case _ if buffer.dtype == "bool":
+            block = generator.integers(0, 2, count)
+        case _:
+            block = generator.integers(low, high, count)
+    return np.resize(encode(block, buffer.dtype), buffer.size)
+
+
+def reference(spec: KernelSpec, problem: Problem, stored: Mapping[str, Array]) -> dict[str, Array] | None:
+    """Return what every output must be, floating ones in float64, or None where the spec names no reference.
+
+    Raises FunctionError that says what the function raised or returned.
+    """
+    if spec.verify.reference is None:
+        return None
+    buffers = {buffer.name: buffer for buffer in arrays(spec, problem)}
+    values: dict[str, Any] = dict(environment(spec, problem))
+    values |= {scalar.name: scalar.value for scalar in scalars(spec, problem)}
+    values |= {name: decode(array, buffers[name].dtype) for name, array in stored.items()}
+    result = _call(spec, spec.verify.reference, **values)
+    names = [argument.name for argument in spec.outputs]
+    if not isinstance(result, Mapping):
+        if len(names) > 1:
+            raise FunctionError(f"{spec.verify.reference} must return a dict with {', '.join(names)}")
+        result = {names[0]: result}
+    found = {}
+    for name in names:
+        if name not in result:
+            raise FunctionError(f"{spec.verify.reference} returned nothing for the output '{name}'")
+        array = np.asarray(result[name])
+        _demand_shape(spec.verify.reference, buffers[name], array)
+        floating = DTYPES[buffers[name].dtype].floating
+        found[name] = np.ascontiguousarray(array, np.float64 if floating else buffers[name].dtype)
+    return found
+
+
+def compare(spec: KernelSpec, problem: Problem, name: str, out: Array, ref: Array) -> str | None:
+    """Return what the spec's own `compare` finds wrong with output `name`, or None: it answers a bool or a message."""
+    verdict = _call(spec, str(spec.verify.compare), name=name, out=out, ref=ref, **environment(spec, problem))
+    if isinstance(verdict, str):
+        return verdict or None
+    return None if verdict is None or bool(verdict) else "the spec's own comparison refuses it"
+
+
+def _demand_shape(target: str, buffer: Buffer, array: Array) -> None:
+    if array.shape != buffer.shape and not (array.size == 1 == math.prod(buffer.shape)):
+        raise FunctionError(f"{target} returned shape {array.shape} for '{buffer.name}'; expected {buffer.shape}")
+
+
+def _call(spec: KernelSpec, target: str, **values: object) -> Any:  # noqa: ANN401 - a user's function
+    file, _, name = target.partition(":")
+    function: Callable[..., Any] = getattr(_imported((spec.folder / file).resolve()), name)
+    try:
+        with np.errstate(all="ignore"):
+            return function(**values)
+    except Exception as error:
+        raise FunctionError(f"{target} failed: {type(error).__name__}: {error}") from error
+
+
+@cache
+def _imported(file: Path) -> ModuleType:
+    """Import a file by its path, its folder first on the path, so that it can import its neighbours."""
+    name = f"_pretuned_{file.stem}_{abs(hash(str(file)))}"
+    module_spec = importlib.util.spec_from_file_location(name, file)
+    assert module_spec is not None  # it ends in .py
+    assert module_spec.loader is not None
+    module = importlib.util.module_from_spec(module_spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(file.parent))
+    try:
+        module_spec.loader.exec_module(module)
+    except Exception as error:
+        raise FunctionError(f"{file.name} cannot be imported: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.remove(str(file.parent))
+    return module

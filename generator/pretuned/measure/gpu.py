@@ -1,0 +1,161 @@
+"""The side that tunes: a GPU in a child process, which survives whatever a candidate does to it.
+
+Every request has a deadline. A child that passes it, dies or loses its CUDA context is ended, and what the candidate
+did is an outcome; the next request finds a fresh child that has prepared the same problem again.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Final, Self
+
+from pretuned.child import Child, Died, Expired
+from pretuned.errors import DeviceError, Error
+from pretuned.measure.requests import (
+    Answer,
+    Entry,
+    Lost,
+    Open,
+    Opened,
+    Prepare,
+    Race,
+    Raced,
+    Ready,
+    Request,
+    Screen,
+    Screened,
+    TooLarge,
+    Trouble,
+    Verified,
+    Verify,
+)
+from pretuned.outcome import Crashed, Failure, TimedOut
+from pretuned.spec.space import DeviceFacts
+
+TARGET: Final = "pretuned.measure.bench:serve"
+START_S: Final = 90.0  # imports, a context, and on a cold disk CuPy's own kernels
+PREPARE_S: Final = 300.0  # references run on the host, in float64
+CANDIDATE_S: Final = 10.0  # verifying and screening take milliseconds
+RACE_S: Final = 30.0  # a race; its kernels have all answered before
+
+
+class TuningError(Error):
+    """The author's own code cannot be tuned: its reference fails, or its default is wrong."""
+
+    exit_code = 7
+
+
+class Gpu:
+    """GPU `index` (CUDA's ordinal) behind a process boundary; use it in a `with` statement, which ends the child.
+
+    `candidate_s` is the limit, in seconds, for one candidate at one problem. Raises DeviceError if the device cannot be
+    opened at all, TuningError if a reference fails.
+    """
+
+    def __init__(self, index: int = 0, *, candidate_s: float = CANDIDATE_S) -> None:
+        self.index = index
+        self.candidate_s = candidate_s
+        self.replaced = 0  # children lost so far
+        self._child: Child | None = None
+        self._facts: DeviceFacts | None = None
+        self._prepared: Prepare | None = None
+        self._stale = False  # the child has not prepared the problem
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the child."""
+        if self._child is not None:
+            self._child.kill()
+        self._child = None
+
+    def start(self) -> None:
+        """Start the child without waiting for it, so that its start overlaps with other work."""
+        if self._child is None:
+            self._child = Child(TARGET)
+            self._child.send(Open(index=self.index))
+            self._facts, self._stale = None, self._prepared is not None
+
+    @property
+    def facts(self) -> DeviceFacts:
+        """What expressions may ask of the device."""
+        if self._child is None or self._facts is None:
+            self.start()
+            assert self._child is not None
+            answer = self._child.receive() if self._child.connection.poll(START_S) else Expired(after_s=START_S)
+            if not isinstance(answer, Opened):
+                self.close()
+                raise DeviceError(f"GPU {self.index} cannot be used: {_reason(answer)}")
+            self._facts = answer.facts
+        return self._facts
+
+    def prepare(self, request: Prepare) -> TooLarge | None:
+        """Prepare a problem for the requests that follow; returns `TooLarge` where it does not fit."""
+        self._prepared = request
+        answer = self._ask(request, PREPARE_S)
+        if isinstance(answer, TooLarge):
+            self._prepared = None
+            return answer
+        if not isinstance(answer, Ready):
+            self._prepared = None
+            raise TuningError(f"{request.spec.name}: {_reason(answer)}")
+        self._stale = False
+        return None
+
+    def verify(self, entry: Entry) -> Verified:
+        """Run `entry` once at the prepared problem and judge the result."""
+        answer = self._try(Verify(entry=entry), self.candidate_s)
+        return answer if isinstance(answer, Verified) else Verified(failure=self._failure(answer))
+
+    def screen(self, entry: Entry) -> Screened:
+        """Verify and time `entry` at the prepared problem."""
+        answer = self._try(Screen(entry=entry), self.candidate_s)
+        if isinstance(answer, Screened):
+            return answer
+        return Screened(outcome=self._failure(answer), verify_s=0.0, time_s=0.0)
+
+    def race(self, entries: tuple[Entry, ...], rounds: int) -> Raced | Failure:
+        """Time `entries` in interleaved rounds; a Failure if the whole race was lost, to whichever of them."""
+        answer = self._try(Race(entries=entries, rounds=rounds), RACE_S)
+        return answer if isinstance(answer, Raced) else self._failure(answer)
+
+    def _try(self, request: Request, timeout_s: float) -> Answer | Died | Expired:
+        """Ask about a candidate, in a child that has the problem prepared."""
+        assert self._prepared is not None, "prepare() comes first"
+        if self._child is None:
+            self.start()
+        if self._stale:
+            prepared = self._prepared
+            if self.prepare(prepared) is not None:
+                raise DeviceError(f"{prepared.problem} no longer fits into the device's free memory")
+        return self._ask(request, timeout_s)
+
+    def _ask(self, request: Request, timeout_s: float) -> Answer | Died | Expired:
+        _ = self.facts  # the child is open
+        assert self._child is not None
+        answer: Answer | Died | Expired = self._child.ask(request, timeout_s=timeout_s)
+        if isinstance(answer, Died | Expired | Lost):
+            self.close()
+            self.replaced += 1
+        return answer
+
+    def _failure(self, answer: Answer | Died | Expired) -> Failure:
+        if isinstance(answer, Expired):
+            return TimedOut(limit_s=answer.after_s)
+        return Crashed(message=_reason(answer))
+
+
+def _reason(answer: Answer | Died | Expired) -> str:
+    match answer:
+        case Trouble(message=text) | Lost(message=text) | Died(reason=text) | TooLarge(reason=text):
+            return text
+        case Expired(after_s=limit_s):
+            return f"no answer within {limit_s:g} s"
+        case _:
+            return f"unexpected answer {type(answer).__name__}"

@@ -1,0 +1,151 @@
+"""What a call of a candidate launches: extents, shared memory and arguments, worked out for one problem. Pure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from pretuned.outcome import LaunchError
+from pretuned.spec.expressions import Expression, ExpressionError, Value
+from pretuned.spec.model import KernelSpec
+from pretuned.spec.space import Configuration, DeviceFacts, Problem, dtype_of, environment, shape_of
+from pretuned.spec.types import DTYPES
+
+GRID_LIMITS: Final = (2**31 - 1, 65535, 65535)  # CUDA C++ Programming Guide, "Compute Capabilities"
+BLOCK_LIMITS: Final = (1024, 1024, 64)
+MAX_THREADS: Final = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Buffer:
+    """An array of a call. `role` is in, out, inout or scratch; `fill` is for inputs."""
+
+    name: str
+    role: str
+    dtype: str
+    shape: tuple[int, ...]
+    fill: str | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return self.size * DTYPES[self.dtype].size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scalar:
+    """A value passed by value, with its element type."""
+
+    name: str
+    dtype: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """One launch: `grid` and `block` in (x, y, z), `shared_bytes` of dynamic shared memory, arguments by name."""
+
+    function: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    arguments: tuple[str, ...]
+
+
+def arrays(spec: KernelSpec, problem: Problem) -> tuple[Buffer, ...]:
+    """Return the arrays that a call of `spec` brings at `problem`, in launch order."""
+    values = environment(spec, problem)
+    return tuple(
+        Buffer(
+            name=argument.name,
+            role=str(argument.role),
+            dtype=dtype_of(spec, argument.dtype, problem.specialisation),
+            shape=shape_of(argument, values),
+            fill=argument.fill,
+        )
+        for argument in spec.arrays
+    )
+
+
+def initialised(spec: KernelSpec, configuration: Configuration) -> frozenset[str]:
+    """Return the names of the buffers that a call of `configuration` sets to zero first."""
+    way = spec.ways[configuration.implementation]
+    everywhere = {argument.name for argument in spec.arrays if argument.init is not None}
+    return frozenset(everywhere | set(way.init) | {buffer.name for buffer in way.scratch if buffer.init is not None})
+
+
+def scratch(
+    spec: KernelSpec, problem: Problem, configuration: Configuration, device: DeviceFacts
+) -> tuple[Buffer, ...]:
+    """Return the scratch buffers of `configuration` at `problem`."""
+    values = environment(spec, problem, configuration, device)
+    return tuple(
+        Buffer(
+            name=buffer.name,
+            role="scratch",
+            dtype=dtype_of(spec, buffer.dtype, problem.specialisation),
+            shape=tuple(max(0, extent.evaluate(values)) for extent in buffer.shape),
+        )
+        for buffer in spec.ways[configuration.implementation].scratch
+    )
+
+
+def scalars(spec: KernelSpec, problem: Problem) -> tuple[Scalar, ...]:
+    """Return the scalar arguments at `problem`: dims and specialisations by value, the others as tuning passes them."""
+    values = environment(spec, problem)
+    found = []
+    for argument in spec.arguments:
+        if argument.role is None:
+            value = values.get(argument.name, argument.value)
+            assert isinstance(value, int | float)  # the loader demands a value for what is neither dim nor choice
+            found.append(Scalar(name=argument.name, dtype=argument.dtype, value=value))
+    return tuple(found)
+
+
+def launches(
+    spec: KernelSpec, problem: Problem, configuration: Configuration, device: DeviceFacts
+) -> tuple[Launch, ...] | LaunchError:
+    """Return the launches of `configuration` at `problem`, or why no CUDA device would take them."""
+    values = environment(spec, problem, configuration, device)
+    order = tuple(argument.name for argument in spec.arguments)
+    found = []
+    for launch in spec.ways[configuration.implementation].launches:
+        try:
+            grid, block = _extent(launch.grid, values), _extent(launch.block, values)
+            shared_bytes = launch.shared.evaluate(values)
+        except ExpressionError as error:
+            return LaunchError(message=f"{launch.function}: {error}")
+        if (message := _refusal(grid, block, shared_bytes, device)) is not None:
+            return LaunchError(message=f"{launch.function}: {message}")
+        arguments = launch.arguments if launch.arguments is not None else order
+        found.append(
+            Launch(function=launch.function, grid=grid, block=block, shared_bytes=shared_bytes, arguments=arguments)
+        )
+    return tuple(found)
+
+
+def _extent(expressions: tuple[Expression, ...], values: dict[str, Value]) -> tuple[int, int, int]:
+    x, y, z = (*(expression.evaluate(values) for expression in expressions), 1, 1)[:3]
+    return int(x), int(y), int(z)
+
+
+def _refusal(
+    grid: tuple[int, int, int], block: tuple[int, int, int], shared_bytes: int, device: DeviceFacts
+) -> str | None:
+    for axis, size, limit in zip("xyz", grid, GRID_LIMITS, strict=True):
+        if not 0 <= size <= limit:
+            return f"grid {axis} is {size}; a device takes 0 to {limit}"
+    for axis, size, limit in zip("xyz", block, BLOCK_LIMITS, strict=True):
+        if not 1 <= size <= limit:
+            return f"block {axis} is {size}; a device takes 1 to {limit}"
+    if math.prod(block) > MAX_THREADS:
+        return f"a block of {math.prod(block)} threads; a device takes at most {MAX_THREADS}"
+    if not 0 <= shared_bytes <= device.shared_bytes:
+        return f"{shared_bytes} bytes of dynamic shared memory; this device gives a block {device.shared_bytes}"
+    return None

@@ -1,0 +1,122 @@
+"""The protocol between tuning and the process that holds the GPU: plain data, pickled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pretuned.outcome import Failure, Outcome
+from pretuned.spec.model import KernelSpec
+from pretuned.spec.space import Configuration, DeviceFacts, Problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A configuration with its compiled module, as a cubin."""
+
+    configuration: Configuration
+    image: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Open:
+    """Take the GPU with CUDA's ordinal `index`; answered by `Opened` or `Trouble`."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """The device is ready; `facts` are what expressions may ask of it."""
+
+    facts: DeviceFacts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepare:
+    """Make inputs, reference and buffers for `problem`; answered by `Ready`, `TooLarge` or `Trouble`.
+
+    `default` gives the reference where the spec names none. Another `seed` gives other inputs.
+    """
+
+    spec: KernelSpec
+    problem: Problem
+    default: Entry
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """The problem is ready; everything that follows is about it, until the next `Prepare`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TooLarge:
+    """The problem does not fit into the device's free memory."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """The author's own code or the device failed, not a candidate; tuning cannot go on."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verify:
+    """Run `entry` once and judge what it wrote; answered by `Verified`."""
+
+    entry: Entry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verified:
+    """`failure` is None for a right result; `error` the largest error as a share of the tolerance."""
+
+    failure: Failure | None
+    error: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Screen:
+    """Verify `entry`, then time it with a few samples; answered by `Screened`."""
+
+    entry: Entry
+    samples: int = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Screened:
+    """The outcome, and the seconds that verifying and timing took."""
+
+    outcome: Outcome
+    verify_s: float
+    time_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Race:
+    """Time `entries`, all verified before, in interleaved rounds, and judge what they left; answered by `Raced`."""
+
+    entries: tuple[Entry, ...]
+    rounds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Raced:
+    """Samples in microseconds a call, by entry and round, and what was wrong with what each left behind."""
+
+    times_us: tuple[tuple[float, ...], ...]
+    failures: tuple[Failure | None, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lost:
+    """The candidate poisoned the context; the process ends after this answer."""
+
+    message: str
+
+
+Request = Open | Prepare | Verify | Screen | Race
+Answer = Opened | Ready | TooLarge | Trouble | Verified | Screened | Raced | Lost
