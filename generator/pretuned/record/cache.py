@@ -1,0 +1,118 @@
+"""The user cache: every single measurement, row and compiled module, so that no build repeats another's work.
+
+One SQLite file in the platform's cache folder. Each value is committed as it is put, so a build that is killed loses at
+most the measurement in flight. Keys are digests of everything a value depends on; nothing is ever updated in place, and
+a value that does not read back (another version's, a damaged file's) counts as absent. A file that SQLite refuses is
+set aside and a new one begun: the cache may always be lost.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import json
+import sqlite3
+import time
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from pretuned import outcome
+from pretuned.compile.result import Binary, Resources
+from pretuned.outcome import Outcome
+
+FILE: Final = "measurements-1.sqlite"
+_SCHEMA: Final = "CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, kind TEXT, value TEXT, created REAL)"
+_BUSY_S: Final = 30.0  # another build may be writing
+
+
+class Cache:
+    """A key-value store of outcomes, rows and binaries; `folder` None keeps it in memory."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.path = None if folder is None else folder / FILE
+        try:
+            self._connection = self._connect()
+        except sqlite3.DatabaseError:
+            assert self.path is not None  # a database in memory is never damaged
+            self.path.replace(self.path.with_suffix(f".damaged-{int(time.time())}"))
+            self._connection = self._connect()
+
+    def _connect(self) -> sqlite3.Connection:
+        if self.path is not None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        target = ":memory:" if self.path is None else str(self.path)
+        connection = sqlite3.connect(target, timeout=_BUSY_S, isolation_level=None)
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute(
+                "PRAGMA synchronous = NORMAL"
+            )  # survives a killed process; a power cut may cost the last
+            connection.execute(_SCHEMA)
+        except sqlite3.DatabaseError:
+            connection.close()
+            raise
+        return connection
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    def _get(self, kind: str, key: str) -> Any:  # noqa: ANN401 - JSON
+        found = self._connection.execute("SELECT value FROM entries WHERE key = ?", (f"{kind}:{key}",)).fetchone()
+        if found is None:
+            return None
+        with contextlib.suppress(ValueError):
+            return json.loads(found[0])
+        return None
+
+    def _put(self, kind: str, key: str, value: object) -> None:
+        text = json.dumps(value, separators=(",", ":"))
+        row = (f"{kind}:{key}", kind, text, time.time())
+        self._connection.execute("INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?)", row)
+
+    def outcome(self, key: str) -> Outcome | None:
+        """Return what became of a candidate at a problem, if it was tried."""
+        data = self._get("outcome", key)
+        with contextlib.suppress(KeyError, TypeError, AttributeError):
+            return outcome.from_json(data) if data is not None else None
+        return None
+
+    def put_outcome(self, key: str, value: Outcome) -> None:
+        """Keep an outcome."""
+        self._put("outcome", key, outcome.to_json(value))
+
+    def record(self, key: str) -> dict[str, Any] | None:
+        """Return the JSON object kept under `key`: a row, or the verdict of a check."""
+        data = self._get("record", key)
+        return data if isinstance(data, dict) else None
+
+    def put_record(self, key: str, value: dict[str, Any]) -> None:
+        """Keep a JSON object."""
+        self._put("record", key, value)
+
+    def binary(self, key: str) -> Binary | None:
+        """Return a compiled module, if its image still has its digest."""
+        data = self._get("binary", key)
+        try:
+            image = base64.b64decode(data.pop("image"))
+            resources = {name: Resources(**value) for name, value in data.pop("resources").items()}
+            binary = Binary(**data | {"flags": tuple(data["flags"])}, image=image, resources=resources)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            return None
+        return binary if hashlib.sha256(image).hexdigest() == binary.digest else None
+
+    def put_binary(self, key: str, value: Binary) -> None:
+        """Keep a compiled module."""
+        data = asdict(value) | {"image": base64.b64encode(value.image).decode()}
+        self._put("binary", key, data)

@@ -1,0 +1,116 @@
+"""Whether a row of the lock still speaks of the kernel as it is now.
+
+*Fresh*: every choice renders, compiles, launches and takes arguments as it did. *Incomplete*: fresh, but the space or
+the sizes have changed since (baked, and tuned again when possible). *Unverified*: fresh, but the reference or
+tolerances have changed (verified again when possible). *Stale*: otherwise; never baked as if it were fresh.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pretuned.record.rows import Row
+from pretuned.render import RenderError, candidate, digest, verification_key
+from pretuned.spec import space
+from pretuned.spec.model import KernelSpec
+from pretuned.spec.space import Configuration, Pairs, Problem
+
+
+class State(StrEnum):
+    """How a row stands to its spec."""
+
+    FRESH = "fresh"
+    INCOMPLETE = "incomplete"
+    UNVERIFIED = "unverified"
+    STALE = "stale"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The state of a row, and why, in a few words; `reason` is empty for a fresh one."""
+
+    state: State
+    reason: str = ""
+
+
+def space_key(spec: KernelSpec) -> str:
+    """Return the digest of what rows of `spec` are chosen from and measured at: spaces, constraints and sizes."""
+    ways = {
+        name: [
+            {key: sorted(set(values)) for key, values in way.space.items()}
+            if isinstance(way.space, dict)
+            else sorted(space.pairs(entry) for entry in way.space),
+            sorted(str(expression) for expression in way.constraints.where),
+        ]
+        for name, way in spec.ways.items()
+    }
+    sizes = {name: sorted(set(dim.sizes or ())) for name, dim in spec.free_dims.items()}
+    return digest([ways, sizes])
+
+
+class Judge:
+    """Judges rows of one spec; remembers what it rendered, for many rows share their configurations."""
+
+    def __init__(self, spec: KernelSpec) -> None:
+        self.spec = spec
+        self._space = space_key(spec)
+        self._verification = verification_key(spec)
+        self._keys: dict[tuple[Pairs, Configuration], str] = {}
+        self._problems = {
+            problem
+            for specialisation in space.specialisations(spec)
+            for problem in space.problems(spec, specialisation)
+        }
+
+    def wanted(self, problem: Problem) -> bool:
+        """Return whether the spec still asks for this problem to be measured."""
+        return problem in self._problems
+
+    def judge(self, row: Row) -> Verdict:
+        """Return how `row` stands."""
+        if (reason := self._stale(row)) is not None:
+            return Verdict(state=State.STALE, reason=reason)
+        if row.space != self._space or not self.wanted(row.problem):
+            return Verdict(state=State.INCOMPLETE, reason="the space or the sizes have changed")
+        if row.verification != self._verification:
+            return Verdict(state=State.UNVERIFIED, reason="the reference, the inputs or the tolerances have changed")
+        return Verdict(state=State.FRESH)
+
+    def _stale(self, row: Row) -> str | None:
+        """Return what has changed so that the row's measurements no longer hold, or None."""
+        if row.problem.specialisation not in set(space.specialisations(self.spec)):
+            return f"the spec has no {space.describe(row.problem.specialisation)}"
+        if {name for name, _ in row.problem.dims} != self.spec.free_dims.keys():
+            return "the spec has other dims"
+        if row.default.configuration != space.default(self.spec):
+            return f"the default is now {space.default(self.spec)}"
+        reasons = (self._changed(row.specialisation, choice.configuration, choice.candidate) for choice in row.choices)
+        return next((reason for reason in reasons if reason is not None), None)
+
+    def _changed(self, specialisation: Pairs, configuration: Configuration, key: str) -> str | None:
+        if not in_space(self.spec, configuration):
+            return f"the configuration {configuration} is not in the space"
+        pair = (specialisation, configuration)
+        if pair not in self._keys:
+            try:
+                self._keys[pair] = candidate(self.spec, specialisation, configuration).key
+            except RenderError as error:
+                return str(error)
+        if self._keys[pair] != key:
+            return f"the template, options, launches or arguments of {configuration} have changed"
+        return None
+
+
+def in_space(spec: KernelSpec, configuration: Configuration) -> bool:
+    """Return whether `configuration` is one of its implementation's, constraints aside."""
+    way = spec.ways.get(configuration.implementation)
+    if way is None:
+        return False
+    values = dict(configuration.values)
+    if isinstance(way.space, dict):
+        return values.keys() == way.space.keys() and all(
+            any(type(item) is type(values[name]) and item == values[name] for item in way.space[name])
+            for name in values
+        )
+    return configuration.values in {space.pairs(entry) for entry in way.space}

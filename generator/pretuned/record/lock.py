@@ -1,0 +1,270 @@
+"""`pretuned.lock.json`: every row of a project, for every device it was tuned on; committed and reviewed.
+
+Theory of operation. The file is canonical JSON: a fixed order of keys, one device, row or skipped problem a line, so
+that a diff shows the rows that changed and nothing else. Writing what was read gives the same bytes. A re-tune that
+confirms a row (the same choices in the same order, of the same modules) keeps the line it had, times and date included.
+The file is replaced as a whole, never written in place. What it holds is data: reading checks every field's kind and
+gives `LockError` with the line to look at, and nothing of it is ever run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from pretuned.errors import LockError
+from pretuned.record.rows import Choice, Device, Row, Skipped
+from pretuned.spec.space import Configuration, Pairs, Problem, pairs
+
+FORMAT: Final = 1
+Key = tuple[str, str, Problem]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lock:
+    """The content of a lock: devices by the name that rows use, rows and skipped problems in stable order."""
+
+    devices: dict[str, Device] = field(default_factory=dict)
+    rows: tuple[Row, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+
+    def find(self, kernel: str, device: str, problem: Problem) -> Row | None:
+        """Return the row of a problem on a device."""
+        return next((row for row in self.rows if row_key(row) == (kernel, device, problem)), None)
+
+    def updated(self, devices: Mapping[str, Device], rows: Iterable[Row], skipped: Iterable[Skipped] = ()) -> Lock:
+        """Return the lock with `rows` in place of those they answer for; a confirmed row stays as it was."""
+        kept = {row_key(row): row for row in self.rows}
+        passed = {(entry.kernel, entry.device, entry.problem): entry for entry in self.skipped}
+        for row in rows:
+            before = kept.get(row_key(row))
+            kept[row_key(row)] = before if before is not None and confirms(row, before) else row
+            passed.pop(row_key(row), None)
+        for entry in skipped:
+            passed[entry.kernel, entry.device, entry.problem] = entry
+            kept.pop((entry.kernel, entry.device, entry.problem), None)
+        return replace(
+            self,
+            devices=dict(sorted({**self.devices, **devices}.items())),
+            rows=tuple(kept[key] for key in sorted(kept, key=_order)),
+            skipped=tuple(passed[key] for key in sorted(passed, key=_order)),
+        )
+
+    def without(self, keys: Iterable[Key]) -> Lock:
+        """Return the lock without the rows and skipped problems of `keys`, and without devices that nothing names."""
+        gone = set(keys)
+        rows = tuple(row for row in self.rows if row_key(row) not in gone)
+        skipped = tuple(entry for entry in self.skipped if (entry.kernel, entry.device, entry.problem) not in gone)
+        named = {row.device for row in rows} | {entry.device for entry in skipped}
+        return Lock(devices={k: v for k, v in self.devices.items() if k in named}, rows=rows, skipped=skipped)
+
+
+def row_key(row: Row) -> Key:
+    """Return what a row answers for."""
+    return row.kernel, row.device, row.problem
+
+
+def _order(key: Key) -> tuple[str, str, str, list[tuple[str, Any]]]:
+    kernel, device, problem = key
+    return kernel, device, json.dumps(problem.specialisation), list(problem.dims)
+
+
+def confirms(new: Row, old: Row) -> bool:
+    """Return whether `new` chose what `old` did, from the same modules, space and verification."""
+
+    def essence(row: Row) -> object:
+        choices = [(c.configuration, c.candidate, c.cubin, c.beyond) for c in row.choices]
+        return choices, row.space, row.verification, row.compiler
+
+    return essence(new) == essence(old)
+
+
+def dumps(lock: Lock) -> str:
+    """Return the file's text."""
+    devices = ",\n".join(f"{_line(name)}: {_line(asdict(device))}" for name, device in sorted(lock.devices.items()))
+    rows = ",\n".join(_line(row_to_json(row)) for row in lock.rows)
+    skipped = ",\n".join(_line(_skipped_to_json(entry)) for entry in lock.skipped)
+    parts = [
+        f'"format": {FORMAT}',
+        f'"devices": {{\n{devices}\n}}',
+        f'"rows": [\n{rows}\n]',
+        f'"skipped": [\n{skipped}\n]',
+    ]
+    return "{\n" + ",\n".join(part.replace("\n\n", "\n") for part in parts) + "\n}\n"
+
+
+def _line(value: object) -> str:
+    return json.dumps(value, separators=(", ", ": "), ensure_ascii=False)
+
+
+def write(path: Path, lock: Lock) -> bool:
+    """Write the lock to `path`, whole or not at all; returns False where the file has these bytes already."""
+    text = dumps(lock)
+    if path.is_file() and path.read_bytes() == text.encode():
+        return False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+        file.write(text)
+    mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
+    Path(temporary).chmod(mode)
+    Path(temporary).replace(path)
+    return True
+
+
+def read(path: Path) -> Lock:
+    """Read the lock at `path`; an empty one where there is no file. Raises LockError that says what is wrong."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return Lock()
+    except (OSError, UnicodeDecodeError) as error:
+        raise LockError(f"{path.name}: cannot be read: {error}") from None
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise LockError(
+            f"{path.name}: is no JSON ({error}); it is cut short or was merged by hand: "
+            "take it from version control again, or write it anew with `pretuned tune`"
+        ) from None
+    return loads(document, path.name)
+
+
+def loads(document: Any, name: str) -> Lock:  # noqa: ANN401 - JSON
+    """Return the lock that a JSON document holds; `name` is the file's, for messages."""
+    if not isinstance(document, dict) or not isinstance(document.get("format"), int):
+        raise LockError(f"{name}: is no lock of pretuned: it has no `format`")
+    if document["format"] > FORMAT:
+        raise LockError(
+            f"{name}: has format {document['format']}, written by a newer pretuned; this one reads format {FORMAT}: "
+            "update pretuned in [build-system] requires"
+        )
+    try:
+        devices = {key: Device(**value) for key, value in document["devices"].items()}
+    except (AttributeError, KeyError, TypeError) as error:
+        raise LockError(f"{name}: devices: {_wrong(error)}") from None
+    rows = [
+        _entry(row_from_json, value, f"{name}: rows[{index}]")
+        for index, value in enumerate(_list(document, "rows", name))
+    ]
+    skipped = [
+        _entry(_skipped_from_json, value, f"{name}: skipped[{index}]")
+        for index, value in enumerate(_list(document, "skipped", name))
+    ]
+    for index, row in enumerate(rows):
+        if row.device not in devices:
+            raise LockError(
+                f"{name}: rows[{index}]: names the device {row.device!r}, which `devices` does not describe"
+            )
+    return Lock().updated(devices, rows, skipped)
+
+
+def _list(document: Mapping[str, Any], key: str, name: str) -> list[Any]:
+    value = document.get(key, [])
+    if not isinstance(value, list):
+        raise LockError(f"{name}: `{key}` is no list")
+    return value
+
+
+def _entry(parse: Any, value: Any, place: str) -> Any:  # noqa: ANN401 - one of the two parsers below
+    try:
+        return parse(value)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise LockError(
+            f"{place}: {_wrong(error)}; restore the line from version control, or run `pretuned tune`"
+        ) from None
+
+
+def _wrong(error: Exception) -> str:
+    return f"lacks {error}" if isinstance(error, KeyError) else f"has a wrong value ({error})"
+
+
+def row_to_json(row: Row) -> dict[str, Any]:
+    """Return a row as the lock writes it."""
+    return {
+        "kernel": row.kernel,
+        "device": row.device,
+        "specialisation": dict(row.problem.specialisation),
+        "problem": dict(row.problem.dims),
+        "choices": [
+            {
+                "implementation": choice.configuration.implementation,
+                "configuration": dict(choice.configuration.values),
+                "time_us": choice.time_us,
+                "ratio": list(choice.ratio),
+                "beyond": list(choice.beyond),
+                "candidate": choice.candidate,
+                "cubin": choice.cubin,
+            }
+            for choice in row.choices
+        ],
+        "space": row.space,
+        "verification": row.verification,
+        "compiler": row.compiler,
+        "driver": row.driver,
+        "date": row.date,
+    }
+
+
+def row_from_json(data: Mapping[str, Any]) -> Row:
+    """Return the row that `row_to_json` wrote; raises KeyError, TypeError or ValueError for other data."""
+    choices = tuple(_choice(choice) for choice in data["choices"])
+    if not choices:
+        raise ValueError("no choices")
+    texts = {
+        key: _text(data[key]) for key in ("kernel", "device", "space", "verification", "compiler", "driver", "date")
+    }
+    return Row(problem=_problem(data), choices=choices, **texts)
+
+
+def _choice(data: Mapping[str, Any]) -> Choice:
+    low, high = data["ratio"]
+    return Choice(
+        configuration=Configuration(implementation=_text(data["implementation"]), values=_pairs(data["configuration"])),
+        candidate=_text(data["candidate"]),
+        cubin=_text(data["cubin"]),
+        time_us=float(data["time_us"]),
+        ratio=(float(low), float(high)),
+        beyond=tuple(_text(direction) for direction in data["beyond"]),
+    )
+
+
+def _skipped_to_json(entry: Skipped) -> dict[str, Any]:
+    return {
+        "kernel": entry.kernel,
+        "device": entry.device,
+        "specialisation": dict(entry.problem.specialisation),
+        "problem": dict(entry.problem.dims),
+        "reason": entry.reason,
+    }
+
+
+def _skipped_from_json(data: Mapping[str, Any]) -> Skipped:
+    return Skipped(
+        kernel=_text(data["kernel"]),
+        device=_text(data["device"]),
+        problem=_problem(data),
+        reason=_text(data["reason"]),
+    )
+
+
+def _problem(data: Mapping[str, Any]) -> Problem:
+    return Problem(specialisation=_pairs(data["specialisation"]), dims=_pairs(data["problem"]))
+
+
+def _pairs(data: Mapping[str, Any]) -> Pairs:
+    for name, value in data.items():
+        if not isinstance(value, bool | int | str):
+            raise TypeError(f"'{name}' is {value!r}")
+    return pairs(data)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value

@@ -1,0 +1,92 @@
+"""The rows of the table: what tuning found, what the lock keeps, and what the bake writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pretuned.render import Module
+from pretuned.spec.space import Configuration, Pairs, Problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Device:
+    """A GPU as a row knows it. `architecture` is `sm_90`; memory_gbps in GB/s and power_w in W by its own limits."""
+
+    name: str
+    sm_count: int
+    compute_capability: int
+    l2_bytes: int
+    shared_bytes: int
+    memory_bytes: int
+    memory_gbps: int
+    power_w: int
+
+    @property
+    def architecture(self) -> str:
+        """The compiler's name of the real architecture."""
+        return f"sm_{self.compute_capability}"
+
+    def architecture_of(self, module: Module) -> str:
+        """Return what to compile `module` for: `sm_90`, or `sm_90a` where it asks for what only that one has."""
+        return self.architecture + ("a" if module.arch_specific else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """One ranked configuration of a row.
+
+    `candidate` is the key of what was measured and `cubin` the digest of what ran. `time_us` is a call's device time;
+    `ratio` the 95% interval of this time over the default's in the final duel (low, high), (1, 1) for the default
+    itself. `beyond` lists the directions (`n<`, `n>`) in which it has also beaten the default outside the sizes.
+    """
+
+    configuration: Configuration
+    candidate: str
+    cubin: str
+    time_us: float
+    ratio: tuple[float, float]
+    beyond: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """What to run for one specialisation and bucket on one device: choices from the fastest on, the default last.
+
+    `problem` is what was measured; `space` and `verification` are digests of what the row was chosen from and judged
+    by; `compiler` is NVRTC's version, `driver` the driver's, `date` the day (UTC, ISO 8601).
+    """
+
+    kernel: str
+    device: str
+    problem: Problem
+    choices: tuple[Choice, ...]
+    space: str
+    verification: str
+    compiler: str
+    driver: str
+    date: str
+
+    @property
+    def specialisation(self) -> Pairs:
+        """The exact part of the row's key."""
+        return self.problem.specialisation
+
+    @property
+    def winner(self) -> Choice:
+        """The choice that runs wherever its guards hold."""
+        return self.choices[0]
+
+    @property
+    def default(self) -> Choice:
+        """The author's default, measured in the same duel."""
+        return self.choices[-1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skipped:
+    """A problem that was not measured on a device, and why; the nearest measured row answers for it."""
+
+    kernel: str
+    device: str
+    problem: Problem
+    reason: str
