@@ -1,0 +1,134 @@
+"""The decision of one row: race, duel, check, probe."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pretuned.compile.result import Binary
+from pretuned.outcome import Outcome
+from pretuned.record.rows import Choice, Row
+from pretuned.spec import space
+from pretuned.spec.buckets import probes
+from pretuned.spec.space import Configuration, Problem
+from pretuned.tune import select
+from pretuned.tune.checks import check_problems
+from pretuned.tune.contest import Contest, Failures, Samples, time_of
+from pretuned.tune.statistics import ratio_interval
+
+RACE_ROUNDS: Final = 11
+DUEL_ROUNDS: Final = 31  # the 95% interval lies between the 10th and the 22nd sample
+PROBE_ROUNDS: Final = 15
+FRESH_SEED: Final = 1
+ATTEMPTS: Final = 4  # to settle on finalists; each drops those that turned out wrong or lost a race as a whole
+
+
+class Decision:
+    """Settles the row of `problem` from screened outcomes; `problem` fits the device."""
+
+    def __init__(
+        self,
+        contest: Contest,
+        problem: Problem,
+        outcomes: Mapping[Configuration, Outcome],
+        incumbent: Configuration | None,
+    ) -> None:
+        self.contest = contest
+        self.problem = problem
+        self.incumbent = incumbent
+        times = {c: time_of(outcome) for c, outcome in outcomes.items()}
+        self.times = {c: time_us for c, time_us in times.items() if time_us is not None}
+        self.guards = contest.guards(list(self.times))
+        self.effort = contest.tuner.effort
+
+    def row(self) -> Row:
+        """Return the row: finalists that hold, ranked, or the default alone."""
+        for _ in range(ATTEMPTS):
+            ranked = self._ranked(select.finalists(self.times, self.guards, self.contest.default, self.incumbent))
+            if ranked is not None and self._all_right([entry.configuration for entry in ranked]):
+                return self._row(ranked, self._beyond(ranked))
+        self.times = {self.contest.default: self.times[self.contest.default]}
+        ranked = self._ranked([self.contest.default])
+        assert ranked is not None  # a failing default ends in an error
+        return self._row(ranked, {})
+
+    def _ranked(self, finalists: Sequence[Configuration]) -> list[select.Ranked] | None:
+        """Race the finalists, and let the leaders meet the default; None where somebody failed and was dropped."""
+        default, guards = self.contest.default, self.guards
+        with self.effort.stage("racing"):
+            samples = self._raced(finalists, RACE_ROUNDS) if len(finalists) > 1 else {}
+        if samples is None:
+            return None
+        leaders = select.leaders(samples, guards, default, self.incumbent)
+        with self.effort.stage("duelling"):
+            duel = self._raced([default, *leaders], DUEL_ROUNDS)
+        return None if duel is None else select.rank(duel, guards, default, self.incumbent)
+
+    def _raced(self, chosen: Sequence[Configuration], rounds: int) -> Samples | None:
+        self.contest.prepare(self.problem)
+        samples, failures = self.contest.race(chosen, rounds)
+        self._drop(failures)
+        return None if failures else samples
+
+    def _drop(self, failures: Failures) -> None:
+        for configuration, failure in failures.items():
+            self.contest.fail(configuration, self.problem, failure)
+            self.times.pop(configuration, None)
+
+    def _all_right(self, chosen: Sequence[Configuration]) -> bool:
+        """Verify with fresh inputs, and at odd and boundary problems; who is wrong anywhere is dropped."""
+        facts, spec = self.contest.facts, self.contest.spec
+        wrong: set[Configuration] = set()
+        with self.effort.stage("checking"):
+            for problem, seed in [(self.problem, FRESH_SEED), *((p, 0) for p in check_problems(spec, self.problem))]:
+                asked = [c for c in chosen if space.legal(spec, problem, c, facts)]
+                unknown = [c for c in asked if not self.contest.checked(c, problem, seed)]
+                if unknown and self.contest.prepare(problem, seed) is None:
+                    wrong |= {c for c in unknown if not self.contest.check(c, problem, seed)}
+        for configuration in wrong:
+            self.times.pop(configuration, None)
+        return not wrong
+
+    def _beyond(self, ranked: Sequence[select.Ranked]) -> dict[Configuration, list[str]]:
+        """Return in which directions each choice also beats the default outside the measured sizes."""
+        contest = self.contest
+        found: dict[Configuration, list[str]] = {}
+        winners = [entry.configuration for entry in ranked if entry.configuration != contest.default]
+        with self.effort.stage("probing"):
+            for direction, problem in probes(contest.spec, self.problem) if winners else ():
+                legal = [c for c in winners if space.legal(contest.spec, problem, c, contest.facts)]
+                if not legal or contest.prepare(problem) is not None:
+                    continue
+                right = [c for c in legal if contest.check(c, problem, 0)]
+                samples, _ = contest.race([contest.default, *right], PROBE_ROUNDS)
+                for configuration in right if samples else ():
+                    if ratio_interval(samples[configuration], samples[contest.default])[1] < 1 - select.MIN_GAIN:
+                        found.setdefault(configuration, []).append(direction)
+        return found
+
+    def _row(self, ranked: Sequence[select.Ranked], beyond: Mapping[Configuration, Sequence[str]]) -> Row:
+        contest, target = self.contest, self.contest.tuner.target
+        return Row(
+            kernel=contest.spec.name,
+            device=target.name,
+            problem=self.problem,
+            choices=tuple(self._choice(entry, beyond.get(entry.configuration, ())) for entry in ranked),
+            space=contest.space,
+            verification=contest.verification,
+            compiler=contest.tuner.library.compiler,
+            driver=target.driver,
+            date=dt.datetime.now(dt.UTC).date().isoformat(),
+        )
+
+    def _choice(self, entry: select.Ranked, beyond: Sequence[str]) -> Choice:
+        binary = self.contest.binary(entry.configuration)
+        assert isinstance(binary, Binary)  # it ran
+        return Choice(
+            configuration=entry.configuration,
+            candidate=self.contest.candidates[entry.configuration].key,
+            cubin=binary.digest,
+            time_us=float(f"{entry.time_us:.4g}"),
+            ratio=(round(entry.ratio[0], 4), round(entry.ratio[1], 4)),
+            beyond=tuple(sorted(beyond)),
+        )

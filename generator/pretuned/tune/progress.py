@@ -1,0 +1,97 @@
+"""What tuning tells while it goes on: plain events, for whoever shows them."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from pretuned.outcome import Failure
+from pretuned.record.rows import Row, Skipped
+from pretuned.spec.space import Configuration, Problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiling:
+    """`modules` of a kernel go to the compiler."""
+
+    kernel: str
+    modules: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measuring:
+    """A row is begun: `candidates` are to be screened at `problem`; `done` of `rows` are through."""
+
+    kernel: str
+    problem: Problem
+    candidates: int
+    done: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """A candidate failed at a problem; tuning goes on."""
+
+    kernel: str
+    configuration: Configuration
+    problem: Problem
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """A row is settled; `cached` where an earlier build had settled it."""
+
+    row: Row
+    cached: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passed:
+    """A problem was left out."""
+
+    entry: Skipped
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutOfBudget:
+    """The budget is spent; `rows` rows were not reached."""
+
+    rows: int
+
+
+Event = Compiling | Measuring | Failed | Decided | Passed | OutOfBudget
+Listener = Callable[[Event], None]
+
+
+@dataclass(slots=True)
+class Effort:
+    """Where time went and what was done: seconds by stage, modules compiled, requests that launched something.
+
+    A stage within a stage takes its time from the outer one, so that the seconds add up to what was spent.
+    """
+
+    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    compiled: int = 0
+    launched: int = 0
+    _inner_s: float = 0.0  # of the stages inside the one that runs
+
+    def longest(self) -> list[tuple[str, float]]:
+        """Return the stages with their seconds, the longest first."""
+        return sorted(self.seconds.items(), key=lambda item: -item[1])
+
+    @contextlib.contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Count the time of a block to stage `name`."""
+        started = time.perf_counter()
+        outer, self._inner_s = self._inner_s, 0.0
+        try:
+            yield
+        finally:
+            spent = time.perf_counter() - started
+            self.seconds[name] += spent - self._inner_s
+            self._inner_s = outer + spent

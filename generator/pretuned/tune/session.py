@@ -1,0 +1,118 @@
+"""Tuning what a table lacks, on the GPU at hand: one session of workers, cache and budget for any number of kernels."""
+
+from __future__ import annotations
+
+import getpass
+import importlib.util
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from filelock import FileLock
+
+from pretuned.compile.pool import INSTALL
+from pretuned.device import probe
+from pretuned.errors import DeviceError
+from pretuned.measure.gpu import Gpu
+from pretuned.record.cache import Cache
+from pretuned.record.rows import Device, Row, Skipped
+from pretuned.spec.model import KernelSpec
+from pretuned.spec.space import Configuration, Problem
+from pretuned.tune.library import Library
+from pretuned.tune.progress import Effort, Listener
+from pretuned.tune.target import Target
+from pretuned.tune.tuner import Tuner
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """What to tune of one kernel: problems, and for some of them the configuration that holds the row now."""
+
+    spec: KernelSpec
+    problems: tuple[Problem, ...]
+    incumbents: Mapping[Problem, Configuration] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuned:
+    """What a session found: rows and skipped problems, how many problems the budget left out, and the effort."""
+
+    target: Target
+    rows: tuple[Row, ...]
+    skipped: tuple[Skipped, ...]
+    left: int
+    effort: Effort
+
+
+def find_target(index: int, known: Mapping[str, Device]) -> Target | None:
+    """Return the GPU with CUDA's ordinal `index` as rows name it, or None where there is no such GPU.
+
+    A device is its name, SM count and compute capability: one that shares only its name with a device of `known` (a
+    partition of it, say) is named with its SM count as well.
+    """
+    driver, gpus = probe.driver(), probe.gpus()
+    gpu = next((gpu for gpu in gpus if gpu.index == index), None)
+    if gpu is None or driver is None:
+        return None
+    device = device_of(gpu)
+    other = known.get(gpu.name)
+    same = other is None or (other.sm_count, other.compute_capability) == (device.sm_count, device.compute_capability)
+    name = gpu.name if same else f"{gpu.name} ({gpu.sm_count} SMs)"
+    return Target(name=name, device=replace(device, name=name), driver=driver.version)
+
+
+def device_of(gpu: probe.Gpu) -> Device:
+    """Return a probed GPU as rows describe it."""
+    return Device(
+        name=gpu.name,
+        sm_count=gpu.sm_count,
+        compute_capability=gpu.compute_capability,
+        l2_bytes=gpu.l2_bytes,
+        shared_bytes=gpu.shared_bytes,
+        memory_bytes=gpu.memory_bytes,
+        memory_gbps=gpu.memory_gbps,
+        power_w=gpu.power_w,
+    )
+
+
+def tune(
+    demands: Sequence[Demand],
+    target: Target,
+    *,
+    index: int = 0,
+    cache_folder: Path | None,
+    budget_s: float | None = None,
+    listen: Listener = lambda _event: None,
+) -> Tuned:
+    """Tune every demand on GPU `index` within `budget_s` seconds (None: as long as it takes).
+
+    One session at a time measures on a GPU: another process waits here for its turn. With `cache_folder` None nothing
+    is kept or reused. Raises DeviceError without CuPy or a usable GPU, TuningError for a kernel whose default or
+    reference is wrong.
+    """
+    if importlib.util.find_spec("cupy") is None:
+        raise DeviceError(f"tuning needs CuPy: {INSTALL}")
+    effort = Effort()
+    deadline = None if budget_s is None else time.monotonic() + budget_s
+    rows: list[Row] = []
+    skipped: list[Skipped] = []
+    with Cache(cache_folder) as cache, Library(cache, effort) as library, Gpu(index) as gpu, _turn(index):
+        tuner = Tuner(
+            gpu=gpu, target=target, library=library, cache=cache, effort=effort, listen=listen, deadline=deadline
+        )
+        for demand in demands:
+            for found in tuner.tune(demand.spec, demand.problems, demand.incumbents):
+                if isinstance(found, Row):
+                    rows.append(found)
+                else:
+                    skipped.append(found)
+    wanted = sum(len(demand.problems) for demand in demands)
+    left = wanted - len(rows) - len(skipped)
+    return Tuned(target=target, rows=tuple(rows), skipped=tuple(skipped), left=left, effort=effort)
+
+
+def _turn(index: int) -> FileLock:
+    """Return the lock of a GPU among builds on this machine; it ends with the process that holds it."""
+    return FileLock(Path(tempfile.gettempdir()) / f"pretuned-gpu-{index}-{getpass.getuser()}.lock")
