@@ -1,0 +1,1 @@
+"""Baking: from specs, rows and binaries to the files of a generated package. Pure: no GPU, no clock, no environment."""

@@ -1,0 +1,118 @@
+"""The kernels as the generated package declares them to its runtime: arguments, dims, launches, conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pretuned.bake.functions import keywords, shape_text
+from pretuned.bake.literals import function, literal
+from pretuned.bake.plan import KernelPlan
+from pretuned.spec.buckets import edges, sizes_of
+from pretuned.spec.expressions import Expression
+from pretuned.spec.model import Argument, Implementation, KernelSpec, Launch
+
+_ONE = Expression("1")
+
+
+def declaration_lines(kernel: KernelPlan) -> Iterator[str]:
+    """Yield the declaration of a kernel."""
+    spec = kernel.spec
+    yield f"_{spec.name} = Kernel("
+    yield f"    {literal(spec.name)},"
+    yield "    arguments=("
+    yield from (f"        {_argument(argument)}," for argument in spec.arguments)
+    yield "    ),"
+    yield "    ways={"
+    for name, way in spec.ways.items():
+        yield f"        {literal(name)}: Way("
+        yield from _way(spec, way)
+        yield "        ),"
+    yield "    },"
+    yield from (f"    {name}={text}," for name, text in _tables(spec) if text not in {"{}", "()"})
+    if spec.constraints.requires:
+        yield "    requires=("
+        yield from (f"        {_condition(expression)}," for expression in spec.constraints.requires)
+        yield "    ),"
+    name = literal(spec.name)
+    yield f"    shipped=_SHIPPED[{name}],"
+    yield f"    rows=TABLE[{name}],"
+    yield "    devices=DEVICES,"
+    yield "    modules=_MODULES,"
+    yield ")"
+
+
+def _tables(spec: KernelSpec) -> Iterator[tuple[str, str]]:
+    """Yield the declaration's plain data: where dims are read, their buckets, and the specialisations."""
+    sizes = {name: sizes_of(spec, name) for name in spec.free_dims}
+    choices = sorted(spec.specialisations.items())
+    yield "dims", literal({name: _place(spec, name) for name in sorted(spec.dims)})
+    yield "sizes", literal(sizes)
+    yield "edges", literal({name: edges(values) for name, values in sizes.items()})
+    yield "types", literal(tuple(name for name, choice in choices if choice.dtypes))
+    yield (
+        "follows",
+        literal(
+            {name: (choice.from_, dict(sorted(choice.mapping.items()))) for name, choice in choices if choice.from_}
+        ),
+    )
+    yield "keywords", literal(keywords(spec))
+
+
+def _place(spec: KernelSpec, dim: str) -> tuple[str, int]:
+    """Return the first input's name and axis that give a dim."""
+    places = ((a.name, axis) for a in spec.inputs for axis, extent in enumerate(a.shape or ()) if extent.python == dim)
+    return next(places)
+
+
+def _argument(argument: Argument) -> str:
+    if argument.role is None:
+        return f"Scalar({literal(argument.name)}, {literal(argument.dtype)})"
+    shape = function(argument.shape or (), several=True)
+    init = "" if argument.init is None else ", init=True"
+    head = ", ".join(map(literal, (argument.name, argument.role, argument.dtype, shape_text(argument))))
+    return f"Array({head}, {shape}{init})"
+
+
+def _way(spec: KernelSpec, way: Implementation) -> Iterator[str]:
+    yield "            launches=("
+    yield from (f"                {_launch(spec, launch)}," for launch in way.launches)
+    yield "            ),"
+    # The other constraints were settled when the configuration was chosen.
+    open_ones = [
+        expression
+        for expression in way.constraints.where
+        if any(name in spec.free_dims or name.startswith("device.") for name in expression.names)
+    ]
+    if open_ones:
+        yield "            where=("
+        yield from (f"                {_condition(expression)}," for expression in open_ones)
+        yield "            ),"
+    if way.scratch:
+        yield "            scratch=("
+        for buffer in way.scratch:
+            init = "" if buffer.init is None else ", init=True"
+            shape = function(buffer.shape, several=True)
+            yield f"                Buffer({literal(buffer.name)}, {literal(buffer.dtype)}, {shape}{init}),"
+        yield "            ),"
+    if way.init:
+        yield f"            init={literal(way.init)},"
+
+
+def _launch(spec: KernelSpec, launch: Launch) -> str:
+    arguments = launch.arguments or tuple(argument.name for argument in spec.arguments)
+    parts = [
+        literal(launch.function),
+        f"grid={function(_triple(launch.grid), several=True)}",
+        f"block={function(_triple(launch.block), several=True)}",
+        f"shared={function([launch.shared], several=False)}",
+        f"arguments={literal(tuple(arguments))}",
+    ]
+    return f"Launch({', '.join(parts)})"
+
+
+def _triple(extent: tuple[Expression, ...]) -> tuple[Expression, ...]:
+    return (*extent, *(_ONE for _ in range(3 - len(extent))))
+
+
+def _condition(expression: Expression) -> str:
+    return f"({literal(str(expression))}, {function([expression], several=False)})"

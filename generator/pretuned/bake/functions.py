@@ -1,0 +1,157 @@
+"""The functions of a generated package: one a kernel, with a real signature and a docstring from the spec."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from pretuned.bake.literals import literal, prose, wrapped
+from pretuned.bake.plan import KernelPlan
+from pretuned.errors import BakeError
+from pretuned.spec.buckets import sizes_of
+from pretuned.spec.expressions import Expression, Value
+from pretuned.spec.model import Argument, KernelSpec
+
+# What a generated module binds or reads; a kernel of that name would hide it.
+RESERVED: Final = frozenset(
+    {"Array", "Buffer", "DEVICES", "Devices", "Explanation", "Kernel", "Launch", "Modules", "PretunedError", "Scalar"}
+    | {
+        "Shipped",
+        "Stream",
+        "TABLE",
+        "TYPE_CHECKING",
+        "Table",
+        "Way",
+        "annotations",
+        "bool",
+        "ceil_div",
+        "dict",
+        "explain",
+    }
+    | {"float", "int", "kernels", "max", "min", "ndarray", "object", "power", "sizeof", "str", "tuple"}
+)
+
+
+def check_names(spec: KernelSpec) -> None:
+    """Raise BakeError for a kernel or an argument whose name the generated module needs for itself."""
+    if spec.name in RESERVED or spec.name.startswith("_") or not spec.name.isascii():
+        raise BakeError(
+            f"a kernel cannot be named '{spec.name}': the generated package uses that name; rename {spec.file}"
+        )
+    names = [*positional(spec), *keywords(spec), *(a.name for a in spec.arrays if a.role == "out"), "stream"]
+    for name in names:
+        if names.count(name) > 1 or name.startswith("_") or not name.isascii():
+            raise BakeError(f"{spec.file}: '{name}' cannot be an argument of the generated function; rename it")
+    for argument in spec.arguments:
+        if argument.role is None and argument.dtype not in _SCALARS:
+            raise BakeError(f"{spec.file}: the scalar '{argument.name}' cannot be passed as {argument.dtype}")
+
+
+_SCALARS: Final = {
+    **dict.fromkeys(("float64", "float32"), "float"),
+    **dict.fromkeys((f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "int"),
+    "bool": "bool",
+}
+
+
+def positional(spec: KernelSpec) -> list[str]:
+    """Return what is passed by position: the arrays that a call brings, then its numbers, each in launch order."""
+    return [argument.name for argument in (*spec.inputs, *spec.scalars)]
+
+
+def keywords(spec: KernelSpec) -> dict[str, tuple[Value, ...]]:
+    """Return the specialisations that are keywords of the function, with their values, by sorted name."""
+    return {
+        name: tuple(sorted(choice.values)) for name, choice in sorted(spec.specialisations.items()) if choice.values
+    }
+
+
+def function_lines(kernel: KernelPlan) -> Iterator[str]:
+    """Yield the lines of the kernel's function."""
+    spec = kernel.spec
+    returns = "ndarray" if len(spec.outputs) == 1 else f"tuple[{', '.join('ndarray' for _ in spec.outputs)}]"
+    yield f"def {spec.name}("
+    yield from (f"    {argument.name}: ndarray," for argument in spec.inputs)
+    yield from (f"    {argument.name}: {_SCALARS[argument.dtype]}," for argument in spec.scalars)
+    yield "    *,"
+    for name, values in keywords(spec).items():
+        yield f"    {name}: {'bool' if all(isinstance(value, bool) for value in values) else 'int'},"
+    yield from (f"    {argument.name}: ndarray | None = None," for argument in spec.arrays if argument.role == "out")
+    yield "    stream: Stream | None = None,"
+    yield f") -> {returns}:"
+    yield from _docstring(kernel)
+    arrays, scalars, words = ([a.name for a in spec.arrays], [a.name for a in spec.scalars], list(keywords(spec)))
+    yield f"    result: {returns} = _{spec.name}.run({_tuple(arrays)}, {_tuple(scalars)}, {_tuple(words)}, stream)"
+    yield "    return result"
+
+
+def _tuple(names: list[str]) -> str:
+    return f"({', '.join(names)}{',' if len(names) == 1 else ''})"
+
+
+def _docstring(kernel: KernelPlan) -> Iterator[str]:
+    spec = kernel.spec
+    summary = prose(spec.summary) or f"Run the kernel {spec.name}."
+    first, *rest = wrapped(summary if summary.endswith((".", "!", "?")) else f"{summary}.", "    ")
+    yield f'    """{first.strip()}'
+    yield from rest
+    yield ""
+    for line in _facts(kernel):
+        yield from wrapped(line, "    ")
+    yield ""
+    yield "    Args:"
+    for name, text in _described(spec):
+        yield from wrapped(f"{name}: {text}", "        ", "    ")
+    yield ""
+    yield "    Returns:"
+    yield f"        {', '.join(argument.name for argument in spec.outputs)}."
+    yield ""
+    yield "    Raises:"
+    yield "        PretunedError: Something cannot be used as it is; also a TypeError, ValueError or RuntimeError."
+    yield '    """'
+
+
+def _facts(kernel: KernelPlan) -> Iterator[str]:
+    """Yield what a caller should know of types, sizes, demands and devices, a line each."""
+    spec = kernel.spec
+    for name, choice in sorted(spec.specialisations.items()):
+        if choice.dtypes:
+            yield f"{name} is {_either(sorted(choice.dtypes))}, as the arrays have it."
+        elif choice.from_:
+            follows = ", ".join(f"{target} for {source}" for source, target in sorted(choice.mapping.items()))
+            yield f"{name} follows from {choice.from_}: {follows}."
+    for name, dim in spec.constant_dims.items():
+        yield f"{name} is {_either(sorted(map(str, dim.values or ())))}, as the arrays have it."
+    for name in spec.free_dims:
+        yield f"{name} was measured at {', '.join(map(str, sizes_of(spec, name)))}."
+    for expression in spec.constraints.requires:
+        yield f"Requires {expression}."
+    devices = sorted({row.device for row in kernel.rows})
+    yield f"Tuned for {', '.join(devices)}." if devices else "Not tuned on any device: the default runs."
+
+
+def _described(spec: KernelSpec) -> Iterator[tuple[str, str]]:
+    for argument in spec.inputs:
+        changed = "; changed in place" if argument.role == "inout" else ""
+        yield argument.name, f"Array of {argument.dtype} with shape {shape_text(argument)}{changed}."
+    for argument in spec.scalars:
+        yield argument.name, f"Number, passed as {argument.dtype}."
+    for name, values in keywords(spec).items():
+        yield name, f"{_either([literal(value) for value in values])}."
+    for argument in spec.arrays:
+        if argument.role == "out":
+            yield (
+                argument.name,
+                f"Array of {argument.dtype} with shape {shape_text(argument)} to write; allocated if None.",
+            )
+    yield "stream", "CuPy stream to launch on; the current one if None."
+
+
+def shape_text(argument: Argument) -> str:
+    """Return the shape as Python writes it: `(n,)`, `(rows, cols)`."""
+    shape: tuple[Expression, ...] = argument.shape or ()
+    return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
+
+
+def _either(values: list[str]) -> str:
+    return " or ".join([", ".join(values[:-1]), values[-1]]) if len(values) > 1 else "".join(values)

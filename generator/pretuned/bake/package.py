@@ -1,0 +1,136 @@
+"""The files of a generated package, as a function of the plan and the binaries alone.
+
+__init__.py     functions, the table, the kernels' declarations
+_runtime/       the dispatcher, as it stands in `pretuned.bake.runtime`
+kernels/        cubins, PTX and the rendered sources
+py.typed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.resources import files as resources
+from typing import Final
+
+from pretuned.bake.declarations import declaration_lines
+from pretuned.bake.functions import check_names, function_lines
+from pretuned.bake.literals import literal, wrapped
+from pretuned.bake.plan import Plan
+from pretuned.bake.tables import Binaries, device_lines, module_lines, modules_of, shipped_lines, table_lines
+from pretuned.errors import BakeError
+
+# Names, texts and expressions are the specs', and are neither renamed nor reworded to please a linter.
+_WAIVED: Final = (
+    ("E501", "a row of the table is a line"),
+    ("A001, A002, A006, E741, N802, N803, N816, PLR0913", "functions and arguments are named by the kernel specs"),
+    ("D301, D402, D403, D415, RUF001, RUF002, RUF003", "texts stand as the specs have them"),
+    ("E712, FURB110, FURB136, PLR0124, PLR0133, PLR1714, PLR2004, PLW0108", "expressions stand as the specs have them"),
+    ("SIM201, SIM202, SIM208, SIM210, SIM211, SIM212, SIM220, SIM221, SIM222, SIM223, SIM300", "as above"),
+    ("RUF100", "not every package needs all of these"),
+)
+_BODY: Final = '''from __future__ import annotations
+
+from ._runtime import {imports}
+from ._runtime import explain as _explain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cupy import ndarray
+    from cupy.cuda import Stream
+
+    from ._runtime import Devices, Modules, Shipped, Table
+    from ._runtime.explanation import Explanation
+
+__all__ = [{names}]
+
+
+def explain(kernel: object, /, *, device: str | None = None, **problem: int | bool | str) -> Explanation:
+    """Tell which configuration would run a problem, and on which evidence.
+
+    Args:
+        kernel: A function of this package, or its name.
+        device: Name of a device in `DEVICES`; the current GPU if None.
+        problem: Every dim and specialisation by name, as in `n=4096, T="float32"`.
+
+    Returns:
+        An object with the configuration, the row, times and reasons; `str()` of it is for people.
+
+    Raises:
+        PretunedError: The kernel, device or problem is not known here.
+    """
+    return _explain(kernel, device, problem)
+'''
+
+
+def files(plan: Plan, binaries: Binaries, *, version: str = "") -> dict[str, bytes]:
+    """Return the content of every file of the generated package by its relative path, with `/`, in sorted order.
+
+    `binaries` holds a Binary for each of `plan.jobs`, by (module key, architecture); others are ignored. `version` is
+    pretuned's, for the head of the module. Raises BakeError for a missing binary, or a name that cannot be used.
+    """
+    wanted = [(module.key, architecture) for module, architecture in plan.jobs]
+    if missing := [key for key in wanted if key not in binaries]:
+        raise BakeError(f"no binary of the module {missing[0][0]} for {missing[0][1]}")
+    for kernel in plan.kernels:
+        check_names(kernel.spec)
+    used = {key: binaries[key] for key in sorted(wanted)}
+    content = {"__init__.py": _source(plan, used, version).encode(), "py.typed": b""}
+    content |= {f"_runtime/{name}": data for name, data in runtime().items()}
+    for kernel in plan.kernels:
+        for name, module in modules_of(kernel).items():
+            content[f"kernels/{name}.cu"] = module.source.encode()
+            for (key, architecture), binary in used.items():
+                if key == module.key:
+                    kind = "ptx" if architecture.startswith("compute_") else "cubin"
+                    content[f"kernels/{name}.{architecture}.{kind}"] = binary.image
+    return dict(sorted(content.items()))
+
+
+def runtime() -> dict[str, bytes]:
+    """Return the modules of the dispatcher by file name."""
+    folder = resources("pretuned.bake.runtime")
+    return {
+        file.name: file.read_bytes()
+        for file in sorted(folder.iterdir(), key=lambda f: f.name)
+        if file.name.endswith(".py")
+    }
+
+
+def _source(plan: Plan, binaries: Binaries, version: str) -> str:
+    """Return the text of `__init__.py`."""
+    declared = [line for kernel in plan.kernels for line in ("", *declaration_lines(kernel))]
+    imports = _imports("\n".join(declared))
+    names = ["DEVICES", "TABLE", "PretunedError", *sorted(["explain", *(kernel.spec.name for kernel in plan.kernels)])]
+    body = _BODY.format(imports=", ".join(imports), names=", ".join(map(literal, _all_order(names))))
+    lines = [*_head(plan, version), "", *(f"# ruff: noqa: {codes} - {reason}" for codes, reason in _WAIVED), ""]
+    lines += body.splitlines()
+    for kernel in plan.kernels:
+        lines += ["", "", *function_lines(kernel)]
+    lines += ["", "", "# fmt: off", ""]
+    for section in (device_lines(plan), table_lines(plan, binaries), shipped_lines(plan), module_lines(plan, binaries)):
+        lines += [*section, ""]
+    lines += ["# The kernels as their specs describe them.", *declared[1:]]
+    return "\n".join(lines) + "\n"
+
+
+def _imports(text: str) -> list[str]:
+    """Return what the declarations use of the runtime, in the order that import sorting wants."""
+    optional = ("Array", "Buffer", "Launch", "Scalar", "Way", "ceil_div", "power", "sizeof")
+    used = {name for name in optional if f"{name}(" in text}
+    return _all_order([*used, "Kernel", "PretunedError"])
+
+
+def _all_order(names: list[str]) -> list[str]:
+    """Sort as import sorters do: constants, classes, then the rest."""
+    return sorted(names, key=lambda name: (0 if name.isupper() else 1 if name[0].isupper() else 2, name))
+
+
+def _head(plan: Plan, version: str) -> Iterator[str]:
+    """Yield the module's docstring."""
+    devices = ", ".join(device.name for device in plan.devices) or "no device: only defaults are here"
+    writer = f"pretuned {version}" if version else "pretuned"
+    yield f'"""GPU kernels, tuned when the package was built. Written by {writer}; do not edit.'
+    yield ""
+    yield from wrapped(f"The rows of the table were measured on {devices}.", "")
+    yield "To change what stands here, change the kernel specs and build again; `pretuned tune` measures anew."
+    yield '"""'

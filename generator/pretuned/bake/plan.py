@@ -1,0 +1,204 @@
+"""What a generated package ships, and what has to be compiled for it.
+
+Of every kernel: the configurations that rows name, the default for every specialisation, and what was asked for beside
+them. Defaults are compiled for every architecture, and as PTX for the oldest; winners for the architecture of the
+device that they won on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pretuned.errors import BakeError
+from pretuned.record.rows import Device, Row
+from pretuned.render import Module, module_of
+from pretuned.spec import space
+from pretuned.spec.expressions import ExpressionError
+from pretuned.spec.model import KernelSpec
+from pretuned.spec.space import Configuration, Pairs, Problem
+from pretuned.spec.templates import RenderError
+from pretuned.spec.types import DTYPES
+
+OLDEST: Final = 80  # of the architectures, where none is known
+FIRST_SPECIFIC: Final = 90  # sm_90a is the first architecture with features of its own
+
+Extra = tuple[str, Configuration]
+Job = tuple[Module, str]  # what to compile, for which architecture
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shipped:
+    """A configuration that ships for one specialisation.
+
+    `align` is bytes by argument, where more than the element's size; `default` marks the kernel's default, and
+    `everywhere` what is compiled for every architecture: defaults, and what was asked for.
+    """
+
+    specialisation: Pairs
+    configuration: Configuration
+    module: Module
+    align: tuple[tuple[str, int], ...]
+    default: bool
+    everywhere: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelPlan:
+    """One kernel: its rows (in the order of the table) and what ships, the default first in each specialisation."""
+
+    spec: KernelSpec
+    rows: tuple[Row, ...]
+    shipped: tuple[Shipped, ...]
+
+    def module(self, specialisation: Pairs, configuration: Configuration) -> Module:
+        """Return the module of a configuration that ships."""
+        wanted = specialisation, configuration
+        return next(
+            shipped.module for shipped in self.shipped if (shipped.specialisation, shipped.configuration) == wanted
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A whole package. `jobs` are the distinct (module, architecture) to compile, `devices` those that rows name."""
+
+    kernels: tuple[KernelPlan, ...]
+    devices: tuple[Device, ...]
+    jobs: tuple[Job, ...]
+
+
+def plan(
+    specs: Mapping[str, KernelSpec],
+    rows: Sequence[Row],
+    devices: Mapping[str, Device],
+    *,
+    architectures: Sequence[str] = (),
+    cubins: bool = True,
+    extra: Sequence[Extra] = (),
+) -> Plan:
+    """Return what ships for `specs`.
+
+    `rows` of other kernels, and rows at sizes that the spec no longer has, are left out. `devices` gives every row's
+    device; `architectures` (`sm_90`) are those to build defaults for besides the devices'. `extra` is (kernel,
+    configuration) to ship as well. Raises BakeError for a row or an extra that the specs do not admit.
+    """
+    for name, _ in extra:
+        if name not in specs:
+            raise BakeError(f"--with names the kernel '{name}', which is none of {', '.join(sorted(specs))}")
+    kernels = tuple(
+        _kernel(spec, [row for row in rows if row.kernel == name], [c for kernel, c in extra if kernel == name])
+        for name, spec in sorted(specs.items())
+    )
+    named = sorted({row.device for kernel in kernels for row in kernel.rows})
+    if missing := [name for name in named if name not in devices]:
+        raise BakeError(f"rows name the device '{missing[0]}', of which nothing is known")
+    wanted = {_number(device.architecture) for device in devices.values()} | {_number(a) for a in architectures}
+    return Plan(
+        kernels=kernels,
+        devices=tuple(devices[name] for name in named),
+        jobs=_jobs(kernels, devices, sorted(wanted)) if cubins else (),
+    )
+
+
+def _kernel(spec: KernelSpec, rows: Sequence[Row], extra: Sequence[Configuration]) -> KernelPlan:
+    problems = {problem for s in space.specialisations(spec) for problem in space.problems(spec, s)}
+    kept = sorted((row for row in rows if row.problem in problems), key=_order)
+    shipped: dict[tuple[Pairs, Configuration], Shipped] = {}
+    default = space.default(spec)
+    admitted = {c: [s for s in space.specialisations(spec) if _admits(spec, s, c)] for c in extra}
+    for configuration, found in admitted.items():
+        _known(spec, configuration, "--with")
+        if not found:
+            raise BakeError(f"--with {spec.name}: {configuration} is legal for no specialisation")
+    for specialisation in space.specialisations(spec):
+        named = {choice.configuration for row in kept if row.specialisation == specialisation for choice in row.choices}
+        named |= {configuration for configuration, found in admitted.items() if specialisation in found}
+        for configuration in (default, *sorted(named - {default}, key=lambda c: (c.implementation, c.values))):
+            _known(spec, configuration, "a row")
+            everywhere = configuration == default or specialisation in admitted.get(configuration, [])
+            shipped[specialisation, configuration] = _shipped(
+                spec, specialisation, configuration, everywhere=everywhere
+            )
+    return KernelPlan(spec=spec, rows=tuple(kept), shipped=tuple(shipped.values()))
+
+
+def _order(row: Row) -> tuple[str, str, tuple[int, ...]]:
+    """By device, specialisation and size; specialisations as text, since their values are of several types."""
+    return row.device, repr(row.specialisation), tuple(int(size) for _, size in row.problem.dims)
+
+
+def _known(spec: KernelSpec, configuration: Configuration, source: str) -> None:
+    """Raise BakeError for a configuration that is not of the spec's space."""
+    way = spec.ways.get(configuration.implementation)
+    if way is None:
+        known = ", ".join(spec.ways)
+        raise BakeError(
+            f"{source} of {spec.name} names the implementation '{configuration.implementation}'; there are {known}"
+        )
+    values = dict(configuration.values)
+    if isinstance(way.space, dict):
+        inside = set(values) == set(way.space) and all(
+            any(type(value) is type(one) and value == one for one in way.space[name]) for name, value in values.items()
+        )
+    else:
+        inside = configuration.values in {space.pairs(entry) for entry in way.space}
+    if not inside:
+        raise BakeError(f"{source} of {spec.name} names {configuration}, which is not in the space of {spec.file}")
+
+
+def _admits(spec: KernelSpec, specialisation: Pairs, configuration: Configuration) -> bool:
+    """Whether the constraints that neither a call nor a device decides admit a configuration."""
+    way = spec.ways.get(configuration.implementation)
+    values = space.environment(spec, Problem(specialisation=specialisation, dims=()), configuration)
+    try:
+        return way is None or all(
+            expression.evaluate(values)
+            for expression in way.constraints.where
+            if expression.names <= values.keys() | DTYPES.keys()
+        )
+    except ExpressionError:
+        return False
+
+
+def _shipped(spec: KernelSpec, specialisation: Pairs, configuration: Configuration, *, everywhere: bool) -> Shipped:
+    try:
+        module = module_of(spec, specialisation, configuration)
+    except RenderError as error:
+        raise BakeError(f"{spec.name}: {error}") from None
+    return Shipped(
+        specialisation=specialisation,
+        configuration=configuration,
+        module=module,
+        align=space.guards(spec, specialisation, configuration).align,
+        default=configuration == space.default(spec),
+        everywhere=everywhere,
+    )
+
+
+def _number(architecture: str) -> int:
+    """Return 90 for `sm_90`, `sm_90a` and `compute_90`."""
+    digits = architecture.rpartition("_")[2].rstrip("af")
+    if not digits.isdigit():
+        raise BakeError(f"'{architecture}' is no architecture; write sm_80, sm_90, ...")
+    return int(digits)
+
+
+def _jobs(kernels: Iterable[KernelPlan], devices: Mapping[str, Device], wanted: Sequence[int]) -> tuple[Job, ...]:
+    jobs: dict[tuple[str, str], Job] = {}
+    oldest = f"compute_{min(wanted, default=OLDEST)}"
+    for kernel in kernels:
+        won: dict[tuple[Pairs, Configuration], set[int]] = {}
+        for row in kernel.rows:
+            for choice in row.choices:
+                won.setdefault((row.specialisation, choice.configuration), set()).add(
+                    _number(devices[row.device].architecture)
+                )
+        for shipped in kernel.shipped:
+            module, specific = shipped.module, shipped.module.arch_specific
+            numbers = wanted if shipped.everywhere else sorted(won[shipped.specialisation, shipped.configuration])
+            real = [f"sm_{n}{'a' if specific else ''}" for n in numbers if n >= FIRST_SPECIFIC or not specific]
+            portable = [oldest] if shipped.default and not specific else []
+            jobs |= {(module.key, architecture): (module, architecture) for architecture in (*real, *portable)}
+    return tuple(job for _, job in sorted(jobs.items()))

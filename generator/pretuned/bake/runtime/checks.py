@@ -1,0 +1,198 @@
+"""From arrays to a problem: types and dims are read off the arrays, and everything else is held against them."""
+
+from __future__ import annotations
+
+from . import PACKAGE, Array, Scalar
+from .errors import ArgumentError, ArgumentTypeError, closest, qualified
+from .lookup import evaluate, sizes_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from . import Kernel, Value, Values
+    from .arrays import View
+    from .devices import Device
+
+INTEGERS = {
+    f"{sign}int{bits}": (0, 2**bits - 1) if sign else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    for sign in ("", "u")
+    for bits in (8, 16, 32, 64)
+}
+
+
+def arrays_of(kernel: Kernel) -> tuple[Array, ...]:
+    """Return the arguments that are arrays, in launch order."""
+    return tuple(argument for argument in kernel.arguments if isinstance(argument, Array))
+
+
+def same_device(kernel: str, names: Sequence[str], views: Sequence[View | None]) -> int | None:
+    """Return the device of all arrays, or None where there is none; raises ArgumentError where they differ."""
+    first: tuple[str, int] | None = None
+    for name, view in zip(names, views, strict=True):
+        if view is None:
+            continue
+        if first is None:
+            first = name, view[3]
+        elif view[3] != first[1]:
+            raise ArgumentError(
+                f"{qualified(kernel)}: {name}: expected device {first[1]} as {first[0]} has, found device {view[3]}"
+            )
+    return None if first is None else first[1]
+
+
+def problem(
+    kernel: Kernel, views: Sequence[View | None], keywords: Mapping[str, Value], device: Device
+) -> tuple[Values, Values]:
+    """Return (specialisation, every value that expressions may read) of a call; raises what is wrong with it."""
+    arrays = arrays_of(kernel)
+    given = {array.name: view for array, view in zip(arrays, views, strict=True) if view is not None}
+    types = _types(kernel, arrays, given)
+    _ranks(kernel, arrays, given, types, device)
+    dims = {name: given[argument][2][axis] for name, (argument, axis) in kernel.dims.items()}
+    specialisation = specialise(kernel, {**types, **dims, **keywords})
+    values: Values = {**specialisation, **follow(kernel, specialisation), **dims}
+    _shapes(kernel, arrays, given, values, device)
+    _dtypes(kernel, arrays, given, values)
+    admit(kernel, values, device)
+    return specialisation, values
+
+
+def follow(kernel: Kernel, specialisation: Values) -> Values:
+    """Return the types that follow from others."""
+    return {name: types[str(specialisation[source])] for name, (source, types) in kernel.follows.items()}
+
+
+def specialise(kernel: Kernel, values: Values) -> Values:
+    """Return the shipped specialisation that `values` name; raises ArgumentError that lists what is shipped."""
+    names = list(kernel.shipped[0][0])
+    wanted = {name: values[name] for name in names}
+    for entry in kernel.shipped:
+        if entry[0] == wanted:
+            return entry[0]
+    shipped = dict.fromkeys(_pairs(entry[0]) for entry in kernel.shipped)
+    raise ArgumentError(f"{qualified(kernel.name)}: not shipped for {_pairs(wanted)}; shipped are {'; '.join(shipped)}")
+
+
+def admit(kernel: Kernel, values: Values, device: Device) -> None:
+    """Hold the dims against what the kernel requires and against the types that they are passed as."""
+    for text, condition in kernel.requires:
+        if not evaluate(condition, values, device):
+            dims = ", ".join(f"{name}={values[name]}" for name in sorted(kernel.dims))
+            raise ArgumentError(f"{qualified(kernel.name)}: requires {text}, found {dims}")
+    for argument in kernel.arguments:
+        if isinstance(argument, Scalar) and argument.name in kernel.dims:
+            low, high = INTEGERS[argument.dtype]
+            if not low <= int(values[argument.name]) <= high:
+                raise ArgumentError(
+                    f"{qualified(kernel.name)}: {argument.name}: expected at most {high} ({argument.dtype}), "
+                    f"found {values[argument.name]}"
+                )
+
+
+def keyword_values(kernel: Kernel, values: Sequence[Value]) -> dict[str, Value]:
+    """Return the keywords by name, each as the value of the spec that it equals."""
+    found: dict[str, Value] = {}
+    for (name, allowed), value in zip(kernel.keywords.items(), values, strict=True):
+        if value not in allowed:
+            listed = ", ".join(map(repr, allowed))
+            raise ArgumentError(f"{qualified(kernel.name)}: {name}: expected one of {listed}, found {value!r}")
+        found[name] = allowed[allowed.index(value)]
+    return found
+
+
+def _pairs(values: Values) -> str:
+    return ", ".join(f"{name}={value}" for name, value in sorted(values.items())) or "no specialisation"
+
+
+def _types(kernel: Kernel, arrays: Sequence[Array], given: Mapping[str, View]) -> Values:
+    """Return each type specialisation as the first input of that type has it."""
+    types: Values = {}
+    for name in kernel.types:
+        argument = next(array.name for array in arrays if array.dtype == name and array.role != "out")
+        found = given[argument][1]
+        types[name] = found
+        shipped = sorted({str(entry[0][name]) for entry in kernel.shipped})
+        if found not in shipped:
+            raise ArgumentTypeError(
+                f"{qualified(kernel.name)}: {argument}: expected dtype {' or '.join(shipped)}, found {found}"
+            )
+    return types
+
+
+def _ranks(kernel: Kernel, arrays: Sequence[Array], given: Mapping[str, View], types: Values, device: Device) -> None:
+    """Check the number of dimensions, before any is read off."""
+    probe: Values = {**types, **dict.fromkeys(kernel.dims, 1)}
+    for array in arrays:
+        if array.name in given:
+            wanted, found = len(output_shape(array, probe, device)), len(given[array.name][2])
+            if wanted != found:
+                raise ArgumentError(
+                    f"{qualified(kernel.name)}: {array.name}: expected {wanted} dimensions {array.text}, "
+                    f"found {found}: {given[array.name][2]}"
+                )
+
+
+def _shapes(kernel: Kernel, arrays: Sequence[Array], given: Mapping[str, View], values: Values, device: Device) -> None:
+    for array in arrays:
+        if array.name in given:
+            wanted, found = output_shape(array, values, device), given[array.name][2]
+            if wanted != found:
+                raise ArgumentError(
+                    f"{qualified(kernel.name)}: {array.name}: expected shape {array.text} = {wanted}, found {found}"
+                )
+
+
+def _dtypes(kernel: Kernel, arrays: Sequence[Array], given: Mapping[str, View], values: Values) -> None:
+    for array in arrays:
+        if array.name in given:
+            wanted, found = values.get(array.dtype, array.dtype), given[array.name][1]
+            if wanted != found:
+                named = f" ({array.dtype})" if array.dtype in values else ""
+                raise ArgumentTypeError(
+                    f"{qualified(kernel.name)}: {array.name}: expected dtype {wanted}{named}, found {found}"
+                )
+
+
+def output_shape(array: Array, values: Values, device: Device) -> tuple[int, ...]:
+    """Return the shape that an array has under `values`."""
+    return tuple(max(0, size) for size in sizes_of(array.shape, values, device))
+
+
+def refuse_overlaps(kernel: str, arrays: Sequence[Array], views: Sequence[View]) -> None:
+    """Raise ArgumentError where an array that is written shares memory with another argument."""
+    for index, (array, view) in enumerate(zip(arrays, views, strict=True)):
+        if array.role == "in":
+            continue
+        begin, end = view[0], view[0] + view[4]
+        for place, (other, seen) in enumerate(zip(arrays, views, strict=True)):
+            if place != index and begin < seen[0] + seen[4] and seen[0] < end:
+                raise ArgumentError(
+                    f"{qualified(kernel)}: {array.name}: shares memory with {other.name}, and an array that is written "
+                    "must not overlap another argument"
+                )
+
+
+def stated(kernel: Kernel, given: Values) -> tuple[Values, Values]:
+    """Return (specialisation, values) of a problem given in words, for `explain`.
+
+    Every dim needs a size; a type or keyword with one shipped value may be left out.
+    """
+    names = [*kernel.dims, *(name for name in kernel.shipped[0][0] if name not in kernel.dims)]
+    for name in given:
+        if name not in names:
+            raise ArgumentTypeError(
+                f"{PACKAGE}.{kernel.name}: explain takes {', '.join(names)}, not '{name}'{closest(name, names)}"
+            )
+    values: Values = dict(given)
+    for name in names:
+        shipped = sorted({entry[0][name] for entry in kernel.shipped}) if name in kernel.shipped[0][0] else []
+        if name not in values and len(shipped) == 1:
+            values[name] = shipped[0]
+        elif name not in values:
+            choices = f" ({' or '.join(map(str, shipped))})" if shipped else ""
+            raise ArgumentTypeError(f"{PACKAGE}.{kernel.name}: explain needs {name}=...{choices}")
+        if name in kernel.dims and (type(values[name]) is not int or int(values[name]) < 0):
+            raise ArgumentTypeError(f"{PACKAGE}.{kernel.name}: {name}: expected a size, found {values[name]!r}")
+    specialisation = specialise(kernel, values)
+    return specialisation, {**values, **specialisation, **follow(kernel, specialisation)}

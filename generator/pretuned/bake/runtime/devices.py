@@ -1,0 +1,120 @@
+"""Devices: the one in hand, and which device of the table answers for it."""
+
+from __future__ import annotations
+
+import math
+
+from .errors import closest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from . import Devices, Foreign
+
+_found: dict[int, Device] = {}
+_MEMORY_CLOCK = 36  # cudaDevAttrMemoryClockRate, kHz
+_MEMORY_BUS = 37  # cudaDevAttrGlobalMemoryBusWidth, bits
+
+
+class Device:
+    """What lookup and the spec's expressions ask of a GPU; sizes in bytes, `cuda` the driver's version (13000).
+
+    A device that is only named has no `cuda` (0), and the limits that all GPUs share.
+    """
+
+    __slots__ = (
+        "compute_capability",
+        "cuda",
+        "l2_bytes",
+        "max_threads",
+        "memory_gbps",
+        "name",
+        "registers",
+        "shared_bytes",
+        "sm_count",
+    )
+
+    def __init__(self, name: str, facts: dict[str, int]) -> None:
+        self.name = name
+        self.sm_count = facts.get("sm_count", 0)
+        self.compute_capability = facts.get("compute_capability", 0)
+        self.memory_gbps = facts.get("memory_gbps", 0)
+        self.l2_bytes = facts.get("l2_bytes", 0)
+        self.shared_bytes = facts.get("shared_bytes", 0)
+        self.max_threads = facts.get("max_threads", 1024)
+        self.registers = facts.get("registers", 65536)
+        self.cuda = facts.get("cuda", 0)
+
+
+def in_hand(cupy: Foreign, device: int) -> Device:
+    """Return the facts of a device of this machine, asked for once."""
+    if device in _found:
+        return _found[device]
+    runtime = cupy.cuda.runtime
+    properties = runtime.getDeviceProperties(device)
+    name = properties["name"]
+    facts = {
+        "sm_count": properties["multiProcessorCount"],
+        "compute_capability": 10 * properties["major"] + properties["minor"],
+        "l2_bytes": properties["l2CacheSize"],
+        "shared_bytes": properties["sharedMemPerBlockOptin"],
+        "max_threads": properties["maxThreadsPerBlock"],
+        "registers": properties["regsPerBlock"],
+        "memory_gbps": _bandwidth(runtime, device),
+        "cuda": runtime.driverGetVersion(),
+    }
+    _found[device] = Device(name.decode() if isinstance(name, bytes) else name, facts)
+    return _found[device]
+
+
+def _bandwidth(runtime: Foreign, device: int) -> int:
+    """Return GB/s by clock and bus width (two transfers a clock), or 0 where the driver does not tell."""
+    try:
+        khz, bits = (runtime.deviceGetAttribute(key, device) for key in (_MEMORY_CLOCK, _MEMORY_BUS))
+    except runtime.CUDARuntimeError:
+        return 0
+    return int(2 * khz * 1000 * bits // 8 // 10**9)
+
+
+def alias(name: str) -> str:
+    """Return what is the same in the names that drivers have given one device: they differ in vendor and layout."""
+    words = name.lower().replace("-", " ").replace("(r)", "").split()
+    return " ".join(word for word in words if word not in {"nvidia", "tesla"})
+
+
+def named(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is `name` or an alias of it."""
+    names = sorted(known)
+    if name in names:
+        return name
+    return next((other for other in names if alias(other) == alias(name)), None)
+
+
+def unknown(name: str, known: Iterable[str]) -> str:
+    """Return the message for a device that the table lacks."""
+    listed = ", ".join(f"'{other}'" for other in sorted(known)) or "none: only defaults are shipped"
+    return f"no rows for the device '{name}'{closest(name, known)}; the table has {listed}"
+
+
+def match(device: Device, names: Iterable[str], facts: Devices) -> tuple[str, str] | None:
+    """Return (name, why) of the device whose rows answer for `device`: itself, an alias, or the nearest of its kind."""
+    known = sorted(names)
+    same = named(device.name, known)
+    if same is not None and facts.get(same, {}).get("sm_count", 0) in {0, device.sm_count}:
+        return same, "exact device" if same == device.name else f"'{device.name}' is an alias of '{same}'"
+    near = sorted((_distance(device, facts[name]), name) for name in known if _alike(device, facts.get(name, {})))
+    if not near:
+        return None
+    return near[0][1], f"nearest device of compute capability {device.compute_capability / 10:.1f}"
+
+
+def _alike(device: Device, facts: dict[str, int]) -> bool:
+    return facts.get("compute_capability") == device.compute_capability and facts.get("sm_count", 0) > 0
+
+
+def _distance(device: Device, facts: dict[str, int]) -> float:
+    """How far two devices are apart: log ratios of SM count and of memory bandwidth, where both are known."""
+    gbps = facts.get("memory_gbps", 0)
+    bandwidth = math.log(device.memory_gbps / gbps) if gbps > 0 and device.memory_gbps > 0 else 0.0
+    return math.hypot(math.log(max(1, device.sm_count) / facts["sm_count"]), bandwidth)

@@ -1,0 +1,64 @@
+"""What can go wrong in a call, each kind also an error of Python's own that fits."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from difflib import get_close_matches
+
+from . import PACKAGE, PretunedError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class ArgumentTypeError(PretunedError, TypeError):
+    """An argument is of the wrong kind: no CuPy array, another dtype, no number."""
+
+
+class ArgumentError(PretunedError, ValueError):
+    """An argument is of the right kind and cannot be used: shape, layout, device, range, overlap."""
+
+
+class OverrideError(PretunedError, ValueError):
+    """An environment variable asks for what this package does not have."""
+
+
+class UnavailableError(PretunedError, RuntimeError):
+    """CuPy, a GPU or its driver is missing."""
+
+
+class LoadError(PretunedError, RuntimeError):
+    """No shipped binary runs on this device, and its source could not be compiled."""
+
+
+class UntunedError(PretunedError, RuntimeError):
+    """PRETUNED_STRICT is set and no measured row answers for the call."""
+
+
+class UntunedWarning(UserWarning):
+    """Nothing was measured for this device: defaults run."""
+
+
+class RecompiledWarning(UserWarning):
+    """A kernel had to be compiled while the program runs."""
+
+
+def qualified(name: str) -> str:
+    """Return the kernel's name as messages give it: package and function."""
+    return f"{PACKAGE}.{name}"
+
+
+def closest(name: str, known: Iterable[str]) -> str:
+    """Return `"; did you mean 'x'?"` for the known name nearest to `name`, or an empty string."""
+    matches = get_close_matches(name, sorted(known), n=1, cutoff=0.6)
+    return f"; did you mean '{matches[0]}'?" if matches else ""
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn in the name of whoever called into this package, however deep the warning arises."""
+    level, frame = 1, sys._getframe(0)  # noqa: SLF001 - the one way before Python 3.12 to skip a package's frames
+    while frame.f_back is not None and f"{frame.f_globals.get('__name__')}.".startswith(f"{PACKAGE}."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)

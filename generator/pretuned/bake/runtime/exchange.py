@@ -1,0 +1,88 @@
+"""PRETUNED_TABLE: a lock file read as a table. Its content is untrusted: a row's needs are taken and checked."""
+
+from __future__ import annotations
+
+import json
+
+from . import KERNELS, PACKAGE
+from .errors import OverrideError
+from .overrides import describe, same
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from . import Choice, Devices, Kernel, Row
+
+FORMAT = 1
+
+
+def read(path: str) -> tuple[Devices, dict[str, dict[str, tuple[Row, ...]]]]:
+    """Return the devices and the rows of this package's kernels from the lock file at `path`."""
+    try:
+        with open(path, encoding="utf-8") as file:  # noqa: PTH123 - pathlib costs more than this file does
+            document = json.load(file)
+    except (OSError, ValueError, RecursionError) as error:
+        raise OverrideError(f"PRETUNED_TABLE: '{path}' cannot be read as JSON: {error}") from None
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        found = document.get("format") if isinstance(document, dict) else None
+        raise OverrideError(f"PRETUNED_TABLE: '{path}' is no lock of format {FORMAT} (its format reads {found!r})")
+    devices = {
+        str(name): {key: value for key, value in facts.items() if type(value) is int}
+        for name, facts in _dict(document.get("devices", {})).items()
+        if isinstance(facts, dict)
+    }
+    table: dict[str, dict[str, tuple[Row, ...]]] = {}
+    rows = document.get("rows", [])
+    for number, row in enumerate(rows if isinstance(rows, list) else []):
+        try:
+            kernel = KERNELS.get(row["kernel"])
+            if kernel is None:
+                continue
+            parsed = _row(kernel, row)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            if isinstance(error, OverrideError):
+                raise OverrideError(f"PRETUNED_TABLE: '{path}': {error}") from None
+            raise OverrideError(f"PRETUNED_TABLE: '{path}': row {number} cannot be read: {error!r}") from None
+        of_kernel = table.setdefault(kernel.name, {})
+        of_kernel[str(row["device"])] = (*of_kernel.get(str(row["device"]), ()), parsed)
+    return devices, table
+
+
+def _row(kernel: Kernel, row: dict[str, Any]) -> Row:
+    specialisation = _dict(row["specialisation"])
+    problem = {name: _int(size) for name, size in _dict(row["problem"]).items()}
+    if set(problem) != set(kernel.sizes):
+        raise ValueError(f"problem {problem} does not give {', '.join(sorted(kernel.sizes))}")
+    choices = tuple(_choice(kernel, specialisation, choice) for choice in row["choices"])
+    evidence = (str(row.get("date", "")), str(row.get("driver", "")), str(row.get("compiler", "")))
+    return specialisation, {}, problem, choices, evidence
+
+
+def _choice(kernel: Kernel, specialisation: dict[str, Any], choice: dict[str, Any]) -> Choice:
+    implementation, configuration = str(choice["implementation"]), _dict(choice["configuration"])
+    shipped = [entry for entry in kernel.shipped if entry[0] == specialisation]
+    if not any(entry[1] == implementation and same(configuration, entry[2]) for entry in shipped):
+        listed = (
+            "; ".join(sorted({describe(entry[1], entry[2]) for entry in shipped})) or "nothing for this specialisation"
+        )
+        values = ",".join(f"{name}={value}" for name, value in sorted(configuration.items()))
+        raise OverrideError(
+            f"{PACKAGE}.{kernel.name} does not ship {describe(implementation, configuration)}; it ships {listed}. "
+            f"To ship another, build with `pretuned bake --with {kernel.name}:{values}`"
+        )
+    low, high = choice.get("ratio", (1.0, 1.0))
+    beyond = tuple(str(direction) for direction in choice.get("beyond", ()))
+    return implementation, configuration, float(choice.get("time_us", 0.0)), (float(low), float(high)), beyond, ""
+
+
+def _dict(value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError(f"expected an object, found {type(value).__name__}")
+    return value
+
+
+def _int(value: object) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"expected a size, found {value!r}")
+    return value

@@ -1,0 +1,250 @@
+"""GPU kernels, tuned when the package was built. Written by pretuned 0.0.0; do not edit.
+
+The rows of the table were measured on NVIDIA A100-SXM4-40GB, NVIDIA H100 80GB HBM3.
+To change what stands here, change the kernel specs and build again; `pretuned tune` measures anew.
+"""
+
+# ruff: noqa: E501 - a row of the table is a line
+# ruff: noqa: A001, A002, A006, E741, N802, N803, N816, PLR0913 - functions and arguments are named by the kernel specs
+# ruff: noqa: D301, D402, D403, D415, RUF001, RUF002, RUF003 - texts stand as the specs have them
+# ruff: noqa: E712, FURB110, FURB136, PLR0124, PLR0133, PLR1714, PLR2004, PLW0108 - expressions stand as the specs have them
+# ruff: noqa: SIM201, SIM202, SIM208, SIM210, SIM211, SIM212, SIM220, SIM221, SIM222, SIM223, SIM300 - as above
+# ruff: noqa: RUF100 - not every package needs all of these
+
+from __future__ import annotations
+
+from ._runtime import Array, Buffer, Kernel, Launch, PretunedError, Scalar, Way, ceil_div
+from ._runtime import explain as _explain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from cupy import ndarray
+    from cupy.cuda import Stream
+
+    from ._runtime import Devices, Modules, Shipped, Table
+    from ._runtime.explanation import Explanation
+
+__all__ = ["DEVICES", "TABLE", "PretunedError", "accumulate", "affine", "explain"]
+
+
+def explain(kernel: object, /, *, device: str | None = None, **problem: int | bool | str) -> Explanation:
+    """Tell which configuration would run a problem, and on which evidence.
+
+    Args:
+        kernel: A function of this package, or its name.
+        device: Name of a device in `DEVICES`; the current GPU if None.
+        problem: Every dim and specialisation by name, as in `n=4096, T="float32"`.
+
+    Returns:
+        An object with the configuration, the row, times and reasons; `str()` of it is for people.
+
+    Raises:
+        PretunedError: The kernel, device or problem is not known here.
+    """
+    return _explain(kernel, device, problem)
+
+
+def accumulate(
+    total: ndarray,
+    x: ndarray,
+    *,
+    last: ndarray | None = None,
+    stream: Stream | None = None,
+) -> tuple[ndarray, ndarray]:
+    """total[lane] += sum over i of x[i, lane]; `last` is what was added to lane 0.
+
+    lanes is 2 or 4, as the arrays have it.
+    n was measured at 256, 65536.
+    Tuned for NVIDIA H100 80GB HBM3.
+
+    Args:
+        total: Array of float32 with shape (lanes,); changed in place.
+        x: Array of float32 with shape (n, lanes).
+        last: Array of float32 with shape (1,) to write; allocated if None.
+        stream: CuPy stream to launch on; the current one if None.
+
+    Returns:
+        total, last.
+
+    Raises:
+        PretunedError: Something cannot be used as it is; also a TypeError, ValueError or RuntimeError.
+    """
+    result: tuple[ndarray, ndarray] = _accumulate.run((total, last, x), (), (), stream)
+    return result
+
+
+def affine(
+    x: ndarray,
+    alpha: float,
+    *,
+    relu: bool,
+    y: ndarray | None = None,
+    stream: Stream | None = None,
+) -> ndarray:
+    """y[i, j] = alpha * x[i, j], or its positive part.
+
+    T is float16 or float32, as the arrays have it.
+    cols was measured at 64, 1024, 16384.
+    rows was measured at 16.
+    Requires cols >= 1.
+    Tuned for NVIDIA A100-SXM4-40GB, NVIDIA H100 80GB HBM3.
+
+    Args:
+        x: Array of T with shape (rows, cols).
+        alpha: Number, passed as float32.
+        relu: False or True.
+        y: Array of T with shape (rows, cols) to write; allocated if None.
+        stream: CuPy stream to launch on; the current one if None.
+
+    Returns:
+        y.
+
+    Raises:
+        PretunedError: Something cannot be used as it is; also a TypeError, ValueError or RuntimeError.
+    """
+    result: ndarray = _affine.run((y, x), (alpha,), (relu,), stream)
+    return result
+
+
+# fmt: off
+
+# What the rows were measured on, one device a line. memory_gbps is in GB/s, power_w in W.
+DEVICES: Devices = {
+    "NVIDIA A100-SXM4-40GB": {"sm_count": 108, "compute_capability": 80, "memory_gbps": 1555, "l2_bytes": 41943040, "shared_bytes": 166912, "memory_bytes": 42949672960, "power_w": 400},
+    "NVIDIA H100 80GB HBM3": {"sm_count": 132, "compute_capability": 90, "memory_gbps": 3352, "l2_bytes": 52428800, "shared_bytes": 232448, "memory_bytes": 85899345920, "power_w": 700},
+}
+
+# The table, one row a line, by kernel and device: the specialisation, the sizes at which the bucket begins, the
+# sizes that were measured, what to run from the fastest on, and the evidence. A choice gives implementation,
+# configuration, time in us, the interval of its time over the default's, the directions beyond the sizes in which
+# it has beaten the default as well, and 'recompiled' where the binary is not the one that was measured. The
+# evidence is date, driver and NVRTC.
+TABLE: Table = {
+    "accumulate": {
+        "NVIDIA H100 80GB HBM3": (
+            ({"lanes": 2}, {"n": 0}, {"n": 256}, (("atomic", {"block": 128}, 3.0, (0.3, 0.4), (), "recompiled"), ("atomic", {"block": 256}, 9.0, (1.0, 1.0), (), "recompiled")), ("2026-11-20", "580.65.06", "13.0.88")),
+            ({"lanes": 2}, {"n": 4096}, {"n": 65536}, (("staged", {"blocks": 64}, 3.5, (0.3, 0.4), ("n>",), "recompiled"), ("atomic", {"block": 256}, 9.0, (1.0, 1.0), (), "recompiled")), ("2026-11-20", "580.65.06", "13.0.88")),
+        ),
+    },
+    "affine": {
+        "NVIDIA A100-SXM4-40GB": (
+            ({"T": "float32", "relu": False}, {"cols": 256, "rows": 0}, {"cols": 1024, "rows": 16}, (("main", {"block": 1024, "vec": 1}, 7.0, (0.8, 0.9), (), ""), ("main", {"block": 128, "vec": 1}, 8.0, (1.0, 1.0), (), "")), ("2026-11-20", "580.65.06", "13.0.88")),
+        ),
+        "NVIDIA H100 80GB HBM3": (
+            ({"T": "float32", "relu": False}, {"cols": 0, "rows": 0}, {"cols": 64, "rows": 16}, (("main", {"block": 64, "vec": 2}, 2.0, (0.4, 0.5), ("cols<",), ""), ("main", {"block": 128, "vec": 1}, 8.0, (1.0, 1.0), (), "")), ("2026-11-20", "580.65.06", "13.0.88")),
+            ({"T": "float32", "relu": False}, {"cols": 256, "rows": 0}, {"cols": 1024, "rows": 16}, (("main", {"block": 128, "vec": 4}, 4.0, (0.5, 0.6), (), ""), ("main", {"block": 64, "vec": 1}, 5.0, (0.6, 0.7), (), ""), ("main", {"block": 128, "vec": 1}, 8.0, (1.0, 1.0), (), "")), ("2026-11-20", "580.65.06", "13.0.88")),
+            ({"T": "float32", "relu": False}, {"cols": 4096, "rows": 0}, {"cols": 16384, "rows": 16}, (("main", {"block": 64, "vec": 4}, 6.0, (0.7, 0.8), (), ""), ("main", {"block": 128, "vec": 1}, 8.0, (1.0, 1.0), (), "")), ("2026-11-20", "580.65.06", "13.0.88")),
+            ({"T": "float32", "relu": True}, {"cols": 0, "rows": 0}, {"cols": 64, "rows": 16}, (("main", {"block": 128, "vec": 1}, 8.0, (1.0, 1.0), (), ""),), ("2026-11-20", "580.65.06", "13.0.88")),
+        ),
+    },
+}
+
+# What ships, by kernel: specialisation, implementation, configuration, module, and the bytes of alignment that the
+# configuration asks of arguments. The first of each specialisation is the default.
+_SHIPPED: dict[str, tuple[Shipped, ...]] = {
+    "accumulate": (
+        ({"lanes": 2}, "atomic", {"block": 256}, "accumulate-443b7eaec9b0", {}),
+        ({"lanes": 2}, "atomic", {"block": 128}, "accumulate-4cf0ce9cf021", {}),
+        ({"lanes": 2}, "staged", {"blocks": 64}, "accumulate-3a6296403f6c", {}),
+        ({"lanes": 4}, "atomic", {"block": 256}, "accumulate-bd23e25ef7c3", {}),
+    ),
+    "affine": (
+        ({"T": "float16", "relu": False}, "main", {"block": 128, "vec": 1}, "affine-b9af4ff57182", {}),
+        ({"T": "float16", "relu": True}, "main", {"block": 128, "vec": 1}, "affine-8daec7b59b1e", {}),
+        ({"T": "float32", "relu": False}, "main", {"block": 128, "vec": 1}, "affine-ae3685d87933", {}),
+        ({"T": "float32", "relu": False}, "main", {"block": 64, "vec": 1}, "affine-029469bdb41e", {}),
+        ({"T": "float32", "relu": False}, "main", {"block": 64, "vec": 2}, "affine-9f65b2c5ec4a", {"y": 8, "x": 8}),
+        ({"T": "float32", "relu": False}, "main", {"block": 64, "vec": 4}, "affine-77e79ec68244", {"y": 16, "x": 16}),
+        ({"T": "float32", "relu": False}, "main", {"block": 128, "vec": 4}, "affine-ca90f06b21f0", {"y": 16, "x": 16}),
+        ({"T": "float32", "relu": False}, "main", {"block": 1024, "vec": 1}, "affine-515390b2d602", {}),
+        ({"T": "float32", "relu": True}, "main", {"block": 128, "vec": 1}, "affine-3717247d3352", {}),
+    ),
+}
+
+# The modules in kernels/: compile options, whether made for one architecture only, and the binaries: architecture,
+# NVRTC, and for each entry point registers a thread and static shared bytes a block.
+_MODULES: Modules = {
+    "accumulate-3a6296403f6c": ((), False, (("sm_90", "13.0.88", {"finish": (32, 0), "partials": (32, 0)}),)),
+    "accumulate-443b7eaec9b0": ((), False, (("compute_80", "13.0.88", {"accumulate": (32, 0)}), ("sm_80", "13.0.88", {"accumulate": (32, 0)}), ("sm_90", "13.0.88", {"accumulate": (32, 0)}))),
+    "accumulate-4cf0ce9cf021": ((), False, (("sm_90", "13.0.88", {"accumulate": (32, 0)}),)),
+    "accumulate-bd23e25ef7c3": ((), False, (("compute_80", "13.0.88", {"accumulate": (32, 0)}), ("sm_80", "13.0.88", {"accumulate": (32, 0)}), ("sm_90", "13.0.88", {"accumulate": (32, 0)}))),
+    "affine-029469bdb41e": ((), False, (("sm_90", "13.0.88", {"affine": (32, 0)}),)),
+    "affine-3717247d3352": ((), False, (("compute_80", "13.0.88", {"affine": (32, 0)}), ("sm_80", "13.0.88", {"affine": (32, 0)}), ("sm_90", "13.0.88", {"affine": (32, 0)}))),
+    "affine-515390b2d602": ((), False, (("sm_80", "13.0.88", {"affine": (32, 0)}),)),
+    "affine-77e79ec68244": ((), False, (("sm_90", "13.0.88", {"affine": (32, 0)}),)),
+    "affine-8daec7b59b1e": ((), False, (("compute_80", "13.0.88", {"affine": (32, 0)}), ("sm_80", "13.0.88", {"affine": (32, 0)}), ("sm_90", "13.0.88", {"affine": (32, 0)}))),
+    "affine-9f65b2c5ec4a": ((), False, (("sm_90", "13.0.88", {"affine": (32, 0)}),)),
+    "affine-ae3685d87933": ((), False, (("compute_80", "13.0.88", {"affine": (32, 0)}), ("sm_80", "13.0.88", {"affine": (32, 0)}), ("sm_90", "13.0.88", {"affine": (32, 0)}))),
+    "affine-b9af4ff57182": ((), False, (("compute_80", "13.0.88", {"affine": (32, 0)}), ("sm_80", "13.0.88", {"affine": (32, 0)}), ("sm_90", "13.0.88", {"affine": (32, 0)}))),
+    "affine-ca90f06b21f0": ((), False, (("sm_90", "13.0.88", {"affine": (32, 0)}),)),
+}
+
+# The kernels as their specs describe them.
+_accumulate = Kernel(
+    "accumulate",
+    arguments=(
+        Array("total", "inout", "float32", "(lanes,)", lambda lanes: (lanes,)),
+        Array("last", "out", "float32", "(1,)", lambda: (1,), init=True),
+        Array("x", "in", "float32", "(n, lanes)", lambda lanes, n: (n, lanes)),
+        Scalar("n", "int32"),
+    ),
+    ways={
+        "atomic": Way(
+            launches=(
+                Launch("accumulate", grid=lambda block, device, n: (min(ceil_div(n, block), 4 * device.sm_count), 1, 1), block=lambda block: (block, 1, 1), shared=lambda: 0, arguments=("total", "last", "x", "n")),
+            ),
+        ),
+        "staged": Way(
+            launches=(
+                Launch("partials", grid=lambda blocks, n: (blocks if n > 0 else 0, 1, 1), block=lambda lanes: (lanes, 32, 1), shared=lambda: 0, arguments=("partial", "x", "n")),
+                Launch("finish", grid=lambda: (1, 1, 1), block=lambda lanes: (lanes, 1, 1), shared=lambda: 0, arguments=("total", "last", "partial")),
+            ),
+            where=(
+                ("n >= blocks * 2 ** 5", lambda blocks, n: n >= blocks * 2 ** 5),
+            ),
+            scratch=(
+                Buffer("partial", "float32", lambda blocks, lanes: (blocks, lanes), init=True),
+            ),
+        ),
+    },
+    dims={"lanes": ("total", 0), "n": ("x", 0)},
+    sizes={"n": (256, 65536)},
+    edges={"n": (4096,)},
+    shipped=_SHIPPED["accumulate"],
+    rows=TABLE["accumulate"],
+    devices=DEVICES,
+    modules=_MODULES,
+)
+
+_affine = Kernel(
+    "affine",
+    arguments=(
+        Array("y", "out", "T", "(rows, cols)", lambda cols, rows: (rows, cols)),
+        Array("x", "in", "T", "(rows, cols)", lambda cols, rows: (rows, cols)),
+        Scalar("alpha", "float32"),
+        Scalar("rows", "int32"),
+        Scalar("cols", "int32"),
+    ),
+    ways={
+        "main": Way(
+            launches=(
+                Launch("affine", grid=lambda block, cols, rows, vec: (rows, ceil_div(cols, block * vec), 1), block=lambda block: (block, 1, 1), shared=lambda block: block * 4, arguments=("y", "x", "alpha", "rows", "cols")),
+            ),
+            where=(
+                ("cols % vec == 0", lambda cols, vec: cols % vec == 0),
+            ),
+        ),
+    },
+    dims={"cols": ("x", 1), "rows": ("x", 0)},
+    sizes={"cols": (64, 1024, 16384), "rows": (16,)},
+    edges={"cols": (256, 4096), "rows": ()},
+    types=("T",),
+    keywords={"relu": (False, True)},
+    requires=(
+        ("cols >= 1", lambda cols: cols >= 1),
+    ),
+    shipped=_SHIPPED["affine"],
+    rows=TABLE["affine"],
+    devices=DEVICES,
+    modules=_MODULES,
+)

@@ -1,0 +1,140 @@
+"""What ships, and what is compiled for whom."""
+
+import dataclasses
+import re
+
+import pytest
+
+from bake import sample
+from pretuned.bake.plan import plan
+from pretuned.errors import BakeError
+from pretuned.spec.space import Configuration, default
+
+
+def shipped(found, kernel):
+    (one,) = [k for k in found.kernels if k.spec.name == kernel]
+    return {(s.specialisation, str(s.configuration)) for s in one.shipped}
+
+
+def architectures(found, kernel, specialisation, configuration):
+    (one,) = [k for k in found.kernels if k.spec.name == kernel]
+    (entry,) = [
+        s for s in one.shipped if (dict(s.specialisation), str(s.configuration)) == (specialisation, configuration)
+    ]
+    return [architecture for module, architecture in found.jobs if module.key == entry.module.key]
+
+
+FLOAT = {"T": "float32", "relu": False}
+
+
+def test_without_rows_only_defaults_ship():
+    found = plan(sample.specs(), [], {})
+    assert {text for _, text in shipped(found, "affine")} == {"block=128, vec=1"}
+    assert len(shipped(found, "affine")) == 4
+    assert {architecture for _, architecture in found.jobs} == {"compute_80"}
+
+
+def test_winners_are_compiled_for_their_device_and_defaults_for_all():
+    found = plan(sample.specs(), sample.rows(), sample.DEVICES, architectures=["sm_100"])
+    assert architectures(found, "affine", FLOAT, "block=64, vec=2") == ["sm_90"]
+    assert architectures(found, "affine", FLOAT, "block=1024, vec=1") == ["sm_80"]
+    assert architectures(found, "affine", FLOAT, "block=128, vec=1") == ["compute_80", "sm_100", "sm_80", "sm_90"]
+    assert architectures(found, "accumulate", {"lanes": 2}, "atomic: block=256")[0] == "compute_80"
+
+
+def test_ptx_is_for_the_oldest_architecture_that_is_wanted():
+    found = plan(sample.specs(), [], {}, architectures=["sm_100", "sm_90"])
+    assert {architecture for _, architecture in found.jobs} == {"sm_90", "sm_100", "compute_90"}
+
+
+def test_no_job_is_done_twice():
+    found = plan(sample.specs(), sample.rows() * 2, sample.DEVICES)
+    keys = [(module.key, architecture) for module, architecture in found.jobs]
+    assert len(keys) == len(set(keys))
+
+
+def test_what_was_asked_for_ships_for_every_specialisation_and_architecture():
+    wanted = Configuration(implementation="main", values=(("block", 64), ("vec", 4)))
+    found = plan(sample.specs(), sample.rows(), sample.DEVICES, extra=[("affine", wanted)])
+    assert len([text for _, text in shipped(found, "affine") if text == "block=64, vec=4"]) == 4
+    assert architectures(found, "affine", FLOAT, "block=64, vec=4") == ["sm_80", "sm_90"]
+
+
+def test_without_cubins_there_is_nothing_to_compile():
+    assert plan(sample.specs(), sample.rows(), sample.DEVICES, cubins=False).jobs == ()
+
+
+def arch_specific(tmp_path):
+    for file in (sample.GOLDEN / "specs").glob("affine*"):
+        (tmp_path / file.name).write_text(file.read_text())
+    text = (tmp_path / "affine.toml").read_text()
+    (tmp_path / "affine.toml").write_text(text + "\n[compile]\narch-specific = true\n")
+    return {"affine": sample.load_folder(tmp_path)["affine"]}
+
+
+def test_modules_for_one_architecture_have_no_ptx_and_need_the_suffix(tmp_path):
+    rows = [row for row in sample.rows() if row.kernel == "affine"]
+    found = plan(arch_specific(tmp_path), rows, sample.DEVICES, architectures=["sm_90", "sm_100"])
+    assert {architecture for _, architecture in found.jobs} == {"sm_90a", "sm_100a"}
+
+
+def test_rows_at_sizes_that_the_spec_no_longer_has_are_left_out():
+    (row, *_) = sample.rows()
+    moved = dataclasses.replace(row, problem=dataclasses.replace(row.problem, dims=(("cols", 63), ("rows", 16))))
+    assert plan(sample.specs(), [moved], sample.DEVICES).kernels[1].rows == ()
+
+
+def test_the_default_comes_first_of_each_specialisation():
+    for kernel in plan(sample.specs(), sample.rows(), sample.DEVICES).kernels:
+        first = {}
+        for entry in kernel.shipped:
+            first.setdefault(entry.specialisation, entry.configuration)
+        assert set(first.values()) == {default(kernel.spec)}
+
+
+def bad(**values):
+    return Configuration(implementation="main", values=tuple(sorted(values.items())))
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        (("afine", bad(block=64)), "--with names the kernel 'afine', which is none of accumulate, affine"),
+        (
+            ("affine", bad(block=65, vec=1)),
+            "--with of affine names block=65, vec=1, which is not in the space of affine.toml",
+        ),
+        (("affine", bad(block=64)), "--with of affine names block=64, which is not in the space of affine.toml"),
+        (("affine", bad(block=64, vec=True)), "--with of affine names block=64, vec=true, which is not in the space"),
+        (
+            ("accumulate", bad(block=128)),
+            "--with of accumulate names the implementation 'main'; there are atomic, staged",
+        ),
+    ],
+)
+def test_an_extra_that_the_spec_does_not_admit(extra, message):
+    with pytest.raises(BakeError, match=re.escape(message)):
+        plan(sample.specs(), [], {}, extra=[extra])
+
+
+def test_an_extra_that_no_specialisation_admits(tmp_path):
+    for file in (sample.GOLDEN / "specs").glob("affine*"):
+        (tmp_path / file.name).write_text(file.read_text().replace('"vec * sizeof(T) <= 16"', '"vec * sizeof(T) <= 4"'))
+    specs = sample.load_folder(tmp_path)
+    with pytest.raises(BakeError, match=r"--with affine: block=64, vec=4 is legal for no specialisation"):
+        plan(specs, [], {}, extra=[("affine", bad(block=64, vec=4))])
+    assert len(plan(specs, [], {}, extra=[("affine", bad(block=64, vec=2))]).kernels[0].shipped) == 4 + 2
+
+
+def test_a_row_of_an_unknown_device_or_outside_the_space():
+    (row, *_) = sample.rows()
+    with pytest.raises(BakeError, match="rows name the device 'NVIDIA H100 80GB HBM3', of which nothing is known"):
+        plan(sample.specs(), [row], {})
+    outside = dataclasses.replace(row, choices=(sample.choice(1.0, block=96, vec=1),))
+    with pytest.raises(BakeError, match=r"a row of affine names block=96, vec=1, which is not in the space"):
+        plan(sample.specs(), [outside], sample.DEVICES)
+
+
+def test_an_architecture_that_is_none():
+    with pytest.raises(BakeError, match=r"'hopper' is no architecture; write sm_80, sm_90, \.\.\."):
+        plan(sample.specs(), [], {}, architectures=["hopper"])

@@ -1,0 +1,92 @@
+"""`explain`: what would run, why, and on which evidence."""
+
+import re
+
+import pytest
+
+PROBLEM = {"rows": 16, "cols": 1024, "T": "float32", "relu": False}
+DEVICE = "NVIDIA H100 80GB HBM3"
+
+
+def test_tells_row_times_and_alternatives(tuned):
+    found = tuned.explain("affine", device=DEVICE, **PROBLEM)
+    assert (found.kernel, found.device, found.rows_of) == ("pkg.tuned.affine", DEVICE, DEVICE)
+    assert (found.implementation, found.configuration) == ("main", {"block": 128, "vec": 4})
+    assert (found.bucket, found.measured) == ({"cols": 256, "rows": 0}, {"cols": 1024, "rows": 16})
+    assert (found.time_us, found.default_us, found.ratio) == (4.0, 8.0, (0.5, 0.6))
+    assert (found.date, found.driver, found.compiler) == ("2026-11-20", "580.65.06", "13.0.88")
+    assert found.alternatives == (("main", {"block": 64, "vec": 1}, 5.0), ("main", {"block": 128, "vec": 1}, 8.0))
+    assert not found.recompiled
+    assert found.tuned
+
+
+def test_reads_well(tuned):
+    assert str(tuned.explain(tuned.affine, device=DEVICE, **PROBLEM)) == (
+        "pkg.tuned.affine(T=float32, cols=1024, relu=False, rows=16) on NVIDIA H100 80GB HBM3\n"
+        "  runs    block=128, vec=4\n"
+        "  why     exact device; the row's choice\n"
+        "  row     NVIDIA H100 80GB HBM3: measured at cols=1024, rows=16 (cols from 256, rows from 0)\n"
+        "  time    4.00 us, default 8.00 us, ratio 0.500 to 0.600\n"
+        "  on      2026-11-20, driver 580.65.06, NVRTC 13.0.88\n"
+        "  else    block=64, vec=1 (5.00 us)\n"
+        "  else    block=128, vec=1 (8.00 us)"
+    )
+
+
+def test_marks_what_was_recompiled(tuned):
+    found = tuned.explain("accumulate", device=DEVICE, n=65536, lanes=2)
+    assert found.recompiled
+    assert "recompiled" in str(found)
+
+
+def test_tells_what_was_passed_over(tuned):
+    found = tuned.explain("affine", device=DEVICE, **PROBLEM | {"cols": 1023})
+    assert "passed over block=128, vec=4: 'cols % vec == 0' does not hold" in found.why
+    found = tuned.explain("affine", device=DEVICE, **PROBLEM | {"cols": 65536})
+    assert "passed over block=64, vec=4: not confirmed beyond the sizes (cols>)" in found.why
+    assert found.why[-1] == "the row's default"
+
+
+@pytest.mark.parametrize("cols", [1, 32, 100, 1022, 1024, 5000, 16384, 70000])
+def test_agrees_with_the_call(tuned, cupy, cols):
+    found = tuned.explain("affine", **PROBLEM | {"cols": cols})
+    tuned.affine(cupy.ndarray((16, cols), "float32"), 1.0, relu=False)
+    launch = cupy.launches[-1]
+    assert launch.block[0] == found.configuration["block"]
+    assert launch.grid[1] == -(-cols // (found.configuration["block"] * found.configuration["vec"]))
+
+
+def test_a_value_that_has_one_choice_may_be_left_out(tuned):
+    with pytest.raises(TypeError, match=re.escape("pkg.tuned.affine: explain needs T=... (float16 or float32)")):
+        tuned.explain("affine", device=DEVICE, rows=1, cols=1, relu=False)
+    with pytest.raises(TypeError, match=re.escape("pkg.tuned.accumulate: explain needs n=...")):
+        tuned.explain("accumulate", device=DEVICE, lanes=2)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "options", "message"),
+    [
+        ("afine", PROBLEM, "pkg.tuned has no kernel 'afine'; did you mean 'affine'?; it has accumulate, affine"),
+        (
+            "affine",
+            PROBLEM | {"device": "H200"},
+            "no rows for the device 'H200'; the table has 'NVIDIA A100-SXM4-40GB', '",
+        ),
+        ("affine", PROBLEM | {"col": 1}, "explain takes cols, rows, T, relu, not 'col'; did you mean 'cols'?"),
+        ("affine", PROBLEM | {"cols": -1}, "pkg.tuned.affine: cols: expected a size, found -1"),
+        ("affine", PROBLEM | {"cols": 0}, "pkg.tuned.affine: requires cols >= 1, found cols=0, rows=16"),
+        ("affine", PROBLEM | {"T": "float64"}, "pkg.tuned.affine: not shipped for T=float64, relu=False; shipped are"),
+    ],
+)
+def test_what_it_cannot_explain_it_names(tuned, kernel, options, message):
+    with pytest.raises(tuned.PretunedError, match=re.escape(message)):
+        tuned.explain(kernel, **{"device": DEVICE} | options)
+
+
+def test_needs_no_cupy_where_a_device_is_named(load, baked, cupy, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "cupy", None)
+    tuned = load(baked)
+    assert tuned.explain("affine", device="h100 80gb hbm3", **PROBLEM).configuration == {"block": 128, "vec": 4}
+    monkeypatch.setenv("PRETUNED_DEVICE", "NVIDIA A100-SXM4-40GB")
+    tuned = load(baked)
+    assert tuned.explain("affine", **PROBLEM).configuration == {"block": 1024, "vec": 1}

@@ -1,0 +1,115 @@
+"""Loading: which binary is taken on which device and driver, and what is said where none can be."""
+
+import re
+from types import MappingProxyType
+
+import pytest
+
+
+def affine(tuned, cupy):
+    tuned.affine(cupy.ndarray((16, 1024), "float32"), 1.0, relu=True)
+    return cupy.loaded[-1].rpartition(" ")[2]
+
+
+def set_device(cupy, major, minor, name=b"some GPU"):
+    cupy.devices[0].update(name=name, major=major, minor=minor)
+
+
+@pytest.mark.filterwarnings("ignore:.*no row for the device")
+@pytest.mark.parametrize(
+    ("major", "minor", "image"),
+    [
+        (9, 0, "sm_90"),
+        (8, 0, "sm_80"),
+        (8, 9, "sm_80"),  # a later minor version runs it
+        (10, 0, "compute_80"),
+        (12, 1, "compute_80"),
+    ],
+)
+def test_the_best_binary_for_a_device(tuned, cupy, major, minor, image):
+    set_device(cupy, major, minor)
+    assert affine(tuned, cupy) == image
+    assert cupy.compiled == []
+
+
+@pytest.mark.filterwarnings("ignore:.*no row for the device")
+def test_ptx_where_the_driver_refuses_the_cubin(tuned, cupy):
+    cupy.refused = {"sm_90"}
+    assert affine(tuned, cupy) == "compute_80"
+
+
+def test_a_device_older_than_everything_that_ships_compiles(tuned, cupy):
+    set_device(cupy, 7, 5)
+    cupy.refused = {"sm_", "compute_"}
+    compiled = r"was compiled for 'some GPU' while the program runs \(no binary is shipped\)"
+    with pytest.warns(UserWarning, match="no row for the device"), pytest.warns(UserWarning, match=compiled):
+        assert affine(tuned, cupy).rstrip("\0") == "nvrtc"
+    assert cupy.compiled[0][0].startswith("using T = float;")
+    assert cupy.loaded[-1].endswith("\0")
+
+
+def test_a_driver_older_than_the_compiler_is_not_given_its_binaries(tuned, cupy):
+    cupy.cuda_version = 12080
+    with pytest.warns(UserWarning, match="the driver supports CUDA 12.8"):
+        affine(tuned, cupy)
+    assert [image.rstrip("\0") for image in cupy.loaded] == ["compiled by nvrtc"]
+
+
+def test_what_was_tried_stands_in_the_error(tuned, cupy):
+    cupy.refused, cupy.nvrtc_works = {"sm_90", "compute_80"}, False
+    with pytest.raises(RuntimeError) as caught:
+        affine(tuned, cupy)
+    assert isinstance(caught.value, tuned.PretunedError)
+    text = re.sub("affine-[0-9a-f]{12}", "affine", str(caught.value))
+    assert text == (
+        "pkg.tuned.affine: nothing shipped runs on 'NVIDIA H100 80GB HBM3' (compute capability 9.0, driver for "
+        "CUDA 13.0); tried:\n"
+        "  affine.sm_90.cubin: CUDA_ERROR_NO_BINARY_FOR_GPU: no kernel image is available\n"
+        "  affine.compute_80.ptx: CUDA_ERROR_NO_BINARY_FOR_GPU: no kernel image is available\n"
+        "  affine.cu: RuntimeError: NVRTC_ERROR_COMPILATION: kernel.cu(1): error: identifier is undefined"
+    )
+
+
+@pytest.mark.parametrize(
+    ("capability", "cuda", "files"),
+    [
+        (90, 13000, ["m.sm_90a.cubin", "m.sm_90.cubin", "m.compute_80.ptx"]),
+        (100, 13000, ["m.compute_80.ptx"]),
+        (86, 13000, ["m.sm_86.cubin", "m.sm_80.cubin", "m.compute_80.ptx"]),
+        (80, 13000, ["m.sm_80.cubin", "m.compute_80.ptx"]),
+        (75, 13000, []),
+    ],
+)
+def test_features_of_one_architecture_run_nowhere_else(tuned, capability, cuda, files):
+    modules = __import__(f"{tuned.__name__}._runtime.modules", fromlist=["modules"])
+    devices = __import__(f"{tuned.__name__}._runtime.devices", fromlist=["devices"])
+
+    class Kernel:
+        architectures = ("compute_80", "sm_80", "sm_86", "sm_90", "sm_90a")
+        modules = MappingProxyType({"m": ((), False, tuple((name, "13.0.88", {}) for name in architectures))})
+
+    device = devices.Device("d", {"compute_capability": capability, "cuda": cuda})
+    found = modules.images(Kernel, "m", device)
+    assert sorted(file for file, _ in found) == sorted(files)
+    assert [skip for _, skip in found] == [""] * len(files)
+    assert not files or found[-1][0].endswith(".ptx")
+
+
+@pytest.mark.parametrize(
+    ("compiler", "cuda", "skipped"),
+    [
+        ("13.0.88", 13000, set()),
+        ("13.4.1", 13000, {"m.compute_80.ptx"}),  # minor versions are compatible for cubins alone
+        ("13.0.88", 12090, {"m.sm_90.cubin", "m.compute_80.ptx"}),
+        ("12.9.1", 13000, set()),
+    ],
+)
+def test_what_a_driver_is_too_old_for(tuned, compiler, cuda, skipped):
+    modules = __import__(f"{tuned.__name__}._runtime.modules", fromlist=["modules"])
+    devices = __import__(f"{tuned.__name__}._runtime.devices", fromlist=["devices"])
+
+    class Kernel:
+        modules = MappingProxyType({"m": ((), False, (("compute_80", compiler, {}), ("sm_90", compiler, {})))})
+
+    device = devices.Device("d", {"compute_capability": 90, "cuda": cuda})
+    assert {file for file, skip in modules.images(Kernel, "m", device) if skip} == skipped
