@@ -1,0 +1,150 @@
+"""The build itself, whichever front end asks: specs and lock in, files of the generated packages out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pretuned.bake.package import files
+from pretuned.bake.plan import Extra, Job, Plan, plan
+from pretuned.build.requirements import Needs
+from pretuned.build.table import Table, demands, resolve
+from pretuned.compile.result import Binary
+from pretuned.config import Project, Settings, overlay
+from pretuned.errors import BakeError, Fault, LockError, SpecError
+from pretuned.outcome import detail
+from pretuned.record import lock as lockfile
+from pretuned.record.cache import Cache
+from pretuned.record.rows import Device, Row
+from pretuned.spec.loader import load_folder
+from pretuned.spec.model import KernelSpec
+from pretuned.tune.library import Library
+from pretuned.tune.progress import Effort, Listener
+from pretuned.tune.session import find_target
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baked:
+    """One generated package: its path in the source tree, and relative path -> content of its files."""
+
+    module: str
+    files: dict[str, bytes]
+
+
+def load_specs(project: Project) -> dict[str, dict[str, KernelSpec]]:
+    """Return the specs of each module by its path; raises SpecError, also for two kernels of one name.
+
+    Names must differ over all modules, since one lock keeps the rows of all of them.
+    """
+    found: dict[str, dict[str, KernelSpec]] = {}
+    owner: dict[str, str] = {}
+    faults: list[Fault] = []
+    for module in project.modules:
+        try:
+            found[module.module] = load_folder(module.kernels)
+        except SpecError as error:
+            faults.extend(error.faults)
+            continue
+        for name, spec in found[module.module].items():
+            if name in owner:
+                message = f"a kernel of this name is in the module '{owner[name]}' too; rename one of them"
+                faults.append(Fault(file=spec.file, path="", message=message))
+            owner.setdefault(name, module.module)
+    if faults:
+        raise SpecError(faults)
+    return found
+
+
+def bake_project(
+    project: Project,
+    settings: Settings,
+    say: Say,
+    listen: Listener = lambda _event: None,
+    *,
+    extra: Sequence[Extra] = (),
+) -> tuple[Baked, ...]:
+    """Return the generated packages of `project`, tuning for the GPU at hand where the mode says so.
+
+    `say` gets a line for each thing that a user should know; `extra` are configurations to ship besides the rows'.
+    """
+    project = overlay(project, settings)
+    modules = load_specs(project)
+    table = resolve(project, settings, _all(modules), say, listen)
+    plans = {module: _plan(project, settings, specs, table, extra) for module, specs in modules.items()}
+    compiler = _compiler(table.rows)
+    with Cache(settings.cache) as cache, Library(cache, Effort()) as library:
+        binaries = _binaries(library, [job for found in plans.values() for job in found.jobs], compiler)
+    if project.mode == "locked":
+        _demand_digests(table.devices, plans, binaries)
+    return tuple(Baked(module=module, files=files(found, binaries)) for module, found in plans.items())
+
+
+def _all(modules: Mapping[str, Mapping[str, KernelSpec]]) -> dict[str, KernelSpec]:
+    return {name: spec for specs in modules.values() for name, spec in specs.items()}
+
+
+def _plan(
+    project: Project, settings: Settings, specs: Mapping[str, KernelSpec], table: Table, extra: Sequence[Extra]
+) -> Plan:
+    here = find_target(settings.device, {})
+    architectures = [*project.architectures, *([here.device.architecture] if here is not None else [])]
+    return plan(
+        specs,
+        [row for row in table.rows if row.kernel in specs],
+        table.devices,
+        architectures=architectures if not table.rows else project.architectures,
+        cubins=project.cubins,
+        extra=[entry for entry in extra if entry[0] in specs],
+    )
+
+
+def _compiler(rows: Sequence[Row]) -> str | None:
+    """Return the compiler that most rows were measured with, the newest of several as many."""
+    versions = [row.compiler for row in rows]
+    return max(set(versions), key=lambda version: (versions.count(version), version), default=None)
+
+
+def _binaries(library: Library, jobs: Sequence[Job], compiler: str | None) -> dict[tuple[str, str], Binary]:
+    found = {}
+    for key, binary in library.all(jobs, compiler).items():
+        if not isinstance(binary, Binary):
+            raise BakeError(f"a kernel that ships does not compile for {key[1]}: {detail(binary)}")
+        found[key] = binary
+    return found
+
+
+def _demand_digests(
+    devices: Mapping[str, Device], plans: Mapping[str, Plan], binaries: Mapping[tuple[str, str], Binary]
+) -> None:
+    """Raise LockError where what would ship is not, byte for byte, what was verified and measured."""
+    for found in plans.values():
+        for kernel in found.kernels:
+            for row in kernel.rows:
+                for choice in row.choices:
+                    module = kernel.module(row.specialisation, choice.configuration)
+                    built = binaries.get((module.key, devices[row.device].architecture_of(module)))
+                    if built is not None and choice.cubin != built.digest:
+                        raise LockError(
+                            f"mode locked: {row.kernel} at {row.problem}: NVRTC {built.compiler} compiles another "
+                            f"cubin than the one that was measured, of NVRTC {row.compiler}; install that NVRTC, or "
+                            "run `pretuned tune` with this one"
+                        )
+
+
+def compile_needs(project: Project, settings: Settings) -> Needs:
+    """Return what `dependencies()` must provide for this build; imports no CUDA and measures nothing."""
+    project = overlay(project, settings)
+    specs = _all(load_specs(project))
+    bfloat16 = any(
+        "bfloat16" in (choice.dtypes or ()) for spec in specs.values() for choice in spec.specialisations.values()
+    )
+    lock = lockfile.read(project.lock) if project.mode in {"auto", "locked"} else lockfile.Lock()
+    target = find_target(settings.device, lock.devices) if project.mode in {"auto", "force"} else None
+    tuning = target is not None and bool(demands(specs, lock, target, everything=project.mode == "force"))
+    compiler = _compiler(lock.rows) or project.cuda
+    return Needs(compile=project.cubins, tune=tuning, compiler=compiler, bfloat16=bfloat16)
+
+
+__all__ = ["Baked", "bake_project", "compile_needs", "load_specs"]

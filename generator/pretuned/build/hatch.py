@@ -1,0 +1,105 @@
+"""The Hatch build hook `pretuned`: it only adapts Hatch to `pretuned.build.core`.
+
+A wheel gets the generated package from a temporary folder, so that a build writes nothing into the source tree; an
+editable install gets it in the source tree, since that is what it imports from. An sdist gets the specs and the lock,
+so that a wheel can be built from it, and is never tuned for.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from hatchling.builders.config import BuilderConfig
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.plugin import hookimpl
+
+from pretuned.build import core
+from pretuned.build.place import place, require_ours
+from pretuned.build.requirements import installed, requirements
+from pretuned.config import Project, build_project, read_settings
+from pretuned.config.project import HATCH
+from pretuned.device import probe
+from pretuned.errors import Error
+
+EDITABLE: Final = "editable"  # Hatch's name for that version of the wheel target
+
+
+class PretunedBuildHook(BuildHookInterface[BuilderConfig]):
+    """Tunes where there is something to tune, and adds the generated packages to what Hatch builds."""
+
+    PLUGIN_NAME = "pretuned"
+    TABLE = HATCH  # where messages say that the table stands
+
+    def dependencies(self) -> list[str]:
+        """Return what the build must install first; runs before that, so neither CuPy nor NVRTC are here."""
+        if self.target_name == "sdist":
+            return []
+        try:
+            needs = core.compile_needs(self._project(), read_settings())
+        except Error as error:
+            self._abort(error)
+        return requirements(needs, probe.driver(), installed())
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Add the generated packages to a wheel or an editable install, and the specs and the lock to an sdist."""
+        try:
+            project = self._project()
+            if version != EDITABLE:
+                self._leave_out(project)
+            if self.target_name == "sdist":
+                build_data["force_include"].update(_sources(project))
+            else:
+                self._bake(project, version, build_data)
+        except Error as error:
+            self._abort(error)
+
+    def _bake(self, project: Project, version: str, build_data: dict[str, Any]) -> None:
+        baked = core.bake_project(project, read_settings(), self.app.display_info)
+        if version == EDITABLE:
+            for package in baked:
+                place(package.files, project.root / package.module)
+            return
+        temporary = tempfile.mkdtemp(prefix="pretuned-")
+        weakref.finalize(self, shutil.rmtree, temporary, ignore_errors=True)  # Hatch reads it until the build ends
+        for package in baked:
+            folder = Path(temporary, package.module)
+            place(package.files, folder)
+            build_data["force_include"][str(folder)] = package.module  # a source path: Hatch maps src/ away itself
+
+    def _leave_out(self, project: Project) -> None:
+        """Keep packages that an editable install left in the source tree out of what Hatch collects by itself.
+
+        A target's `exclude` goes before the build's, so the build's patterns come along.
+        """
+        inherited = list(self.build_config.build_config.get("exclude", []))
+        patterns = self.build_config.target_config.setdefault("exclude", inherited)
+        for module in project.modules:
+            require_ours(project.root / module.module)
+            patterns.append(f"/{module.module}/")
+
+    def _project(self) -> Project:
+        return build_project(self.config, root=Path(self.root), path=self.TABLE)
+
+    def _abort(self, error: Error) -> NoReturn:
+        self.app.abort(str(error), code=error.exit_code)
+        raise SystemExit(error.exit_code)  # where an application's abort returns
+
+
+def _sources(project: Project) -> Iterator[tuple[str, str]]:
+    """Files, one by one, that a wheel is built from: Hatch leaves out of its own collection what is listed so."""
+    files = {file for module in project.modules for file in module.kernels.rglob("*") if file.is_file()}
+    files |= {project.lock} if project.lock.is_file() else set()
+    for file in sorted(files):
+        if "__pycache__" not in file.parts:
+            yield str(file), file.relative_to(project.root).as_posix()
+
+
+@hookimpl
+def hatch_register_build_hook() -> type[PretunedBuildHook]:
+    """Register the hook; the entry point in the group `hatch` names this module."""
+    return PretunedBuildHook

@@ -1,0 +1,148 @@
+"""What a build must have installed: a pure function from the driver and the need to requirement strings.
+
+CuPy comes as one distribution a CUDA major, without NVRTC; NVRTC has one of its own, and the headers that kernels
+include (cuda_fp16.h, cuda_bf16.h) come with the runtime's, cudart. `cuda-toolkit` pairs the two, but lags behind them,
+so an exact NVRTC is asked for by its own name. Two CuPy distributions break each other: an environment that has one
+keeps it, and the toolchain then follows that CuPy, not the lock.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from packaging.version import Version
+
+from pretuned.device.probe import Driver
+
+CUPY: Final = Version("14")
+NEWEST_MAJOR: Final = 13  # the CUDA that is asked for where neither driver nor lock says
+PORTABLE: Final = "13.0"  # its toolkit, where nobody says: what it compiles runs with every driver of CUDA 13
+CUPY_MAJORS: Final = (12, 13)
+ML_DTYPES: Final = "ml_dtypes>=0.4"
+
+_ASK: Final = "from cupy.cuda import nvrtc; print('%d.%d' % nvrtc.getVersion())"
+_ASK_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """What a build will do. `compiler` is the lock's or the table's NVRTC, as `13.0.88` or `13.0`, or None for any."""
+
+    compile: bool = False
+    tune: bool = False
+    compiler: str | None = None
+    bfloat16: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installed:
+    """What the build's environment has: versions by canonical distribution name, and the NVRTC that CuPy finds.
+
+    `nvrtc` is `13.0`, or None where there is none or nobody asked, as where a distribution already tells.
+    """
+
+    distributions: Mapping[str, str]
+    nvrtc: str | None = None
+
+
+def installed() -> Installed:
+    """Return what this environment has; asks CuPy, in a process of its own, only where no distribution brings NVRTC."""
+    names = ("cupy", "cuda-toolkit", "ml-dtypes", *(n for major in CUPY_MAJORS for n in _names(major)))
+    distributions = {}
+    for name in names:
+        try:
+            distributions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    told = any(_names(major)[1] in distributions for major in CUPY_MAJORS)
+    return Installed(distributions=distributions, nvrtc=None if told else _ask_cupy())
+
+
+def _ask_cupy() -> str | None:
+    if importlib.util.find_spec("cupy") is None:
+        return None
+    command = [sys.executable, "-c", _ASK]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=_ASK_S, check=False)  # noqa: S603 - ours
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return answer.stdout.strip() or None if answer.returncode == 0 else None
+
+
+def requirements(needs: Needs, driver: Driver | None, have: Installed, *, platform: str = sys.platform) -> list[str]:
+    """Return what must still be installed for `needs`, sorted; nothing where nothing is compiled or tuned.
+
+    On a platform without CUDA (macOS) nothing can be: the bake then goes without.
+    """
+    if not (needs.compile or needs.tune) or platform == "darwin":
+        return []
+    major = _kept_major(needs, driver, have) or _major(needs, driver)
+    wanted = [] if _has_cupy(have, major) else [f"cupy-cuda{major}x>={CUPY}"]
+    wanted += _toolchain(needs, driver, have, major)
+    if needs.tune and needs.bfloat16 and "ml-dtypes" not in have.distributions:
+        wanted.append(ML_DTYPES)
+    return sorted(wanted)
+
+
+def _names(major: int) -> tuple[str, str, str]:
+    """The distributions of CuPy, NVRTC and cudart; from CUDA 13 on NVIDIA's carry no suffix."""
+    suffix = f"-cu{major}" if major < 13 else ""  # noqa: PLR2004 - see above
+    return f"cupy-cuda{major}x", f"nvidia-cuda-nvrtc{suffix}", f"nvidia-cuda-runtime{suffix}"
+
+
+def _kept_major(needs: Needs, driver: Driver | None, have: Installed) -> int | None:
+    """The CUDA major of a CuPy that is here and can do what is needed, if any."""
+    runs = [major for major in CUPY_MAJORS if not (needs.tune and driver) or major <= driver.cuda[0]]
+    kept = [major for major in runs if _names(major)[0] in have.distributions]
+    if not kept and "cupy" in have.distributions and have.nvrtc:  # built from source, against the toolkit at hand
+        kept = [major for major in runs if major == int(have.nvrtc.partition(".")[0])]
+    asked = _parts(needs.compiler)[:1]
+    return next((major for major in kept if asked == (major,)), max(kept, default=None))
+
+
+def _has_cupy(have: Installed, major: int) -> bool:
+    found = have.distributions.get(_names(major)[0]) or have.distributions.get("cupy")
+    return found is not None and Version(found) >= CUPY
+
+
+def _parts(version: str | None) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")) if version else ()
+
+
+def _major(needs: Needs, driver: Driver | None) -> int:
+    """The compiler's major, unless something must run here on a driver that is too old for it."""
+    asked = _parts(needs.compiler)[:1]
+    if asked and (driver is None or not needs.tune or asked[0] <= driver.cuda[0]):
+        return asked[0]
+    return min(driver.cuda[0], NEWEST_MAJOR) if driver else NEWEST_MAJOR
+
+
+def _toolchain(needs: Needs, driver: Driver | None, have: Installed, major: int) -> list[str]:
+    """NVRTC with its headers: exactly the one asked for, else any of this major that the driver knows the PTX of."""
+    asked = _parts(needs.compiler)
+    if asked[:1] != (major,):
+        asked = ()
+    if _has_nvrtc(have, major, asked):
+        return []
+    if asked:
+        _, nvrtc, cudart = _names(major)
+        series = f"{asked[0]}.{asked[1]}.*"
+        return [f"{nvrtc}=={needs.compiler if asked[2:] else series}", f"{cudart}=={series}"]
+    if driver and driver.cuda[0] == major:
+        return [f"cuda-toolkit[nvrtc,cudart]>={major},<{major}.{driver.cuda[1] + 1}"]
+    return [f"cuda-toolkit[nvrtc,cudart]=={PORTABLE if driver is None and major == NEWEST_MAJOR else major}.*"]
+
+
+def _has_nvrtc(have: Installed, major: int, asked: tuple[int, ...]) -> bool:
+    """Whether NVRTC and headers are here, as exactly as their version can be told."""
+    _, nvrtc, cudart = _names(major)
+    if nvrtc in have.distributions:
+        release = Version(have.distributions[nvrtc]).release
+        return cudart in have.distributions and release[: max(1, len(asked))] == (asked or (major,))
+    return _parts(have.nvrtc)[: max(1, len(asked))] == (asked[:2] or (major,))

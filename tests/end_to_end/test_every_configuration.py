@@ -1,0 +1,57 @@
+"""NVRTC compiles every configuration of every bundled template, and of the examples', for three architectures."""
+
+from pathlib import Path
+
+import pytest
+
+from pretuned.compile.pool import CompilePool
+from pretuned.compile.result import Binary
+from pretuned.render import module_of
+from pretuned.spec import space
+from pretuned.spec.loader import load_folder
+from pretuned.spec.types import DTYPES
+
+ROOT = Path(__file__).parents[2]
+ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
+FOLDERS = {
+    "bundled": ROOT / "templates",
+    **{path.parent.name: path for path in sorted(ROOT.glob("examples/*/kernels"))},
+}
+SPECS = {f"{owner}/{name}": spec for owner, folder in FOLDERS.items() for name, spec in load_folder(folder).items()}
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with CompilePool() as workers:
+        yield workers
+
+
+def modules(spec):
+    """The distinct modules of all combinations that some problem could use, for every specialisation."""
+    found = {}
+    for specialisation in space.specialisations(spec):
+        chosen = space.choices(spec, specialisation)
+        for name, way in spec.ways.items():
+            known = space.parameters(way) | chosen.keys() | DTYPES.keys()
+            where = [expression for expression in way.constraints.where if expression.names <= known]
+            for configuration in space.combinations(name, way):
+                values = chosen | dict(configuration.values)
+                if all(expression.evaluate(values) for expression in where):
+                    module = module_of(spec, specialisation, configuration)
+                    found.setdefault(module.key, (module, f"{space.describe(specialisation)}: {configuration}"))
+    return found
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_every_configuration_compiles(pool, name):
+    found = modules(SPECS[name])
+    assert len(found) > 1
+    jobs = [(module, architecture) for module, _ in found.values() for architecture in ARCHITECTURES]
+    compiled, failed = 0, []
+    for (module, architecture), result in pool.compile(jobs):
+        if isinstance(result, Binary) and set(module.functions) <= result.resources.keys():
+            compiled += 1
+        else:
+            failed.append(f"{architecture}: {found[module.key][1]}: {result}")
+    assert not failed
+    assert compiled == len(jobs)

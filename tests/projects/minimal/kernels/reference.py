@@ -1,0 +1,5 @@
+"""The kernel in NumPy."""
+
+
+def scale(x, factor, **_):
+    return factor * x
