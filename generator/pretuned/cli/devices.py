@@ -1,0 +1,39 @@
+"""`pretuned devices`: the GPUs here."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from dataclasses import asdict
+
+from pretuned.device import probe
+from pretuned.report.text import columns
+
+
+def run(options: Namespace) -> int:
+    """Print the driver and the GPUs that CUDA shows, by CUDA's ordinals."""
+    driver, gpus = probe.driver(), probe.gpus()
+    if options.json:
+        data = {"driver": asdict(driver) if driver else None, "gpus": [asdict(gpu) for gpu in gpus]}
+        print(json.dumps(data, indent=2))
+        return 0
+    if driver is None:
+        print("no NVIDIA driver: builds here bake the lock, or else the defaults")
+        return 0
+    print(f"driver {driver.version}, CUDA {driver.cuda[0]}.{driver.cuda[1]}")
+    head = ("GPU", "name", "architecture", "SMs", "memory", "bandwidth", "L2", "power")
+    rows = [
+        (
+            f"cuda:{gpu.index}",
+            gpu.name,
+            f"sm_{gpu.compute_capability}",
+            str(gpu.sm_count),
+            f"{gpu.memory_bytes / 2**30:.0f} GiB",
+            f"{gpu.memory_gbps} GB/s",
+            f"{gpu.l2_bytes / 2**20:.0f} MiB",
+            f"{gpu.power_w} W",
+        )
+        for gpu in gpus
+    ]
+    print("\n".join(columns([head, *rows], frozenset({3, 4, 5, 6, 7}))))
+    return 0

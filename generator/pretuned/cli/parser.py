@@ -1,0 +1,71 @@
+"""The commands and their options."""
+
+from __future__ import annotations
+
+import argparse
+from importlib.metadata import version
+from pathlib import Path
+
+from pretuned.cli import bake, check, devices, explain, show, tune
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser; each command sets `run`, a function from its options to the exit status."""
+    root = argparse.ArgumentParser(
+        prog="pretuned", description="Tune templated CUDA kernels, and bake the winners into a Python package."
+    )
+    root.add_argument("--version", action="version", version=f"pretuned {version('pretuned')}")
+    commands = root.add_subparsers(required=True, metavar="COMMAND")
+    project = argparse.ArgumentParser(add_help=False)
+    project.add_argument(
+        "--project", type=Path, default=Path(), metavar="FOLDER", help="the project's folder (default: this one)"
+    )
+    json = argparse.ArgumentParser(add_help=False)
+    json.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+    command = commands.add_parser("tune", parents=[project, json], help="tune on this machine's GPU; writes the lock")
+    command.add_argument("--kernel", action="append", metavar="NAME", help="only this kernel (may be repeated)")
+    command.add_argument("--budget", type=float, metavar="SECONDS", help="stop after so long (default: no limit)")
+    command.add_argument("--force", action="store_true", help="tune everything anew: fresh rows, and past measurements")
+    command.add_argument("--verbose", action="store_true", help="a line for each step and each failed candidate")
+    command.set_defaults(run=tune.run)
+
+    command = commands.add_parser("bake", parents=[project], help="write the generated packages from the lock")
+    command.add_argument("--output", type=Path, metavar="FOLDER", help="write below FOLDER, not into the source tree")
+    command.add_argument(
+        "--with",
+        dest="extra",
+        action="append",
+        default=[],
+        metavar="KERNEL:k=v,...",
+        help="ship this configuration as well (may be repeated)",
+    )
+    command.set_defaults(run=bake.run)
+
+    command = commands.add_parser("show", parents=[project, json], help="show the table")
+    command.add_argument(
+        "source", nargs="?", help="a lock file, or an importable generated package (default: this project's)"
+    )
+    command.add_argument("--kernel", action="append", metavar="NAME", help="only this kernel (may be repeated)")
+    command.add_argument("--device", metavar="NAME", help="only devices whose name holds this")
+    command.set_defaults(run=show.run)
+
+    command = commands.add_parser(
+        "explain", parents=[project], help="say which configuration would run a problem, and why"
+    )
+    command.add_argument("kernel", help="a kernel of the package")
+    command.add_argument(
+        "problem", nargs="*", metavar="NAME=VALUE", help="every dim and specialisation: n=4096 T=float32"
+    )
+    command.add_argument("--package", help="the generated package to ask (default: this project's)")
+    command.add_argument("--device", metavar="NAME", help="a tuned device (default: the GPU here)")
+    command.set_defaults(run=explain.run)
+
+    command = commands.add_parser(
+        "check", parents=[project, json], help="check the specs, and whether the lock is fresh (status 4 if not)"
+    )
+    command.set_defaults(run=check.run)
+
+    command = commands.add_parser("devices", parents=[json], help="list the GPUs here, as rows would name them")
+    command.set_defaults(run=devices.run)
+    return root

@@ -1,0 +1,87 @@
+"""What several commands do first: find the project, its specs, and its generated packages."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from argparse import Namespace
+from pathlib import PurePosixPath
+from types import ModuleType
+from typing import Final
+
+from pretuned.build.core import load_specs
+from pretuned.config import Project, load_project
+from pretuned.errors import ConfigError, Error, Fault, closest
+from pretuned.spec.model import KernelSpec
+
+OWN: Final = "pretuned.kernels"  # the bundled kernels
+
+
+class UsageError(Error):
+    """The command line asks for something that is not there."""
+
+    exit_code = 2
+
+
+def project_of(options: Namespace) -> Project:
+    """Return the project that the options name; raises ConfigError."""
+    return load_project(options.project.resolve())
+
+
+def specs_of(project: Project, kernels: list[str] | None = None) -> dict[str, KernelSpec]:
+    """Return the project's specs by name, only `kernels` if given; raises SpecError or UsageError."""
+    specs = {name: spec for module in load_specs(project).values() for name, spec in module.items()}
+    for name in kernels or ():
+        if name not in specs:
+            raise UsageError(f"there is no kernel '{name}'{closest(name, specs)}; there are {', '.join(specs)}")
+    return {name: spec for name, spec in specs.items() if not kernels or name in kernels}
+
+
+def import_name(module: str) -> str:
+    """Return the name under which a generated package at source path `module` is imported."""
+    parts = list(PurePosixPath(module).parts)
+    return ".".join(parts[1:] if len(parts) > 1 and parts[0] in {"src", "generator"} else parts)
+
+
+def packages_of(project: Project) -> list[ModuleType]:
+    """Return those of the project's generated packages that are installed."""
+    found = []
+    for table in project.modules:
+        try:
+            package = importlib.import_module(import_name(table.module))
+        except ImportError:
+            continue
+        if hasattr(package, "TABLE"):
+            found.append(package)
+    return found
+
+
+def package_named(name: str) -> ModuleType:
+    """Import the generated package `name`; raises UsageError if there is none."""
+    try:
+        package = importlib.import_module(name)
+    except ImportError as error:
+        raise UsageError(f"'{name}' cannot be imported: {error}") from None
+    if not hasattr(package, "TABLE"):
+        raise UsageError(f"'{name}' is no package that pretuned generated")
+    return package
+
+
+def here(options: Namespace) -> Project | None:
+    """Return the project that the options name, or None where the folder holds none."""
+    try:
+        return project_of(options)
+    except ConfigError as error:
+        if not (options.project / "pyproject.toml").is_file() or _untouched(error.faults):
+            return None
+        raise
+
+
+def _untouched(faults: tuple[Fault, ...]) -> bool:
+    """Whether the only fault is a pyproject.toml that does not speak of pretuned."""
+    return len(faults) == 1 and not faults[0].path
+
+
+def say(message: str) -> None:
+    """Print a line for people, apart from what a program reads."""
+    print(message, file=sys.stderr, flush=True)

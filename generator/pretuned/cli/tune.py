@@ -1,0 +1,110 @@
+"""`pretuned tune`: tune what the lock lacks on this machine's GPU, and write the lock."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pretuned.build.table import demands, problems_of
+from pretuned.cli.project import project_of, say, specs_of
+from pretuned.config import Project, read_settings
+from pretuned.errors import DeviceError
+from pretuned.record import lock as lockfile
+from pretuned.record.lock import Lock
+from pretuned.report.effort import describe, stages
+from pretuned.report.lines import of_rows
+from pretuned.report.text import table
+from pretuned.tune.progress import Decided, Event, Failed, Listener, Measuring, OutOfBudget, Passed
+from pretuned.tune.session import Tuned, find_target, tune
+
+
+def run(options: Namespace) -> int:
+    """Tune stale and missing rows (with `--force` all of them) and write the lock; prints the new rows."""
+    project, settings = project_of(options), read_settings()
+    specs = specs_of(project, options.kernel)
+    lock = lockfile.read(project.lock)
+    target = find_target(settings.device, lock.devices)
+    if target is None:
+        raise DeviceError(f"there is no GPU {settings.device} here to tune on; `pretuned devices` lists what there is")
+    wanted = demands(specs, lock, target, everything=options.force)
+    if not wanted:
+        say(f"{project.lock.name}: every row for {target.name} is fresh; nothing to tune")
+        return 0
+    with _progress(verbose=options.verbose) as listen:
+        tuned = tune(
+            wanted,
+            target,
+            index=settings.device,
+            cache_folder=None if options.force else settings.cache,
+            budget_s=settings.budget_s if options.budget is None else options.budget,
+            listen=listen,
+        )
+    obsolete = [] if options.kernel else _obsolete(project, lock)
+    fresh = lock.without(obsolete).updated({target.name: target.device}, tuned.rows, tuned.skipped)
+    changed = lockfile.write(project.lock, fresh)
+    _print(options, project, tuned, changed=changed)
+    return 0
+
+
+def _obsolete(project: Project, lock: Lock) -> list[lockfile.Key]:
+    """Return the rows of kernels and problems that the specs no longer have."""
+    specs = specs_of(project)
+    wanted = {(name, problem) for name, spec in specs.items() for problem in problems_of(spec)}
+    keys = [lockfile.row_key(row) for row in lock.rows]
+    keys += [(entry.kernel, entry.device, entry.problem) for entry in lock.skipped]
+    return [key for key in keys if (key[0], key[2]) not in wanted]
+
+
+def _print(options: Namespace, project: Project, tuned: Tuned, *, changed: bool) -> None:
+    lines = of_rows(tuned.rows)
+    if options.json:
+        data = {
+            "device": tuned.target.name,
+            "rows": [line.to_json() for line in lines],
+            "left": tuned.left,
+            "seconds": {name: round(seconds, 3) for name, seconds in tuned.effort.seconds.items()},
+            "compiled": tuned.effort.compiled,
+            "launched": tuned.effort.launched,
+        }
+        print(json.dumps(data, indent=2))
+    else:
+        print(table(lines))
+        print()
+        print("\n".join(stages(tuned.effort)))
+    say(f"{project.lock.name}: " + ("written" if changed else "every row confirmed; left as it was"))
+    if tuned.left:
+        say(f"{tuned.left} rows were not reached; run the same command again to go on")
+
+
+@contextmanager
+def _progress(*, verbose: bool) -> Iterator[Listener]:
+    """Show progress: a bar on a terminal, lines elsewhere, every step with `verbose`."""
+    if verbose or not sys.stderr.isatty():
+        yield lambda event: _line(event, verbose=verbose)
+        return
+    from rich.console import Console  # noqa: PLC0415 - only for terminals
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+
+    console = Console(stderr=True)
+    parts = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*parts, console=console, transient=True) as progress:
+        task = progress.add_task("starting", total=None)
+
+        def listen(event: Event) -> None:
+            match event:
+                case Measuring(kernel=kernel, problem=problem, done=done, rows=rows):
+                    progress.update(task, description=f"{kernel} {problem}", total=rows, completed=done)
+                case Failed() | OutOfBudget() | Passed():
+                    progress.console.print(describe(event), markup=False, highlight=False)
+                case _:
+                    progress.update(task, description=describe(event))
+
+        yield listen
+
+
+def _line(event: Event, *, verbose: bool) -> None:
+    if verbose or isinstance(event, Decided | Passed | OutOfBudget):
+        say(describe(event))

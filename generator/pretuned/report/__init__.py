@@ -1,0 +1,1 @@
+"""Reports: the table as people and programs read it. Pure text; only the CLI prints."""

@@ -1,0 +1,105 @@
+"""The rows of a table, whichever place they come from: a lock, or a generated package."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from types import ModuleType
+from typing import Any
+
+from pretuned.record.lock import Lock
+from pretuned.record.rows import Row
+from pretuned.spec.space import describe, pairs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A row for a report. Times in microseconds; `ratio` is the 95% interval of the winner's time over the default's.
+
+    `others` counts the choices between the winner and the default; `note` says `recompiled` where the binary is not the
+    one that was measured.
+    """
+
+    kernel: str
+    device: str
+    specialisation: str
+    problem: str
+    configuration: str
+    is_default: bool
+    default_us: float
+    winner_us: float
+    ratio: tuple[float, float]
+    beyond: tuple[str, ...]
+    others: int
+    note: str
+    date: str
+    driver: str
+    compiler: str
+
+    @property
+    def speedup(self) -> float:
+        """How many times faster than the default the winner is."""
+        return self.default_us / self.winner_us if self.winner_us else 1.0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data, the speed-up included."""
+        return asdict(self) | {"speedup": round(self.speedup, 4)}
+
+
+def of_rows(rows: Iterable[Row]) -> list[Line]:
+    """Return the lines of rows."""
+    return [
+        Line(
+            kernel=row.kernel,
+            device=row.device,
+            specialisation=describe(row.problem.specialisation),
+            problem=describe(row.problem.dims),
+            configuration=str(row.winner.configuration),
+            is_default=len(row.choices) == 1,
+            default_us=row.default.time_us,
+            winner_us=row.winner.time_us,
+            ratio=row.winner.ratio,
+            beyond=row.winner.beyond,
+            others=max(0, len(row.choices) - 2),
+            note="",
+            date=row.date,
+            driver=row.driver,
+            compiler=row.compiler,
+        )
+        for row in rows
+    ]
+
+
+def of_lock(lock: Lock) -> list[Line]:
+    """Return the lines of a lock."""
+    return of_rows(lock.rows)
+
+
+def of_package(package: ModuleType) -> list[Line]:
+    """Return the lines of a generated package; raises AttributeError or ValueError if it is none."""
+    return list(_package_lines(package.TABLE))
+
+
+def _package_lines(table: Any) -> Iterator[Line]:  # noqa: ANN401 - the generated literal
+    for kernel, devices in sorted(table.items()):
+        for device, rows in sorted(devices.items()):
+            for specialisation, _, problem, choices, (date, driver, compiler) in rows:
+                way, values, winner_us, ratio, beyond, note = choices[0]
+                text = describe(pairs(values))
+                yield Line(
+                    kernel=kernel,
+                    device=device,
+                    specialisation=describe(pairs(specialisation)),
+                    problem=describe(pairs(problem)),
+                    configuration=text if way == "main" else f"{way}: {text}",
+                    is_default=len(choices) == 1,
+                    default_us=choices[-1][2],
+                    winner_us=winner_us,
+                    ratio=tuple(ratio),
+                    beyond=tuple(beyond),
+                    others=max(0, len(choices) - 2),
+                    note=note,
+                    date=date,
+                    driver=driver,
+                    compiler=compiler,
+                )
