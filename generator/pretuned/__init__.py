@@ -8,8 +8,8 @@ dependencies.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
 
+TYPE_CHECKING = False  # as type checkers read it; importing typing would cost more than all of this package
 if TYPE_CHECKING:
     from pretuned.errors import Error, SpecError
     from pretuned.spec.loader import checked, load, load_folder
@@ -47,11 +47,11 @@ __all__ = [
     "load_folder",
 ]
 
-_MODULES: Final = {
+_MODULES = {
     "pretuned.errors": ("Error", "SpecError"),
     "pretuned.spec.loader": ("checked", "load", "load_folder"),
 }
-_HOMES: Final = {name: module for module, names in _MODULES.items() for name in names}
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> object:

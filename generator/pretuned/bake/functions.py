@@ -11,25 +11,7 @@ from pretuned.errors import BakeError
 from pretuned.spec.buckets import sizes_of
 from pretuned.spec.expressions import Expression, Value
 from pretuned.spec.model import Argument, KernelSpec
-
-# What a generated module binds or reads; a kernel of that name would hide it.
-RESERVED: Final = frozenset(
-    {"Array", "Buffer", "DEVICES", "Devices", "Explanation", "Kernel", "Launch", "Modules", "PretunedError", "Scalar"}
-    | {
-        "Shipped",
-        "Stream",
-        "TABLE",
-        "TYPE_CHECKING",
-        "Table",
-        "Way",
-        "annotations",
-        "bool",
-        "ceil_div",
-        "dict",
-        "explain",
-    }
-    | {"float", "int", "kernels", "max", "min", "ndarray", "object", "power", "sizeof", "str", "tuple"}
-)
+from pretuned.spec.reserved import RESERVED
 
 
 def check_names(spec: KernelSpec) -> None:

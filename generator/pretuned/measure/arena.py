@@ -128,10 +128,16 @@ class Arena:
         for region in self.sets[0].values():
             end = region.offset + region.buffer.nbytes
             if offset < region.offset:
-                return region.buffer.name, f"written {region.offset - offset} bytes before its start"
+                return region.buffer.name, f"written {_elements(region, region.offset - offset)} before its start"
             if offset < region.offset - GUARD_BYTES + _span(region.buffer):
-                return region.buffer.name, f"written {offset - end} bytes past its end"
+                return region.buffer.name, f"written {_elements(region, offset - end + 1)} past its end"
         raise AssertionError("a band lies beside a buffer")
+
+
+def _elements(region: Region, distance: int) -> str:
+    """Return a distance in bytes as elements of the region, rounded up."""
+    count = -(-distance // DTYPES[region.buffer.dtype].size)
+    return f"{count} element" + ("s" if count > 1 else "")
 
 
 def _span(buffer: Buffer) -> int:

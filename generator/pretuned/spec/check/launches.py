@@ -19,6 +19,13 @@ def launch_faults(spec: KernelSpec, way: Implementation) -> Iterator[Entry]:
     known = {*spec.dims, *spec.specialisations, *space.parameters(way)}
     for index, expression in enumerate(way.constraints.where):
         yield from expression_faults(spec, f"constraints.where[{index}]", expression, known, device=True)
+    outputs = {argument.name for argument in spec.arrays if argument.role == "out"}
+    for index, name in enumerate(way.init):
+        if name not in outputs:
+            message = (
+                f"'{name}' is no output (`role = \"out\"`); `init` names those to be zeroed{closest(name, outputs)}"
+            )
+            yield f"init[{index}]", message
     yield from _scratch(spec, way, known)
     if not way.launches:
         yield "launches", "missing; write `launches = [{ function, grid, block }]` or [[launches]] tables"

@@ -10,6 +10,7 @@ from pretuned.errors import closest
 from pretuned.spec import space
 from pretuned.spec.expressions import DEVICE_ATTRIBUTES, FUNCTIONS, Expression
 from pretuned.spec.model import KernelSpec
+from pretuned.spec.reserved import RESERVED
 from pretuned.spec.templates import HELPERS
 from pretuned.spec.types import DTYPES
 
@@ -26,6 +27,8 @@ def name_faults(spec: KernelSpec) -> Iterator[Entry]:
             "",
             f"'{spec.name}' is no Python name, and a kernel becomes a function of its file's name; rename the file",
         )
+    elif spec.name in RESERVED:
+        yield "", f"a kernel cannot be named '{spec.name}': every generated package has that name; rename the file"
     seen: dict[str, str] = {}
     for kind, table in (("dims", spec.dims), ("specialisations", spec.specialisations)):
         for name in table:

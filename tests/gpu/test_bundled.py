@@ -1,0 +1,94 @@
+"""The bundled kernels, as installed, against their references; and what verification finds in broken copies of them."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pretuned.measure.gpu import Gpu
+from pretuned.measure.requests import Entry, Prepare
+from pretuned.outcome import WrongResult
+from pretuned.render import candidate
+from pretuned.compile.pool import compile_all
+from pretuned.compile.result import Binary
+from pretuned.spec import space
+from pretuned.spec.loader import load_folder
+from pretuned.spec.space import Problem
+from pretuned.spec.tolerance import tolerances
+
+pytestmark = pytest.mark.gpu
+TEMPLATES = Path(__file__).parents[2] / "templates"
+TRIALS = 20
+
+
+def reference(name):
+    module_spec = importlib.util.spec_from_file_location("reference", TEMPLATES / "reference.py")
+    module = importlib.util.module_from_spec(module_spec)
+    module_spec.loader.exec_module(module)
+    return getattr(module, name)
+
+
+def sizes(generator, dims):
+    """0 and 1 in every dim, then odd and round sizes up to some millions of elements."""
+    limit = 4_000_000 if dims == 1 else 3000
+    edge = [(0,) * dims, (1,) * dims, (1, *(0,) * (dims - 1)), (*(0,) * (dims - 1), 7)]
+    drawn = [tuple(2 * generator.randrange(limit // 2) + 1 for _ in range(dims)) for _ in range(8)]
+    drawn += [tuple(generator.choice([32, 100, 128, 1000, 1024, 2048]) for _ in range(dims)) for _ in range(8)]
+    return (edge + drawn)[:TRIALS]
+
+
+@pytest.mark.parametrize("name", ["axpby", "reduce_sum", "row_softmax"])
+def test_a_bundled_kernel_agrees_with_its_reference(name, capsys):
+    cupy = pytest.importorskip("cupy")
+    import ml_dtypes
+    import numpy as np
+
+    import pretuned.kernels as kernels
+
+    spec = load_folder(TEMPLATES)[name]
+    generator = random.Random(f"{name}")
+    draw = np.random.default_rng(7)
+    for dtype in spec.specialisations["T"].dtypes:
+        numpy_type = np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+        worst = 0.0
+        for shape in sizes(generator, len(spec.dims)):
+            if name == "row_softmax" and shape[1] == 0:
+                shape = (shape[0], 1)
+            hosts = [draw.standard_normal(shape).astype(np.float32).astype(numpy_type) for _ in spec.inputs]
+            scalars = [2.0, -0.5][: len(spec.scalars)]
+            out = getattr(kernels, name)(*(cupy.asarray(host) for host in hosts), *scalars)
+            values = {argument.name: host.astype(np.float64) for argument, host in zip(spec.inputs, hosts, strict=True)}
+            values |= {scalar.name: value for scalar, value in zip(spec.scalars, scalars, strict=True)}
+            wanted = np.asarray(reference(name)(**values), np.float64)
+            found = cupy.asnumpy(out).astype(np.float64).reshape(wanted.shape)
+            rtol, atol = tolerances(spec, spec.outputs[0], (("T", dtype),))
+            if name == "reduce_sum":  # random reals, unlike the integers of tuning: the error grows with what is added
+                atol = 2e-6 * float(np.abs(values["x"]).sum())
+            elif atol is None:
+                atol = rtol * float(np.sqrt(np.mean(wanted**2))) if wanted.size else 0.0
+            if wanted.size:
+                allowed = atol + rtol * np.abs(wanted) + 1e-300
+                worst = max(worst, float((np.abs(found - wanted) / allowed).max()))
+        with capsys.disabled():
+            print(f"\n{name} {dtype}: largest error is {worst:.3f} of the tolerance over {TRIALS} sizes", end="")
+        assert worst <= 1.0
+
+
+OFF_BY_ONE = {
+    "axpby": ("axpby.cu.jinja", "REPLACE", "REPLACE"),
+}
+
+
+def broken(tmp_path, name):
+    """Copy the templates, with an off-by-one planted in those of kernel `name`."""
+    folder = tmp_path / name
+    shutil.copytree(TEMPLATES, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for file, old, new in OFF_BY_ONE[name]:
+        text = (folder / file).read_text()
+        assert old in text, f"{file} no longer has {old!r}"
+        (folder / file).write_text(text.replace(old, new))
+    return load_folder(folder)[name]

@@ -1,0 +1,71 @@
+"""Bad candidates beside a good one: the tuning ends, the good one wins, and each bad one has its right outcome."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pretuned.build.table import problems_of
+from pretuned.outcome import CompileError, Crashed, LaunchError, TimedOut, WrongResult
+from pretuned.spec.loader import load
+from pretuned.tune.progress import Failed
+from pretuned.tune.session import Demand, find_target, tune
+
+pytestmark = pytest.mark.gpu
+FOLDER = Path(__file__).parent / "planted"
+
+EXPECTED = {
+    1: TimedOut,  # endless loop
+    2: Crashed,  # illegal address
+    3: WrongResult,
+    4: WrongResult,  # one element past the end
+    5: LaunchError,  # too much shared memory
+    6: CompileError,
+    7: WrongResult,  # NaN
+    8: WrongResult,  # a race that shows only sometimes
+}
+
+
+def children() -> str:
+    return subprocess.run(["pgrep", "-f", "from pretuned.child import main"], capture_output=True, text=True).stdout
+
+
+def test_every_planted_bug_has_its_outcome_and_the_good_one_wins(tmp_path, capsys):
+    spec = load(FOLDER / "planted.toml")
+    target = find_target(0, {})
+    failures = {}
+
+    def listen(event):
+        if isinstance(event, Failed):
+            failures.setdefault(dict(event.configuration.values)["bug"], event.failure)
+
+    before = children()
+    started = time.monotonic()
+    tuned = tune(
+        [Demand(spec=spec, problems=tuple(problems_of(spec)))],
+        target,
+        cache_folder=tmp_path,
+        listen=listen,
+    )
+    with capsys.disabled():
+        print(f"\nplanted bugs: {time.monotonic() - started:.1f} s")
+        for bug, failure in sorted(failures.items()):
+            print(f"  {bug}: {failure}")
+    (row,) = tuned.rows
+    assert dict(row.winner.configuration.values) == {"bug": 0, "block": 256}
+    assert dict(row.default.configuration.values) == {"bug": 0, "block": 64}
+    assert {bug: type(failure) for bug, failure in failures.items()} == EXPECTED
+    assert failures[4].message == "out: written 1 element past its end"
+    assert children() == before
+
+    again = tune([Demand(spec=spec, problems=tuple(problems_of(spec)))], target, cache_folder=tmp_path)
+    assert (again.rows, again.effort.compiled, again.effort.launched) == (tuned.rows, 0, 0)
+
+
+def test_the_gpu_works_afterwards():
+    code = "import cupy; x = cupy.arange(1000); assert int(x.sum()) == 499500"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
