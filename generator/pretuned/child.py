@@ -153,6 +153,8 @@ def main(arguments: list[str]) -> None:
     """Serve requests in the child: `module:function`, the socket's and the lifeline's file descriptors."""
     target, channel, lifeline = arguments
     _adopt_site_packages()
+    # Where there is a GPU, NVRTC answers from a cache on disk, and then without the log that registers are read from.
+    os.environ["CUDA_CACHE_DISABLE"] = "1"
     threading.Thread(target=_die_with_parent, args=(int(lifeline),), daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides what ends
     connection = Connection(int(channel))

@@ -73,11 +73,12 @@ def bake_project(
     modules = load_specs(project)
     table = resolve(project, settings, _all(modules), say, listen)
     plans = {module: _plan(project, settings, specs, table, extra) for module, specs in modules.items()}
-    compiler = _compiler(table.rows)
+    compiler = _compiler(project, table.rows)
     with Cache(settings.cache) as cache, Library(cache, Effort()) as library:
         binaries = _binaries(library, [job for found in plans.values() for job in found.jobs], compiler)
     if project.mode == "locked":
         _demand_digests(table.devices, plans, binaries)
+    _tell_compiler(compiler, binaries, say)
     return tuple(Baked(module=module, files=files(found, binaries)) for module, found in plans.items())
 
 
@@ -100,10 +101,12 @@ def _plan(
     )
 
 
-def _compiler(rows: Sequence[Row]) -> str | None:
-    """Return the compiler that most rows were measured with, the newest of several as many."""
+def _compiler(project: Project, rows: Sequence[Row]) -> str | None:
+    """Return the compiler to use: the table's, as exactly as rows of its release tell, else that of most rows."""
     versions = [row.compiler for row in rows]
-    return max(set(versions), key=lambda version: (versions.count(version), version), default=None)
+    if project.cuda is not None:
+        versions = [version for version in versions if version.startswith(f"{project.cuda}.")]
+    return max(set(versions), key=lambda version: (versions.count(version), version), default=project.cuda)
 
 
 def _binaries(library: Library, jobs: Sequence[Job], compiler: str | None) -> dict[tuple[str, str], Binary]:
@@ -113,6 +116,16 @@ def _binaries(library: Library, jobs: Sequence[Job], compiler: str | None) -> di
             raise BakeError(f"a kernel that ships does not compile for {key[1]}: {detail(binary)}")
         found[key] = binary
     return found
+
+
+def _tell_compiler(wanted: str | None, binaries: Mapping[tuple[str, str], Binary], say: Say) -> None:
+    """Say so where another compiler made the binaries than the one that rows were measured with."""
+    others = sorted({binary.compiler for binary in binaries.values()} - {wanted})
+    if wanted is not None and others and not all(f"{other}.".startswith(f"{wanted}.") for other in others):
+        say(
+            f"warning: compiled with NVRTC {', '.join(others)} instead of {wanted}: rows whose cubins differ from what "
+            "was measured are marked recompiled"
+        )
 
 
 def _demand_digests(
@@ -143,7 +156,7 @@ def compile_needs(project: Project, settings: Settings) -> Needs:
     lock = lockfile.read(project.lock) if project.mode in {"auto", "locked"} else lockfile.Lock()
     target = find_target(settings.device, lock.devices) if project.mode in {"auto", "force"} else None
     tuning = target is not None and bool(demands(specs, lock, target, everything=project.mode == "force"))
-    compiler = _compiler(lock.rows) or project.cuda
+    compiler = _compiler(project, lock.rows)
     return Needs(compile=project.cubins, tune=tuning, compiler=compiler, bfloat16=bfloat16)
 
 

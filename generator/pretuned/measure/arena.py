@@ -7,20 +7,24 @@ that a write just outside a buffer changes a band, and a write further away most
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import cupy
 import numpy as np
 
 from pretuned.errors import Error
+from pretuned.measure.data import Stored
+from pretuned.measure.judge import Check, unequal, unlike
 from pretuned.measure.launch import Buffer
 from pretuned.spec.types import DTYPES
 
 ALIGNMENT: Final = 512  # what CuPy's own allocations have
 GUARD_BYTES: Final = 2048
 GUARD: Final = 0xA5
-POISON: Final = 0xFF  # a NaN in every floating type, -1 or the largest value in integers
+POISON: Final = 0xFF  # a NaN in every floating type
 INTEGER_POISON: Final = 0x5B  # nothing that counts or small inputs give
 MEMORY_SHARE: Final = 0.8
 
@@ -29,19 +33,42 @@ class OutOfMemory(Error):  # noqa: N818 - the term
     """A problem does not fit in the share of the free device memory that measuring may take."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Region:
-    """One buffer of one set: where it lies in the arena."""
+    """One buffer of one set: its device address."""
 
-    __slots__ = ("buffer", "offset")
+    buffer: Buffer
+    address: int
 
-    def __init__(self, buffer: Buffer, offset: int) -> None:
-        self.buffer = buffer
-        self.offset = offset
+    @property
+    def end(self) -> int:
+        """The address just behind it."""
+        return self.address + self.buffer.nbytes
+
+    @property
+    def tail_bytes(self) -> int:
+        """The length of the guard band behind it."""
+        return span(self.buffer) - GUARD_BYTES - self.buffer.nbytes
 
 
-def storage_dtype(dtype: str) -> str:
-    """Return the type in which CuPy holds the bits of `dtype`."""
-    return "uint16" if dtype == "bfloat16" else dtype
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """A check of what a call must not touch, and how to say that it did: `message(first)`."""
+
+    check: Check
+    region: Region
+    kind: str  # before, behind, or changed
+
+    def message(self, first: int) -> str:
+        """Return what happened, from the first place that was touched, in bytes."""
+        size = DTYPES[self.region.buffer.dtype].size
+        match self.kind:
+            case "before":
+                return f"written {_elements(GUARD_BYTES - first, size)} before its start"
+            case "behind":
+                return f"written {_elements(first + 1, size)} past its end"
+            case _:
+                return f"an input was changed, first at element {first // size}"
 
 
 class Arena:
@@ -50,96 +77,109 @@ class Arena:
     Raises OutOfMemory if not even one set fits; fewer sets than asked are made where not all do.
     """
 
-    def __init__(self, buffers: Sequence[Buffer], stored: Mapping[str, np.ndarray[Any, Any]], count: int) -> None:
+    def __init__(
+        self,
+        buffers: Sequence[Buffer],
+        stored: Mapping[str, Stored],
+        count: int,
+        stream: Any,  # noqa: ANN401 - CuPy ships no types
+    ) -> None:
         self.buffers = tuple(buffers)
-        self.set_bytes = sum(_span(buffer) for buffer in self.buffers)
-        self.pristine = {name: cupy.asarray(array) for name, array in stored.items()}
+        self._stream = stream
+        set_bytes = sum(span(buffer) for buffer in self.buffers)
+        self._pristine = {name: _tiled(array) for name, array in stored.items()}
         room = int(cupy.cuda.runtime.memGetInfo()[0] * MEMORY_SHARE)
-        self.count = min(count, room // max(1, self.set_bytes))
+        self.count = min(count, room // max(1, set_bytes))
         if self.count == 0:
-            raise OutOfMemory(f"a call takes {self.set_bytes:,} bytes; {room:,} are free to measure with")
-        self.memory = cupy.empty(self.count * self.set_bytes, cupy.uint8)
-        self.sets = [self._layout(index * self.set_bytes) for index in range(self.count)]
-        self._bands = cupy.asarray(self._band_offsets())
+            raise OutOfMemory(f"a call takes {set_bytes:,} bytes; {room:,} are free to measure with")
+        self._memory = cupy.cuda.alloc(self.count * set_bytes)
+        self.sets = [self._layout(self._memory.ptr + index * set_bytes) for index in range(self.count)]
         for index in range(self.count):
             self.reset(index)
 
-    def _layout(self, base: int) -> dict[str, Region]:
+    def _layout(self, address: int) -> dict[str, Region]:
         regions = {}
         for buffer in self.buffers:
-            regions[buffer.name] = Region(buffer, base + GUARD_BYTES)
-            base += _span(buffer)
+            regions[buffer.name] = Region(buffer=buffer, address=address + GUARD_BYTES)
+            address += span(buffer)
         return regions
-
-    def _band_offsets(self) -> np.ndarray[Any, Any]:
-        """Return the offsets, within a set, of every byte that belongs to no buffer."""
-        parts = []
-        for region in self.sets[0].values():
-            end = region.offset + region.buffer.nbytes
-            span_end = region.offset - GUARD_BYTES + _span(region.buffer)
-            parts += [np.arange(region.offset - GUARD_BYTES, region.offset), np.arange(end, span_end)]
-        return np.concatenate(parts)
-
-    def _view(self, region: Region) -> Any:  # noqa: ANN401 - CuPy ships no types
-        memory = self.memory[region.offset : region.offset + region.buffer.nbytes]
-        return memory.view(storage_dtype(region.buffer.dtype)).reshape(region.buffer.shape)
-
-    def array(self, index: int, name: str) -> Any:  # noqa: ANN401 - CuPy ships no types
-        """Return buffer `name` of set `index` as a CuPy array over the arena, in its storage type."""
-        return self._view(self.sets[index][name])
 
     def addresses(self, index: int) -> dict[str, int]:
         """Return the device address of every buffer of set `index`, by name."""
-        base = int(self.memory.data.ptr)
-        return {name: base + region.offset for name, region in self.sets[index].items()}
+        return {name: region.address for name, region in self.sets[index].items()}
+
+    def array(self, index: int, name: str) -> np.ndarray[Any, Any]:
+        """Return buffer `name` of set `index` as the host sees it, in its storage type."""
+        buffer = self.sets[index][name].buffer
+        host = np.empty(buffer.shape, "uint16" if buffer.dtype == "bfloat16" else buffer.dtype)
+        if host.nbytes:
+            kind = cupy.cuda.runtime.memcpyDeviceToHost
+            cupy.cuda.runtime.memcpy(host.ctypes.data, self.sets[index][name].address, host.nbytes, kind)
+        return host
 
     def reset(self, index: int) -> None:
         """Bring set `index` to the state before a call: inputs pristine, outputs and scratch poisoned, bands whole."""
-        start = index * self.set_bytes
-        self.memory[start : start + self.set_bytes][self._bands] = GUARD
         for region in self.sets[index].values():
-            if region.buffer.name in self.pristine:
-                self._view(region)[...] = self.pristine[region.buffer.name]
-            elif region.buffer.nbytes:
+            self._fill(region.address - GUARD_BYTES, GUARD, GUARD_BYTES)
+            self._fill(region.end, GUARD, region.tail_bytes)
+            if region.buffer.name in self._pristine:
+                self._copy_pristine(region)
+            else:
                 poison = POISON if DTYPES[region.buffer.dtype].floating else INTEGER_POISON
-                self.memory[region.offset : region.offset + region.buffer.nbytes] = poison
+                self._fill(region.address, poison, region.buffer.nbytes)
 
     def restore(self, index: int) -> None:
         """Give the in-out arrays of set `index` their values of before the call again."""
         for region in self.sets[index].values():
             if region.buffer.role == "inout":
-                self._view(region)[...] = self.pristine[region.buffer.name]
+                self._copy_pristine(region)
 
-    def damage(self, index: int) -> tuple[str, str] | None:
-        """Return (argument, what happened) if set `index` has a changed input or guard band, else None."""
-        start = index * self.set_bytes
-        changed = cupy.flatnonzero(self.memory[start : start + self.set_bytes][self._bands] != GUARD)
-        if changed.size:
-            return self._nearest(int(self._bands[changed[0]]))
+    def _fill(self, address: int, value: int, nbytes: int) -> None:
+        if nbytes:
+            cupy.cuda.runtime.memsetAsync(address, value, nbytes, self._stream.ptr)
+
+    def _copy_pristine(self, region: Region) -> None:
+        source = self._pristine[region.buffer.name]
+        if region.buffer.nbytes:
+            kind = cupy.cuda.runtime.memcpyDeviceToDevice
+            cupy.cuda.runtime.memcpyAsync(region.address, source.ptr, region.buffer.nbytes, kind, self._stream.ptr)
+
+    def watches(self, index: int) -> list[Watch]:
+        """Return the checks that find a changed guard band or input in set `index`."""
+        found = []
         for region in self.sets[index].values():
+            front = unlike(region.address - GUARD_BYTES, GUARD_BYTES, GUARD)
+            found.append(Watch(check=front, region=region, kind="before"))
+            found.append(Watch(check=unlike(region.end, region.tail_bytes, GUARD), region=region, kind="behind"))
             if region.buffer.role == "in":
-                view, pristine = self._view(region), self.pristine[region.buffer.name]
-                if bool((view.view(cupy.uint8) != pristine.view(cupy.uint8)).any() if view.size else False):
-                    return region.buffer.name, "an input was changed"
-        return None
-
-    def _nearest(self, offset: int) -> tuple[str, str]:
-        """Say which buffer a write at `offset` of a set lies beside."""
-        for region in self.sets[0].values():
-            end = region.offset + region.buffer.nbytes
-            if offset < region.offset:
-                return region.buffer.name, f"written {_elements(region, region.offset - offset)} before its start"
-            if offset < region.offset - GUARD_BYTES + _span(region.buffer):
-                return region.buffer.name, f"written {_elements(region, offset - end + 1)} past its end"
-        raise AssertionError("a band lies beside a buffer")
+                source = self._pristine[region.buffer.name]
+                check = unequal(region.address, source.ptr, region.buffer.nbytes)
+                found.append(Watch(check=check, region=region, kind="changed"))
+        return found
 
 
-def _elements(region: Region, distance: int) -> str:
-    """Return a distance in bytes as elements of the region, rounded up."""
-    count = -(-distance // DTYPES[region.buffer.dtype].size)
+def _tiled(stored: Stored) -> Any:  # noqa: ANN401 - CuPy ships no types
+    """Return device memory that holds the array: its block goes over once, and is doubled there."""
+    block = np.ascontiguousarray(stored.block)
+    total = math.prod(stored.shape) * block.itemsize
+    memory = cupy.cuda.alloc(max(1, total))
+    runtime = cupy.cuda.runtime
+    filled = min(block.nbytes, total)
+    if filled:
+        runtime.memcpy(memory.ptr, block.ctypes.data, filled, runtime.memcpyHostToDevice)
+    while filled < total:  # `filled` stays a multiple of the block
+        more = min(filled, total - filled)
+        runtime.memcpy(memory.ptr + filled, memory.ptr, more, runtime.memcpyDeviceToDevice)
+        filled += more
+    return memory
+
+
+def _elements(nbytes: int, size: int) -> str:
+    """Return a distance in bytes as elements of `size` bytes, rounded up."""
+    count = -(-nbytes // size)
     return f"{count} element" + ("s" if count > 1 else "")
 
 
-def _span(buffer: Buffer) -> int:
-    """Bytes that a buffer takes with both its guard bands, a multiple of the alignment."""
+def span(buffer: Buffer) -> int:
+    """Return the bytes that a buffer takes with both its guard bands, a multiple of the alignment."""
     return GUARD_BYTES + -(-(buffer.nbytes + GUARD_BYTES) // ALIGNMENT) * ALIGNMENT

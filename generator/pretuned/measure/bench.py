@@ -14,8 +14,9 @@ from typing import Any, Final
 import cupy
 import numpy as np
 
-from pretuned.measure import compare, data, timing
-from pretuned.measure.arena import Arena, OutOfMemory
+from pretuned.measure import data, timing
+from pretuned.measure.arena import Arena, OutOfMemory, Region
+from pretuned.measure.judge import Check, Finding, Judge, off, unequal
 from pretuned.measure.kernel import Kernel, Poisoned, Refused, judged
 from pretuned.measure.launch import Buffer, arrays, initialised, launches, scalars, scratch
 from pretuned.measure.requests import (
@@ -39,6 +40,7 @@ from pretuned.measure.requests import (
 from pretuned.outcome import Failure, LaunchError, Timed, WrongResult
 from pretuned.spec.space import DeviceFacts
 from pretuned.spec.tolerance import tolerances
+from pretuned.spec.types import DTYPES
 
 SCREEN_SETS: Final = 4  # judged again after screening; finals judge all
 PROTOCOL: Final = 1  # of measuring: raised when times of before are no longer comparable
@@ -63,30 +65,11 @@ class Bench:
         )
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.stream.use()
-        self.sweep = timing.Sweep(self.facts.l2_bytes)
+        self.judge = Judge(self.facts, self.stream)
         self.request: Prepare | None = None
         self.arena: Arena | None = None
         self.references: dict[str, Any] = {}
         self.tolerances: dict[str, tuple[float, float]] = {}
-        self._warm_up()
-
-    def _warm_up(self) -> None:
-        """Have CuPy compile and load the kernels that judging uses, so that a limit measures the candidate alone."""
-        names = ("float64", "float32", "float16", "bfloat16", "int32")
-        for dtype in names:
-            buffers = [Buffer(name=role, role=role, dtype=dtype, shape=(64,)) for role in ("in", "inout", "out")]
-            stored = {role: data.encode(np.ones(64), dtype) for role in ("in", "inout")}
-            arena = Arena(buffers, stored, 2)
-            arena.restore(0)
-            arena.damage(0)
-            reference = compare.widened(arena.array(0, "in"), dtype) if "float" in dtype else arena.array(0, "in")
-            for name in ("in", "out"):
-                compare.mismatch(arena.array(0, name), dtype, reference, 0.0, 0.0)
-                compare.worst_ratio(arena.array(0, name), dtype, reference, 0.0, 0.0)
-            if "float" in dtype:
-                compare.absolute_tolerance(reference, 0.0)
-        self.sweep()
-        self.stream.synchronize()
 
     def prepare(self, request: Prepare) -> None:
         """Make inputs, reference and buffers; raises OutOfMemory or FunctionError."""
@@ -96,22 +79,22 @@ class Bench:
         buffers = arrays(spec, problem)
         self._demand_room(buffers)
         stored = data.inputs(spec, problem, request.seed)
-        expected = data.reference(spec, problem, stored)
+        expected = None if request.trust_default else data.reference(spec, problem, stored)
         if expected is not None:
             self.references = {name: cupy.asarray(array) for name, array in expected.items()}
         self.request = request
         wanted = timing.sets_wanted(sum(buffer.nbytes for buffer in buffers), self.facts.l2_bytes)
-        self.arena = Arena(buffers, stored, wanted)
+        self.arena = Arena(buffers, stored, wanted, self.stream)
         if expected is None:
             self.references = self._default_outputs(request.default)
         self.tolerances = {}
         for argument in spec.outputs:
             rtol, atol = tolerances(spec, argument, problem.specialisation)
             reference = self.references[argument.name]
-            if atol is None:
-                floating = reference.dtype == cupy.float64
-                atol = compare.absolute_tolerance(reference, rtol) if floating else 0.0
-            self.tolerances[argument.name] = (rtol, atol)
+            if atol is None:  # what an element near zero may be off by in a sum of its peers
+                atol = rtol * self.judge.rms(reference) if reference.dtype == cupy.float64 else 0.0
+            share = 2 if expected is None else 1  # the default may be off as well, the other way
+            self.tolerances[argument.name] = (share * rtol, share * atol)
 
     def _demand_room(self, buffers: tuple[Buffer, ...]) -> None:
         """Refuse what cannot fit before the host spends seconds on it: one set, pristine inputs, float64 outputs."""
@@ -128,13 +111,14 @@ class Bench:
         """Return what the default writes, as the reference of a spec that names none; raises Refused."""
         kernel, arena = self.load(default), self._arena()
         self._run(kernel, 0)
-        dtypes = {buffer.name: buffer.dtype for buffer in arena.buffers}
         found = {}
-        for name, array in (
-            (argument.name, arena.array(0, argument.name)) for argument in self._prepared().spec.outputs
-        ):
-            floating = "float" in dtypes[name]
-            found[name] = compare.widened(array, dtypes[name]) if floating else array.copy()
+        for name, region in arena.sets[0].items():
+            if region.buffer.role in {"out", "inout"}:
+                floating = DTYPES[region.buffer.dtype].floating
+                wide = (
+                    self.judge.widened(region.address, region.buffer.dtype, region.buffer.shape) if floating else None
+                )
+                found[name] = wide if floating else cupy.asarray(arena.array(0, name))
         return found
 
     def load(self, entry: Entry) -> Kernel:
@@ -144,7 +128,7 @@ class Bench:
         if isinstance(planned, LaunchError):
             raise Refused(planned)
         buffers = scratch(spec, problem, entry.configuration, self.facts)
-        memory = Arena(buffers, {}, self._arena().count) if buffers else None
+        memory = Arena(buffers, {}, self._arena().count, self.stream) if buffers else None
         zeroed = initialised(spec, entry.configuration)
         return Kernel(entry.image, planned, scalars(spec, problem), initialised=zeroed, scratch=memory)
 
@@ -153,8 +137,8 @@ class Bench:
         kernel = self.load(entry)
         try:
             self._run(kernel, 0)
-            failure = self._judge(kernel, 0)
-            return Verified(failure=failure, error=0.0 if failure else self._error())
+            failure, error = self._judge(kernel, 0)
+            return Verified(failure=failure, error=error)
         finally:
             kernel.unload()
 
@@ -164,14 +148,14 @@ class Bench:
         kernel = self.load(request.entry)
         try:
             self._run(kernel, 0)
-            failure = self._judge(kernel, 0)
+            failure, _ = self._judge(kernel, 0)
             verified = time.perf_counter()
             if failure is not None:
                 return Screened(outcome=failure, verify_s=verified - started, time_s=0.0)
-            samples, launched = timing.screen(kernel, self._arena(), self.sweep, self.stream, request.samples)
+            samples, launched = timing.screen(kernel, self._arena(), self.judge, self.stream, request.samples)
             timed = time.perf_counter()
             for index in range(1, min(SCREEN_SETS, self._arena().count, launched)):
-                failure = failure or self._judge(kernel, index)
+                failure = failure or self._judge(kernel, index)[0]
             outcome = failure or summary(samples)
             return Screened(outcome=outcome, verify_s=verified - started, time_s=timed - verified)
         finally:
@@ -181,7 +165,7 @@ class Bench:
         """Time the entries in interleaved rounds, then run each once more on every set and judge them all."""
         kernels = [self.load(entry) for entry in request.entries]
         try:
-            times = timing.race(kernels, self._arena(), self.sweep, self.stream, request.rounds)
+            times = timing.race(kernels, self._arena(), self.judge, self.stream, request.rounds)
             failures = tuple(self._settle(kernel) for kernel in kernels)
             return Raced(times_us=tuple(map(tuple, times)), failures=failures)
         finally:
@@ -196,7 +180,7 @@ class Bench:
         for index in range(arena.count):
             timing.enqueue(kernel, arena, index, self.stream)
         self._synchronize()
-        failures = (self._judge(kernel, index) for index in range(arena.count))
+        failures = (self._judge(kernel, index)[0] for index in range(arena.count))
         return next((failure for failure in failures if failure is not None), None)
 
     def _run(self, kernel: Kernel, index: int) -> None:
@@ -215,38 +199,45 @@ class Bench:
         except cupy.cuda.runtime.CUDARuntimeError as error:
             raise judged(error) from None
 
-    def _judge(self, kernel: Kernel, index: int) -> Failure | None:
-        """Return what is wrong with set `index` after a call, or None."""
+    def _judge(self, kernel: Kernel, index: int) -> tuple[Failure | None, float]:
+        """Return what is wrong with set `index` after a call, and the largest error as a share of the tolerance."""
         arena = self._arena()
-        for memory in (arena, kernel.scratch):
-            damage = memory.damage(index) if memory is not None else None
-            if damage is not None:
-                return WrongResult(argument=damage[0], message=f"{damage[0]}: {damage[1]}")
-        for argument in self._prepared().spec.outputs:
-            buffer = arena.sets[index][argument.name].buffer
-            stored, reference = arena.array(index, argument.name), self.references[argument.name]
-            rtol, atol = self.tolerances[argument.name]
-            message = self._compare(argument.name, stored, buffer, reference, rtol, atol)
+        watches = arena.watches(index) + (kernel.scratch.watches(index) if kernel.scratch is not None else [])
+        outputs = [region for region in arena.sets[index].values() if region.buffer.role != "in"]
+        asked = [region for region in outputs if region.buffer.size]
+        findings = self.judge.ask([*(watch.check for watch in watches), *map(self._check, asked)])
+        for watch, finding in zip(watches, findings, strict=False):
+            if finding.first is not None:
+                return _wrong(watch.region.buffer.name, watch.message(finding.first)), 0.0
+        judged_outputs = list(zip(asked, findings[len(watches) :], strict=True))
+        for region, finding in judged_outputs:
+            message = self._mismatch(index, region, finding)
             if message is not None:
-                return WrongResult(argument=argument.name, message=f"{argument.name}: {message}")
-        return None
+                return _wrong(region.buffer.name, message), 0.0
+        return None, max((finding.worst for _, finding in judged_outputs), default=0.0)
 
-    def _compare(self, name: str, stored: Any, buffer: Buffer, reference: Any, rtol: float, atol: float) -> str | None:  # noqa: ANN401
-        spec, problem = self._prepared().spec, self._prepared().problem
-        if spec.verify.compare is None:
-            return compare.mismatch(stored, buffer.dtype, reference, rtol, atol)
-        out = data.decode(cupy.asnumpy(stored), buffer.dtype)
-        return data.compare(spec, problem, name, out, cupy.asnumpy(reference))
+    def _check(self, region: Region) -> Check:
+        reference = self.references[region.buffer.name]
+        if not DTYPES[region.buffer.dtype].floating:
+            return unequal(region.address, reference.data.ptr, region.buffer.nbytes)
+        return off(region.address, region.buffer.dtype, reference, *self.tolerances[region.buffer.name])
 
-    def _error(self) -> float:
-        """Return the largest error of set 0 as a share of the tolerance."""
-        arena = self._arena()
-        worst = 0.0
-        for argument in self._prepared().spec.outputs:
-            buffer = arena.sets[0][argument.name].buffer
-            pair = arena.array(0, argument.name), self.references[argument.name]
-            worst = max(worst, compare.worst_ratio(pair[0], buffer.dtype, pair[1], *self.tolerances[argument.name]))
-        return worst
+    def _mismatch(self, index: int, region: Region, finding: Finding) -> str | None:
+        """Return what is wrong with an output, or None; the spec's own comparison, if it has one, decides instead."""
+        name, buffer = region.buffer.name, region.buffer
+        prepared = self._prepared()
+        if prepared.spec.verify.compare is None and finding.first is None:
+            return None
+        out = data.decode(self._arena().array(index, name), buffer.dtype)
+        reference = cupy.asnumpy(self.references[name])
+        if prepared.spec.verify.compare is not None:
+            return data.compare(prepared.spec, prepared.problem, name, out, reference)
+        assert finding.first is not None  # told above
+        floating = DTYPES[buffer.dtype].floating
+        first = finding.first if floating else finding.first // out.itemsize
+        count = f"{finding.count} of {out.size} elements are off" if floating else "elements are off"
+        place = ", ".join(str(position) for position in np.unravel_index(first, buffer.shape))
+        return f"{count}, first at [{place}]: {out.flat[first]:.8g} instead of {reference.flat[first]:.8g}"
 
     def _arena(self) -> Arena:
         assert self.arena is not None, "prepare() comes first"
@@ -255,6 +246,10 @@ class Bench:
     def _prepared(self) -> Prepare:
         assert self.request is not None, "prepare() comes first"
         return self.request
+
+
+def _wrong(name: str, message: str) -> WrongResult:
+    return WrongResult(argument=name, message=f"{name}: {message}")
 
 
 def summary(samples: list[float]) -> Timed:

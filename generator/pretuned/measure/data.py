@@ -10,6 +10,7 @@ import importlib.util
 import math
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -27,6 +28,19 @@ Array = npt.NDArray[Any]
 
 # Larger inputs repeat a random block; its length is prime, so that a strided access still meets other values.
 BLOCK: Final = 4_194_301
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An array's values in storage type: a one-dimensional block that is repeated until `shape` is filled."""
+
+    block: Array
+    shape: tuple[int, ...]
+
+    @property
+    def full(self) -> Array:
+        """The whole array, on the host."""
+        return np.resize(self.block, self.shape)
 
 
 class FunctionError(Exception):
@@ -54,7 +68,7 @@ def decode(stored: Array, dtype: str) -> Array:
     return stored.astype(np.float64) if DTYPES[dtype].floating else stored
 
 
-def inputs(spec: KernelSpec, problem: Problem, seed: int) -> dict[str, Array]:
+def inputs(spec: KernelSpec, problem: Problem, seed: int) -> dict[str, Stored]:
     """Return the stored values of every `in` and `inout` array at `problem`, the same for the same seed."""
     generator = np.random.default_rng([seed, *problem_seed(problem)])
     buffers = [buffer for buffer in arrays(spec, problem) if buffer.role != "out"]
@@ -66,10 +80,10 @@ def inputs(spec: KernelSpec, problem: Problem, seed: int) -> dict[str, Array]:
         if buffer.name in given:
             values = np.asarray(given[buffer.name])
             _demand_shape(spec.verify.inputs or "", buffer, values)
-            stored = encode(values, buffer.dtype)
+            block = encode(values, buffer.dtype).ravel()
         else:
-            stored = _filled(generator, buffer)
-        found[buffer.name] = stored.reshape(buffer.shape)
+            block = _filled(generator, buffer)
+        found[buffer.name] = Stored(block, buffer.shape)
     return found
 
 
@@ -92,10 +106,10 @@ def _filled(generator: np.random.Generator, buffer: Buffer) -> Array:
             block = generator.integers(0, 2, count)
         case _:
             block = generator.integers(low, high, count)
-    return np.resize(encode(block, buffer.dtype), buffer.size)
+    return encode(block, buffer.dtype)
 
 
-def reference(spec: KernelSpec, problem: Problem, stored: Mapping[str, Array]) -> dict[str, Array] | None:
+def reference(spec: KernelSpec, problem: Problem, stored: Mapping[str, Stored]) -> dict[str, Array] | None:
     """Return what every output must be, floating ones in float64, or None where the spec names no reference.
 
     Raises FunctionError that says what the function raised or returned.
@@ -105,7 +119,7 @@ def reference(spec: KernelSpec, problem: Problem, stored: Mapping[str, Array]) -
     buffers = {buffer.name: buffer for buffer in arrays(spec, problem)}
     values: dict[str, Any] = dict(environment(spec, problem))
     values |= {scalar.name: scalar.value for scalar in scalars(spec, problem)}
-    values |= {name: decode(array, buffers[name].dtype) for name, array in stored.items()}
+    values |= {name: decode(array.full, buffers[name].dtype) for name, array in stored.items()}
     result = _call(spec, spec.verify.reference, **values)
     names = [argument.name for argument in spec.outputs]
     if not isinstance(result, Mapping):

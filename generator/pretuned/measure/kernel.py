@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 import struct
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
-
-import cupy
+from typing import Final
 
 from pretuned.measure.arena import Arena
 from pretuned.measure.launch import Launch, Scalar
+from pretuned.measure.launching import driver, enqueue
 from pretuned.outcome import LaunchError
 
 STATIC_SHARED_BYTES: Final = 48 * 1024  # what a block gets without asking: CUDA C++ Programming Guide, 9.0
@@ -18,8 +16,6 @@ FORMATS: Final = {
     "float64": "d", "float32": "f", "int64": "q", "int32": "i", "int16": "h", "int8": "b",
     "uint64": "Q", "uint32": "I", "uint16": "H", "uint8": "B", "bool": "?",
 }  # fmt: skip
-
-driver: Any = cupy.cuda.driver
 
 # What the driver answers when it refuses a launch or an image and the context lives on: cuda.h, CUresult.
 REFUSALS: Final = {
@@ -101,13 +97,8 @@ class Kernel:
                 struct.pack("Q", addresses[name]) if name in addresses else self._scalars[name]
                 for name in launch.arguments
             ]
-            block = ctypes.create_string_buffer(b"".join(value.ljust(8, b"\0") for value in values), 8 * len(values))
-            base = ctypes.addressof(block)
-            pointers = (ctypes.c_void_p * len(values))(*(base + 8 * index for index in range(len(values))))
             try:
-                driver.launchKernel(
-                    function, *launch.grid, *launch.block, launch.shared_bytes, stream, ctypes.addressof(pointers), 0
-                )
+                enqueue(function, launch.grid, launch.block, launch.shared_bytes, stream, values)
             except driver.CUDADriverError as error:
                 raise judged(error) from None
 

@@ -35,13 +35,15 @@ class Opened:
 class Prepare:
     """Make inputs, reference and buffers for `problem`; answered by `Ready`, `TooLarge` or `Trouble`.
 
-    `default` gives the reference where the spec names none. Another `seed` gives other inputs.
+    `default` gives the reference where the spec names none, and where `trust_default` is set: references run on the
+    host, which takes too long for problems far beyond the sizes. Another `seed` gives other inputs.
     """
 
     spec: KernelSpec
     problem: Problem
     default: Entry
     seed: int = 0
+    trust_default: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

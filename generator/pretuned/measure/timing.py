@@ -21,43 +21,18 @@ from typing import Any, Final
 import cupy
 
 from pretuned.measure.arena import Arena
+from pretuned.measure.judge import Judge
 from pretuned.measure.kernel import Kernel
 
 SAMPLE_US: Final = 400.0  # of device time a sample: long against the 0.5 us that an event resolves
 SCREEN_SAMPLE_US: Final = 100.0
 MAX_LAUNCHES: Final = 50
 PROBE_LAUNCHES: Final = 2
-SWEEP_FACTOR: Final = 2  # times L2
-
-_SWEEP = cupy.RawKernel(
-    r"""
-extern "C" __global__ void pretuned_sweep(const float4* data, long long n, float* sink) {
-    float sum = 0.0f;
-    for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < n; i += gridDim.x * (long long)blockDim.x)
-        sum += data[i].x;
-    if (sum == 1.0f) *sink = sum;  // never: the data are zeros, but the compiler cannot know
-}
-""",
-    "pretuned_sweep",
-)
 
 
 def sets_wanted(set_bytes: int, l2_bytes: int) -> int:
     """Return how many sets keep a launch from meeting its own data: 3 times L2 in all, 2 at least, 50 at most."""
     return max(2, min(MAX_LAUNCHES, math.ceil(3 * l2_bytes / max(1, set_bytes))))
-
-
-class Sweep:
-    """Evicts what L2 holds by reading other memory."""
-
-    def __init__(self, l2_bytes: int) -> None:
-        self._data = cupy.zeros(SWEEP_FACTOR * max(l2_bytes, 1 << 20) // 4, cupy.float32)
-        self._sink = cupy.zeros(1, cupy.float32)
-        self._blocks = 2 * cupy.cuda.Device().attributes["MultiProcessorCount"]
-
-    def __call__(self) -> None:
-        """Enqueue the sweep on the current stream."""
-        _SWEEP((self._blocks,), (512,), (self._data, cupy.int64(self._data.size // 4), self._sink))
 
 
 @dataclass(slots=True)
@@ -92,12 +67,12 @@ def enqueue(kernel: Kernel, arena: Arena, index: int, stream: Any) -> None:  # n
     kernel.launch(addresses, stream.ptr)
 
 
-def sample(replay: Replay, arena: Arena, sweep: Sweep, stream: Any) -> tuple[Any, Any]:  # noqa: ANN401 - the same
+def sample(replay: Replay, arena: Arena, judge: Judge, stream: Any) -> tuple[Any, Any]:  # noqa: ANN401 - the same
     """Enqueue one sample and return its events."""
     if any(buffer.role == "inout" for buffer in arena.buffers):
         for index in range(min(arena.count, replay.launches)):
             arena.restore(index)
-    sweep()
+    judge.sweep()
     start, end = cupy.cuda.Event(), cupy.cuda.Event()
     start.record(stream)
     replay.graph.launch(stream)
@@ -111,21 +86,21 @@ def time_us(events: tuple[Any, Any], launches: int) -> float:
     return float(cupy.cuda.get_elapsed_time(*events)) * 1e3 / launches
 
 
-def replay_for(kernel: Kernel, arena: Arena, sweep: Sweep, stream: Any, sample_us: float) -> Replay:  # noqa: ANN401
+def replay_for(kernel: Kernel, arena: Arena, judge: Judge, stream: Any, sample_us: float) -> Replay:  # noqa: ANN401
     """Return a replay of about `sample_us` of device time."""
     most = arena.count if any(buffer.role == "inout" for buffer in arena.buffers) else MAX_LAUNCHES
     probe = capture(kernel, arena, min(most, PROBE_LAUNCHES), stream)
-    time_us(sample(probe, arena, sweep, stream), 1)  # the first run of a graph uploads it
-    estimate = time_us(sample(probe, arena, sweep, stream), probe.launches)
+    time_us(sample(probe, arena, judge, stream), 1)  # the first run of a graph uploads it
+    estimate = time_us(sample(probe, arena, judge, stream), probe.launches)
     wanted = max(PROBE_LAUNCHES, min(most, math.ceil(sample_us / max(estimate, 0.5))))
     return probe if wanted == probe.launches else capture(kernel, arena, wanted, stream)
 
 
-def screen(kernel: Kernel, arena: Arena, sweep: Sweep, stream: Any, samples: int) -> tuple[list[float], int]:  # noqa: ANN401
+def screen(kernel: Kernel, arena: Arena, judge: Judge, stream: Any, samples: int) -> tuple[list[float], int]:  # noqa: ANN401
     """Return a few samples of one kernel, in microseconds a call, and on how many sets it ran."""
-    replay = replay_for(kernel, arena, sweep, stream, SCREEN_SAMPLE_US)
-    warm_up = sample(replay, arena, sweep, stream)
-    taken = [sample(replay, arena, sweep, stream) for _ in range(samples)]
+    replay = replay_for(kernel, arena, judge, stream, SCREEN_SAMPLE_US)
+    warm_up = sample(replay, arena, judge, stream)
+    taken = [sample(replay, arena, judge, stream) for _ in range(samples)]
     time_us(warm_up, 1)
     return [time_us(events, replay.launches) for events in taken], min(replay.launches, arena.count)
 
@@ -133,18 +108,18 @@ def screen(kernel: Kernel, arena: Arena, sweep: Sweep, stream: Any, samples: int
 def race(
     kernels: Sequence[Kernel],
     arena: Arena,
-    sweep: Sweep,
+    judge: Judge,
     stream: Any,  # noqa: ANN401 - CuPy ships no types
     rounds: int,
 ) -> list[list[float]]:
     """Return `rounds` samples of each kernel, interleaved, in microseconds a call; one list a kernel, by round."""
-    replays = [replay_for(kernel, arena, sweep, stream, SAMPLE_US) for kernel in kernels]
+    replays = [replay_for(kernel, arena, judge, stream, SAMPLE_US) for kernel in kernels]
     for replay in replays:
-        time_us(sample(replay, arena, sweep, stream), 1)  # uploads the graph, and warms the clocks up
+        time_us(sample(replay, arena, judge, stream), 1)  # uploads the graph, and warms the clocks up
     times: list[list[float]] = [[] for _ in kernels]
     for turn in range(rounds):
         order = [(index + turn) % len(kernels) for index in range(len(kernels))]
-        taken = [(index, sample(replays[index], arena, sweep, stream)) for index in order]
+        taken = [(index, sample(replays[index], arena, judge, stream)) for index in order]
         for index, events in taken:
             times[index].append(time_us(events, replays[index].launches))
     return times

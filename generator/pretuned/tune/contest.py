@@ -96,14 +96,16 @@ class Contest:
 
     # Measuring, at the problem that was prepared last.
 
-    def prepare(self, problem: Problem, seed: int = 0) -> TooLarge | None:
-        """Make `problem` the one that is measured, if it is not."""
+    def prepare(self, problem: Problem, seed: int = 0, *, trust_default: bool = False) -> TooLarge | None:
+        """Make `problem` the one that is measured, if it is not; with `trust_default`, judged against the default."""
         if self._prepared == (problem, seed):
             return None
         self._prepared = None
-        entry = self._entry(self.default)
+        request = Prepare(
+            spec=self.spec, problem=problem, default=self._entry(self.default), seed=seed, trust_default=trust_default
+        )
         with self.tuner.effort.stage("preparing"):
-            refused = self.tuner.gpu.prepare(Prepare(spec=self.spec, problem=problem, default=entry, seed=seed))
+            refused = self.tuner.gpu.prepare(request)
         if refused is None:
             self._prepared = problem, seed
         return refused

@@ -98,7 +98,7 @@ class Decision:
         with self.effort.stage("probing"):
             for direction, problem in probes(contest.spec, self.problem) if winners else ():
                 legal = [c for c in winners if space.legal(contest.spec, problem, c, contest.facts)]
-                if not legal or contest.prepare(problem) is not None:
+                if not legal or contest.prepare(problem, trust_default=True) is not None:
                     continue
                 right = [c for c in legal if contest.check(c, problem, 0)]
                 samples, _ = contest.race([contest.default, *right], PROBE_ROUNDS)

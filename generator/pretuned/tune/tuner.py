@@ -55,6 +55,7 @@ class Tuner:
                     self.listen(Decided(row=cached, cached=True))
                     found.append(cached)
                 elif not self.late():
+                    self.gpu.start()  # while the first modules compile
                     self._announce(contest, problem, len(found), len(problems))
                     found.append(self._settle(contest, problem, incumbents.get(problem)))
         if len(found) < len(problems):

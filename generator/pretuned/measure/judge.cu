@@ -1,0 +1,94 @@
+// What measuring itself runs on the device: judging results, and sweeping L2. Compiled once when the device is opened.
+//
+// Every kernel takes any grid. `found` holds, for each check, the smallest index at which it failed (or all ones), and
+// counters; the host sets it up and reads it back.
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+using Index = unsigned long long;
+
+__device__ Index first_index() { return blockIdx.x * static_cast<Index>(blockDim.x) + threadIdx.x; }
+__device__ Index stride() { return gridDim.x * static_cast<Index>(blockDim.x); }
+
+// found[0] = the first byte of data that is not `value`.
+extern "C" __global__ void unlike(const unsigned char* data, Index n, int value, Index* found) {
+    for (Index i = first_index(); i < n; i += stride()) {
+        if (data[i] != static_cast<unsigned char>(value)) atomicMin(found, i);
+    }
+}
+
+// found[0] = the first byte at which a and b differ, found[1] += how many do.
+extern "C" __global__ void unequal(const unsigned char* a, const unsigned char* b, Index n, Index* found) {
+    for (Index i = first_index(); i < n; i += stride()) {
+        if (a[i] != b[i]) {
+            atomicMin(found, i);
+            atomicAdd(found + 1, 1ull);
+        }
+    }
+}
+
+__device__ bool same(double a, double b) { return a == b || (isnan(a) && isnan(b)); }
+
+// found[0] = the first element of out that is off, found[1] += how many are; found[2] = the bits of the largest error as
+// a share of the tolerance (errors are not negative, so their bits order as they do).
+template <typename T>
+__device__ void compare(const T* out, const double* ref, Index n, double rtol, double atol, Index* found) {
+    double worst = 0;
+    for (Index i = first_index(); i < n; i += stride()) {
+        const double value = static_cast<double>(out[i]);
+        const double wanted = ref[i];
+        if (same(value, wanted)) continue;
+        const double error = fabs(value - wanted);
+        const double allowed = atol + rtol * fabs(wanted);
+        if (!(error <= allowed)) {
+            atomicMin(found, i);
+            atomicAdd(found + 1, 1ull);
+        } else if (allowed > 0) {
+            worst = fmax(worst, error / allowed);
+        }
+    }
+    if (worst > 0) atomicMax(found + 2, static_cast<Index>(__double_as_longlong(worst)));
+}
+
+// sums[0] += the squares of the finite elements, sums[1] += their number.
+extern "C" __global__ void squares(const double* ref, Index n, double* sums) {
+    double sum = 0;
+    double count = 0;
+    for (Index i = first_index(); i < n; i += stride()) {
+        if (isfinite(ref[i])) {
+            sum += ref[i] * ref[i];
+            count += 1;
+        }
+    }
+    for (int lane = 16; lane > 0; lane /= 2) {
+        sum += __shfl_xor_sync(0xffffffffu, sum, lane);
+        count += __shfl_xor_sync(0xffffffffu, count, lane);
+    }
+    if (threadIdx.x % 32 == 0) {
+        atomicAdd(sums, sum);
+        atomicAdd(sums + 1, count);
+    }
+}
+
+// Reads all of data, and so evicts what else is in L2. The sum is never 1: the data are zeros, but the compiler cannot
+// know.
+extern "C" __global__ void sweep(const float4* data, Index n, float* sink) {
+    float sum = 0;
+    for (Index i = first_index(); i < n; i += stride()) sum += data[i].x;
+    if (sum == 1.0f) *sink = sum;
+}
+
+#define FLOATING(name, type)                                                                                       \
+    extern "C" __global__ void compare_##name(const type* out, const double* ref, Index n, double rtol,            \
+                                              double atol, Index* found) {                                         \
+        compare(out, ref, n, rtol, atol, found);                                                                   \
+    }                                                                                                              \
+    extern "C" __global__ void widen_##name(const type* values, double* wide, Index n) {                           \
+        for (Index i = first_index(); i < n; i += stride()) wide[i] = static_cast<double>(values[i]);              \
+    }
+
+FLOATING(float64, double)
+FLOATING(float32, float)
+FLOATING(float16, __half)
+FLOATING(bfloat16, __nv_bfloat16)

@@ -1,0 +1,144 @@
+"""Judging on the device: what a call wrote against what it should have written, and what it must not have touched.
+
+Pass: |out - ref| <= atol + rtol * |ref|, or both are the same infinity, or both NaN. Types that are not floating must
+be equal bit for bit. The kernels stand in judge.cu; CuPy's own elementwise kernels would each take seconds to compile
+on a machine that has not run them before.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any, Final
+
+import cupy
+import numpy as np
+
+from pretuned.compile.nvrtc import compile_module
+from pretuned.compile.result import Binary
+from pretuned.errors import DeviceError
+from pretuned.measure.launching import driver, enqueue
+from pretuned.outcome import detail
+from pretuned.render import Module
+from pretuned.spec.space import DeviceFacts
+
+BLOCK: Final = 256  # threads
+BLOCKS_PER_SM: Final = 8
+SLOTS: Final = 3  # of a check: first index, count, bits of the worst share
+SWEEP_FACTOR: Final = 2  # times L2
+KERNELS: Final = (
+    *("unlike", "unequal", "squares", "sweep"),
+    *(f"{kernel}_float{bits}" for kernel in ("compare", "widen") for bits in (16, 32, 64)),
+    *("compare_bfloat16", "widen_bfloat16"),
+)
+_NOWHERE: Final = 2**64 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One question to the device: a kernel of judge.cu over `size` bytes or elements; it writes to its slots."""
+
+    kernel: str
+    size: int
+    before: tuple[bytes, ...]  # packed arguments, before the size
+    after: tuple[bytes, ...] = ()  # and behind it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """The answer: the first place that is wrong (None: none is), how many are, and the worst share of the tolerance."""
+
+    first: int | None
+    count: int
+    worst: float
+
+
+def unlike(address: int, nbytes: int, value: int) -> Check:
+    """Ask whether every byte from `address` on is `value`."""
+    return Check(kernel="unlike", size=nbytes, before=(_pointer(address),), after=(struct.pack("i", value),))
+
+
+def unequal(address: int, other: int, nbytes: int) -> Check:
+    """Ask whether the bytes at two addresses are the same."""
+    return Check(kernel="unequal", size=nbytes, before=(_pointer(address), _pointer(other)))
+
+
+def off(address: int, dtype: str, reference: Any, rtol: float, atol: float) -> Check:  # noqa: ANN401 - CuPy has no types
+    """Ask whether the elements of floating `dtype` at `address` agree with `reference`, a float64 array."""
+    before = (_pointer(address), _pointer(reference.data.ptr))
+    return Check(kernel=f"compare_{dtype}", size=reference.size, before=before, after=(_double(rtol), _double(atol)))
+
+
+class Judge:
+    """The kernels of judge.cu, loaded on the current device; all work goes to `stream`."""
+
+    def __init__(self, facts: DeviceFacts, stream: Any) -> None:  # noqa: ANN401 - CuPy ships no types
+        source = files("pretuned.measure").joinpath("judge.cu").read_text(encoding="utf-8")
+        binary = compile_module(Module(source=source, options=(), functions=()), f"sm_{facts.compute_capability}")
+        if not isinstance(binary, Binary):
+            raise DeviceError(f"the kernels that judge results do not compile: {detail(binary)}")
+        self._module = driver.moduleLoadData(binary.image)
+        self._blocks = BLOCKS_PER_SM * facts.sm_count
+        self._stream = stream
+        self._functions = {name: driver.moduleGetFunction(self._module, name) for name in KERNELS}
+        self._swept = cupy.empty(SWEEP_FACTOR * max(facts.l2_bytes, 1 << 20), cupy.uint8)
+        self._swept.data.memset_async(0, self._swept.nbytes, stream)
+        self._sink = cupy.empty(1, cupy.float32)
+
+    def ask(self, checks: Sequence[Check]) -> list[Finding]:
+        """Return the answers to `checks`, asked together; waits for the device."""
+        if not checks:
+            return []
+        slots = np.tile(np.array([_NOWHERE, 0, 0], np.uint64), (len(checks), 1))
+        found = cupy.empty(slots.shape, cupy.uint64)
+        found.set(slots, stream=self._stream)
+        for index, check in enumerate(checks):
+            address = _pointer(found.data.ptr + index * SLOTS * slots.itemsize)
+            self._enqueue(check.kernel, check.size, (*check.before, _size(check.size), *check.after, address))
+        answers = found.get(stream=self._stream)
+        return [_finding(*(int(value) for value in answer)) for answer in answers]
+
+    def rms(self, reference: Any) -> float:  # noqa: ANN401 - CuPy ships no types
+        """Return the root of the mean of the squares of the finite elements of a float64 array; 0 if there are none."""
+        sums = cupy.empty(2, cupy.float64)
+        sums.set(np.zeros(2), stream=self._stream)
+        arguments = (_pointer(reference.data.ptr), _size(reference.size), _pointer(sums.data.ptr))
+        self._enqueue("squares", reference.size, arguments)
+        total, count = (float(value) for value in sums.get(stream=self._stream))
+        return math.sqrt(total / count) if count else 0.0
+
+    def widened(self, address: int, dtype: str, shape: tuple[int, ...]) -> Any:  # noqa: ANN401 - CuPy ships no types
+        """Return the elements of floating `dtype` at `address` as a float64 array."""
+        wide = cupy.empty(shape, cupy.float64)
+        self._enqueue(f"widen_{dtype}", wide.size, (_pointer(address), _pointer(wide.data.ptr), _size(wide.size)))
+        return wide
+
+    def sweep(self) -> None:
+        """Evict what L2 holds by reading other memory."""
+        size = self._swept.nbytes // 16
+        self._enqueue("sweep", size, (_pointer(self._swept.data.ptr), _size(size), _pointer(self._sink.data.ptr)))
+
+    def _enqueue(self, kernel: str, size: int, arguments: Sequence[bytes]) -> None:
+        blocks = min(self._blocks, -(-size // BLOCK))
+        if blocks:
+            enqueue(self._functions[kernel], (blocks, 1, 1), (BLOCK, 1, 1), 0, self._stream.ptr, arguments)
+
+
+def _finding(first: int, count: int, worst: int) -> Finding:
+    share: float = struct.unpack("d", struct.pack("Q", worst))[0]
+    return Finding(first=None if first == _NOWHERE else first, count=count, worst=share)
+
+
+def _pointer(address: int) -> bytes:
+    return struct.pack("Q", address)
+
+
+def _size(count: int) -> bytes:
+    return struct.pack("Q", count)
+
+
+def _double(value: float) -> bytes:
+    return struct.pack("d", value)

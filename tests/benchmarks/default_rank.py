@@ -1,0 +1,58 @@
+"""Where each default stands in its own space: `python tests/benchmarks/default_rank.py [FOLDER]`, on a GPU.
+
+Screens every configuration at every problem, several times, and prints the rank of the default among the right ones. A
+default in the slower half says that its author would not have hard-coded it.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from pathlib import Path
+
+from pretuned.build.table import problems_of
+from pretuned.compile.pool import compile_all
+from pretuned.measure.gpu import Gpu
+from pretuned.measure.requests import Entry, Prepare
+from pretuned.outcome import Timed
+from pretuned.render import candidate
+from pretuned.report.text import columns
+from pretuned.spec import space
+from pretuned.spec.loader import load_folder
+
+REPEATS = 3
+HEAD = ("kernel", "problem", "rank", "of", "default us", "median us", "best us", "best")
+
+
+def main() -> int:
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[2] / "templates"
+    rows = [HEAD]
+    slow = 0
+    with Gpu() as gpu:
+        for spec in load_folder(folder).values():
+            default = space.default(spec)
+            for problem in problems_of(spec):
+                legal = list(space.configurations(spec, problem, gpu.facts))
+                modules = {c: candidate(spec, problem.specialisation, c).module for c in legal}
+                binaries = compile_all(modules.values(), f"sm_{gpu.facts.compute_capability}")
+                entries = {c: Entry(configuration=c, image=binaries[modules[c].key].image) for c in legal}
+                gpu.prepare(Prepare(spec=spec, problem=problem, default=entries[default]))
+                taken = {c: [gpu.screen(entry).outcome for _ in range(REPEATS)] for c, entry in entries.items()}
+                times = {
+                    c: statistics.median(outcome.time_us for outcome in outcomes)
+                    for c, outcomes in taken.items()
+                    if all(isinstance(outcome, Timed) for outcome in outcomes)
+                }
+                order = sorted(times, key=times.get)
+                rank = order.index(default) + 1
+                slow += 2 * rank > len(order) + 1
+                numbers = (times[default], statistics.median(times.values()), times[order[0]])
+                cells = (str(rank), str(len(order)), *(f"{number:.2f}" for number in numbers), str(order[0]))
+                rows.append((spec.name, str(problem), *cells))
+    print("\n".join(columns(rows, frozenset({2, 3, 4, 5, 6}))))
+    print(f"{slow} defaults in the slower half")
+    return int(slow > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
