@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from importlib.metadata import version
 from pathlib import Path
 
+from pretuned import __version__
 from pretuned.cli import bake, check, devices, explain, show, tune
 
 
@@ -14,7 +14,7 @@ def parser() -> argparse.ArgumentParser:
     root = argparse.ArgumentParser(
         prog="pretuned", description="Tune templated CUDA kernels, and bake the winners into a Python package."
     )
-    root.add_argument("--version", action="version", version=f"pretuned {version('pretuned')}")
+    root.add_argument("--version", action="version", version=f"pretuned {__version__}")
     commands = root.add_subparsers(required=True, metavar="COMMAND")
     project = argparse.ArgumentParser(add_help=False)
     project.add_argument(
