@@ -99,7 +99,7 @@ def dumps(lock: Lock) -> str:
 
 
 def _line(value: object) -> str:
-    return json.dumps(value, separators=(", ", ": "), ensure_ascii=False)
+    return json.dumps(value, separators=(", ", ": "))
 
 
 def write(path: Path, lock: Lock) -> bool:

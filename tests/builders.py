@@ -1,0 +1,53 @@
+"""Rows, locks and devices made up for tests."""
+
+from __future__ import annotations
+
+from pretuned.record.freshness import space_key
+from pretuned.record.rows import Choice, Device, Row
+from pretuned.render import candidate, verification_key
+from pretuned.spec import space
+
+H100 = Device(
+    name="NVIDIA H100 80GB HBM3",
+    sm_count=132,
+    compute_capability=90,
+    l2_bytes=50 << 20,
+    shared_bytes=232448,
+    memory_bytes=80 << 30,
+    memory_gbps=3352,
+    power_w=700,
+)
+
+
+def choice(spec, problem, configuration, time_us, ratio=(0.8, 0.9), cubin="c" * 64, beyond=()):
+    key = candidate(spec, problem.specialisation, configuration).key
+    return Choice(
+        configuration=configuration, candidate=key, cubin=cubin, time_us=time_us, ratio=ratio, beyond=beyond
+    )
+
+
+def row(spec, problem, *, device=H100.name, cubin="c" * 64):
+    """A fresh row: the last legal configuration as the winner, the default behind it."""
+    default = space.default(spec)
+    winner = list(space.configurations(spec, problem))[-1]
+    choices = [choice(spec, problem, winner, 8.0, cubin=cubin)]
+    choices.append(choice(spec, problem, default, 10.0, (1.0, 1.0), cubin))
+    return Row(
+        kernel=spec.name,
+        device=device,
+        problem=problem,
+        choices=tuple(choices),
+        space=space_key(spec),
+        verification=verification_key(spec),
+        compiler="13.0.88",
+        driver="580.159.04",
+        date="2026-11-21",
+    )
+
+
+def rows(spec, **given):
+    return [
+        row(spec, problem, **given)
+        for specialisation in space.specialisations(spec)
+        for problem in space.problems(spec, specialisation)
+    ]

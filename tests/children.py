@@ -1,0 +1,92 @@
+"""What children of tests run: importable through sys.path, which a child takes over from its parent."""
+
+import os
+import signal
+import time
+
+
+def echo():
+    def answer(request):
+        match request:
+            case ("exit", status):
+                print("the last line")
+                os._exit(status)
+            case ("signal", number):
+                os.kill(os.getpid(), number)
+                signal.pause()
+            case ("sleep", seconds):
+                time.sleep(seconds)
+        return request
+
+    return answer
+
+
+def compiler():
+    """Dies on one source, hangs on another, and is missing on a third."""
+    from pretuned.compile.nvrtc import Unavailable
+    from pretuned.outcome import CompileError
+
+    def answer(request):
+        module, _ = request
+        if "die" in module.source:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if "hang" in module.source:
+            time.sleep(60)
+        if "missing" in module.source:
+            return Unavailable(reason="ModuleNotFoundError: No module named 'cupy'")
+        return CompileError(line=module.source)
+
+    return answer
+
+
+def gpu():
+    """A GPU that does what the configuration says: `do` is 0 for right, 1 to die, 2 to hang, 3 to lose the context."""
+    from pretuned.measure.requests import (
+        Lost,
+        Open,
+        Opened,
+        Prepare,
+        Race,
+        Raced,
+        Ready,
+        Screen,
+        Screened,
+        TooLarge,
+        Trouble,
+        Verified,
+    )
+    from pretuned.outcome import Timed
+    from pretuned.spec.space import DeviceFacts
+
+    prepared = []
+
+    def answer(request):
+        match request:
+            case Open(index=9):
+                return Trouble(message="no such device")
+            case Open():
+                return Opened(facts=DeviceFacts(sm_count=1, compute_capability=90, shared_bytes=1, l2_bytes=1))
+            case Prepare(seed=7):
+                return TooLarge(reason="too large")
+            case Prepare(seed=8):
+                return Trouble(message="reference.py:f failed: ValueError: no")
+            case Prepare():
+                prepared.append(request.problem)
+                return Ready()
+        assert prepared, "nothing was prepared"
+        entries = request.entries if isinstance(request, Race) else (request.entry,)
+        for entry in entries:
+            match dict(entry.configuration.values)["do"]:
+                case 1:
+                    os._exit(3)
+                case 2:
+                    time.sleep(60)
+                case 3:
+                    return Lost(message="CUDA_ERROR_ILLEGAL_ADDRESS")
+        if isinstance(request, Race):
+            return Raced(times_us=((1.0,),) * len(entries), failures=(None,) * len(entries))
+        if isinstance(request, Screen):
+            return Screened(outcome=Timed(time_us=1.0, spread=0.0, samples=3), verify_s=0.0, time_s=0.0)
+        return Verified(failure=None)
+
+    return answer

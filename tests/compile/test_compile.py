@@ -1,0 +1,140 @@
+"""Compiling with NVRTC, which needs no GPU."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from pretuned.compile import pool
+from pretuned.compile.nvrtc import first_error, resources
+from pretuned.compile.pool import CompilePool, compile_all
+from pretuned.compile.result import Binary, Resources
+from pretuned.errors import DeviceError
+from pretuned.outcome import CompileError, Crashed, TimedOut
+from pretuned.render import Module
+
+KERNEL = """
+extern "C" __global__ void copy(float* out, const float* x) {
+    __shared__ float tile[%d];
+    tile[threadIdx.x] = x[threadIdx.x];
+    __syncthreads();
+    out[threadIdx.x] = tile[31 - threadIdx.x];
+}
+"""
+HUNGRY = """
+extern "C" __global__ void hungry(float* out, const float* x) {
+    float values[96];
+    for (int i = 0; i < 96; ++i) values[i] = x[threadIdx.x + 32 * i];
+    for (int k = 0; k < 4; ++k)
+        for (int i = 0; i < 96; ++i) values[i] = values[i] * values[95 - i] + values[(i * 7 + k) % 96];
+    for (int i = 0; i < 96; ++i) out[threadIdx.x + 32 * i] = values[i];
+}
+"""
+
+
+def module(source, *options):
+    return Module(source=source, options=options, functions=("copy",))
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    modules = {
+        "small": module(KERNEL % 32),
+        "large": module(KERNEL % 1024),
+        "spilling": module(HUNGRY, "--maxrregcount=24"),
+        "broken": module('extern "C" __global__ void copy() {\n    int x = nowhere;\n}'),
+        "shared": module(KERNEL % (49 * 256)),
+        "half": module('#include <cuda_fp16.h>\n#include <cuda_bf16.h>\nextern "C" __global__ void copy(__half* x) {}'),
+    }
+    results = compile_all(modules.values(), "sm_90", workers=2)
+    return {name: results[one.key] for name, one in modules.items()}
+
+
+def test_a_binary_tells_what_was_compiled_and_how(compiled):
+    binary = compiled["small"]
+    assert isinstance(binary, Binary)
+    assert binary.image.startswith(b"\x7fELF")
+    assert binary.architecture == "sm_90"
+    assert binary.flags == ("-arch=sm_90", "--std=c++17", "--ptxas-options=-v")
+    assert re.fullmatch(r"\d+\.\d+\.\d+", binary.compiler)
+
+
+def test_resources_are_read_off_the_log(compiled):
+    assert compiled["small"].resources["copy"].shared_bytes == 128
+    assert compiled["large"].resources["copy"].shared_bytes == 4096
+    assert compiled["small"].resources["copy"].registers > 0
+    assert compiled["spilling"].resources["hungry"].spill_bytes > 0
+    assert compiled["spilling"].resources["hungry"].registers <= 24
+
+
+def test_cudas_own_headers_are_found(compiled):
+    assert isinstance(compiled["half"], Binary)
+
+
+def test_a_compile_error_is_an_outcome_with_its_first_line(compiled):
+    assert compiled["broken"] == CompileError(line='kernel.cu(2): error: identifier "nowhere" is undefined')
+
+
+def test_more_static_shared_memory_than_a_block_has_is_a_compile_error(compiled):
+    assert isinstance(compiled["shared"], CompileError)
+    assert "shared data" in compiled["shared"].line
+
+
+def test_the_same_text_gives_the_same_bytes_in_another_process(compiled):
+    (again,) = compile_all([module(KERNEL % 32)], "sm_90").values()
+    assert again.digest == compiled["small"].digest
+
+
+def test_ptx_for_a_virtual_architecture():
+    (binary,) = compile_all([module(KERNEL % 32)], "compute_80").values()
+    assert b".target sm_80" in binary.image
+    assert binary.image.endswith(b"\0")
+
+
+def test_identical_modules_are_compiled_once(monkeypatch):
+    monkeypatch.setattr(pool, "TARGET", "children:compiler")
+    with CompilePool(1) as workers:
+        jobs = [(module("int a;"), "sm_90"), (module("int  a;  // the same"), "sm_90"), (module("int b;"), "sm_90")]
+        keys = [one.key for (one, _), _ in workers.compile(jobs)]
+    assert sorted(keys) == sorted({one.key for one, _ in jobs})
+    assert len(keys) == 2
+
+
+def test_a_compiler_that_crashes_or_hangs_costs_that_module_only(monkeypatch):
+    monkeypatch.setattr(pool, "TARGET", "children:compiler")
+    monkeypatch.setattr(pool, "START_S", 2.0)
+    monkeypatch.setattr(pool, "POLL_S", 0.1)
+    with CompilePool(1, limit_s=0.5) as workers:
+        jobs = [(module(text), "sm_90") for text in ("int die;", "int hang;", "int fine;")]
+        results = {one.source: result for (one, _), result in workers.compile(jobs)}
+    assert results["int die;"] == Crashed(message="the compiler ended by SIGKILL")
+    assert results["int hang;"] == TimedOut(limit_s=0.5)
+    assert results["int fine;"] == CompileError(line="int fine;")
+
+
+def test_without_nvrtc_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(pool, "TARGET", "children:compiler")
+    message = (
+        "compiling needs CuPy and NVRTC (ModuleNotFoundError: No module named 'cupy'): "
+        "install pretuned[cuda13], or pretuned[cuda12] for a driver older than 580"
+    )
+    with pytest.raises(DeviceError, match=re.escape(message)):
+        compile_all([module("int missing;")], "sm_90")
+
+
+def test_logs_of_several_functions():
+    log = (
+        "ptxas info    : 0 bytes gmem\n"
+        "ptxas info    : Compiling entry function 'a' for 'sm_90'\n"
+        "ptxas info    : Function properties for a\n    8 bytes stack frame, 4 bytes spill stores, 12 bytes spill loads\n"
+        "ptxas info    : Used 40 registers, used 1 barriers, 256 bytes smem\n"
+        "ptxas info    : Compiling entry function 'b' for 'sm_90'\n"
+        "ptxas info    : Function properties for b\n    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
+        "ptxas info    : Used 12 registers, used 0 barriers\n"
+    )
+    assert resources(log) == {
+        "a": Resources(registers=40, spill_bytes=16, shared_bytes=256),
+        "b": Resources(registers=12, spill_bytes=0, shared_bytes=0),
+    }
+    assert first_error("kernel.cu(1): warning: odd\nkernel.cu(3): error: bad\n") == "kernel.cu(3): error: bad"

@@ -1,0 +1,111 @@
+"""The user cache: what was measured stays measured, and what is damaged counts as absent."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pretuned
+from pretuned.compile.result import Binary, Resources
+from pretuned.outcome import CompileError, Crashed, LaunchError, Timed, TimedOut, WrongResult
+from pretuned.record.cache import FILE, Cache
+
+OUTCOMES = [
+    Timed(time_us=1.5, spread=0.01, samples=3),
+    CompileError(line="error"),
+    LaunchError(message="no"),
+    WrongResult(argument="y", message="y: off"),
+    TimedOut(limit_s=10.0),
+    Crashed(message="ended by SIGSEGV"),
+]
+IMAGE = b"\x7fELF\0\1\2"
+BINARY = Binary(
+    module="m",
+    architecture="sm_90",
+    image=IMAGE,
+    digest=hashlib.sha256(IMAGE).hexdigest(),
+    flags=("-arch=sm_90",),
+    compiler="13.0.88",
+    resources={"f": Resources(registers=1, spill_bytes=2, shared_bytes=3)},
+)
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_outcomes_come_back_in_another_build(tmp_path, outcome):
+    with Cache(tmp_path) as cache:
+        cache.put_outcome("key", outcome)
+    with Cache(tmp_path) as cache:
+        assert cache.outcome("key") == outcome
+        assert cache.outcome("other") is None
+
+
+def test_binaries_come_back_and_are_held_to_their_digest(tmp_path):
+    with Cache(tmp_path) as cache:
+        cache.put_binary("key", BINARY)
+        assert cache.binary("key") == BINARY
+    with sqlite3.connect(tmp_path / FILE) as connection:
+        connection.execute("UPDATE entries SET value = replace(value, 'f0VMRg', 'f0VMRw')")
+    connection.close()
+    with Cache(tmp_path) as cache:
+        assert cache.binary("key") is None
+
+
+def test_a_value_that_does_not_read_back_counts_as_absent(tmp_path):
+    with Cache(tmp_path) as cache:
+        cache.put_outcome("key", OUTCOMES[0])
+        cache.put_record("key", {"a": 1})
+        assert cache.record("key") == {"a": 1}
+    with sqlite3.connect(tmp_path / FILE) as connection:
+        connection.execute("UPDATE entries SET value = '{\"outcome\": \"of tomorrow\"}' WHERE kind = 'outcome'")
+        connection.execute("UPDATE entries SET value = '[1' WHERE kind = 'record'")
+    connection.close()
+    with Cache(tmp_path) as cache:
+        assert cache.outcome("key") is None
+        assert cache.record("key") is None
+
+
+def test_a_damaged_file_is_set_aside(tmp_path):
+    (tmp_path / FILE).write_bytes(b"no database" * 100)
+    with Cache(tmp_path) as cache:
+        cache.put_record("key", {})
+        assert cache.record("key") == {}
+    assert len(list(tmp_path.glob("*.damaged-*"))) == 1
+
+
+def test_in_memory_nothing_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with Cache(None) as cache:
+        cache.put_record("key", {})
+        assert cache.record("key") == {}
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_was_put_survives_a_killed_build(tmp_path):
+    program = (
+        "import os, signal; from pathlib import Path; from pretuned.record.cache import Cache\n"
+        f"cache = Cache(Path({str(tmp_path)!r})); cache.put_record('key', {{'a': 1}})\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    here = {**os.environ, "PYTHONPATH": str(Path(pretuned.__file__).parents[1])}
+    assert subprocess.run([sys.executable, "-c", program], env=here, check=False).returncode == -9
+    with Cache(tmp_path) as cache:
+        assert cache.record("key") == {"a": 1}
+
+
+def test_two_builds_write_at_once(tmp_path):
+    program = (
+        "import sys; from pathlib import Path; from pretuned.record.cache import Cache\n"
+        f"cache = Cache(Path({str(tmp_path)!r}))\n"
+        "for i in range(200): cache.put_record(sys.argv[1] + str(i), {'i': i})"
+    )
+    here = {**os.environ, "PYTHONPATH": str(Path(pretuned.__file__).parents[1])}
+    builds = [subprocess.Popen([sys.executable, "-c", program, name], env=here) for name in "ab"]
+    assert [build.wait(60) for build in builds] == [0, 0]
+    with Cache(tmp_path) as cache:
+        assert all(cache.record(f"{name}{i}") == {"i": i} for name in "ab" for i in range(200))

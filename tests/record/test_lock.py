@@ -1,0 +1,151 @@
+"""The lock: stable bytes, whole files, and messages about what is wrong with one."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from builders import H100, rows
+from hypothesis import given
+from hypothesis import strategies as st
+from specs import loaded
+
+from pretuned.errors import LockError
+from pretuned.record import lock as lockfile
+from pretuned.record.lock import Lock
+from pretuned.record.rows import Skipped
+from pretuned.spec.space import Problem
+
+
+@pytest.fixture
+def spec(tmp_path):
+    return loaded(tmp_path)
+
+
+@pytest.fixture
+def lock(spec):
+    return Lock().updated({H100.name: H100}, rows(spec))
+
+
+def test_what_was_read_is_written_again_byte_for_byte(tmp_path, lock, spec):
+    skipped = Skipped(kernel="scale", device=H100.name, problem=lock.rows[0].problem, reason='too "large"\n')
+    lock = lock.updated({}, [], [skipped])
+    path = tmp_path / "pretuned.lock.json"
+    assert lockfile.write(path, lock)
+    first = path.read_bytes()
+    assert lockfile.read(path) == lock
+    assert not lockfile.write(path, lockfile.read(path))
+    assert path.read_bytes() == first
+
+
+def test_a_row_is_a_line_and_the_order_is_stable(lock, spec):
+    shuffled = rows(spec)
+    random.Random(1).shuffle(shuffled)
+    assert lockfile.dumps(Lock().updated({H100.name: H100}, shuffled)) == lockfile.dumps(lock)
+    lines = lockfile.dumps(lock).splitlines()
+    found = [json.loads(line.rstrip(",")) for line in lines if line.startswith('{"kernel"')]
+    assert [(entry["specialisation"], entry["problem"]) for entry in found] == [
+        ({"T": "float16"}, {"n": 1024}),
+        ({"T": "float16"}, {"n": 65536}),
+        ({"T": "float32"}, {"n": 1024}),
+        ({"T": "float32"}, {"n": 65536}),
+    ]
+
+
+def test_a_confirmed_row_keeps_its_line(lock):
+    again = [replace(row, date="2027-01-01", driver="600") for row in lock.rows]
+    again = [replace(row, choices=tuple(replace(c, time_us=c.time_us + 1) for c in row.choices)) for row in again]
+    assert lockfile.dumps(lock.updated({H100.name: H100}, again)) == lockfile.dumps(lock)
+
+
+def test_another_winner_replaces_its_line_only(lock):
+    changed = replace(lock.rows[0], choices=lock.rows[0].choices[1:])
+    before, after = lockfile.dumps(lock).splitlines(), lockfile.dumps(lock.updated({}, [changed])).splitlines()
+    assert sum(old != new for old, new in zip(before, after, strict=True)) == 1
+
+
+def test_a_failing_write_leaves_the_old_file(tmp_path, lock, monkeypatch):
+    path = tmp_path / "pretuned.lock.json"
+    lockfile.write(path, lock)
+    before = path.read_bytes()
+
+    def fail(self, target):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(OSError, match="no space"):
+        lockfile.write(path, Lock())
+    assert path.read_bytes() == before
+
+
+def test_no_file_is_an_empty_lock(tmp_path):
+    assert lockfile.read(tmp_path / "pretuned.lock.json") == Lock()
+
+
+def test_a_lock_cut_in_half(tmp_path, lock):
+    path = tmp_path / "pretuned.lock.json"
+    text = lockfile.dumps(lock)
+    path.write_text(text[: len(text) // 2])
+    pattern = (
+        r"pretuned\.lock\.json: is no JSON \(.+\); it is cut short or was merged by hand: take it from version control "
+        r"again, or write it anew with `pretuned tune`"
+    )
+    with pytest.raises(LockError) as error:
+        lockfile.read(path)
+    assert re.fullmatch(pattern, str(error.value))
+
+
+def document(lock):
+    return json.loads(lockfile.dumps(lock))
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (
+            lambda data: data.update(format=2),
+            "lock: has format 2, written by a newer pretuned; this one reads format 1: update pretuned in "
+            "[build-system] requires",
+        ),
+        (lambda data: data.pop("format"), "lock: is no lock of pretuned: it has no `format`"),
+        (lambda data: data.update(rows={}), "lock: `rows` is no list"),
+        (
+            lambda data: data["rows"][1].pop("choices"),
+            "lock: rows[1]: lacks 'choices'; restore the line from version control, or run `pretuned tune`",
+        ),
+        (
+            lambda data: data["rows"][0]["choices"].clear(),
+            "lock: rows[0]: has a wrong value (no choices); restore the line from version control, or run "
+            "`pretuned tune`",
+        ),
+        (
+            lambda data: data["rows"][0]["choices"][0]["configuration"].update(block=1.5),
+            "lock: rows[0]: has a wrong value ('block' is 1.5); restore the line from version control, or run "
+            "`pretuned tune`",
+        ),
+        (
+            lambda data: data["devices"].clear(),
+            "lock: rows[0]: names the device 'NVIDIA H100 80GB HBM3', which `devices` does not describe",
+        ),
+    ],
+)
+def test_messages_about_wrong_locks(lock, edit, message):
+    data = document(lock)
+    edit(data)
+    with pytest.raises(LockError) as error:
+        lockfile.loads(data, "lock")
+    assert str(error.value) == message
+
+
+@given(st.text(), st.text(min_size=1))
+def test_hostile_texts_come_back(reason, name):
+    problem = Problem(specialisation=(("T", "float32"),), dims=(("n", 1),))
+    entry = Skipped(kernel="k", device=name, problem=problem, reason=reason)
+    lock = Lock().updated({name: replace(H100, name=name)}, [], [entry])
+    text = lockfile.dumps(lock)
+    assert lockfile.loads(json.loads(text), "lock") == lock
+    assert len(text.splitlines()) == text.count("\n") == 11
