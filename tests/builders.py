@@ -21,9 +21,7 @@ H100 = Device(
 
 def choice(spec, problem, configuration, time_us, ratio=(0.8, 0.9), cubin="c" * 64, beyond=()):
     key = candidate(spec, problem.specialisation, configuration).key
-    return Choice(
-        configuration=configuration, candidate=key, cubin=cubin, time_us=time_us, ratio=ratio, beyond=beyond
-    )
+    return Choice(configuration=configuration, candidate=key, cubin=cubin, time_us=time_us, ratio=ratio, beyond=beyond)
 
 
 def row(spec, problem, *, device=H100.name, cubin="c" * 64):

@@ -4,6 +4,26 @@ import os
 import signal
 import time
 
+from pretuned.compile.nvrtc import Unavailable
+from pretuned.measure.requests import (
+    Lost,
+    Open,
+    Opened,
+    Prepare,
+    Race,
+    Raced,
+    Ready,
+    Screen,
+    Screened,
+    TooLarge,
+    Trouble,
+    Verified,
+)
+from pretuned.outcome import CompileError, Timed
+from pretuned.spec.space import DeviceFacts
+
+FACTS = DeviceFacts(sm_count=1, compute_capability=90, shared_bytes=1, l2_bytes=1)
+
 
 def echo():
     def answer(request):
@@ -23,8 +43,6 @@ def echo():
 
 def compiler():
     """Dies on one source, hangs on another, and is missing on a third."""
-    from pretuned.compile.nvrtc import Unavailable
-    from pretuned.outcome import CompileError
 
     def answer(request):
         module, _ = request
@@ -41,52 +59,37 @@ def compiler():
 
 def gpu():
     """A GPU that does what the configuration says: `do` is 0 for right, 1 to die, 2 to hang, 3 to lose the context."""
-    from pretuned.measure.requests import (
-        Lost,
-        Open,
-        Opened,
-        Prepare,
-        Race,
-        Raced,
-        Ready,
-        Screen,
-        Screened,
-        TooLarge,
-        Trouble,
-        Verified,
-    )
-    from pretuned.outcome import Timed
-    from pretuned.spec.space import DeviceFacts
-
     prepared = []
 
     def answer(request):
         match request:
-            case Open(index=9):
-                return Trouble(message="no such device")
             case Open():
-                return Opened(facts=DeviceFacts(sm_count=1, compute_capability=90, shared_bytes=1, l2_bytes=1))
-            case Prepare(seed=7):
-                return TooLarge(reason="too large")
-            case Prepare(seed=8):
-                return Trouble(message="reference.py:f failed: ValueError: no")
+                return Trouble(message="no such device") if request.index == 9 else Opened(facts=FACTS)
             case Prepare():
                 prepared.append(request.problem)
-                return Ready()
+                return PREPARED.get(request.seed, Ready())
         assert prepared, "nothing was prepared"
-        entries = request.entries if isinstance(request, Race) else (request.entry,)
-        for entry in entries:
-            match dict(entry.configuration.values)["do"]:
-                case 1:
-                    os._exit(3)
-                case 2:
-                    time.sleep(60)
-                case 3:
-                    return Lost(message="CUDA_ERROR_ILLEGAL_ADDRESS")
-        if isinstance(request, Race):
-            return Raced(times_us=((1.0,),) * len(entries), failures=(None,) * len(entries))
-        if isinstance(request, Screen):
-            return Screened(outcome=Timed(time_us=1.0, spread=0.0, samples=3), verify_s=0.0, time_s=0.0)
-        return Verified(failure=None)
+        return tried(request)
 
     return answer
+
+
+PREPARED = {7: TooLarge(reason="too large"), 8: Trouble(message="reference.py:f failed: ValueError: no")}
+
+
+def tried(request):
+    """What becomes of a candidate."""
+    entries = request.entries if isinstance(request, Race) else (request.entry,)
+    for entry in entries:
+        match dict(entry.configuration.values)["do"]:
+            case 1:
+                os._exit(3)
+            case 2:
+                time.sleep(60)
+            case 3:
+                return Lost(message="CUDA_ERROR_ILLEGAL_ADDRESS")
+    if isinstance(request, Race):
+        return Raced(times_us=((1.0,),) * len(entries), failures=(None,) * len(entries))
+    if isinstance(request, Screen):
+        return Screened(outcome=Timed(time_us=1.0, spread=0.0, samples=3), verify_s=0.0, time_s=0.0)
+    return Verified(failure=None)

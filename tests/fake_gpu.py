@@ -11,7 +11,7 @@ from pretuned.outcome import Crashed, Timed, WrongResult
 
 
 class FakeGpu:
-    """`time_us(configuration, dims)` is the model; `wrong(configuration, dims)` and `crash(configuration)` plant bugs."""
+    """`time_us(configuration, dims)` is the model; `wrong` (of both) and `crash` (of a configuration) plant bugs."""
 
     def __init__(self, time_us, *, wrong=lambda _c, _d: False, crash=lambda _c: False, too_large=lambda _d: False):
         self.time_us, self.wrong, self.crash, self.too_large = time_us, wrong, crash, too_large

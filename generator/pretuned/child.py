@@ -12,6 +12,7 @@ prints is kept in a file, whose last line explains a death.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import importlib
 import json
 import os
@@ -60,7 +61,8 @@ class Child:
         ours, theirs = socket.socketpair()
         lifeline, self._lifeline = os.pipe()
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
-        command = [sys.executable, "-c", _BOOT, json.dumps(sys.path), target, str(theirs.fileno()), str(lifeline)]
+        passed = [json.dumps(sys.path), target, str(theirs.fileno()), str(lifeline)]
+        command = [sys.executable, "-P", "-c", _BOOT, *passed]  # -P: no json.py of the current folder
         self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and code
             command,
             pass_fds=(theirs.fileno(), lifeline),
@@ -135,6 +137,8 @@ class Child:
 
 def ready(children: Sequence[Child], timeout_s: float) -> list[Child]:
     """Return the children that have an answer (or have died) within `timeout_s`."""
+    if ended := [child for child in children if child.connection.closed]:
+        return ended
     by_connection = {child.connection: child for child in children}
     return [by_connection[connection] for connection in wait(list(by_connection), timeout_s)]  # type: ignore[index]
 
@@ -155,14 +159,30 @@ def main(arguments: list[str]) -> None:
     _adopt_site_packages()
     # Where there is a GPU, NVRTC answers from a cache on disk, and then without the log that registers are read from.
     os.environ["CUDA_CACHE_DISABLE"] = "1"
+    _kill_at_end_of(int(lifeline))
     threading.Thread(target=_die_with_parent, args=(int(lifeline),), daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides what ends
     connection = Connection(int(channel))
     module, _, function = target.partition(":")
     answer: Callable[[Any], Any] = getattr(importlib.import_module(module), function)()
-    with contextlib.suppress(EOFError, OSError):
-        while True:
-            connection.send(answer(connection.recv()))
+    while True:
+        try:
+            request = connection.recv()
+        except (EOFError, OSError):  # the parent has closed its end
+            return
+        reply = answer(request)  # what it raises ends the process, as the last line printed
+        try:
+            connection.send(reply)
+        except OSError:
+            return
+
+
+def _kill_at_end_of(lifeline: int) -> None:
+    """Have Linux kill this process when the pipe ends: a thread cannot while a call hangs with the GIL held."""
+    if sys.platform == "linux":
+        fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
 
 
 def _die_with_parent(lifeline: int) -> None:

@@ -127,10 +127,12 @@ def test_logs_of_several_functions():
     log = (
         "ptxas info    : 0 bytes gmem\n"
         "ptxas info    : Compiling entry function 'a' for 'sm_90'\n"
-        "ptxas info    : Function properties for a\n    8 bytes stack frame, 4 bytes spill stores, 12 bytes spill loads\n"
+        "ptxas info    : Function properties for a\n"
+        "    8 bytes stack frame, 4 bytes spill stores, 12 bytes spill loads\n"
         "ptxas info    : Used 40 registers, used 1 barriers, 256 bytes smem\n"
         "ptxas info    : Compiling entry function 'b' for 'sm_90'\n"
-        "ptxas info    : Function properties for b\n    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
+        "ptxas info    : Function properties for b\n"
+        "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
         "ptxas info    : Used 12 registers, used 0 barriers\n"
     )
     assert resources(log) == {

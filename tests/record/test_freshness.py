@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from builders import rows
-from specs import loaded
 
+from builders import rows
 from pretuned.record.freshness import Judge, State
 from pretuned.spec.loader import load
+from specs import loaded
 
 
 def edited(spec, file, old, new):
@@ -23,7 +23,13 @@ def edited(spec, file, old, new):
 EDITS = [
     ("scale.cu.jinja", "// y = a * x,", "// y is a times x,", State.FRESH, ""),
     ("scale.toml", 'summary = "y = a * x."', 'summary = "Scales."', State.FRESH, ""),
-    ("scale.toml", "vec   = [1, 2, 4]", "vec   = [1, 2, 4, 8]", State.INCOMPLETE, "the space or the sizes have changed"),
+    (
+        "scale.toml",
+        "vec   = [1, 2, 4]",
+        "vec   = [1, 2, 4, 8]",
+        State.INCOMPLETE,
+        "the space or the sizes have changed",
+    ),
     ("scale.toml", "[1024, 65536]", "[1024, 65536, 99999]", State.INCOMPLETE, "the space or the sizes have changed"),
     (
         "scale.toml",
@@ -39,7 +45,13 @@ EDITS = [
         State.UNVERIFIED,
         "the reference, the inputs or the tolerances have changed",
     ),
-    ("scale.toml", "block = 256\nvec   = 1", "block = 128\nvec   = 1", State.STALE, "the default is now block=128, vec=1"),
+    (
+        "scale.toml",
+        "block = 256\nvec   = 1",
+        "block = 128\nvec   = 1",
+        State.STALE,
+        "the default is now block=128, vec=1",
+    ),
     (
         "scale.cu.jinja",
         "a * static_cast<float>(x[i])",

@@ -9,16 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from builders import H100, rows
 from hypothesis import given
 from hypothesis import strategies as st
-from specs import loaded
 
+from builders import H100, rows
 from pretuned.errors import LockError
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
 from pretuned.record.rows import Skipped
 from pretuned.spec.space import Problem
+from specs import loaded
 
 
 @pytest.fixture
@@ -108,8 +108,10 @@ def document(lock):
     [
         (
             lambda data: data.update(format=2),
-            "lock: has format 2, written by a newer pretuned; this one reads format 1: update pretuned in "
-            "[build-system] requires",
+            (
+                "lock: has format 2, written by a newer pretuned; this one reads format 1: update pretuned in "
+                "[build-system] requires"
+            ),
         ),
         (lambda data: data.pop("format"), "lock: is no lock of pretuned: it has no `format`"),
         (lambda data: data.update(rows={}), "lock: `rows` is no list"),
@@ -119,13 +121,17 @@ def document(lock):
         ),
         (
             lambda data: data["rows"][0]["choices"].clear(),
-            "lock: rows[0]: has a wrong value (no choices); restore the line from version control, or run "
-            "`pretuned tune`",
+            (
+                "lock: rows[0]: has a wrong value (no choices); restore the line from version control, or run "
+                "`pretuned tune`"
+            ),
         ),
         (
             lambda data: data["rows"][0]["choices"][0]["configuration"].update(block=1.5),
-            "lock: rows[0]: has a wrong value ('block' is 1.5); restore the line from version control, or run "
-            "`pretuned tune`",
+            (
+                "lock: rows[0]: has a wrong value ('block' is 1.5); restore the line from version control, or run "
+                "`pretuned tune`"
+            ),
         ),
         (
             lambda data: data["devices"].clear(),

@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 
 import pytest
+
 from builders import H100
 from fake_gpu import FakeGpu, FakeLibrary
-from specs import loaded
-
 from pretuned.build.table import problems_of
 from pretuned.measure.gpu import TuningError
 from pretuned.record.cache import Cache
@@ -16,6 +15,7 @@ from pretuned.record.rows import Row, Skipped
 from pretuned.tune.progress import Decided, Effort, Failed, OutOfBudget
 from pretuned.tune.target import Target
 from pretuned.tune.tuner import Tuner
+from specs import loaded
 
 TARGET = Target(name=H100.name, device=H100, driver="580")
 
@@ -149,8 +149,6 @@ def test_an_incumbent_that_ties_stays(spec):
 
     rows, _, _ = run(spec, FakeGpu(tied), problems=[problem])
     other = next(c for c in (128, 256) if c != winner(rows[0])["block"])
-    incumbent = rows[0].winner.configuration.__class__(
-        implementation="main", values=(("block", other), ("vec", 4))
-    )
+    incumbent = rows[0].winner.configuration.__class__(implementation="main", values=(("block", other), ("vec", 4)))
     again, _, _ = run(spec, FakeGpu(tied), problems=[problem], incumbents={problem: incumbent})
     assert again[0].winner.configuration == incumbent

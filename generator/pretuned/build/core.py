@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from pretuned.bake.package import files
-from pretuned.bake.plan import Extra, Job, Plan, plan
+from pretuned.bake.plan import Extra, Plan, plan
 from pretuned.build.requirements import Needs
 from pretuned.build.table import Table, demands, resolve
 from pretuned.compile.result import Binary
@@ -75,7 +75,7 @@ def bake_project(
     plans = {module: _plan(project, settings, specs, table, extra) for module, specs in modules.items()}
     compiler = _compiler(project, table.rows)
     with Cache(settings.cache) as cache, Library(cache, Effort()) as library:
-        binaries = _binaries(library, [job for found in plans.values() for job in found.jobs], compiler)
+        binaries = _binaries(library, plans.values(), compiler)
     if project.mode == "locked":
         _demand_digests(table.devices, plans, binaries)
     _tell_compiler(compiler, binaries, say)
@@ -109,12 +109,13 @@ def _compiler(project: Project, rows: Sequence[Row]) -> str | None:
     return max(set(versions), key=lambda version: (versions.count(version), version), default=project.cuda)
 
 
-def _binaries(library: Library, jobs: Sequence[Job], compiler: str | None) -> dict[tuple[str, str], Binary]:
-    found = {}
-    for key, binary in library.all(jobs, compiler).items():
+def _binaries(library: Library, plans: Collection[Plan], compiler: str | None) -> dict[tuple[str, str], Binary]:
+    found: dict[tuple[str, str], Binary] = {}
+    owners = {shipped.module.key: k.spec.name for plan in plans for k in plan.kernels for shipped in k.shipped}
+    for (module, architecture), binary in library.all([job for p in plans for job in p.jobs], compiler).items():
         if not isinstance(binary, Binary):
-            raise BakeError(f"a kernel that ships does not compile for {key[1]}: {detail(binary)}")
-        found[key] = binary
+            raise BakeError(f"{owners[module]}: what ships does not compile for {architecture}: {detail(binary)}")
+        found[module, architecture] = binary
     return found
 
 

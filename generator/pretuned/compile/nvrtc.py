@@ -26,6 +26,7 @@ _ENTRY: Final = re.compile(r"Compiling entry function '([^']+)'")
 _SPILLS: Final = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 _USED: Final = re.compile(r"Used (\d+) registers")
 _SHARED: Final = re.compile(r"(\d+) bytes smem")
+_ERROR: Final = re.compile(r"\b(?:error|fatal)\b\s*(?:#\S+\s*)?:")  # no warning about a variable named error
 _VERSION: Final = re.compile(r"Cuda compilation tools, release [\d.]+, V([\d.]+)")
 
 
@@ -97,7 +98,7 @@ def include_flags() -> tuple[str, ...]:
 def first_error(log: str) -> str:
     """Return the first error line of a compiler's log, or its first line."""
     lines = [line.strip() for line in log.replace("\0", "").splitlines() if line.strip()]
-    return next((line for line in lines if "error" in line), lines[0] if lines else "")
+    return next((line for line in lines if _ERROR.search(line)), lines[0] if lines else "")
 
 
 def resources(log: str) -> dict[str, Resources]:

@@ -68,7 +68,9 @@ class CompilePool:
         while waiting or busy:
             while waiting and idle:
                 child, job = idle.pop(), waiting.popleft()
-                child.send(job)  # a death shows at the answer
+                if child.send(job) is not None:  # it died while idle, or was ended with an earlier call's job
+                    child = self._replace(child)
+                    child.send(job)  # a death from here on shows at the answer
                 busy[child] = (job, time.monotonic() + self.limit_s + START_S)
             for child in ready(list(busy), POLL_S):
                 job, _ = busy.pop(child)

@@ -56,7 +56,8 @@ def encode(values: Array, dtype: str) -> Array:
     """Return `values` rounded to `dtype`, in its storage type; bfloat16 to nearest, ties to even."""
     if dtype != "bfloat16":
         return values.astype(dtype)
-    bits = values.astype(np.float32).view(np.uint32)
+    single = values.astype(np.float32)
+    bits = np.where(np.isnan(single), np.float32(np.nan), single).view(np.uint32)  # a full payload would carry over
     rounded = bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
     return (rounded >> np.uint32(16)).astype(np.uint16)
 
@@ -150,7 +151,7 @@ def _demand_shape(target: str, buffer: Buffer, array: Array) -> None:
         raise FunctionError(f"{target} returned shape {array.shape} for '{buffer.name}'; expected {buffer.shape}")
 
 
-def _call(spec: KernelSpec, target: str, **values: object) -> Any:  # noqa: ANN401 - a user's function
+def _call(spec: KernelSpec, target: str, /, **values: object) -> Any:  # noqa: ANN401 - a user's function
     file, _, name = target.partition(":")
     function: Callable[..., Any] = getattr(_imported((spec.folder / file).resolve()), name)
     try:

@@ -99,6 +99,8 @@ class Gpu:
         """Prepare a problem for the requests that follow; returns `TooLarge` where it does not fit."""
         self._prepared = request
         answer = self._ask(request, PREPARE_S)
+        if isinstance(answer, Died | Lost):  # perhaps of what an earlier candidate left: once more, in a fresh child
+            answer = self._ask(request, PREPARE_S)
         if isinstance(answer, TooLarge):
             self._prepared = None
             return answer

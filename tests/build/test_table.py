@@ -1,0 +1,220 @@
+"""Which rows a build bakes: modes against the state of the lock, with and without a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from builders import H100, row, rows
+from pretuned.build import core, table
+from pretuned.config import ModuleTable, Project, Settings
+from pretuned.errors import DeviceError, LockError, SpecError
+from pretuned.record import lock as lockfile
+from pretuned.record.lock import Lock
+from pretuned.tune.progress import Effort
+from pretuned.tune.session import Tuned
+from pretuned.tune.target import Target
+from specs import SCALE_TEMPLATE, loaded
+
+TARGET = Target(name=H100.name, device=H100, driver="580.159.04")
+
+
+class Build:
+    """A project with one kernel; `tuned` is what was asked to be tuned."""
+
+    def __init__(self, folder, monkeypatch):
+        self.kernels = folder / "kernels"
+        self.kernels.mkdir()
+        self.spec = loaded(self.kernels, template="#include <cuda_fp16.h>\n" + SCALE_TEMPLATE)
+        self.project = Project(
+            root=folder,
+            modules=(ModuleTable(kernels=self.kernels, module="src/p/tuned"),),
+            lock=folder / "pretuned.lock.json",
+        )
+        self.settings = Settings(cache=folder / "cache")
+        self.said, self.asked, self.left = [], [], 0
+        self.gpu = None
+        monkeypatch.setattr(table, "find_target", lambda index, known: self.gpu)
+        monkeypatch.setattr(core, "find_target", lambda index, known: self.gpu)
+        monkeypatch.setattr(table, "tune", self.tune)
+
+    def tune(self, demands, target, **given):
+        self.asked = [(problem, demand.incumbents.get(problem)) for demand in demands for problem in demand.problems]
+        self.given = given
+        found = [row(self.spec, problem) for problem, _ in self.asked[self.left :]]
+        return Tuned(target=target, rows=tuple(found), skipped=(), left=self.left, effort=Effort())
+
+    def lock(self, entries):
+        lockfile.write(self.project.lock, Lock().updated({H100.name: H100}, entries))
+
+    def resolve(self, **changes):
+        project = replace(self.project, **changes)
+        return table.resolve(project, self.settings, {"scale": self.spec}, self.said.append, lambda _event: None)
+
+
+@pytest.fixture
+def build(tmp_path, monkeypatch):
+    return Build(tmp_path, monkeypatch)
+
+
+def stale(found):
+    return replace(found, choices=(replace(found.choices[0], candidate="of yesterday"), *found.choices[1:]))
+
+
+def test_auto_without_gpu_or_lock_bakes_the_defaults_and_warns(build):
+    assert build.resolve().rows == ()
+    assert build.said == [
+        (
+            "warning: no GPU here and no rows in pretuned.lock.json: only the defaults are baked; "
+            "run `pretuned tune` on a machine with a GPU and commit the lock"
+        )
+    ]
+
+
+def test_auto_without_gpu_bakes_the_lock(build):
+    build.lock(rows(build.spec))
+    assert len(build.resolve().rows) == 4
+    assert build.said == ["no GPU here: baking 4 rows of pretuned.lock.json for NVIDIA H100 80GB HBM3"]
+
+
+def test_auto_leaves_stale_rows_out(build):
+    first, *rest = rows(build.spec)
+    build.lock([stale(first), *rest])
+    assert len(build.resolve().rows) == 3
+    assert build.said[0] == (
+        "warning: pretuned.lock.json: scale on NVIDIA H100 80GB HBM3 at n=1024, T=float16: stale (the template, "
+        "options, launches or arguments of block=256, vec=4 have changed); not baked"
+    )
+
+
+def test_auto_with_a_gpu_and_a_fresh_lock_tunes_nothing(build):
+    build.gpu = TARGET
+    build.lock(rows(build.spec))
+    assert len(build.resolve().rows) == 4
+    assert build.asked == []
+    assert build.said == ["NVIDIA H100 80GB HBM3: every row of pretuned.lock.json is fresh; nothing to tune"]
+
+
+def test_auto_with_a_gpu_tunes_what_is_missing_or_stale(build):
+    build.gpu = TARGET
+    first, second, *_ = rows(build.spec)
+    build.lock([stale(first), second])
+    found = build.resolve(budget_s=5.0)
+    assert len(found.rows) == 4
+    assert second.problem not in {problem for problem, _ in build.asked}
+    assert dict(build.asked)[first.problem] == first.winner.configuration
+    assert (build.given["budget_s"], build.given["cache_folder"]) == (5.0, build.settings.cache)
+
+
+def test_a_spent_budget_is_told(build):
+    build.gpu = TARGET
+    build.left = 1
+    assert len(build.resolve().rows) == 3
+    assert build.said[-1] == (
+        "warning: the budget ended 1 rows early; what was measured is kept: build again, raise `budget`, or run "
+        "`pretuned tune`"
+    )
+    with pytest.raises(DeviceError, match=r"^require-tuned: the budget of 60 s left out 1 rows$"):
+        build.resolve(require_tuned=True)
+
+
+def test_rows_of_another_device_are_kept_beside(build):
+    other = replace(H100, name="NVIDIA A100", sm_count=108, compute_capability=80)
+    build.gpu = Target(name=other.name, device=other, driver="580")
+    build.lock(rows(build.spec))
+    assert {found.device for found in build.resolve().rows} == {H100.name}
+    assert len(build.asked) == 4
+
+
+def test_locked_takes_a_fresh_lock_and_never_tunes(build):
+    build.gpu = TARGET
+    build.lock(rows(build.spec))
+    assert len(build.resolve(mode="locked").rows) == 4
+    assert build.asked == []
+
+
+def test_locked_refuses_a_lock_that_is_not_fresh(build):
+    first, *rest = rows(build.spec)
+    build.lock([stale(first), *rest[1:]])
+    with pytest.raises(LockError) as error:
+        build.resolve(mode="locked")
+    assert str(error.value) == (
+        "mode locked: pretuned.lock.json is not fresh; run `pretuned tune` and commit it:\n"
+        "  scale on NVIDIA H100 80GB HBM3 at n=1024, T=float16: stale (the template, options, launches or arguments "
+        "of block=256, vec=4 have changed)\n"
+        "  scale on NVIDIA H100 80GB HBM3 at n=65536, T=float16: missing"
+    )
+
+
+def test_locked_refuses_an_empty_lock(build):
+    with pytest.raises(LockError) as error:
+        build.resolve(mode="locked")
+    assert str(error.value) == (
+        "mode locked: pretuned.lock.json has no rows; run `pretuned tune` on a GPU and commit it"
+    )
+
+
+def test_force_ignores_lock_and_cache(build):
+    build.gpu = TARGET
+    build.lock(rows(build.spec))
+    assert len(build.resolve(mode="force").rows) == 4
+    assert [incumbent for _, incumbent in build.asked] == [None] * 4
+    assert build.given["cache_folder"] is None
+
+
+def test_force_needs_a_gpu(build):
+    with pytest.raises(DeviceError) as error:
+        build.resolve(mode="force")
+    assert str(error.value) == "mode force: there is no GPU 0 to tune on; use mode auto or locked here"
+
+
+def test_off_bakes_the_defaults(build):
+    build.gpu = TARGET
+    build.lock(rows(build.spec))
+    assert build.resolve(mode="off").rows == ()
+    assert build.said == ["mode off: only the defaults are baked"]
+
+
+def test_require_tuned_refuses_a_build_without_gpu_and_rows(build):
+    with pytest.raises(DeviceError) as error:
+        build.resolve(require_tuned=True)
+    assert str(error.value) == "require-tuned: there is no GPU, and pretuned.lock.json lacks 4 rows"
+
+
+def test_what_a_build_needs_installed(build):
+    build.lock(rows(build.spec))
+    needs = core.compile_needs(build.project, build.settings)
+    assert (needs.compile, needs.tune, needs.compiler) == (True, False, "13.0.88")
+    build.gpu = TARGET
+    assert not core.compile_needs(build.project, build.settings).tune
+    build.project.lock.unlink()
+    assert core.compile_needs(build.project, build.settings).tune
+    assert core.compile_needs(replace(build.project, cuda="12.9"), build.settings).compiler == "12.9"
+    assert not core.compile_needs(replace(build.project, cubins=False, mode="off"), build.settings).compile
+
+
+def test_locked_refuses_another_cubin(build):
+    build.lock(rows(build.spec))
+    with pytest.raises(LockError) as error:
+        core.bake_project(replace(build.project, mode="locked"), build.settings, build.said.append)
+    assert str(error.value).startswith("mode locked: scale at n=1024, T=float16: NVRTC 13.0.")
+    assert "compiles another cubin than the one that was measured, of NVRTC 13.0.88" in str(error.value)
+
+
+def test_other_modes_mark_it_recompiled(build):
+    build.lock(rows(build.spec))
+    (baked,) = core.bake_project(build.project, build.settings, build.said.append)
+    assert b"'recompiled'" in baked.files["__init__.py"] or b'"recompiled"' in baked.files["__init__.py"]
+
+
+def test_two_modules_cannot_have_kernels_of_one_name(build, tmp_path):
+    (tmp_path / "more").mkdir()
+    loaded(tmp_path / "more")
+    modules = (*build.project.modules, ModuleTable(kernels=tmp_path / "more", module="src/p/more"))
+    with pytest.raises(SpecError) as error:
+        core.load_specs(replace(build.project, modules=modules))
+    assert str(error.value) == (
+        "invalid kernel spec (1 problem):\n"
+        "  scale.toml: a kernel of this name is in the module 'src/p/tuned' too; rename one of them"
+    )

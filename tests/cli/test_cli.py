@@ -1,0 +1,159 @@
+"""The command line: what it prints, and the status it ends with."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from builders import H100, rows
+from pretuned.cli import main
+from pretuned.device import probe
+from pretuned.record import lock as lockfile
+from pretuned.record.lock import Lock
+from specs import SCALE_TEMPLATE, loaded, write
+
+TABLE = '[tool.hatch.build.hooks.pretuned]\nmodule = "src/demo/tuned"\n'
+
+
+TEMPLATE = "#include <cuda_fp16.h>\n" + SCALE_TEMPLATE
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "pyproject.toml").write_text(TABLE)
+    monkeypatch.setenv("PRETUNED_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(probe, "gpus", lambda given=None: ())
+    monkeypatch.setattr(probe, "driver", lambda given=None: None)
+    write(tmp_path / "kernels", template=TEMPLATE)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(capsys, *arguments):
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    captured = capsys.readouterr()
+    return end.value.code, captured.out, captured.err
+
+
+def lock(project):
+    spec = loaded(project / "kernels", template=TEMPLATE)
+    lockfile.write(project / "pretuned.lock.json", Lock().updated({H100.name: H100}, rows(spec)))
+
+
+def test_show_of_a_lock(project, capsys):
+    lock(project)
+    status, out, _ = run(capsys, "show")
+    assert status == 0
+    assert out == (
+        "pretuned.lock.json (not baked: the project is not installed)\n\n"
+        "NVIDIA H100 80GB HBM3: 4 rows, 4 faster than the default (driver 580.159.04, NVRTC 13.0.88, 2026-11-21)\n"
+        "kernel  problem             default us  winner us  faster  configuration\n"
+        "scale   n=1024, T=float16        10.00       8.00   1.25x  block=256, vec=4\n"
+        "scale   n=65536, T=float16       10.00       8.00   1.25x  block=256, vec=4\n"
+        "scale   n=1024, T=float32        10.00       8.00   1.25x  block=256, vec=4\n"
+        "scale   n=65536, T=float32       10.00       8.00   1.25x  block=256, vec=4\n"
+    )
+    status, out, _ = run(capsys, "show", "pretuned.lock.json", "--json", "--device", "H100")
+    assert [entry["speedup"] for entry in json.loads(out)["rows"]] == [1.25] * 4
+    assert json.loads(run(capsys, "show", "--json", "--kernel", "other")[1])["rows"] == []
+
+
+def test_check(project, capsys):
+    assert run(capsys, "check") == (4, "pretuned.lock.json: no rows; run `pretuned tune` on a machine with a GPU\n", "")
+    lock(project)
+    assert run(capsys, "check")[:2] == (0, "pretuned.lock.json: 4 rows for NVIDIA H100 80GB HBM3, all fresh\n")
+    write(project / "kernels", template=(project / "kernels/scale.cu.jinja").read_text().replace("a * ", "2 * a * "))
+    status, out, _ = run(capsys, "check", "--json")
+    assert status == 4
+    assert {finding["state"] for finding in json.loads(out)["findings"]} == {"stale"}
+    assert run(capsys, "check")[1].endswith("pretuned.lock.json: 4 of 4 rows are not fresh; run `pretuned tune`\n")
+
+
+def test_tune_without_a_gpu(project, capsys):
+    message = "error: there is no GPU 0 here to tune on; `pretuned devices` lists what there is\n"
+    assert run(capsys, "tune") == (5, "", message)
+
+
+def test_devices_without_a_driver(project, capsys):
+    assert run(capsys, "devices")[:2] == (
+        0,
+        "no NVIDIA driver: builds here bake the lock, or else the defaults\n",
+    )
+    assert json.loads(run(capsys, "devices", "--json")[1]) == {"driver": None, "gpus": []}
+
+
+def test_an_unknown_kernel_has_its_neighbour_named(project, capsys):
+    status, _, err = run(capsys, "tune", "--kernel", "scal")
+    assert (status, err) == (2, "error: there is no kernel 'scal'; did you mean 'scale'?; there are scale\n")
+
+
+def test_a_wrong_spec_and_a_wrong_table_have_their_own_status(project, capsys):
+    (project / "kernels/scale.toml").write_text("format = 1\nlaunchs = []\n")
+    status, _, err = run(capsys, "check")
+    assert status == 2
+    assert "scale.toml: launchs: unknown key 'launchs'; did you mean 'launches'?" in err
+    (project / "pyproject.toml").write_text(TABLE + 'mode = "sometimes"\n')
+    status, _, err = run(capsys, "check")
+    assert status == 3
+    assert "tool.hatch.build.hooks.pretuned.mode" in err
+
+
+def test_a_lock_of_a_newer_format(project, capsys):
+    (project / "pretuned.lock.json").write_text('{"format": 9}')
+    status, _, err = run(capsys, "check")
+    assert status == 4
+    assert "has format 9, written by a newer pretuned" in err
+
+
+def test_bake_writes_a_package_that_can_be_imported_and_explained(project, capsys, monkeypatch):
+    lock(project)
+    status, out, err = run(capsys, "bake", "--output", "out", "--with", "scale:block=128,vec=2")
+    assert status == 0
+    assert "files" in out
+    monkeypatch.syspath_prepend(str(project / "out/src"))
+    (project / "out/src/demo/__init__.py").write_text("")
+    status, out, _ = run(
+        capsys, "explain", "scale", "n=1024", "T=float32", "--device", H100.name, "--package", "demo.tuned"
+    )
+    assert status == 0
+    assert "runs    block=256, vec=4" in out
+    status, out, _ = run(capsys, "show", "demo.tuned")
+    assert "[recompiled]" in out
+    assert "block=128, vec=2" not in out
+    assert "(128" not in out
+    assert "'block': 128, 'vec': 2" in (project / "out/src/demo/tuned/__init__.py").read_text().replace('"', "'")
+    status, _, err = run(capsys, "explain", "scale", "n=1024", "--device", H100.name, "--package", "demo.tuned")
+    assert status == 2
+    for name in [name for name in sys.modules if name.startswith("demo")]:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        ("scal:block=1", "--with scal:block=1: there is no kernel 'scal'; did you mean 'scale'?; write KERNEL:k=v,..."),
+        ("scale:block", "--with scale:block: 'block' is no k=v"),
+        ("scale:block=96", "--with of scale names block=96, vec=1, which is not in the space of scale.toml"),
+    ],
+)
+def test_bake_refuses_what_cannot_ship(project, capsys, extra, message):
+    status, _, err = run(capsys, "bake", "--output", "out", "--with", extra)
+    assert status != 0
+    assert message in err
+
+
+def test_ctrl_c_ends_with_130(project, capsys, monkeypatch):
+    def interrupted(_options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pretuned.cli.check.run", interrupted)
+    assert run(capsys, "check") == (130, "", "interrupted; what was measured is kept\n")
+
+
+def test_no_command_and_an_unknown_one_are_usage_errors(capsys):
+    assert run(capsys)[0] == 2
+    assert run(capsys, "tuen")[0] == 2

@@ -1,0 +1,112 @@
+"""Inputs and references on the host."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from pretuned.measure import data
+from pretuned.measure.data import FunctionError
+from pretuned.spec.loader import load
+from pretuned.spec.space import Problem
+from specs import SCALE, loaded, write
+
+PROBLEM = Problem(specialisation=(("T", "float16"),), dims=(("n", 1000),))
+
+
+@pytest.fixture
+def spec(tmp_path):
+    return loaded(tmp_path)
+
+
+def with_reference(spec, text):
+    (spec.folder / "reference.py").write_text(text)
+    return spec
+
+
+def test_bfloat16_is_rounded_as_ml_dtypes_does():
+    generator = np.random.default_rng(0)
+    bits = generator.integers(0, 2**32, 100_000, dtype=np.uint32)
+    bits[:1000] = (bits[:1000] & np.uint32(0xFFFF0000)) | np.uint32(0x8000)  # ties
+    values = bits.view(np.float32)
+    values = values[np.isfinite(values)]
+    with np.errstate(over="ignore"):
+        wanted = values.astype(ml_dtypes.bfloat16)
+    assert np.array_equal(data.encode(values, "bfloat16"), wanted.view(np.uint16))
+    assert np.array_equal(data.decode(wanted.view(np.uint16), "bfloat16"), wanted.astype(np.float64))
+
+
+def test_the_same_seed_gives_the_same_inputs_and_another_others(spec):
+    first, again, other = (data.inputs(spec, PROBLEM, seed)["x"].full for seed in (0, 0, 1))
+    assert first.dtype == np.float16
+    assert first.shape == (1000,)
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_large_inputs_repeat_a_block(spec, monkeypatch):
+    monkeypatch.setattr(data, "BLOCK", 7)
+    x = data.inputs(spec, PROBLEM, 0)["x"]
+    assert x.block.size == 7
+    assert np.array_equal(x.full, np.tile(x.block, 143)[:1000])
+
+
+def test_a_reference_gets_float64_and_names(spec):
+    with_reference(
+        spec,
+        "def scale(x, a, n, T, **_):\n"
+        "    assert (str(x.dtype), n, T) == ('float64', 1000, 'float16')\n"
+        "    return a * x\n",
+    )
+    stored = data.inputs(spec, PROBLEM, 0)
+    assert np.array_equal(data.reference(spec, PROBLEM, stored)["y"], 2.0 * stored["x"].full.astype(np.float64))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "def scale(x, **_):\n    return x[:10]\n",
+            "reference.py:scale returned shape (10,) for 'y'; expected (1000,)",
+        ),
+        ("def scale(x, **_):\n    return {'z': x}\n", "reference.py:scale returned nothing for the output 'y'"),
+        (
+            "def scale(x, **_):\n    return x / nothing\n",
+            "reference.py:scale failed: NameError: name 'nothing' is not defined",
+        ),
+        (
+            "import no_such_module\ndef scale(x, **_):\n    return x\n",
+            "reference.py cannot be imported: ModuleNotFoundError: No module named 'no_such_module'",
+        ),
+    ],
+)
+def test_references_that_fail(spec, text, message):
+    with_reference(spec, text)
+    with pytest.raises(FunctionError) as error:
+        data.reference(spec, PROBLEM, data.inputs(spec, PROBLEM, 0))
+    assert str(error.value) == message
+
+
+OWN = """
+import numpy
+
+def scale(x, **_):
+    return x
+
+def make(generator, n, **_):
+    return {"x": numpy.arange(n) % 3}
+
+def judge(name, out, ref, **_):
+    return "" if (out == ref).all() else f"{name} differs"
+"""
+
+
+def test_inputs_and_comparison_of_the_specs_own(tmp_path):
+    own = SCALE.replace("[verify]\n", '[verify]\ninputs = "reference.py:make"\ncompare = "reference.py:judge"\n')
+    file = write(tmp_path, own)
+    (tmp_path / "reference.py").write_text(OWN)
+    spec = load(file)
+    assert data.inputs(spec, PROBLEM, 0)["x"].full[:4].tolist() == [0, 1, 2, 0]
+    assert data.compare(spec, PROBLEM, "y", np.ones(3), np.ones(3)) is None
+    assert data.compare(spec, PROBLEM, "y", np.ones(3), np.zeros(3)) == "y differs"
