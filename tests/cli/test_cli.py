@@ -111,7 +111,7 @@ def test_a_lock_of_a_newer_format(project, capsys):
 
 def test_bake_writes_a_package_that_can_be_imported_and_explained(project, capsys, monkeypatch):
     lock(project)
-    status, out, err = run(capsys, "bake", "--output", "out", "--with", "scale:block=128,vec=2")
+    status, out, _ = run(capsys, "bake", "--output", "out", "--with", "scale:block=128,vec=2")
     assert status == 0
     assert "files" in out
     monkeypatch.syspath_prepend(str(project / "out/src"))
@@ -126,7 +126,7 @@ def test_bake_writes_a_package_that_can_be_imported_and_explained(project, capsy
     assert "block=128, vec=2" not in out
     assert "(128" not in out
     assert "'block': 128, 'vec': 2" in (project / "out/src/demo/tuned/__init__.py").read_text().replace('"', "'")
-    status, _, err = run(capsys, "explain", "scale", "n=1024", "--device", H100.name, "--package", "demo.tuned")
+    status, _, _ = run(capsys, "explain", "scale", "n=1024", "--device", H100.name, "--package", "demo.tuned")
     assert status == 2
     for name in [name for name in sys.modules if name.startswith("demo")]:
         del sys.modules[name]
