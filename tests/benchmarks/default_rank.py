@@ -24,6 +24,31 @@ REPEATS = 3
 HEAD = ("kernel", "problem", "rank", "of", "default us", "median us", "best us", "best")
 
 
+def measured(gpu, spec):
+    """Yield (problem, median time of every right configuration in microseconds) for each problem of a kernel."""
+    problems = problems_of(spec)
+    legal = {problem: list(space.configurations(spec, problem, gpu.facts)) for problem in problems}
+    modules = {
+        (problem.specialisation, c): candidate(spec, problem.specialisation, c).module
+        for problem, configurations in legal.items()
+        for c in configurations
+    }
+    binaries = compile_all(modules.values(), f"sm_{gpu.facts.compute_capability}")
+    for problem, configurations in legal.items():
+        images = {c: binaries[modules[problem.specialisation, c].key].image for c in configurations}
+        entries = [Entry(configuration=c, image=image) for c, image in images.items()]
+        gpu.prepare(Prepare(spec=spec, problem=problem, default=entries[0]))
+        taken = {entry.configuration: [gpu.screen(entry).outcome for _ in range(REPEATS)] for entry in entries}
+        yield (
+            problem,
+            {
+                c: statistics.median(outcome.time_us for outcome in outcomes)
+                for c, outcomes in taken.items()
+                if all(isinstance(outcome, Timed) for outcome in outcomes)
+            },
+        )
+
+
 def main() -> int:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[2] / "templates"
     rows = [HEAD]
@@ -31,18 +56,7 @@ def main() -> int:
     with Gpu() as gpu:
         for spec in load_folder(folder).values():
             default = space.default(spec)
-            for problem in problems_of(spec):
-                legal = list(space.configurations(spec, problem, gpu.facts))
-                modules = {c: candidate(spec, problem.specialisation, c).module for c in legal}
-                binaries = compile_all(modules.values(), f"sm_{gpu.facts.compute_capability}")
-                entries = {c: Entry(configuration=c, image=binaries[modules[c].key].image) for c in legal}
-                gpu.prepare(Prepare(spec=spec, problem=problem, default=entries[default]))
-                taken = {c: [gpu.screen(entry).outcome for _ in range(REPEATS)] for c, entry in entries.items()}
-                times = {
-                    c: statistics.median(outcome.time_us for outcome in outcomes)
-                    for c, outcomes in taken.items()
-                    if all(isinstance(outcome, Timed) for outcome in outcomes)
-                }
+            for problem, times in measured(gpu, spec):
                 order = sorted(times, key=times.get)
                 rank = order.index(default) + 1
                 slow += 2 * rank > len(order) + 1
