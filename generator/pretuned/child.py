@@ -12,7 +12,6 @@ prints is kept in a file, whose last line explains a death.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import importlib
 import json
 import os
@@ -180,6 +179,8 @@ def main(arguments: list[str]) -> None:
 def _kill_at_end_of(lifeline: int) -> None:
     """Have Linux kill this process when the pipe ends: a thread cannot while a call hangs with the GIL held."""
     if sys.platform == "linux":
+        import fcntl  # noqa: PLC0415 - Windows has none, and a bake there imports this module
+
         fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
         fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
         fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)

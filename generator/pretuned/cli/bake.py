@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Mapping
+from contextlib import suppress
 
 from pretuned.bake.plan import Extra
 from pretuned.build.core import bake_project
@@ -51,4 +52,6 @@ def _assignment(text: str, part: str) -> tuple[str, Value]:
         raise UsageError(f"--with {text}: '{part}' is no k=v")
     if value in {"true", "false"}:
         return name, value == "true"
-    return name, int(value) if value.lstrip("-").isdigit() else value
+    with suppress(ValueError):
+        return name, int(value)
+    return name, value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from contextlib import suppress
 from types import ModuleType
 
 from pretuned.cli.project import OWN, UsageError, here, package_named, packages_of
@@ -43,4 +44,6 @@ def _assignment(text: str) -> tuple[str, int | bool | str]:
         raise UsageError(f"'{text}' is no NAME=VALUE; write each dim and specialisation, as in n=4096 T=float32")
     if value in {"true", "false"}:
         return name, value == "true"
-    return name, int(value) if value.lstrip("-").isdigit() else value
+    with suppress(ValueError):
+        return name, int(value)
+    return name, value

@@ -17,7 +17,7 @@ from pretuned.record.lock import Lock
 from pretuned.report.effort import describe, stages
 from pretuned.report.lines import of_rows
 from pretuned.report.text import table
-from pretuned.tune.progress import Decided, Event, Failed, Listener, Measuring, OutOfBudget, Passed
+from pretuned.tune.progress import Decided, Effort, Event, Failed, Listener, Measuring, OutOfBudget, Passed
 from pretuned.tune.session import Tuned, find_target, tune
 
 
@@ -30,8 +30,14 @@ def run(options: Namespace) -> int:
     if target is None:
         raise DeviceError(f"there is no GPU {settings.device} here to tune on; `pretuned devices` lists what there is")
     wanted = demands(specs, lock, target, everything=options.force)
+    kept = lock.without([] if options.kernel else _obsolete(project, lock))
     if not wanted:
-        say(f"{project.lock.name}: every row for {target.name} is fresh; nothing to tune")
+        gone = len(lock.rows) - len(kept.rows)
+        changed = kept != lock and lockfile.write(project.lock, kept)
+        removed = f"; {gone} obsolete rows removed" if changed else ""
+        say(f"{project.lock.name}: every row for {target.name} is fresh; nothing to tune{removed}")
+        if options.json:
+            _print_json(Tuned(target=target, rows=(), skipped=(), left=0, effort=Effort()))
         return 0
     with _progress(verbose=options.verbose) as listen:
         tuned = tune(
@@ -42,8 +48,7 @@ def run(options: Namespace) -> int:
             budget_s=settings.budget_s if options.budget is None else options.budget,
             listen=listen,
         )
-    obsolete = [] if options.kernel else _obsolete(project, lock)
-    fresh = lock.without(obsolete).updated({target.name: target.device}, tuned.rows, tuned.skipped)
+    fresh = kept.updated({target.name: target.device}, tuned.rows, tuned.skipped)
     changed = lockfile.write(project.lock, fresh)
     _print(options, project, tuned, changed=changed)
     return 0
@@ -59,24 +64,27 @@ def _obsolete(project: Project, lock: Lock) -> list[lockfile.Key]:
 
 
 def _print(options: Namespace, project: Project, tuned: Tuned, *, changed: bool) -> None:
-    lines = of_rows(tuned.rows)
     if options.json:
-        data = {
-            "device": tuned.target.name,
-            "rows": [line.to_json() for line in lines],
-            "left": tuned.left,
-            "seconds": {name: round(seconds, 3) for name, seconds in tuned.effort.seconds.items()},
-            "compiled": tuned.effort.compiled,
-            "launched": tuned.effort.launched,
-        }
-        print(json.dumps(data, indent=2))
+        _print_json(tuned)
     else:
-        print(table(lines))
+        print(table(of_rows(tuned.rows)))
         print()
         print("\n".join(stages(tuned.effort)))
     say(f"{project.lock.name}: " + ("written" if changed else "every row confirmed; left as it was"))
     if tuned.left:
         say(f"{tuned.left} rows were not reached; run the same command again to go on")
+
+
+def _print_json(tuned: Tuned) -> None:
+    data = {
+        "device": tuned.target.name,
+        "rows": [line.to_json() for line in of_rows(tuned.rows)],
+        "left": tuned.left,
+        "seconds": {name: round(seconds, 3) for name, seconds in tuned.effort.seconds.items()},
+        "compiled": tuned.effort.compiled,
+        "launched": tuned.effort.launched,
+    }
+    print(json.dumps(data, indent=2))
 
 
 @contextmanager

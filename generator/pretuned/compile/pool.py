@@ -63,8 +63,15 @@ class CompilePool:
         replaced, and its job's result says so.
         """
         waiting = deque({(module.key, architecture): (module, architecture) for module, architecture in jobs}.values())
-        idle = list(self._children)
         busy: dict[Child, tuple[Job, float]] = {}
+        try:
+            yield from self._work(waiting, busy)
+        finally:
+            for child in busy:  # the caller stopped early: a later call must not take their answers for its own
+                child.kill()
+
+    def _work(self, waiting: deque[Job], busy: dict[Child, tuple[Job, float]]) -> Iterator[tuple[Job, Result]]:
+        idle = list(self._children)
         while waiting or busy:
             while waiting and idle:
                 child, job = idle.pop(), waiting.popleft()

@@ -2,8 +2,9 @@
 
 One SQLite file in the platform's cache folder. Each value is committed as it is put, so a build that is killed loses at
 most the measurement in flight. Keys are digests of everything a value depends on; nothing is ever updated in place, and
-a value that does not read back (another version's, a damaged file's) counts as absent. A file that SQLite refuses is
-set aside and a new one begun: the cache may always be lost.
+a value that does not read back (another version's, a damaged file's) counts as absent. A file that is no database is
+set aside and a new one begun; where none can be written at all (a read-only folder, a full disk), the build goes on
+without: the cache may always be lost.
 """
 
 from __future__ import annotations
@@ -29,16 +30,33 @@ _BUSY_S: Final = 30.0  # another build may be writing
 
 
 class Cache:
-    """A key-value store of outcomes, rows and binaries; `folder` None keeps it in memory."""
+    """A key-value store of outcomes, rows and binaries; `folder` None keeps it in memory.
+
+    `path` is the file, None in memory, as also where no file can be opened in `folder`.
+    """
 
     def __init__(self, folder: Path | None) -> None:
         self.path = None if folder is None else folder / FILE
         try:
+            self._connection = self._connect_when_free()
+        except (OSError, sqlite3.OperationalError):  # not writable, or locked for long by others: nothing is damaged
+            self.path = None
             self._connection = self._connect()
         except sqlite3.DatabaseError:
             assert self.path is not None  # a database in memory is never damaged
             self.path.replace(self.path.with_suffix(f".damaged-{int(time.time())}"))
             self._connection = self._connect()
+
+    def _connect_when_free(self) -> sqlite3.Connection:
+        """Connect; SQLite does not wait by itself where another build makes the same file at the same moment."""
+        end = time.monotonic() + _BUSY_S
+        while True:
+            try:
+                return self._connect()
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                    raise
+            time.sleep(0.01)
 
     def _connect(self) -> sqlite3.Connection:
         if self.path is not None:
@@ -69,22 +87,21 @@ class Cache:
         self._connection.close()
 
     def _get(self, kind: str, key: str) -> Any:  # noqa: ANN401 - JSON
-        found = self._connection.execute("SELECT value FROM entries WHERE key = ?", (f"{kind}:{key}",)).fetchone()
-        if found is None:
-            return None
-        with contextlib.suppress(ValueError):
-            return json.loads(found[0])
+        with contextlib.suppress(sqlite3.DatabaseError, TypeError, ValueError):
+            found = self._connection.execute("SELECT value FROM entries WHERE key = ?", (f"{kind}:{key}",)).fetchone()
+            return None if found is None else json.loads(found[0])
         return None
 
     def _put(self, kind: str, key: str, value: object) -> None:
         text = json.dumps(value, separators=(",", ":"))
         row = (f"{kind}:{key}", kind, text, time.time())
-        self._connection.execute("INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?)", row)
+        with contextlib.suppress(sqlite3.DatabaseError):
+            self._connection.execute("INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?)", row)
 
     def outcome(self, key: str) -> Outcome | None:
         """Return what became of a candidate at a problem, if it was tried."""
         data = self._get("outcome", key)
-        with contextlib.suppress(KeyError, TypeError, AttributeError):
+        with contextlib.suppress(KeyError, TypeError, ValueError):
             return outcome.from_json(data) if data is not None else None
         return None
 

@@ -7,12 +7,14 @@ tolerances have changed (verified again when possible). *Stale*: otherwise; neve
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from enum import StrEnum
 
 from pretuned.record.rows import Row
 from pretuned.render import RenderError, candidate, digest, verification_key
 from pretuned.spec import space
+from pretuned.spec.expressions import ExpressionError
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, Pairs, Problem
 
@@ -71,6 +73,8 @@ class Judge:
         """Return how `row` stands."""
         if (reason := self._stale(row)) is not None:
             return Verdict(state=State.STALE, reason=reason)
+        if not row.space:
+            return Verdict(state=State.INCOMPLETE, reason="the budget ended its search early")
         if row.space != self._space or not self.wanted(row.problem):
             return Verdict(state=State.INCOMPLETE, reason="the space or the sizes have changed")
         if row.verification != self._verification:
@@ -85,8 +89,23 @@ class Judge:
             return "the spec has other dims"
         if row.default.configuration != space.default(self.spec):
             return f"the default is now {space.default(self.spec)}"
-        reasons = (self._changed(row.specialisation, choice.configuration, choice.candidate) for choice in row.choices)
-        return next((reason for reason in reasons if reason is not None), None)
+        for choice in row.choices:
+            reason = self._changed(row.specialisation, choice.configuration, choice.candidate)
+            if reason is None:
+                reason = self._excluded(row.problem, choice.configuration)
+            if reason is not None:
+                return reason
+        return None
+
+    def _excluded(self, problem: Problem, configuration: Configuration) -> str | None:
+        """Return which constraint no longer admits what was legal when it was measured; the device has not changed."""
+        values = space.environment(self.spec, problem, configuration)
+        for expression in self.spec.ways[configuration.implementation].constraints.where:
+            with contextlib.suppress(ExpressionError):
+                if expression.reads_device or expression.evaluate(values):
+                    continue
+            return f"the constraint '{expression}' does not admit {configuration}"
+        return None
 
     def _changed(self, specialisation: Pairs, configuration: Configuration, key: str) -> str | None:
         if not in_space(self.spec, configuration):

@@ -10,10 +10,11 @@ gives `LockError` with the line to look at, and nothing of it is ever run.
 from __future__ import annotations
 
 import json
+import math
 import os
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -109,11 +110,15 @@ def write(path: Path, lock: Lock) -> bool:
         return False
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-        file.write(text)
-    mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
-    Path(temporary).chmod(mode)
-    Path(temporary).replace(path)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
+        Path(temporary).chmod(mode)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
     return True
 
 
@@ -127,7 +132,7 @@ def read(path: Path) -> Lock:
         raise LockError(f"{path.name}: cannot be read: {error}") from None
     try:
         document = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise LockError(
             f"{path.name}: is no JSON ({error}); it is cut short or was merged by hand: "
             "take it from version control again, or write it anew with `pretuned tune`"
@@ -145,7 +150,7 @@ def loads(document: Any, name: str) -> Lock:  # noqa: ANN401 - JSON
             "update pretuned in [build-system] requires"
         )
     try:
-        devices = {key: Device(**value) for key, value in document["devices"].items()}
+        devices = {key: _device(value) for key, value in document["devices"].items()}
     except (AttributeError, KeyError, TypeError) as error:
         raise LockError(f"{name}: devices: {_wrong(error)}") from None
     rows = [
@@ -174,7 +179,7 @@ def _list(document: Mapping[str, Any], key: str, name: str) -> list[Any]:
 def _entry(parse: Any, value: Any, place: str) -> Any:  # noqa: ANN401 - one of the two parsers below
     try:
         return parse(value)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise LockError(
             f"{place}: {_wrong(error)}; restore the line from version control, or run `pretuned tune`"
         ) from None
@@ -228,8 +233,8 @@ def _choice(data: Mapping[str, Any]) -> Choice:
         configuration=Configuration(implementation=_text(data["implementation"]), values=_pairs(data["configuration"])),
         candidate=_text(data["candidate"]),
         cubin=_text(data["cubin"]),
-        time_us=float(data["time_us"]),
-        ratio=(float(low), float(high)),
+        time_us=_number(data["time_us"]),
+        ratio=(_number(low), _number(high)),
         beyond=tuple(_text(direction) for direction in data["beyond"]),
     )
 
@@ -254,7 +259,11 @@ def _skipped_from_json(data: Mapping[str, Any]) -> Skipped:
 
 
 def _problem(data: Mapping[str, Any]) -> Problem:
-    return Problem(specialisation=_pairs(data["specialisation"]), dims=_pairs(data["problem"]))
+    dims = _pairs(data["problem"])
+    for name, size in dims:
+        if type(size) is not int:
+            raise TypeError(f"'{name}' is {size!r}")
+    return Problem(specialisation=_pairs(data["specialisation"]), dims=dims)
 
 
 def _pairs(data: Mapping[str, Any]) -> Pairs:
@@ -262,6 +271,20 @@ def _pairs(data: Mapping[str, Any]) -> Pairs:
         if not isinstance(value, bool | int | str):
             raise TypeError(f"'{name}' is {value!r}")
     return pairs(data)
+
+
+def _device(data: Mapping[str, Any]) -> Device:
+    values = {item.name: data[item.name] for item in fields(Device)}
+    for name, value in values.items():
+        if type(value) is not (str if name == "name" else int):
+            raise TypeError(f"'{name}' is {value!r}")
+    return Device(**values)
+
+
+def _number(value: Any) -> float:  # noqa: ANN401 - JSON
+    if type(value) not in {int, float} or not math.isfinite(value):
+        raise TypeError(f"{value!r} is no number")
+    return float(value)
 
 
 def _text(value: object) -> str:

@@ -52,8 +52,9 @@ class Choice:
 class Row:
     """What to run for one specialisation and bucket on one device: choices from the fastest on, the default last.
 
-    `problem` is what was measured; `space` and `verification` are digests of what the row was chosen from and judged
-    by; `compiler` is NVRTC's version, `driver` the driver's, `date` the day (UTC, ISO 8601).
+    `problem` is what was measured; `space` and `verification` are digests of what the row was chosen from (empty where
+    the budget ended the search early) and judged by; `compiler` is NVRTC's version, `driver` the driver's, `date` the
+    day (UTC, ISO 8601).
     """
 
     kernel: str

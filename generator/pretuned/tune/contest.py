@@ -38,7 +38,7 @@ class Contest:
         self.default = space.default(spec)
         self.verification = verification_key(spec)
         self.space = space_key(spec)
-        self._prepared: tuple[Problem, int] | None = None
+        self._prepared: tuple[Problem, int, bool] | None = None
         with tuner.effort.stage("rendering"):
             self.legal = {problem: list(space.configurations(spec, problem, self.facts)) for problem in problems}
             wanted = dict.fromkeys(c for configurations in self.legal.values() for c in configurations)
@@ -98,7 +98,8 @@ class Contest:
 
     def prepare(self, problem: Problem, seed: int = 0, *, trust_default: bool = False) -> TooLarge | None:
         """Make `problem` the one that is measured, if it is not; with `trust_default`, judged against the default."""
-        if self._prepared == (problem, seed):
+        wanted = problem, seed, trust_default
+        if self._prepared == wanted:
             return None
         self._prepared = None
         request = Prepare(
@@ -107,11 +108,11 @@ class Contest:
         with self.tuner.effort.stage("preparing"):
             refused = self.tuner.gpu.prepare(request)
         if refused is None:
-            self._prepared = problem, seed
+            self._prepared = wanted
         return refused
 
-    def screen(self, problem: Problem) -> dict[Configuration, Outcome]:
-        """Return the outcome of everything that the strategy proposes, as far as the deadline allows."""
+    def screen(self, problem: Problem) -> tuple[dict[Configuration, Outcome], bool]:
+        """Return the outcomes of what the strategy proposes, and whether the deadline allowed for all of it."""
         legal = self.legal[problem]
         strategy = self.tuner.strategy(len(legal))
         outcomes: dict[Configuration, Outcome] = {}
@@ -119,10 +120,10 @@ class Contest:
             known = {c: self.tuner.cache.outcome(self._outcome_key(c, problem)) for c in batch}
             self.compile([c for c, outcome in known.items() if outcome is None])
             for configuration, outcome in known.items():
-                if self.tuner.late() and self.default in outcomes:
-                    return outcomes
+                if outcome is None and self.tuner.late() and self.default in outcomes:
+                    return outcomes, False
                 outcomes[configuration] = outcome or self._screen(configuration, problem)
-        return outcomes
+        return outcomes, True
 
     def _screen(self, configuration: Configuration, problem: Problem) -> Outcome:
         binary = self.binary(configuration)
@@ -146,6 +147,8 @@ class Contest:
         if isinstance(raced, Raced):
             failures = {c: failure for c, failure in zip(chosen, raced.failures, strict=True) if failure is not None}
             return ({} if failures else dict(zip(chosen, raced.times_us, strict=True))), failures
+        if len(chosen) == 1:
+            return {}, {chosen[0]: raced}
         return {}, self._culprits(chosen, rounds) or {c: raced for c in chosen if c != self.default}
 
     def _culprits(self, chosen: Sequence[Configuration], rounds: int) -> Failures:

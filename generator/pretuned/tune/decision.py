@@ -101,7 +101,7 @@ class Decision:
                 if not legal or contest.prepare(problem, trust_default=True) is not None:
                     continue
                 right = [c for c in legal if contest.check(c, problem, 0)]
-                samples, _ = contest.race([contest.default, *right], PROBE_ROUNDS)
+                samples, _ = contest.race([contest.default, *right], PROBE_ROUNDS) if right else ({}, {})
                 for configuration in right if samples else ():
                     if ratio_interval(samples[configuration], samples[contest.default])[1] < 1 - select.MIN_GAIN:
                         found.setdefault(configuration, []).append(direction)

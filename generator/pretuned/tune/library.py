@@ -29,7 +29,7 @@ class Library:
         self._effort = effort
         self._workers = workers
         self._pool: CompilePool | None = None
-        self._known: dict[tuple[str, str], Binary | Failure] = {}
+        self._known: dict[tuple[str, str, str], Binary | Failure] = {}  # by module, architecture and compiler
         self._compiler: str | None = None
 
     def __enter__(self) -> Self:
@@ -70,7 +70,7 @@ class Library:
         with self._effort.stage("compiling"):
             for (module, architecture), result in self.start().compile(missing):
                 self._effort.compiled += 1
-                self._known[module.key, architecture] = result
+                self._known[module.key, architecture, self.compiler] = result
                 if isinstance(result, Binary):
                     self._cache.put_binary(_key(module.key, architecture, result.compiler), result)
 
@@ -95,12 +95,10 @@ class Library:
         return {key: value for key, value in found.items() if value is not None}
 
     def _find(self, module: str, architecture: str, compiler: str) -> Binary | Failure | None:
-        known = self._known.get((module, architecture))
-        if known is None or (isinstance(known, Binary) and known.compiler != compiler):
-            cached = self._cache.binary(_key(module, architecture, compiler))
-            if cached is not None:
-                self._known[module, architecture] = known = cached
-        return known
+        key = module, architecture, compiler
+        if key not in self._known and (cached := self._cache.binary(_key(*key))) is not None:
+            self._known[key] = cached
+        return self._known.get(key)
 
 
 def _key(module: str, architecture: str, compiler: str) -> str:

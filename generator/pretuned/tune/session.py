@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import getpass
 import importlib.util
+import os
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -95,10 +95,10 @@ def tune(
     if importlib.util.find_spec("cupy") is None:
         raise DeviceError(f"tuning needs CuPy: {INSTALL}")
     effort = Effort()
-    deadline = None if budget_s is None else time.monotonic() + budget_s
     rows: list[Row] = []
     skipped: list[Skipped] = []
     with Cache(cache_folder) as cache, Library(cache, effort) as library, Gpu(index) as gpu, _turn(index):
+        deadline = None if budget_s is None else time.monotonic() + budget_s  # waiting for the turn costs none of it
         tuner = Tuner(
             gpu=gpu, target=target, library=library, cache=cache, effort=effort, listen=listen, deadline=deadline
         )
@@ -115,4 +115,4 @@ def tune(
 
 def _turn(index: int) -> FileLock:
     """Return the lock of a GPU among builds on this machine; it ends with the process that holds it."""
-    return FileLock(Path(tempfile.gettempdir()) / f"pretuned-gpu-{index}-{getpass.getuser()}.lock")
+    return FileLock(Path(tempfile.gettempdir()) / f"pretuned-gpu-{index}-{os.getuid()}.lock")

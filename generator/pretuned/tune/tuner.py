@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pretuned.measure.gpu import Gpu
 from pretuned.record.cache import Cache
@@ -77,8 +77,11 @@ class Tuner:
             entry = Skipped(kernel=contest.spec.name, device=self.target.name, problem=problem, reason=too_large.reason)
             self.listen(Passed(entry=entry))
             return entry
-        outcomes = contest.screen(problem)
+        outcomes, whole = contest.screen(problem)
         row = Decision(contest, problem, outcomes, incumbent).row()
-        contest.keep_row(row)
+        if whole:
+            contest.keep_row(row)
+        else:  # good enough to bake now; the next build goes on from what was measured
+            row = replace(row, space="")
         self.listen(Decided(row=row, cached=False))
         return row

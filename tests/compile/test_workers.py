@@ -1,0 +1,98 @@
+"""Compile workers that are lost at odd moments, and logs that are easily misread."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+
+import pytest
+
+from pretuned.compile import pool
+from pretuned.compile.nvrtc import first_error, include_flags, version
+from pretuned.compile.pool import CompilePool, compile_all
+from pretuned.compile.result import Binary
+from pretuned.outcome import CompileError, Crashed
+from pretuned.render import Module
+
+
+def module(source, *options):
+    return Module(source=source, options=options, functions=("f",))
+
+
+def jobs(*sources):
+    return [(module(source), "sm_90") for source in sources]
+
+
+@pytest.fixture
+def workers(monkeypatch):
+    monkeypatch.setattr(pool, "TARGET", "odd_children:slow_compiler")
+    with CompilePool(1) as found:
+        yield found
+
+
+def lines(workers, *sources):
+    return [result.line for _, result in workers.compile(jobs(*sources))]
+
+
+def end(child):
+    os.kill(child.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+
+
+def test_a_worker_that_dies_while_idle_costs_no_job(workers):
+    assert lines(workers, "int a;") == ["int a;"]
+    end(workers._children[0])
+    assert lines(workers, "int b;", "int c;") == ["int b;", "int c;"]
+
+
+def test_a_worker_killed_at_work_is_replaced_and_its_job_crashed(workers):
+    results = workers.compile(jobs("int a;", "int slow;", "int c;"))
+    assert next(results)[1] == CompileError(line="int a;")
+    os.kill(workers._children[0].pid, signal.SIGKILL)  # before or while it compiles the next one
+    rest = {job.source: result for (job, _), result in results}
+    assert rest["int c;"] == CompileError(line="int c;")
+    assert rest["int slow;"] in (CompileError(line="int slow;"), Crashed(message="the compiler ended by SIGKILL"))
+
+
+def test_answers_of_an_abandoned_call_are_not_taken_for_the_next_ones(monkeypatch):
+    monkeypatch.setattr(pool, "TARGET", "odd_children:slow_compiler")
+    with CompilePool(2) as workers:
+        results = workers.compile(jobs("int slow;", "int b;"))
+        assert next(results)[1] == CompileError(line="int b;")
+        results.close()
+        answers = {job.source: result.line for (job, _), result in workers.compile(jobs("int c;", "int d;"))}
+    assert answers == {"int c;": "int c;", "int d;": "int d;"}
+
+
+def test_a_warning_about_a_variable_named_error_is_not_the_error():
+    source = 'extern "C" __global__ void f(float* x) {\n    int error;\n}\n__device__ float g() { return missing; }\n'
+    (result,) = compile_all([module(source)], "sm_90").values()
+    assert result == CompileError(line='kernel.cu(4): error: identifier "missing" is undefined')
+    log = 'kernel.cu(2): warning #177-D: variable "error" was declared but never referenced\nkernel.cu(4): error: bad\n'
+    assert first_error(log) == "kernel.cu(4): error: bad"
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "line"),
+    [
+        ("#include <nowhere.h>\n", (), "kernel.cu(1): catastrophic error: "),
+        ("", ("--no-such-option",), "nvrtc: error: unrecognized option --no-such-option"),
+    ],
+)
+def test_errors_that_are_no_mistake_in_the_kernel(source, options, line):
+    (result,) = compile_all([module(source, *options)], "sm_90").values()
+    assert isinstance(result, CompileError)
+    assert result.line.startswith(line)
+
+
+def test_flags_are_the_specs_own_too_but_no_folder_of_this_machine():
+    (result,) = compile_all([module('extern "C" __global__ void f() {}', "-DWIDTH=4")], "sm_90").values()
+    assert isinstance(result, Binary)
+    assert result.flags[-1] == "-DWIDTH=4"
+    assert include_flags()
+    assert not [flag for flag in result.flags if flag.startswith(("-I", "--include-path"))]
+
+
+def test_the_version_is_the_full_one():
+    assert re.fullmatch(r"1[23]\.\d+\.\d+", version())

@@ -1,0 +1,130 @@
+"""Inputs of every element type, and names and values that a reference may meet."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from pretuned.measure import data
+from pretuned.measure.data import FunctionError
+from pretuned.spec.space import Problem
+from pretuned.spec.types import DTYPES
+from specs import SCALE, edited, loaded
+
+INTEGERS = edited(
+    SCALE,
+    ('name = "x", role = "in"', 'name = "x", role = "inout"'),
+    ('["float32", "float16"]', '["int32"]'),
+    ("rtol = { float32 = 1e-5, float16 = 2e-3 }", ""),
+)
+
+
+def problem(dtype="float32", n=100):
+    return Problem(specialisation=(("T", dtype),), dims=(("n", n),))
+
+
+def with_reference(spec, text):
+    (spec.folder / "reference.py").write_text(text, encoding="utf-8")
+    return spec
+
+
+@pytest.mark.parametrize("dtype", sorted(DTYPES))
+def test_inputs_of_every_type_vary_and_come_in_its_storage(tmp_path, dtype):
+    spec = loaded(tmp_path, ('{ dtypes = ["float32", "float16"] }', f'{{ dtypes = ["{dtype}"] }}'))
+    x = data.inputs(spec, problem(dtype), 0)["x"].full
+    assert x.dtype == data.storage(dtype)
+    assert x.nbytes == 100 * DTYPES[dtype].size
+    assert len(np.unique(x)) > (1 if dtype == "bool" else 5)
+    decoded = data.decode(x, dtype)
+    assert decoded.dtype == (np.float64 if DTYPES[dtype].floating else np.dtype(dtype))
+    assert np.array_equal(data.encode(decoded, dtype), x)
+
+
+@pytest.mark.parametrize(("fill", "low", "high"), [("ones", 1, 1), ("uniform", 0, 1), ("integers", -8, 8)])
+def test_fills(tmp_path, fill, low, high):
+    spec = loaded(tmp_path, ('name = "x", role = "in"', f'name = "x", role = "in", fill = "{fill}"'))
+    x = data.inputs(spec, problem(), 0)["x"].full
+    assert low <= x.min() <= x.max() <= high
+    assert fill != "integers" or np.array_equal(x, np.round(x))
+
+
+def test_other_problems_have_other_inputs(tmp_path):
+    spec = loaded(tmp_path)
+    one, other = (data.inputs(spec, problem(n=n), 0)["x"].full for n in (100, 101))
+    assert not np.array_equal(one, other[:100])
+
+
+def test_a_problem_of_size_zero(tmp_path):
+    spec = loaded(tmp_path)
+    stored = data.inputs(spec, problem(n=0), 0)
+    assert stored["x"].full.shape == (0,)
+    assert data.reference(spec, problem(n=0), stored)["y"].shape == (0,)
+
+
+def test_infinities_and_every_nan_of_bfloat16():
+    bits = np.array([0x7F800000, 0xFF800000, 0x7FC00000, 0x7F800001, 0x7FFFFFFF, 0xFFFFFFFF, 0x80000000], np.uint32)
+    values = data.decode(data.encode(bits.view(np.float32), "bfloat16"), "bfloat16")
+    with np.errstate(invalid="ignore"):  # NumPy remarks on the signalling one
+        wanted = bits.view(np.float32).astype(ml_dtypes.bfloat16).astype(np.float64)
+    assert np.array_equal(values, wanted, equal_nan=True)
+    assert np.signbit(values[-1])
+
+
+def test_an_argument_may_be_called_target_or_spec(tmp_path):
+    spec = loaded(tmp_path, ('name = "x"', 'name = "target"'), ('name = "a"', 'name = "spec"'))
+    with_reference(spec, "def scale(target, spec, **_):\n    return spec * target\n")
+    stored = data.inputs(spec, problem(), 0)
+    assert np.array_equal(data.reference(spec, problem(), stored)["y"], 2.0 * stored["target"].full.astype(np.float64))
+
+
+def test_a_reference_may_work_in_place_and_answers_for_every_output(tmp_path):
+    spec = loaded(tmp_path, toml=INTEGERS)
+    stored = data.inputs(spec, problem("int32"), 0)
+    before = stored["x"].full.copy()
+    with_reference(spec, "def scale(x, **_):\n    x += 1\n    return {'x': x, 'y': 2 * x}\n")
+
+    found = data.reference(spec, problem("int32"), stored)
+
+    assert np.array_equal(stored["x"].full, before)
+    assert np.array_equal(found["x"], before + 1)
+    assert np.array_equal(found["y"], 2 * (before + 1))
+    assert found["y"].dtype == np.int32
+
+
+def test_several_outputs_need_a_dict(tmp_path):
+    spec = with_reference(loaded(tmp_path, toml=INTEGERS), "def scale(x, **_):\n    return x\n")
+    with pytest.raises(FunctionError) as error:
+        data.reference(spec, problem("int32"), data.inputs(spec, problem("int32"), 0))
+    assert str(error.value) == "reference.py:scale must return a dict with y, x"
+
+
+def test_a_spec_without_reference_has_none(tmp_path):
+    spec = loaded(tmp_path, ('reference = "reference.py:scale"\n', ""))
+    assert data.reference(spec, problem(), data.inputs(spec, problem(), 0)) is None
+
+
+def test_inputs_of_the_wrong_shape_are_told(tmp_path):
+    (tmp_path / "reference.py").write_text("", encoding="utf-8")
+    spec = loaded(tmp_path, ("[verify]\n", '[verify]\ninputs = "reference.py:scale"\n'))
+    with_reference(spec, "def scale(n, **_):\n    return {'x': [0.0] * (n + 1)}\n")
+    with pytest.raises(FunctionError) as error:
+        data.inputs(spec, problem(), 0)
+    assert str(error.value) == "reference.py:scale returned shape (101,) for 'x'; expected (100,)"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "wanted"),
+    [
+        ("True", None),
+        ("None", None),
+        ("''", None),
+        ("False", "the spec's own comparison refuses it"),
+        ("(out == ref).all()", "the spec's own comparison refuses it"),
+        ("'3 rows differ'", "3 rows differ"),
+    ],
+)
+def test_verdicts_of_the_specs_own_comparison(tmp_path, verdict, wanted):
+    spec = loaded(tmp_path, ("[verify]\n", '[verify]\ncompare = "reference.py:scale"\n'))
+    with_reference(spec, f"def scale(name, out, ref, n, **_):\n    return {verdict}\n")
+    assert data.compare(spec, problem(), "y", np.ones(3), np.zeros(3)) == wanted

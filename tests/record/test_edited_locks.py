@@ -1,0 +1,139 @@
+"""Locks that a hand or a merge has changed: every field is judged, and what is wrong is told with its place."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from builders import H100, rows
+from pretuned.errors import LockError
+from pretuned.record import lock as lockfile
+from pretuned.record.lock import Lock
+from pretuned.record.rows import Choice, Row
+from pretuned.spec.space import Configuration, Problem, pairs
+from specs import loaded
+
+RESTORE = "; restore the line from version control, or run `pretuned tune`"
+
+
+@pytest.fixture
+def document(tmp_path):
+    lock = Lock().updated({H100.name: H100}, rows(loaded(tmp_path)))
+    return json.loads(lockfile.dumps(lock))
+
+
+def refused(document):
+    with pytest.raises(LockError) as error:
+        lockfile.loads(document, "lock")
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "shown"),
+    [
+        ("compute_capability", "90 --dangerous", "'90 --dangerous'"),
+        ("sm_count", 1.5, "1.5"),
+        ("power_w", True, "True"),
+        ("name", 7, "7"),
+    ],
+)
+def test_a_device_with_a_field_of_the_wrong_kind(document, field, value, shown):
+    document["devices"][H100.name][field] = value
+    assert refused(document) == f"lock: devices: has a wrong value ('{field}' is {shown})"
+
+
+def test_a_device_that_lacks_a_field(document):
+    del document["devices"][H100.name]["l2_bytes"]
+    assert refused(document) == "lock: devices: lacks 'l2_bytes'"
+
+
+@pytest.mark.parametrize("value", ["8.0", True, None, float("nan"), float("inf")])
+def test_times_and_ratios_are_finite_numbers(document, value):
+    document["rows"][2]["choices"][0]["time_us"] = value
+    assert refused(document) == f"lock: rows[2]: has a wrong value ({value!r} is no number){RESTORE}"
+    document["rows"][2]["choices"][0].update(time_us=8.0, ratio=[0.5, value])
+    assert refused(document) == f"lock: rows[2]: has a wrong value ({value!r} is no number){RESTORE}"
+
+
+def test_a_number_beyond_all_floats(document):
+    document["rows"][0]["choices"][0]["time_us"] = 10**400
+    assert refused(document).startswith("lock: rows[0]: has a wrong value (")
+
+
+@pytest.mark.parametrize("size", ["1024", True, None, 1.0])
+def test_sizes_are_integers(document, size):
+    document["rows"][1]["problem"]["n"] = size
+    assert refused(document) == f"lock: rows[1]: has a wrong value ('n' is {size!r}){RESTORE}"
+
+
+@pytest.mark.parametrize("value", [None, [], {}, "text", 3])
+@pytest.mark.parametrize("key", ["choices", "specialisation", "problem", "kernel", "candidate", "ratio", "configuration"])
+def test_whatever_stands_in_a_field_the_answer_is_a_lock_error_or_a_row(document, key, value):
+    entry = document["rows"][0]
+    (entry if key in entry else entry["choices"][0])[key] = value
+    try:
+        lockfile.dumps(lockfile.loads(document, "lock"))
+    except LockError as error:
+        assert str(error).startswith("lock: rows[0]: ")  # noqa: PT017 - some of these are sound
+
+
+def test_a_file_of_nothing_but_brackets(tmp_path):
+    path = tmp_path / "pretuned.lock.json"
+    path.write_text("[" * 200_000)
+    with pytest.raises(LockError, match=r"pretuned\.lock\.json: is no JSON"):
+        lockfile.read(path)
+
+
+def test_a_row_that_stands_twice_counts_once(document):
+    document["rows"] = [*document["rows"], *document["rows"]]
+    assert len(lockfile.loads(document, "lock").rows) == 4
+
+
+def test_a_failing_write_leaves_nothing_beside_the_lock(tmp_path, monkeypatch):
+    def fail(self, target):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(OSError, match="no space"):
+        lockfile.write(tmp_path / "pretuned.lock.json", Lock())
+    assert list(tmp_path.iterdir()) == []
+
+
+values = st.one_of(st.booleans(), st.integers(), st.text(max_size=8))
+assignments = st.dictionaries(st.text(min_size=1, max_size=8), values, max_size=3).map(pairs)
+times = st.floats(min_value=1e-3, max_value=1e9)
+texts = st.text(max_size=12)
+choices = st.builds(
+    Choice,
+    configuration=st.builds(Configuration, implementation=texts, values=assignments),
+    candidate=texts,
+    cubin=texts,
+    time_us=times,
+    ratio=st.tuples(times, times),
+    beyond=st.lists(texts, max_size=2).map(tuple),
+)
+sizes = st.dictionaries(st.sampled_from(["m", "n"]), st.integers(0, 2**40), min_size=1).map(pairs)
+made_up = st.builds(
+    Row,
+    kernel=texts,
+    device=st.just(H100.name),
+    problem=st.builds(Problem, specialisation=assignments, dims=sizes),
+    choices=st.lists(choices, min_size=1, max_size=3).map(tuple),
+    **dict.fromkeys(("space", "verification", "compiler", "driver", "date"), texts),
+)
+
+
+@given(st.lists(made_up, max_size=5), st.randoms())
+def test_whatever_rows_hold_they_come_back_in_one_order(found, random):
+    lock = Lock().updated({H100.name: H100}, found)
+    text = lockfile.dumps(lock)
+    assert lockfile.loads(json.loads(text), "lock") == lock
+    assert lockfile.dumps(lockfile.loads(json.loads(text), "lock")) == text
+    shuffled = list(lock.rows)
+    random.shuffle(shuffled)
+    assert lockfile.dumps(Lock().updated({H100.name: H100}, shuffled)) == text
+    assert sum(line.startswith('{"kernel"') for line in text.splitlines()) == len(lock.rows)
