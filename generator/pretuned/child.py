@@ -78,6 +78,11 @@ class Child:
         """The process id, for messages and tests."""
         return self._process.pid
 
+    @property
+    def alive(self) -> bool:
+        """Whether the process has not ended."""
+        return self._process.poll() is None
+
     def send(self, request: object) -> Died | None:
         """Send a request without waiting; returns `Died` if nobody is there to take it."""
         try:

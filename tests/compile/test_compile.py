@@ -134,9 +134,11 @@ def test_logs_of_several_functions():
         "ptxas info    : Function properties for b\n"
         "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
         "ptxas info    : Used 12 registers, used 0 barriers\n"
+        "ptxas info    : Function properties for called_by_b\n"
+        "    64 bytes stack frame, 5 bytes spill stores, 6 bytes spill loads\n"
     )
     assert resources(log) == {
         "a": Resources(registers=40, spill_bytes=16, shared_bytes=256),
-        "b": Resources(registers=12, spill_bytes=0, shared_bytes=0),
+        "b": Resources(registers=12, spill_bytes=11, shared_bytes=0),
     }
     assert first_error("kernel.cu(1): warning: odd\nkernel.cu(3): error: bad\n") == "kernel.cu(3): error: bad"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -102,18 +102,23 @@ def first_error(log: str) -> str:
 
 
 def resources(log: str) -> dict[str, Resources]:
-    """Return what each entry point takes, by function, from ptxas' verbose log."""
+    """Return what each entry point takes, by function, from ptxas' verbose log.
+
+    The functions that an entry point calls (`__noinline__` ones) stand behind it in the log; their spills are its own.
+    """
     found: dict[str, Resources] = {}
+    name = ""
     for part in log.replace("\0", "").split("ptxas info")[1:]:
         if match := _ENTRY.search(part):
-            name, spilt = match[1], 0
-        elif match := _SPILLS.search(part):
-            spilt = int(match[1]) + int(match[2])
-        elif match := _USED.search(part):
+            name = match[1]
+            found[name] = Resources(registers=0, spill_bytes=0, shared_bytes=0)
+        elif name and (match := _SPILLS.search(part)):
+            spilt = found[name].spill_bytes + int(match[1]) + int(match[2])
+            found[name] = replace(found[name], spill_bytes=spilt)
+        elif name and (match := _USED.search(part)):
             shared = _SHARED.search(part)
-            found[name] = Resources(
-                registers=int(match[1]), spill_bytes=spilt, shared_bytes=int(shared[1]) if shared else 0
-            )
+            shared_bytes = int(shared[1]) if shared else 0
+            found[name] = replace(found[name], registers=int(match[1]), shared_bytes=shared_bytes)
     return found
 
 

@@ -38,6 +38,7 @@ from pretuned.measure.requests import (
     Verify,
 )
 from pretuned.outcome import Failure, LaunchError, Timed, WrongResult
+from pretuned.spec.expressions import ExpressionError
 from pretuned.spec.space import DeviceFacts
 from pretuned.spec.tolerance import tolerances
 from pretuned.spec.types import DTYPES
@@ -127,8 +128,11 @@ class Bench:
         planned = launches(spec, problem, entry.configuration, self.facts)
         if isinstance(planned, LaunchError):
             raise Refused(planned)
-        buffers = scratch(spec, problem, entry.configuration, self.facts)
-        memory = Arena(buffers, {}, self._arena().count, self.stream) if buffers else None
+        try:
+            buffers = scratch(spec, problem, entry.configuration, self.facts)
+            memory = Arena(buffers, {}, self._arena().count, self.stream) if buffers else None
+        except (ExpressionError, OutOfMemory, cupy.cuda.memory.OutOfMemoryError) as error:
+            raise Refused(LaunchError(message=f"scratch: {error}")) from None
         zeroed = initialised(spec, entry.configuration)
         return Kernel(entry.image, planned, scalars(spec, problem), initialised=zeroed, scratch=memory)
 

@@ -130,6 +130,8 @@ class Gpu:
     def _try(self, request: Request, timeout_s: float) -> Answer | Died | Expired:
         """Ask about a candidate, in a child that has the problem prepared."""
         assert self._prepared is not None, "prepare() comes first"
+        if self._child is not None and not self._child.alive:
+            self.close()  # it ended between requests, which is not this candidate's doing
         if self._child is None:
             self.start()
         if self._stale:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from pretuned.errors import closest
 from pretuned.spec.check.names import Entry, unknown_dtype
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.types import DTYPES
+
+# What `inputs` and `compare` are passed besides the dims and specialisations.
+_TAKEN: Final = {"inputs": {"generator"}, "compare": {"name", "out", "ref"}}
 
 
 def verification_faults(spec: KernelSpec) -> Iterator[Entry]:
@@ -18,6 +22,12 @@ def verification_faults(spec: KernelSpec) -> Iterator[Entry]:
         if target is not None:
             for message in _function(spec, target):
                 yield f"verify.{key}", message
+    for key, taken in _TAKEN.items():
+        for name in sorted(taken & {*spec.dims, *spec.specialisations}) if getattr(spec.verify, key) else ():
+            yield (
+                f"verify.{key}",
+                f"is passed '{name}' by pretuned, and by the dim or specialisation of that name; rename it",
+            )
     for key in ("rtol", "atol"):
         tolerance = getattr(spec.verify, key)
         for dtype in tolerance if isinstance(tolerance, dict) else ():

@@ -1,0 +1,152 @@
+"""`pretuned tune`, with a made-up GPU: what it asks for, writes, prints and removes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from builders import H100, row, rows
+from pretuned.cli import main
+from pretuned.cli import tune as command
+from pretuned.measure.gpu import TuningError
+from pretuned.record import lock as lockfile
+from pretuned.record.lock import Lock
+from pretuned.tune.progress import Effort
+from pretuned.tune.session import Tuned
+from pretuned.tune.target import Target
+from specs import SCALE, loaded, write
+
+TABLE = '[tool.hatch.build.hooks.pretuned]\nmodule = "src/demo/tuned"\n'
+TARGET = Target(name=H100.name, device=H100, driver="580.159.04")
+MADE = "NVIDIA H100 80GB HBM3: {} rows, {} faster than the default (driver 580.159.04, NVRTC 13.0.88, 2026-11-21)\n"
+
+
+class Machine:
+    """A project in `root`, and a GPU that finds every row at once; `skip` of them it does not reach."""
+
+    def __init__(self, root, monkeypatch, capsys):
+        self.root, self.capsys = root, capsys
+        (root / "kernels").mkdir()
+        (root / "pyproject.toml").write_text(TABLE)
+        self.spec = loaded(root / "kernels")
+        self.lock = root / "pretuned.lock.json"
+        self.asked, self.given, self.skip, self.error = [], {}, 0, None
+        monkeypatch.setattr(command, "find_target", lambda index, known: TARGET)
+        monkeypatch.setattr(command, "tune", self.tune)
+        monkeypatch.setenv("PRETUNED_CACHE_DIR", str(root / "cache"))
+        monkeypatch.chdir(root)
+
+    def tune(self, demands, target, **given):
+        if self.error is not None:
+            raise self.error
+        self.given = given
+        self.asked = [(one.spec, problem) for one in demands for problem in one.problems]
+        found = tuple(row(spec, problem) for spec, problem in self.asked[self.skip :])
+        return Tuned(target=target, rows=found, skipped=(), left=self.skip, effort=Effort(launched=9))
+
+    def run(self, *arguments):
+        with pytest.raises(SystemExit) as end:
+            main(["tune", *arguments])
+        captured = self.capsys.readouterr()
+        return end.value.code, captured.out, captured.err
+
+    def write(self, entries):
+        lockfile.write(self.lock, Lock().updated({H100.name: H100}, entries))
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch, capsys):
+    return Machine(tmp_path, monkeypatch, capsys)
+
+
+def test_the_lock_is_written_and_a_second_run_has_nothing_to_do(machine):
+    status, out, err = machine.run()
+    assert status == 0
+    assert out.startswith(MADE.format(4, 4))
+    assert out.endswith("0 modules compiled, 9 measurements\n")
+    assert err == "pretuned.lock.json: written\n"
+    before = machine.lock.read_bytes()
+    assert len(lockfile.read(machine.lock).rows) == 4
+    fresh = "pretuned.lock.json: every row for NVIDIA H100 80GB HBM3 is fresh; nothing to tune\n"
+    assert machine.run() == (0, "", fresh)
+    assert machine.lock.read_bytes() == before
+
+
+def test_force_tunes_everything_anew_without_the_cache_and_confirms(machine):
+    machine.write(rows(machine.spec))
+    before = machine.lock.read_bytes()
+    status, _, err = machine.run("--force")
+    assert status == 0
+    assert err == "pretuned.lock.json: every row confirmed; left as it was\n"
+    assert (len(machine.asked), machine.given["cache_folder"]) == (4, None)
+    assert machine.lock.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "budget_s"),
+    [((), "", None), ((), "7", 7.0), (("--budget", "5"), "7", 5.0), (("--budget", "0"), "", 0.0)],
+)
+def test_the_budget_is_the_options_then_the_environments_and_never_the_builds(
+    machine, monkeypatch, arguments, environment, budget_s
+):
+    (machine.root / "pyproject.toml").write_text(TABLE + "budget = 60\n")
+    monkeypatch.setenv("PRETUNED_BUDGET", environment)
+    assert machine.run(*arguments)[0] == 0
+    assert machine.given["budget_s"] == budget_s
+
+
+def test_rows_that_were_not_reached_are_told_and_come_next_time(machine):
+    machine.skip = 1
+    assert machine.run()[2] == (
+        "pretuned.lock.json: written\n1 rows were not reached; run the same command again to go on\n"
+    )
+    machine.skip = 0
+    assert machine.run()[0] == 0
+    assert len(machine.asked) == 1
+    assert len(lockfile.read(machine.lock).rows) == 4
+
+
+def test_json_is_json_also_where_nothing_is_to_do(machine):
+    status, out, _ = machine.run("--json")
+    found = json.loads(out)
+    assert (status, found["device"], len(found["rows"]), found["left"], found["launched"]) == (0, H100.name, 4, 0, 9)
+    found = json.loads(machine.run("--json")[1])
+    assert (found["device"], found["rows"], found["launched"]) == (H100.name, [], 0)
+
+
+def test_one_kernel_leaves_the_others_alone(machine):
+    write(machine.root / "kernels", SCALE, name="other")
+    status, _, _ = machine.run("--kernel", "other")
+    assert status == 0
+    assert {spec.name for spec, _ in machine.asked} == {"other"}
+
+
+def test_rows_of_what_the_specs_no_longer_have_are_removed(machine):
+    write(machine.root / "kernels", SCALE, name="other")
+    machine.run()
+    assert {entry.kernel for entry in lockfile.read(machine.lock).rows} == {"scale", "other"}
+    (machine.root / "kernels/other.toml").unlink()
+    machine.run("--kernel", "scale")
+    assert {entry.kernel for entry in lockfile.read(machine.lock).rows} == {"scale", "other"}
+    assert machine.run() == (
+        0,
+        "",
+        "pretuned.lock.json: every row for NVIDIA H100 80GB HBM3 is fresh; nothing to tune; 4 obsolete rows removed\n",
+    )
+    assert {entry.kernel for entry in lockfile.read(machine.lock).rows} == {"scale"}
+    with pytest.raises(SystemExit) as end:
+        main(["check"])
+    assert end.value.code == 0
+
+
+def test_a_default_that_fails_ends_with_its_own_status_and_leaves_the_lock(machine):
+    machine.error = TuningError("scale: the default fails")
+    assert machine.run() == (7, "", "error: scale: the default fails\n")
+    assert not machine.lock.exists()
+
+
+def test_ctrl_c_leaves_the_lock(machine):
+    machine.error = KeyboardInterrupt()
+    assert machine.run() == (130, "", "interrupted; what was measured is kept\n")
+    assert not machine.lock.exists()

@@ -1,0 +1,112 @@
+"""What a budget cuts short is used, but never counts as settled."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from builders import H100
+from fake_gpu import FakeGpu, FakeLibrary
+from pretuned.build.table import problems_of
+from pretuned.measure.gpu import TuningError
+from pretuned.outcome import Crashed
+from pretuned.record.cache import Cache
+from pretuned.record.freshness import Judge, State
+from pretuned.tune.progress import Effort
+from pretuned.tune.target import Target
+from pretuned.tune.tuner import Tuner
+from specs import loaded
+
+TARGET = Target(name=H100.name, device=H100, driver="580")
+
+
+def model(values, dims):
+    return dims["n"] / 1024 * 10 / values["vec"] * (1.2 if values["block"] == 128 else 1.0)
+
+
+@pytest.fixture
+def spec(tmp_path):
+    return loaded(tmp_path)
+
+
+class Clock:
+    """A budget that ends after so many screenings."""
+
+    def __init__(self, monkeypatch, gpu, screenings):
+        monkeypatch.setattr(time, "monotonic", lambda: float(gpu.requests.count("screen") >= screenings))
+
+
+def tune(spec, gpu, cache, **given):
+    effort = Effort()
+    tuner = Tuner(
+        gpu=gpu,
+        target=TARGET,
+        library=FakeLibrary(),
+        cache=cache,
+        effort=effort,
+        listen=lambda _event: None,
+        **given,
+    )
+    return tuner.tune(spec, problems_of(spec)[:1], {}), effort
+
+
+def test_a_search_cut_short_gives_a_row_that_the_next_build_completes(spec, tmp_path, monkeypatch):
+    cache = Cache(tmp_path / "cache")
+    short = FakeGpu(model)
+    with monkeypatch.context() as patch:
+        Clock(patch, short, 3)
+        (row,), _ = tune(spec, short, cache, deadline=0.5)
+    assert short.requests.count("screen") == 3
+    assert row.space == ""
+    assert Judge(spec).judge(row).state is State.INCOMPLETE
+
+    rest = FakeGpu(model)
+    (whole,), _ = tune(spec, rest, cache)
+    assert rest.requests.count("screen") == 6 - 3
+    assert Judge(spec).judge(whole).state is State.FRESH
+    assert dict(whole.winner.configuration.values) == {"block": 256, "vec": 4}
+
+    (again,), effort = tune(spec, FakeGpu(model), cache)
+    assert (again, effort.launched) == (whole, 0)
+    cache.close()
+
+
+def test_the_default_is_measured_however_short_the_budget(spec, monkeypatch):
+    class Slow(FakeGpu):
+        def prepare(self, request):
+            monkeypatch.setattr(time, "monotonic", lambda: 1.0)
+            return super().prepare(request)
+
+    monkeypatch.setattr(time, "monotonic", lambda: 0.0)
+    gpu = Slow(model)
+    (row,), _ = tune(spec, gpu, Cache(None), deadline=0.5)
+    assert gpu.requests.count("screen") == 1
+    assert [dict(choice.configuration.values)["vec"] for choice in row.choices] == [1]
+
+
+def test_a_default_that_crashes_alone_in_its_duel_is_an_error_with_the_cause(spec):
+    class Fragile(FakeGpu):
+        def race(self, entries, rounds):
+            if len(entries) == 1:
+                return Crashed(message="ended by SIGSEGV")
+            return super().race(entries, rounds)
+
+    slower = Fragile(lambda values, dims: 10.0 * values["vec"] + (values["block"] == 128))
+    with pytest.raises(TuningError) as error:
+        tune(spec, slower, Cache(None))
+    assert str(error.value) == (
+        "scale: the default (block=256, vec=1) fails at n=1024, T=float16: ended by SIGSEGV; "
+        "a table ends in its default, so this has to be mended first"
+    )
+
+
+def test_a_race_that_nobody_loses_alone_leaves_the_default(spec):
+    class Together(FakeGpu):
+        def race(self, entries, rounds):
+            if len(entries) > 1:
+                return Crashed(message="CUDA_ERROR_ILLEGAL_ADDRESS")
+            return super().race(entries, rounds)
+
+    (row,), _ = tune(spec, Together(model), Cache(None))
+    assert [dict(choice.configuration.values) for choice in row.choices] == [{"block": 256, "vec": 1}]

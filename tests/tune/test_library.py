@@ -1,0 +1,119 @@
+"""Compiled modules from memory, the cache or the compiler: never of two compilers where one was asked for."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+
+from pretuned.compile import version
+from pretuned.compile.result import Binary
+from pretuned.outcome import CompileError
+from pretuned.record.cache import Cache
+from pretuned.render import Module
+from pretuned.tune import library as library_module
+from pretuned.tune.library import Library
+from pretuned.tune.progress import Effort
+
+
+def module(name):
+    return Module(source=f"int {name};", options=(), functions=(name,))
+
+
+ONE, TWO, BAD = module("one"), module("two"), module("bad")
+
+
+class Compiler:
+    """Stands in for the pool; `asked` are the sources that it compiled."""
+
+    release = "13.0.88"
+    asked: list[str]
+
+    def __init__(self, workers=None):
+        pass
+
+    def compile(self, jobs):
+        for one, architecture in jobs:
+            self.asked.append(one.source)
+            if "bad" in one.source:
+                yield (one, architecture), CompileError(line="error: bad")
+                continue
+            image = f"{one.source} by {self.release}".encode()
+            yield (
+                (one, architecture),
+                Binary(
+                    module=one.key,
+                    architecture=architecture,
+                    image=image,
+                    digest=hashlib.sha256(image).hexdigest(),
+                    flags=(),
+                    compiler=self.release,
+                    resources={},
+                ),
+            )
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def compiler(monkeypatch):
+    monkeypatch.setattr(Compiler, "asked", [], raising=False)
+    monkeypatch.setattr(library_module, "CompilePool", Compiler)
+
+    def use(release):
+        monkeypatch.setattr(Compiler, "release", release)
+        monkeypatch.setattr(version, "installed", lambda: release)
+
+    use("13.0.88")
+    return use
+
+
+def build(cache, *modules, wanted=None):
+    """One build: what it got, by source, and what it compiled for that."""
+    Compiler.asked.clear()
+    effort = Effort()
+    with Library(cache, effort) as library:
+        found = library.all([(one, "sm_90") for one in modules], wanted)
+    assert effort.compiled == len(Compiler.asked)
+    return {one.source: found[one.key, "sm_90"] for one in modules}, list(Compiler.asked)
+
+
+def test_a_second_build_compiles_nothing(compiler, tmp_path):
+    with Cache(tmp_path) as cache:
+        first, asked = build(cache, ONE, TWO)
+        assert asked == ["int one;", "int two;"]
+        assert build(cache, ONE, TWO) == (first, [])
+
+
+def test_what_does_not_compile_is_tried_once_a_build(compiler):
+    with Library(Cache(None), Effort()) as library:
+        for _ in range(2):
+            library.compile([(BAD, "sm_90")])
+        assert library.get(BAD, "sm_90") == CompileError(line="error: bad")
+    assert Compiler.asked == ["int bad;"]
+
+
+def test_an_older_compilers_binaries_are_used_where_all_of_them_are_known(compiler):
+    cache = Cache(None)
+    build(cache, ONE, TWO)
+    compiler("13.5.10")
+    found, asked = build(cache, ONE, TWO, wanted="13.0.88")
+    assert {binary.compiler for binary in found.values()} == {"13.0.88"}
+    assert asked == []
+
+
+def test_binaries_of_two_compilers_are_never_mixed(compiler):
+    cache = Cache(None)
+    build(cache, ONE)
+    compiler("13.5.10")
+    found, asked = build(cache, ONE, TWO, wanted="13.0.88")
+    assert {binary.compiler for binary in found.values()} == {"13.5.10"}
+    assert asked == ["int one;", "int two;"]
+
+
+def test_the_compiler_is_asked_where_no_package_tells_its_version(compiler, monkeypatch):
+    monkeypatch.setattr(version, "installed", lambda: None)
+    with Library(Cache(None), Effort()) as library:
+        assert library.compiler == "13.0.88"
+    assert len(Compiler.asked) == 1

@@ -1,0 +1,150 @@
+"""A session: which GPU it is, whose turn it is, and what is missing to begin."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from builders import H100
+from fake_gpu import FakeGpu, FakeLibrary
+from pretuned.build.table import problems_of
+from pretuned.device import probe
+from pretuned.device.probe import Driver, Gpu
+from pretuned.errors import DeviceError
+from pretuned.tune import session
+from pretuned.tune.session import Demand, find_target
+from pretuned.tune.target import Target
+from specs import loaded
+
+PROBED = Gpu(
+    index=0,
+    name=H100.name,
+    uuid="",
+    compute_capability=90,
+    sm_count=132,
+    l2_bytes=H100.l2_bytes,
+    shared_bytes=H100.shared_bytes,
+    memory_bytes=H100.memory_bytes,
+    memory_gbps=H100.memory_gbps,
+    power_w=H100.power_w,
+)
+
+
+@pytest.fixture
+def gpus(monkeypatch):
+    def show(*found, driver=Driver(version="580.65.06", cuda=(13, 0))):
+        monkeypatch.setattr(probe, "gpus", lambda given=None: found)
+        monkeypatch.setattr(probe, "driver", lambda given=None: driver)
+
+    return show
+
+
+def changed(gpu, **values):
+    return Gpu(**{name: getattr(gpu, name) for name in Gpu.__slots__} | values)
+
+
+def test_a_gpu_goes_by_its_name(gpus):
+    gpus(PROBED)
+    for known in ({}, {H100.name: H100}):
+        assert find_target(0, known) == Target(name=H100.name, device=H100, driver="580.65.06")
+
+
+def test_a_gpu_that_shares_only_its_name_gets_one_of_its_own(gpus):
+    gpus(changed(PROBED, sm_count=114))
+    target = find_target(0, {H100.name: H100})
+    assert (target.name, target.device.name) == ("NVIDIA H100 80GB HBM3 (114 SMs)",) * 2
+    assert target.device.sm_count == 114
+    assert find_target(0, {}).name == H100.name
+
+
+def test_another_power_limit_is_no_other_device(gpus):
+    gpus(changed(PROBED, power_w=350))
+    assert find_target(0, {H100.name: H100}).name == H100.name
+
+
+def test_the_ordinal_is_cudas(gpus):
+    gpus(PROBED, changed(PROBED, index=1, name="NVIDIA L4", compute_capability=89))
+    assert find_target(1, {}).name == "NVIDIA L4"
+    assert find_target(2, {}) is None
+
+
+def test_without_gpu_or_driver_there_is_no_target(gpus):
+    gpus()
+    assert find_target(0, {}) is None
+    gpus(PROBED, driver=None)
+    assert find_target(0, {}) is None
+
+
+class Held(FakeGpu):
+    def __init__(self, index=0):
+        super().__init__(lambda values, dims: 10.0 / values["vec"])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+
+class Shelf(FakeLibrary):
+    def __init__(self, cache, effort):
+        super().__init__()
+
+    __enter__, __exit__ = Held.__enter__, Held.__exit__
+
+
+@pytest.fixture
+def demand(tmp_path, monkeypatch):
+    monkeypatch.setattr(session, "Gpu", Held)
+    monkeypatch.setattr(session, "Library", Shelf)
+    monkeypatch.setattr(session.tempfile, "gettempdir", lambda: str(tmp_path))
+    spec = loaded(tmp_path)
+    return Demand(spec=spec, problems=tuple(problems_of(spec)))
+
+
+TARGET = Target(name=H100.name, device=H100, driver="580")
+
+
+def test_rows_come_with_what_they_cost(demand):
+    tuned = session.tune([demand], TARGET, cache_folder=None)
+    assert (len(tuned.rows), tuned.left, tuned.skipped) == (4, 0, ())
+    assert tuned.effort.launched > 0
+    assert session.tune([demand], TARGET, cache_folder=None, budget_s=0.0).left == 4
+
+
+def test_waiting_for_the_turn_costs_none_of_the_budget(demand, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+
+    @contextmanager
+    def turn(_index):
+        now[0] += 1000.0
+        yield
+
+    monkeypatch.setattr(session, "_turn", turn)
+    assert len(session.tune([demand], TARGET, cache_folder=None, budget_s=60.0).rows) == 4
+
+
+def test_one_session_at_a_time_measures_on_a_gpu(demand):
+    done = []
+    waiting = threading.Thread(target=lambda: done.append(session.tune([demand], TARGET, cache_folder=None)))
+    with session._turn(0):
+        waiting.start()
+        waiting.join(0.3)
+        assert done == []
+        assert len(session.tune([demand], TARGET, index=1, cache_folder=None).rows) == 4
+        assert done == []
+    waiting.join()
+    assert len(done[0].rows) == 4
+
+
+def test_without_cupy_the_error_says_what_to_install(demand, monkeypatch):
+    monkeypatch.setattr(session.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(DeviceError) as error:
+        session.tune([demand], TARGET, cache_folder=None)
+    assert str(error.value) == (
+        "tuning needs CuPy: install pretuned[cuda13], or pretuned[cuda12] for a driver older than 580"
+    )
