@@ -12,6 +12,7 @@ from pretuned.config import ModuleTable, Project, Settings
 from pretuned.errors import DeviceError, LockError, SpecError
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
+from pretuned.record.rows import Skipped
 from pretuned.tune.progress import Effort
 from pretuned.tune.session import Tuned
 from pretuned.tune.target import Target
@@ -218,3 +219,71 @@ def test_two_modules_cannot_have_kernels_of_one_name(build, tmp_path):
         "invalid kernel spec (1 problem):\n"
         "  scale.toml: a kernel of this name is in the module 'src/p/tuned' too; rename one of them"
     )
+
+
+def test_require_tuned_counts_what_the_lock_lacks_on_every_device(build):
+    first, second, *_ = rows(build.spec)
+    build.lock([first, stale(second)])
+    with pytest.raises(DeviceError) as error:
+        build.resolve(require_tuned=True)
+    assert str(error.value) == "require-tuned: there is no GPU, and pretuned.lock.json lacks 3 rows"
+    build.lock(rows(build.spec))
+    assert len(build.resolve(require_tuned=True).rows) == 4
+
+
+def test_rows_of_an_older_space_or_reference_are_baked_and_tuned_again_where_a_gpu_is(build):
+    first, second, *rest = rows(build.spec)
+    build.lock([replace(first, space="of yesterday"), replace(second, verification="of yesterday"), *rest])
+    assert len(build.resolve().rows) == 4
+    assert build.said == ["no GPU here: baking 4 rows of pretuned.lock.json for NVIDIA H100 80GB HBM3"]
+    build.gpu = TARGET
+    build.resolve()
+    assert {problem for problem, _ in build.asked} == {first.problem, second.problem}
+
+
+def test_a_problem_that_was_skipped_is_not_asked_for_again(build):
+    *some, last = rows(build.spec)
+    skipped = Skipped(kernel="scale", device=H100.name, problem=last.problem, reason="takes 99 GB")
+    lockfile.write(build.project.lock, Lock().updated({H100.name: H100}, some, [skipped]))
+    build.gpu = TARGET
+    assert len(build.resolve(require_tuned=True, mode="locked").rows) == 3
+    assert len(build.resolve(require_tuned=True).rows) == 3
+    assert build.asked == []
+
+
+def test_rows_of_a_kernel_that_is_gone_are_left_out(build):
+    build.lock([*rows(build.spec), replace(rows(build.spec)[0], kernel="gone")])
+    assert {found.kernel for found in build.resolve().rows} == {"scale"}
+    assert build.said[0] == (
+        "warning: pretuned.lock.json: gone on NVIDIA H100 80GB HBM3 at n=1024, T=float16: stale "
+        "(there is no such kernel); not baked"
+    )
+
+
+def test_a_gpu_that_cannot_be_used_costs_the_tuning_not_the_build(build, monkeypatch):
+    def fail(*_, **__):
+        raise DeviceError("GPU 0 cannot be used: out of memory")
+
+    monkeypatch.setattr(table, "tune", fail)
+    build.gpu = TARGET
+    build.lock(rows(build.spec)[:1])
+    assert len(build.resolve().rows) == 1
+    assert build.said == [
+        "warning: NVIDIA H100 80GB HBM3 is here, but nothing was tuned: GPU 0 cannot be used: out of memory"
+    ]
+    with pytest.raises(DeviceError, match=r"^GPU 0 cannot be used: out of memory$"):
+        build.resolve(require_tuned=True)
+
+
+@pytest.mark.parametrize("mode", ["auto", "locked"])
+def test_a_lock_that_cannot_be_read_ends_the_build(build, mode):
+    build.project.lock.write_text('{"format": 1, "rows": [')
+    with pytest.raises(LockError, match=r"^pretuned\.lock\.json: is no JSON"):
+        build.resolve(mode=mode)
+
+
+@pytest.mark.parametrize("mode", ["off", "force"])
+def test_modes_that_ignore_the_lock_do_not_read_it(build, mode):
+    build.project.lock.write_text("{")
+    build.gpu = TARGET
+    assert len(build.resolve(mode=mode).rows) == (4 if mode == "force" else 0)

@@ -18,6 +18,7 @@ from pretuned.tune.target import Target
 from specs import SCALE, loaded, write
 
 TABLE = '[tool.hatch.build.hooks.pretuned]\nmodule = "src/demo/tuned"\n'
+OTHER = f'template = "scale.cu.jinja"\n{SCALE}'
 TARGET = Target(name=H100.name, device=H100, driver="580.159.04")
 MADE = "NVIDIA H100 80GB HBM3: {} rows, {} faster than the default (driver 580.159.04, NVRTC 13.0.88, 2026-11-21)\n"
 
@@ -116,14 +117,14 @@ def test_json_is_json_also_where_nothing_is_to_do(machine):
 
 
 def test_one_kernel_leaves_the_others_alone(machine):
-    write(machine.root / "kernels", SCALE, name="other")
+    write(machine.root / "kernels", OTHER, name="other")
     status, _, _ = machine.run("--kernel", "other")
     assert status == 0
     assert {spec.name for spec, _ in machine.asked} == {"other"}
 
 
 def test_rows_of_what_the_specs_no_longer_have_are_removed(machine):
-    write(machine.root / "kernels", SCALE, name="other")
+    write(machine.root / "kernels", OTHER, name="other")
     machine.run()
     assert {entry.kernel for entry in lockfile.read(machine.lock).rows} == {"scale", "other"}
     (machine.root / "kernels/other.toml").unlink()

@@ -29,9 +29,7 @@ def test_builds_that_make_the_file_at_one_moment_share_it(tmp_path):
     here = {**os.environ, "PYTHONPATH": str(Path(pretuned.__file__).parents[1])}
     names = [f"build {number}" for number in range(8)]
     start = str(time.time() + 1.5)
-    builds = [
-        subprocess.Popen([sys.executable, "-c", OPEN_AT, str(tmp_path), start, name], env=here) for name in names
-    ]
+    builds = [subprocess.Popen([sys.executable, "-c", OPEN_AT, str(tmp_path), start, name], env=here) for name in names]
     assert [build.wait(60) for build in builds] == [0] * 8
     with Cache(tmp_path) as cache:
         assert [cache.record(name) for name in names] == [{"by": name} for name in names]

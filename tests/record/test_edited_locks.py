@@ -71,7 +71,9 @@ def test_sizes_are_integers(document, size):
 
 
 @pytest.mark.parametrize("value", [None, [], {}, "text", 3])
-@pytest.mark.parametrize("key", ["choices", "specialisation", "problem", "kernel", "candidate", "ratio", "configuration"])
+@pytest.mark.parametrize(
+    "key", ["choices", "specialisation", "problem", "kernel", "candidate", "ratio", "configuration"]
+)
 def test_whatever_stands_in_a_field_the_answer_is_a_lock_error_or_a_row(document, key, value):
     entry = document["rows"][0]
     (entry if key in entry else entry["choices"][0])[key] = value

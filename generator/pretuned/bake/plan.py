@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pretuned.errors import BakeError
+from pretuned.record.freshness import in_space
 from pretuned.record.rows import Device, Row
 from pretuned.render import Module, module_of
 from pretuned.spec import space
@@ -137,14 +138,7 @@ def _known(spec: KernelSpec, configuration: Configuration, source: str) -> None:
         raise BakeError(
             f"{source} of {spec.name} names the implementation '{configuration.implementation}'; there are {known}"
         )
-    values = dict(configuration.values)
-    if isinstance(way.space, dict):
-        inside = set(values) == set(way.space) and all(
-            any(type(value) is type(one) and value == one for one in way.space[name]) for name, value in values.items()
-        )
-    else:
-        inside = configuration.values in {space.pairs(entry) for entry in way.space}
-    if not inside:
+    if not in_space(spec, configuration):
         raise BakeError(f"{source} of {spec.name} names {configuration}, which is not in the space of {spec.file}")
 
 

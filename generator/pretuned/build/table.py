@@ -180,8 +180,9 @@ def _tell_untuned(
     if target is not None:
         say(f"{target.name}: every row of {project.lock.name} is fresh; nothing to tune")
         return
-    missing = sum(len(problems_of(spec)) for spec in specs.values()) if not lock.rows else 0
-    _require(project, missing, f"there is no GPU, and {project.lock.name} lacks")
+    known = {(row.kernel, row.problem) for row in (*lock.rows, *lock.skipped)}
+    wanted = {(name, problem) for name, spec in specs.items() for problem in problems_of(spec)}
+    _require(project, len(wanted - known), f"there is no GPU, and {project.lock.name} lacks")
     if lock.rows:
         say(f"no GPU here: baking {len(lock.rows)} rows of {project.lock.name} for {', '.join(lock.devices)}")
     else:

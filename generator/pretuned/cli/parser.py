@@ -22,15 +22,30 @@ def parser() -> argparse.ArgumentParser:
     )
     json = argparse.ArgumentParser(add_help=False)
     json.add_argument("--json", action="store_true", help="print JSON instead of text")
+    kernel = argparse.ArgumentParser(add_help=False)
+    kernel.add_argument("--kernel", action="append", metavar="NAME", help="only this kernel (may be repeated)")
 
-    command = commands.add_parser("tune", parents=[project, json], help="tune on this machine's GPU; writes the lock")
-    command.add_argument("--kernel", action="append", metavar="NAME", help="only this kernel (may be repeated)")
+    _add_tune(
+        commands.add_parser("tune", parents=[project, json, kernel], help="tune on this machine's GPU; writes the lock")
+    )
+    _add_bake(commands.add_parser("bake", parents=[project], help="write the generated packages from the lock"))
+    _add_show(commands.add_parser("show", parents=[project, json, kernel], help="show the table"))
+    _add_explain(commands.add_parser("explain", parents=[project], help="say which configuration would run, and why"))
+    text = "check the specs, and whether the lock is fresh (status 4 if not)"
+    commands.add_parser("check", parents=[project, json], help=text).set_defaults(run=check.run)
+    text = "list the GPUs here, as rows would name them"
+    commands.add_parser("devices", parents=[json], help=text).set_defaults(run=devices.run)
+    return root
+
+
+def _add_tune(command: argparse.ArgumentParser) -> None:
     command.add_argument("--budget", type=float, metavar="SECONDS", help="stop after so long (default: no limit)")
     command.add_argument("--force", action="store_true", help="tune everything anew: fresh rows, and past measurements")
     command.add_argument("--verbose", action="store_true", help="a line for each step and each failed candidate")
     command.set_defaults(run=tune.run)
 
-    command = commands.add_parser("bake", parents=[project], help="write the generated packages from the lock")
+
+def _add_bake(command: argparse.ArgumentParser) -> None:
     command.add_argument("--output", type=Path, metavar="FOLDER", help="write below FOLDER, not into the source tree")
     command.add_argument(
         "--with",
@@ -42,30 +57,18 @@ def parser() -> argparse.ArgumentParser:
     )
     command.set_defaults(run=bake.run)
 
-    command = commands.add_parser("show", parents=[project, json], help="show the table")
-    command.add_argument(
-        "source", nargs="?", help="a lock file, or an importable generated package (default: this project's)"
-    )
-    command.add_argument("--kernel", action="append", metavar="NAME", help="only this kernel (may be repeated)")
+
+def _add_show(command: argparse.ArgumentParser) -> None:
+    text = "a lock file, or an importable generated package (default: this project's)"
+    command.add_argument("source", nargs="?", help=text)
     command.add_argument("--device", metavar="NAME", help="only devices whose name holds this")
     command.set_defaults(run=show.run)
 
-    command = commands.add_parser(
-        "explain", parents=[project], help="say which configuration would run a problem, and why"
-    )
+
+def _add_explain(command: argparse.ArgumentParser) -> None:
     command.add_argument("kernel", help="a kernel of the package")
-    command.add_argument(
-        "problem", nargs="*", metavar="NAME=VALUE", help="every dim and specialisation: n=4096 T=float32"
-    )
+    text = "every dim and specialisation: n=4096 T=float32"
+    command.add_argument("problem", nargs="*", metavar="NAME=VALUE", help=text)
     command.add_argument("--package", help="the generated package to ask (default: this project's)")
     command.add_argument("--device", metavar="NAME", help="a tuned device (default: the GPU here)")
     command.set_defaults(run=explain.run)
-
-    command = commands.add_parser(
-        "check", parents=[project, json], help="check the specs, and whether the lock is fresh (status 4 if not)"
-    )
-    command.set_defaults(run=check.run)
-
-    command = commands.add_parser("devices", parents=[json], help="list the GPUs here, as rows would name them")
-    command.set_defaults(run=devices.run)
-    return root
