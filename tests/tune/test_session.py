@@ -31,11 +31,12 @@ PROBED = Gpu(
     memory_gbps=H100.memory_gbps,
     power_w=H100.power_w,
 )
+DRIVER = Driver(version="580.65.06", cuda=(13, 0))
 
 
 @pytest.fixture
 def gpus(monkeypatch):
-    def show(*found, driver=Driver(version="580.65.06", cuda=(13, 0))):
+    def show(*found, driver=DRIVER):
         monkeypatch.setattr(probe, "gpus", lambda given=None: found)
         monkeypatch.setattr(probe, "driver", lambda given=None: driver)
 

@@ -180,7 +180,7 @@ def _tell_untuned(
     if target is not None:
         say(f"{target.name}: every row of {project.lock.name} is fresh; nothing to tune")
         return
-    known = {(row.kernel, row.problem) for row in (*lock.rows, *lock.skipped)}
+    known = {(row.kernel, row.problem) for row in lock.rows} | {(entry.kernel, entry.problem) for entry in lock.skipped}
     wanted = {(name, problem) for name, spec in specs.items() for problem in problems_of(spec)}
     _require(project, len(wanted - known), f"there is no GPU, and {project.lock.name} lacks")
     if lock.rows:
