@@ -149,9 +149,11 @@ def test_devices(run, monkeypatch):
     monkeypatch.setattr(probe, "driver", lambda given=None: Driver(version="580.65.06", cuda=(13, 0)))
     assert run("devices") == (
         0,
-        ("driver 580.65.06, CUDA 13.0\n"
-        "GPU     name       architecture  SMs  memory  bandwidth      L2  power\n"
-        "cuda:1  NVIDIA L4  sm_89          58  24 GiB   300 GB/s  48 MiB   72 W\n"),
+        (
+            "driver 580.65.06, CUDA 13.0\n"
+            "GPU     name       architecture  SMs  memory  bandwidth      L2  power\n"
+            "cuda:1  NVIDIA L4  sm_89          58  24 GiB   300 GB/s  48 MiB   72 W\n"
+        ),
         "",
     )
     found = json.loads(run("devices", "--json")[1])
