@@ -43,7 +43,7 @@ class FakeGpu:
         outcome = self._failure(entry) or Timed(time_us=self._sample(entry), spread=0.0, samples=3)
         return Screened(outcome=outcome, verify_s=0.0, time_s=0.0)
 
-    def race(self, entries, rounds):
+    def race(self, entries, rounds, *, round_us=0.0):
         self.requests.append("race")
         if any(self.crash(dict(entry.configuration.values)) for entry in entries):
             return Crashed(message="CUDA_ERROR_ILLEGAL_ADDRESS")

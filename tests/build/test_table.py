@@ -235,7 +235,13 @@ def test_rows_of_an_older_space_or_reference_are_baked_and_tuned_again_where_a_g
     first, second, *rest = rows(build.spec)
     build.lock([replace(first, space="of yesterday"), replace(second, verification="of yesterday"), *rest])
     assert len(build.resolve().rows) == 4
-    assert build.said == ["no GPU here: baking 4 rows of pretuned.lock.json for NVIDIA H100 80GB HBM3"]
+    assert build.said == [
+        "no GPU here: baking 4 rows of pretuned.lock.json for NVIDIA H100 80GB HBM3",
+        (
+            "note: 2 rows of pretuned.lock.json are baked but not up to date; first: scale on NVIDIA H100 80GB HBM3 at "
+            "n=1024, T=float16: incomplete (the space or the sizes have changed)"
+        ),
+    ]
     build.gpu = TARGET
     build.resolve()
     assert {problem for problem, _ in build.asked} == {first.problem, second.problem}

@@ -16,6 +16,8 @@ def test_a_dim_cannot_have_the_name_of_what_compare_is_passed(tmp_path):
     assert faults(tmp_path, *renamed) == []
     compare = ("[verify]\n", '[verify]\ncompare = "reference.py:scale"\n')
     assert faults(tmp_path, *renamed, compare) == [
-        ("scale.toml: verify.compare: is passed 'ref' by pretuned, and by the dim or specialisation of that name; "
-        "rename it")
+        (
+            "scale.toml: verify.compare: is passed 'ref' by pretuned, and by the dim or specialisation of that name; "
+            "rename it"
+        )
     ]

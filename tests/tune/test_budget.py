@@ -87,9 +87,9 @@ def test_the_default_is_measured_however_short_the_budget(spec, monkeypatch):
 
 def test_a_default_that_crashes_once_alone_in_its_duel_is_an_error_with_the_cause(spec):
     class Fragile(FakeGpu):
-        def race(self, entries, rounds):
+        def race(self, entries, rounds, *, round_us=0.0):
             first = "race" not in self.requests
-            return super().race(entries, rounds) if not first else self.lost()
+            return super().race(entries, rounds, round_us=round_us) if not first else self.lost()
 
         def lost(self):
             self.requests.append("race")
@@ -106,10 +106,10 @@ def test_a_default_that_crashes_once_alone_in_its_duel_is_an_error_with_the_caus
 
 def test_a_race_that_nobody_loses_alone_leaves_the_default(spec):
     class Together(FakeGpu):
-        def race(self, entries, rounds):
+        def race(self, entries, rounds, *, round_us=0.0):
             if len(entries) > 1:
                 return Crashed(message="CUDA_ERROR_ILLEGAL_ADDRESS")
-            return super().race(entries, rounds)
+            return super().race(entries, rounds, round_us=round_us)
 
     (row,), _ = tune(spec, Together(model), Cache(None))
     assert [dict(choice.configuration.values) for choice in row.choices] == [{"block": 256, "vec": 1}]

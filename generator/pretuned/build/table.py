@@ -152,6 +152,7 @@ def _auto(project: Project, settings: Settings, specs: Mapping[str, KernelSpec],
     wanted = [] if target is None else demands(specs, lock, target)
     if target is None or not wanted:
         _tell_untuned(project, base, target, specs, say)
+        _tell_outdated(project, base, specs, say)
         return Table(rows=base.rows, devices=base.devices)
     try:
         tuned = tune(
@@ -190,6 +191,13 @@ def _tell_untuned(
             f"warning: no GPU here and no rows in {project.lock.name}: only the defaults are baked; "
             "run `pretuned tune` on a machine with a GPU and commit the lock"
         )
+
+
+def _tell_outdated(project: Project, lock: Lock, specs: Mapping[str, KernelSpec], say: Say) -> None:
+    """Say that rows are baked which hold, but of which more could be known."""
+    found = [finding for finding in findings(specs, lock, {}) if finding.state is not None]
+    if found:
+        say(f"note: {len(found)} rows of {project.lock.name} are baked but not up to date; first: {found[0]}")
 
 
 def _require(project: Project, missing: int, why: str) -> None:

@@ -5,14 +5,20 @@ from __future__ import annotations
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
-DISTRIBUTIONS: Final = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12")  # CUDA 13's and 12's
+# CuPy's distributions with the NVRTC that each loads.
+PAIRS: Final = (("cupy-cuda13x", "nvidia-cuda-nvrtc"), ("cupy-cuda12x", "nvidia-cuda-nvrtc-cu12"))
 
 
 def installed() -> str | None:
-    """Return the full version of the NVRTC that is installed as a Python package, such as `13.0.88`, or None."""
-    for name in DISTRIBUTIONS:
-        try:
-            return version(name)
-        except PackageNotFoundError:
-            continue
+    """Return the full version of the NVRTC that the installed CuPy loads, such as `13.0.88`, or None if untold."""
+    for cupy, nvrtc in PAIRS:
+        if _version(cupy) is not None:
+            return _version(nvrtc)
     return None
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None

@@ -128,11 +128,15 @@ class Bench:
         planned = launches(spec, problem, entry.configuration, self.facts)
         if isinstance(planned, LaunchError):
             raise Refused(planned)
+        wanted = self._arena().count
         try:
             buffers = scratch(spec, problem, entry.configuration, self.facts)
-            memory = Arena(buffers, {}, self._arena().count, self.stream) if buffers else None
+            memory = Arena(buffers, {}, wanted, self.stream) if buffers else None
         except (ExpressionError, OutOfMemory, cupy.cuda.memory.OutOfMemoryError) as error:
             raise Refused(LaunchError(message=f"scratch: {error}")) from None
+        if memory is not None and memory.count < wanted:
+            message = f"scratch: {memory.count} of the {wanted} sets to rotate through fit into the device's memory"
+            raise Refused(LaunchError(message=message))
         zeroed = initialised(spec, entry.configuration)
         return Kernel(entry.image, planned, scalars(spec, problem), initialised=zeroed, scratch=memory)
 

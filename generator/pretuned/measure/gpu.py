@@ -36,7 +36,9 @@ TARGET: Final = "pretuned.measure.bench:serve"
 START_S: Final = 90.0  # imports, a context, and on a cold disk CuPy's own kernels
 PREPARE_S: Final = 300.0  # references run on the host, in float64
 CANDIDATE_S: Final = 10.0  # verifying and screening take milliseconds
-RACE_S: Final = 30.0  # a race; its kernels have all answered before
+RACE_S: Final = 30.0  # a race, besides what its calls are expected to take; its kernels have all answered before
+RACE_SLACK: Final = 4  # times that
+PROBE_LAUNCHES: Final = 2  # the fewest in a sample: see pretuned.measure.timing
 
 
 class TuningError(Error):
@@ -122,9 +124,13 @@ class Gpu:
             return answer
         return Screened(outcome=self._failure(answer), verify_s=0.0, time_s=0.0)
 
-    def race(self, entries: tuple[Entry, ...], rounds: int) -> Raced | Failure:
-        """Time `entries` in interleaved rounds; a Failure if the whole race was lost, to whichever of them."""
-        answer = self._try(Race(entries=entries, rounds=rounds), RACE_S)
+    def race(self, entries: tuple[Entry, ...], rounds: int, *, round_us: float = 0.0) -> Raced | Failure:
+        """Time `entries` in interleaved rounds; a Failure if the whole race was lost, to whichever of them.
+
+        `round_us` is what one call of each entry is expected to take, in microseconds: slow kernels get more time.
+        """
+        limit_s = RACE_S + RACE_SLACK * (rounds + 3) * PROBE_LAUNCHES * round_us / 1e6
+        answer = self._try(Race(entries=entries, rounds=rounds), limit_s)
         return answer if isinstance(answer, Raced) else self._failure(answer)
 
     def _try(self, request: Request, timeout_s: float) -> Answer | Died | Expired:

@@ -140,22 +140,25 @@ class Contest:
         self.tuner.cache.put_outcome(self._outcome_key(configuration, problem), screened.outcome)
         return screened.outcome
 
-    def race(self, chosen: Sequence[Configuration], rounds: int) -> tuple[Samples, Failures]:
-        """Time `chosen` in interleaved rounds; whoever failed is among the failures, and the samples are then empty."""
+    def race(self, chosen: Sequence[Configuration], rounds: int, round_us: float) -> tuple[Samples, Failures]:
+        """Time `chosen` in interleaved rounds; whoever failed is among the failures, and the samples are then empty.
+
+        `round_us` is what one call of each is expected to take, in microseconds.
+        """
         self.tuner.effort.launched += 1
-        raced = self.tuner.gpu.race(tuple(self._entry(c) for c in chosen), rounds)
+        raced = self.tuner.gpu.race(tuple(self._entry(c) for c in chosen), rounds, round_us=round_us)
         if isinstance(raced, Raced):
             failures = {c: failure for c, failure in zip(chosen, raced.failures, strict=True) if failure is not None}
             return ({} if failures else dict(zip(chosen, raced.times_us, strict=True))), failures
         if len(chosen) == 1:
             return {}, {chosen[0]: raced}
-        return {}, self._culprits(chosen, rounds) or {c: raced for c in chosen if c != self.default}
+        return {}, self._culprits(chosen, rounds, round_us) or {c: raced for c in chosen if c != self.default}
 
-    def _culprits(self, chosen: Sequence[Configuration], rounds: int) -> Failures:
+    def _culprits(self, chosen: Sequence[Configuration], rounds: int, round_us: float) -> Failures:
         """Return who fails when racing alone, after a race that was lost as a whole."""
         found: Failures = {}
         for configuration in chosen:
-            alone = self.tuner.gpu.race((self._entry(configuration),), rounds)
+            alone = self.tuner.gpu.race((self._entry(configuration),), rounds, round_us=round_us)
             failure = alone.failures[0] if isinstance(alone, Raced) else alone
             if failure is not None:
                 found[configuration] = failure

@@ -10,7 +10,7 @@ from pretuned.compile.result import Binary
 from pretuned.outcome import Outcome
 from pretuned.record.rows import Choice, Row
 from pretuned.spec import space
-from pretuned.spec.buckets import probes
+from pretuned.spec.buckets import PROBE_RATIO, probes
 from pretuned.spec.space import Configuration, Problem
 from pretuned.tune import select
 from pretuned.tune.checks import check_problems
@@ -21,6 +21,7 @@ RACE_ROUNDS: Final = 11
 DUEL_ROUNDS: Final = 31  # the 95% interval lies between the 10th and the 22nd sample
 PROBE_ROUNDS: Final = 15
 FRESH_SEED: Final = 1
+PROBE_SEED: Final = 2  # of its own: what was judged against the default only is no check against the reference
 ATTEMPTS: Final = 4  # to settle on finalists; each drops those that turned out wrong or lost a race as a whole
 
 
@@ -67,7 +68,7 @@ class Decision:
 
     def _raced(self, chosen: Sequence[Configuration], rounds: int) -> Samples | None:
         self.contest.prepare(self.problem)
-        samples, failures = self.contest.race(chosen, rounds)
+        samples, failures = self.contest.race(chosen, rounds, sum(self.times[c] for c in chosen))
         self._drop(failures)
         return None if failures else samples
 
@@ -98,10 +99,11 @@ class Decision:
         with self.effort.stage("probing"):
             for direction, problem in probes(contest.spec, self.problem) if winners else ():
                 legal = [c for c in winners if space.legal(contest.spec, problem, c, contest.facts)]
-                if not legal or contest.prepare(problem, trust_default=True) is not None:
+                if not legal or contest.prepare(problem, PROBE_SEED, trust_default=True) is not None:
                     continue
-                right = [c for c in legal if contest.check(c, problem, 0)]
-                samples, _ = contest.race([contest.default, *right], PROBE_ROUNDS) if right else ({}, {})
+                right = [c for c in legal if contest.check(c, problem, PROBE_SEED)]
+                round_us = PROBE_RATIO * sum(self.times[c] for c in (contest.default, *right))
+                samples, _ = contest.race([contest.default, *right], PROBE_ROUNDS, round_us) if right else ({}, {})
                 for configuration in right if samples else ():
                     if ratio_interval(samples[configuration], samples[contest.default])[1] < 1 - select.MIN_GAIN:
                         found.setdefault(configuration, []).append(direction)
