@@ -1,0 +1,59 @@
+"""What the bundled kernels are compared with: the references at their edges, and inputs that float32 sums exactly."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pretuned.measure.data import inputs
+from pretuned.spec import space
+from pretuned.spec.loader import load_folder
+
+TEMPLATES = Path(__file__).parents[2] / "templates"
+INF, NAN = float("inf"), float("nan")
+
+
+@pytest.fixture(scope="module")
+def reference():
+    found = importlib.util.spec_from_file_location("bundled_reference", TEMPLATES / "reference.py")
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+def test_softmax_of_known_rows(reference):
+    rows = np.log([[1.0, 1.0, 2.0], [3.0, 1.0, 0.5]])
+    np.testing.assert_allclose(reference.row_softmax(rows), [[0.25, 0.25, 0.5], [6 / 9, 2 / 9, 1 / 9]])
+
+
+def test_softmax_does_not_overflow(reference):
+    np.testing.assert_allclose(reference.row_softmax(np.array([[1e4, 1e4], [-1e4, -1e4]])), 0.5)
+
+
+def test_minus_infinity_has_no_weight(reference):
+    assert reference.row_softmax(np.array([[-INF, 2.0, -INF]])).tolist() == [[0.0, 1.0, 0.0]]
+
+
+@pytest.mark.parametrize("row", [[-INF, -INF], [NAN, 1.0], [INF, 1.0]], ids=str)
+def test_rows_without_a_softmax_are_nan(reference, row):
+    assert np.isnan(reference.row_softmax(np.array([row]))).all()
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0)], ids=str)
+def test_softmax_of_nothing(reference, shape):
+    assert reference.row_softmax(np.zeros(shape)).shape == shape
+
+
+def test_sum_of_nothing_is_zero(reference):
+    assert reference.reduce_sum(np.zeros(0)).tolist() == [0.0]
+
+
+@pytest.mark.parametrize("specialisation", [(("T", "float16"),), (("T", "float32"),)], ids=space.describe)
+def test_inputs_of_the_sum_are_exact_in_a_random_order(specialisation):
+    spec = load_folder(TEMPLATES)["reduce_sum"]
+    for problem in space.problems(spec, specialisation):
+        x = inputs(spec, problem, seed=0)["x"].full.astype(np.float64)
+        assert (x == np.round(x)).all()
+        drift = np.abs(np.cumsum(np.random.default_rng(0).permutation(x))).max()
+        assert 0 < drift < 2**24
