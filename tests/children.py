@@ -4,7 +4,9 @@ import os
 import signal
 import time
 
-from pretuned.compile.nvrtc import Unavailable
+from pretuned.compile.nvrtc import INSTALL
+from pretuned.compile.result import Unavailable
+from pretuned.compile.toolchain import Toolchain
 from pretuned.measure.requests import (
     Lost,
     Open,
@@ -41,6 +43,11 @@ def echo():
     return answer
 
 
+def worker(target):
+    """A toolchain whose workers run `target`."""
+    return Toolchain(worker=target, installed=lambda: None, probe="compute_80")
+
+
 def compiler():
     """Dies on one source, hangs on another, and is missing on a third."""
 
@@ -51,7 +58,7 @@ def compiler():
         if "hang" in module.source:
             time.sleep(60)
         if "missing" in module.source:
-            return Unavailable(reason="ModuleNotFoundError: No module named 'cupy'")
+            return Unavailable(reason=f"compiling needs CuPy and NVRTC (no module named 'cupy'): {INSTALL}")
         return CompileError(line=module.source)
 
     return answer

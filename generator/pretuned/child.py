@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -31,15 +31,19 @@ from typing import Any, Final
 _BOOT: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from pretuned.child import main; main(sys.argv[2:])"
 )
-_TAIL_BYTES: Final = 4096
+_TAIL_BYTES: Final = 64 * 1024  # a sanitizer's report is long
 _END_S: Final = 10.0  # for a killed process to be reaped: a driver tears down a hung context within a few seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Died:
-    """The child ended without answering; `reason` is its exit status or signal, and the last line it printed."""
+    """The child ended without answering.
+
+    `reason` is its exit status or signal, and the last line it printed; `output` the end of what it printed.
+    """
 
     reason: str
+    output: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,10 +57,11 @@ class Child:
     """One child process that runs `module:function`, a callable from request to answer, or a factory of one.
 
     `target` names a function without arguments; it is called once in the child and returns the function that answers
-    requests. Requests and answers are pickled. Not safe to share between threads.
+    requests. Requests and answers are pickled. `environment` is added to this process's own. Not safe to share between
+    threads.
     """
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, environment: Mapping[str, str] | None = None) -> None:
         ours, theirs = socket.socketpair()
         lifeline, self._lifeline = os.pipe()
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
@@ -68,6 +73,7 @@ class Child:
             stdin=subprocess.DEVNULL,
             stdout=self._output,
             stderr=self._output,
+            env={**os.environ, **environment} if environment else None,
         )
         theirs.close()
         os.close(lifeline)
@@ -126,17 +132,18 @@ class Child:
         reason = (
             f"ended by {signal.Signals(-status).name}" if status is not None and status < 0 else f"exit status {status}"
         )
-        last = self._last_line()
+        output = self._printed()
+        last = next((line.strip() for line in reversed(output.split("\n")) if line.strip()), "")
         self.kill()
-        return Died(reason=f"{reason}: {last}" if last else reason)
+        return Died(reason=f"{reason}: {last}" if last else reason, output=output)
 
-    def _last_line(self) -> str:
+    def _printed(self) -> str:
+        """Return the end of what the child printed."""
         if self._output.closed:
             return ""
         size = self._output.seek(0, os.SEEK_END)
         self._output.seek(max(0, size - _TAIL_BYTES))
-        lines = self._output.read().decode(errors="replace").split("\n")
-        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+        return self._output.read().decode(errors="replace")
 
 
 def ready(children: Sequence[Child], timeout_s: float) -> list[Child]:

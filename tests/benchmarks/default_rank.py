@@ -12,8 +12,8 @@ from pathlib import Path
 
 from pretuned.build.table import problems_of
 from pretuned.compile.pool import compile_all
-from pretuned.measure.gpu import Gpu
 from pretuned.measure.requests import Entry, Prepare
+from pretuned.measure.runner import Runner
 from pretuned.outcome import Timed
 from pretuned.render import candidate
 from pretuned.report.text import columns
@@ -53,7 +53,7 @@ def main() -> int:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[2] / "templates"
     rows = [HEAD]
     slow = 0
-    with Gpu() as gpu:
+    with Runner() as gpu:
         for spec in load_folder(folder).values():
             default = space.default(spec)
             for problem, times in measured(gpu, spec):

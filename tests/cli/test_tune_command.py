@@ -9,7 +9,7 @@ import pytest
 from builders import H100, row, rows
 from pretuned.cli import main
 from pretuned.cli import tune as command
-from pretuned.measure.gpu import TuningError
+from pretuned.measure.runner import TuningError
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
 from pretuned.tune.progress import Effort

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from children import worker
 from pretuned.compile import pool
 from pretuned.compile.nvrtc import first_error, resources
 from pretuned.compile.pool import CompilePool, compile_all
@@ -92,9 +93,8 @@ def test_ptx_for_a_virtual_architecture():
     assert binary.image.endswith(b"\0")
 
 
-def test_identical_modules_are_compiled_once(monkeypatch):
-    monkeypatch.setattr(pool, "TARGET", "children:compiler")
-    with CompilePool(1) as workers:
+def test_identical_modules_are_compiled_once():
+    with CompilePool(1, toolchain=worker("children:compiler")) as workers:
         jobs = [(module("int a;"), "sm_90"), (module("int  a;  // the same"), "sm_90"), (module("int b;"), "sm_90")]
         keys = [one.key for (one, _), _ in workers.compile(jobs)]
     assert sorted(keys) == sorted({one.key for one, _ in jobs})
@@ -102,10 +102,9 @@ def test_identical_modules_are_compiled_once(monkeypatch):
 
 
 def test_a_compiler_that_crashes_or_hangs_costs_that_module_only(monkeypatch):
-    monkeypatch.setattr(pool, "TARGET", "children:compiler")
     monkeypatch.setattr(pool, "START_S", 2.0)
     monkeypatch.setattr(pool, "POLL_S", 0.1)
-    with CompilePool(1, limit_s=0.5) as workers:
+    with CompilePool(1, limit_s=0.5, toolchain=worker("children:compiler")) as workers:
         jobs = [(module(text), "sm_90") for text in ("int die;", "int hang;", "int fine;")]
         results = {one.source: result for (one, _), result in workers.compile(jobs)}
     assert results["int die;"] == Crashed(message="the compiler ended by SIGKILL")
@@ -113,14 +112,13 @@ def test_a_compiler_that_crashes_or_hangs_costs_that_module_only(monkeypatch):
     assert results["int fine;"] == CompileError(line="int fine;")
 
 
-def test_without_nvrtc_the_error_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(pool, "TARGET", "children:compiler")
+def test_without_nvrtc_the_error_says_what_to_install():
     message = (
-        "compiling needs CuPy and NVRTC (ModuleNotFoundError: No module named 'cupy'): "
+        "compiling needs CuPy and NVRTC (no module named 'cupy'): "
         "install pretuned[cuda13], or pretuned[cuda12] for a driver older than 580"
     )
     with pytest.raises(DeviceError, match=re.escape(message)):
-        compile_all([module("int missing;")], "sm_90")
+        compile_all([module("int missing;")], "sm_90", toolchain=worker("children:compiler"))
 
 
 def test_logs_of_several_functions():

@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from pretuned.compile import pool
+from children import worker
 from pretuned.compile.nvrtc import first_error, include_flags, version
 from pretuned.compile.pool import CompilePool, compile_all
 from pretuned.compile.result import Binary
@@ -25,9 +25,8 @@ def jobs(*sources):
 
 
 @pytest.fixture
-def workers(monkeypatch):
-    monkeypatch.setattr(pool, "TARGET", "odd_children:slow_compiler")
-    with CompilePool(1) as found:
+def workers():
+    with CompilePool(1, toolchain=worker("odd_children:slow_compiler")) as found:
         yield found
 
 
@@ -55,9 +54,8 @@ def test_a_worker_killed_at_work_is_replaced_and_its_job_crashed(workers):
     assert rest["int slow;"] in (CompileError(line="int slow;"), Crashed(message="the compiler ended by SIGKILL"))
 
 
-def test_answers_of_an_abandoned_call_are_not_taken_for_the_next_ones(monkeypatch):
-    monkeypatch.setattr(pool, "TARGET", "odd_children:slow_compiler")
-    with CompilePool(2) as workers:
+def test_answers_of_an_abandoned_call_are_not_taken_for_the_next_ones():
+    with CompilePool(2, toolchain=worker("odd_children:slow_compiler")) as workers:
         results = workers.compile(jobs("int slow;", "int b;"))
         assert next(results)[1] == CompileError(line="int b;")
         results.close()

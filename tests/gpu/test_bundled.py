@@ -13,8 +13,8 @@ import pytest
 
 from pretuned.compile.pool import compile_all
 from pretuned.compile.result import Binary
-from pretuned.measure.gpu import Gpu
 from pretuned.measure.requests import Entry, Prepare
+from pretuned.measure.runner import Runner
 from pretuned.outcome import WrongResult
 from pretuned.render import candidate
 from pretuned.spec import space
@@ -103,7 +103,7 @@ def test_an_off_by_one_in_a_template_is_found(name, tmp_path, capsys):
     spec = broken(tmp_path / name, name)
     sizes = dict.fromkeys(spec.free_dims, 1023)
     problem = Problem(specialisation=(("T", "float32"),), dims=space.pairs(sizes))
-    with Gpu() as gpu:
+    with Runner() as gpu:
         architecture = f"sm_{gpu.facts.compute_capability}"
         default = entry_of(spec, problem, space.default(spec), architecture)
         assert gpu.prepare(Prepare(spec=spec, problem=problem, default=default)) is None

@@ -7,9 +7,9 @@ import time
 import pytest
 
 from builders import H100
-from fake_gpu import FakeGpu, FakeLibrary
+from fake_runner import FakeLibrary, FakeRunner
 from pretuned.build.table import problems_of
-from pretuned.measure.gpu import TuningError
+from pretuned.measure.runner import TuningError
 from pretuned.outcome import Crashed
 from pretuned.record.cache import Cache
 from pretuned.record.freshness import Judge, State
@@ -40,7 +40,7 @@ class Clock:
 def tune(spec, gpu, cache, **given):
     effort = Effort()
     tuner = Tuner(
-        gpu=gpu,
+        runner=gpu,
         target=TARGET,
         library=FakeLibrary(),
         cache=cache,
@@ -53,7 +53,7 @@ def tune(spec, gpu, cache, **given):
 
 def test_a_search_cut_short_gives_a_row_that_the_next_build_completes(spec, tmp_path, monkeypatch):
     cache = Cache(tmp_path / "cache")
-    short = FakeGpu(model)
+    short = FakeRunner(model)
     with monkeypatch.context() as patch:
         Clock(patch, short, 3)
         (row,), _ = tune(spec, short, cache, deadline=0.5)
@@ -61,19 +61,19 @@ def test_a_search_cut_short_gives_a_row_that_the_next_build_completes(spec, tmp_
     assert row.space == ""
     assert Judge(spec).judge(row).state is State.INCOMPLETE
 
-    rest = FakeGpu(model)
+    rest = FakeRunner(model)
     (whole,), _ = tune(spec, rest, cache)
     assert rest.requests.count("screen") == 6 - 3
     assert Judge(spec).judge(whole).state is State.FRESH
     assert dict(whole.winner.configuration.values) == {"block": 256, "vec": 4}
 
-    (again,), effort = tune(spec, FakeGpu(model), cache)
+    (again,), effort = tune(spec, FakeRunner(model), cache)
     assert (again, effort.launched) == (whole, 0)
     cache.close()
 
 
 def test_the_default_is_measured_however_short_the_budget(spec, monkeypatch):
-    class Slow(FakeGpu):
+    class Slow(FakeRunner):
         def prepare(self, request):
             monkeypatch.setattr(time, "monotonic", lambda: 1.0)
             return super().prepare(request)
@@ -86,7 +86,7 @@ def test_the_default_is_measured_however_short_the_budget(spec, monkeypatch):
 
 
 def test_a_default_that_crashes_once_alone_in_its_duel_is_an_error_with_the_cause(spec):
-    class Fragile(FakeGpu):
+    class Fragile(FakeRunner):
         def race(self, entries, rounds, *, round_us=0.0):
             first = "race" not in self.requests
             return super().race(entries, rounds, round_us=round_us) if not first else self.lost()
@@ -105,7 +105,7 @@ def test_a_default_that_crashes_once_alone_in_its_duel_is_an_error_with_the_caus
 
 
 def test_a_race_that_nobody_loses_alone_leaves_the_default(spec):
-    class Together(FakeGpu):
+    class Together(FakeRunner):
         def race(self, entries, rounds, *, round_us=0.0):
             if len(entries) > 1:
                 return Crashed(message="CUDA_ERROR_ILLEGAL_ADDRESS")

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from builders import H100
-from fake_gpu import FakeGpu, FakeLibrary
+from fake_runner import FakeLibrary, FakeRunner
 from pretuned.build.table import problems_of
 from pretuned.device import probe
 from pretuned.device.probe import Driver, Gpu
@@ -79,7 +79,7 @@ def test_without_gpu_or_driver_there_is_no_target(gpus):
     assert find_target(0, {}) is None
 
 
-class Held(FakeGpu):
+class Held(FakeRunner):
     def __init__(self, index=0):
         super().__init__(lambda values, dims: 10.0 / values["vec"])
 
@@ -99,7 +99,7 @@ class Shelf(FakeLibrary):
 
 @pytest.fixture
 def demand(tmp_path, monkeypatch):
-    monkeypatch.setattr(session, "Gpu", Held)
+    monkeypatch.setattr(session, "Runner", Held)
     monkeypatch.setattr(session, "Library", Shelf)
     monkeypatch.setattr(session.tempfile, "gettempdir", lambda: str(tmp_path))
     spec = loaded(tmp_path)

@@ -7,9 +7,9 @@ import time
 import pytest
 
 from builders import H100
-from fake_gpu import FakeGpu, FakeLibrary
+from fake_runner import FakeLibrary, FakeRunner
 from pretuned.build.table import problems_of
-from pretuned.measure.gpu import TuningError
+from pretuned.measure.runner import TuningError
 from pretuned.record.cache import Cache
 from pretuned.record.rows import Row, Skipped
 from pretuned.tune.progress import Decided, Effort, Failed, OutOfBudget
@@ -34,7 +34,7 @@ def run(spec, gpu, cache=None, problems=None, incumbents=None, **given):
     events = []
     effort = Effort()
     tuner = Tuner(
-        gpu=gpu,
+        runner=gpu,
         target=TARGET,
         library=FakeLibrary(),
         cache=cache or Cache(None),
@@ -51,7 +51,7 @@ def winner(row):
 
 
 def test_the_fastest_wins_and_each_set_of_guards_keeps_its_best(spec):
-    rows, _, effort = run(spec, FakeGpu(model))
+    rows, _, effort = run(spec, FakeRunner(model))
     assert [dict(row.problem.dims)["n"] for row in rows] == [1024, 65536, 1024, 65536]
     for row in rows:
         assert [dict(choice.configuration.values)["vec"] for choice in row.choices] == [4, 2, 1]
@@ -64,25 +64,25 @@ def test_the_fastest_wins_and_each_set_of_guards_keeps_its_best(spec):
 
 
 def test_a_default_that_is_best_stays(spec):
-    rows, _, _ = run(spec, FakeGpu(lambda values, dims: 10.0 * values["vec"] + (values["block"] == 128)))
+    rows, _, _ = run(spec, FakeRunner(lambda values, dims: 10.0 * values["vec"] + (values["block"] == 128)))
     assert all(len(row.choices) == 1 for row in rows)
 
 
 def test_a_wrong_candidate_never_wins_however_fast(spec):
-    rows, events, _ = run(spec, FakeGpu(model, wrong=lambda values, dims: values["vec"] == 4))
+    rows, events, _ = run(spec, FakeRunner(model, wrong=lambda values, dims: values["vec"] == 4))
     assert {winner(row)["vec"] for row in rows} == {2}
     assert {dict(event.configuration.values)["vec"] for event in events if isinstance(event, Failed)} == {4}
 
 
 def test_a_finalist_that_is_wrong_at_a_boundary_size_is_dropped(spec):
-    gpu = FakeGpu(model, wrong=lambda values, dims: values["vec"] == 4 and dims["n"] == 0)
+    gpu = FakeRunner(model, wrong=lambda values, dims: values["vec"] == 4 and dims["n"] == 0)
     rows, events, _ = run(spec, gpu, problems=problems_of(spec)[:1])
     assert [winner(row)["vec"] for row in rows] == [2]
     assert [dict(event.problem.dims)["n"] for event in events if isinstance(event, Failed)] == [0, 0]
 
 
 def test_a_crash_in_a_race_is_attributed(spec):
-    gpu = FakeGpu(model, crash=lambda values: values["vec"] == 4)
+    gpu = FakeRunner(model, crash=lambda values: values["vec"] == 4)
     rows, events, _ = run(spec, gpu, problems=problems_of(spec)[:1])
     assert winner(rows[0])["vec"] == 2
     assert {dict(event.configuration.values)["vec"] for event in events if isinstance(event, Failed)} == {4}
@@ -90,7 +90,7 @@ def test_a_crash_in_a_race_is_attributed(spec):
 
 def test_a_default_that_fails_ends_the_tuning_with_what_to_mend(spec):
     with pytest.raises(TuningError) as error:
-        run(spec, FakeGpu(model, wrong=lambda values, dims: values["vec"] == 1))
+        run(spec, FakeRunner(model, wrong=lambda values, dims: values["vec"] == 1))
     assert str(error.value) == (
         "scale: the default (block=256, vec=1) fails at n=1024, T=float16: y: off; "
         "a table ends in its default, so this has to be mended first"
@@ -98,7 +98,7 @@ def test_a_default_that_fails_ends_the_tuning_with_what_to_mend(spec):
 
 
 def test_a_problem_that_does_not_fit_is_skipped(spec):
-    found, _, _ = run(spec, FakeGpu(model, too_large=lambda dims: dims["n"] > 2000))
+    found, _, _ = run(spec, FakeRunner(model, too_large=lambda dims: dims["n"] > 2000))
     assert [type(entry) for entry in found] == [Row, Skipped, Row, Skipped]
     assert found[1].reason == "takes 99 GB"
     assert found[0].winner.beyond == ("n<",)
@@ -106,9 +106,9 @@ def test_a_problem_that_does_not_fit_is_skipped(spec):
 
 def test_a_second_build_launches_nothing_and_finds_the_same(spec, tmp_path):
     with Cache(tmp_path / "cache") as cache:
-        first, _, _ = run(spec, FakeGpu(model), cache)
+        first, _, _ = run(spec, FakeRunner(model), cache)
     with Cache(tmp_path / "cache") as cache:
-        gpu = FakeGpu(model)
+        gpu = FakeRunner(model)
         second, events, effort = run(spec, gpu, cache)
     assert second == first
     assert (effort.launched, gpu.requests) == (0, [])
@@ -117,17 +117,17 @@ def test_a_second_build_launches_nothing_and_finds_the_same(spec, tmp_path):
 
 def test_a_spent_budget_keeps_what_was_measured(spec, tmp_path):
     with Cache(tmp_path / "cache") as cache:
-        found, events, _ = run(spec, FakeGpu(model), cache, deadline=time.monotonic() - 1)
+        found, events, _ = run(spec, FakeRunner(model), cache, deadline=time.monotonic() - 1)
         assert found == []
         assert events == [OutOfBudget(rows=4)]
-        some, _, before = run(spec, FakeGpu(model), cache, problems=problems_of(spec)[:2])
-        rest, _, after = run(spec, FakeGpu(model), cache)
+        some, _, before = run(spec, FakeRunner(model), cache, problems=problems_of(spec)[:2])
+        rest, _, after = run(spec, FakeRunner(model), cache)
     assert rest[:2] == some
     assert 0 < after.launched <= before.launched
 
 
 def test_a_build_that_dies_in_the_middle_loses_nothing_that_was_measured(spec, tmp_path):
-    class Dying(FakeGpu):
+    class Dying(FakeRunner):
         def screen(self, entry):
             if len(self.requests) == 3:
                 raise KeyboardInterrupt
@@ -136,7 +136,7 @@ def test_a_build_that_dies_in_the_middle_loses_nothing_that_was_measured(spec, t
     with Cache(tmp_path / "cache") as cache, pytest.raises(KeyboardInterrupt):
         run(spec, Dying(model), cache)
     with Cache(tmp_path / "cache") as cache:
-        gpu = FakeGpu(model)
+        gpu = FakeRunner(model)
         run(spec, gpu, cache, problems=problems_of(spec)[:1])
     assert gpu.requests.count("screen") == 6 - 3
 
@@ -147,8 +147,8 @@ def test_an_incumbent_that_ties_stays(spec):
     def tied(values, dims):
         return 5.0 if values["vec"] == 4 else 10.0
 
-    rows, _, _ = run(spec, FakeGpu(tied), problems=[problem])
+    rows, _, _ = run(spec, FakeRunner(tied), problems=[problem])
     other = next(c for c in (128, 256) if c != winner(rows[0])["block"])
     incumbent = rows[0].winner.configuration.__class__(implementation="main", values=(("block", other), ("vec", 4)))
-    again, _, _ = run(spec, FakeGpu(tied), problems=[problem], incumbents={problem: incumbent})
+    again, _, _ = run(spec, FakeRunner(tied), problems=[problem], incumbents={problem: incumbent})
     assert again[0].winner.configuration == incumbent

@@ -9,12 +9,12 @@ from __future__ import annotations
 import hashlib
 import importlib
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from pretuned.compile.result import Binary, Resources
+from pretuned.compile.result import Binary, Resources, Unavailable
 from pretuned.outcome import CompileError
 from pretuned.render import Module
 
@@ -22,19 +22,14 @@ STANDARD: Final = "--std=c++17"
 REPORT: Final = "--ptxas-options=-v"  # registers, spills and shared memory into the log, at no cost
 NAME: Final = "kernel.cu"  # fixed, since it stands in line tables and in __FILE__
 
+INSTALL: Final = "install pretuned[cuda13], or pretuned[cuda12] for a driver older than 580"
+
 _ENTRY: Final = re.compile(r"Compiling entry function '([^']+)'")
 _SPILLS: Final = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 _USED: Final = re.compile(r"Used (\d+) registers")
 _SHARED: Final = re.compile(r"(\d+) bytes smem")
 _ERROR: Final = re.compile(r"\b(?:error|fatal)\b\s*(?:#\S+\s*)?:")  # no warning about a variable named error
 _VERSION: Final = re.compile(r"Cuda compilation tools, release [\d.]+, V([\d.]+)")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unavailable:
-    """There is no NVRTC here; `reason` is what importing or loading it said."""
-
-    reason: str
 
 
 def _nvrtc() -> Any:  # noqa: ANN401 - CuPy ships no types
@@ -127,6 +122,7 @@ def serve() -> Any:  # noqa: ANN401 - the protocol of pretuned.child
     try:
         version()  # loads NVRTC while the parent still renders
     except Exception as error:  # noqa: BLE001 - whatever it is, the parent says it better than a traceback
-        missing = Unavailable(reason=f"{type(error).__name__}: {error}")
+        reason = f"{type(error).__name__}: {error}"
+        missing = Unavailable(reason=f"compiling needs CuPy and NVRTC ({reason}): {INSTALL}")
         return lambda _request: missing
     return lambda request: compile_module(*request)

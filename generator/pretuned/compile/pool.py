@@ -15,18 +15,15 @@ from types import TracebackType
 from typing import Final, Self
 
 from pretuned.child import Child, Died, ready
-from pretuned.compile.nvrtc import Unavailable
-from pretuned.compile.result import Binary
+from pretuned.compile.result import Binary, Unavailable
+from pretuned.compile.toolchain import NVRTC, Toolchain
 from pretuned.errors import DeviceError
 from pretuned.outcome import CompileError, Crashed, TimedOut
 from pretuned.render import Module
 
-TARGET: Final = "pretuned.compile.nvrtc:serve"
 LIMIT_S: Final = 120.0  # a module; the slowest honest ones take a few seconds
 START_S: Final = 60.0  # a worker imports CuPy: seconds on a cold disk
 POLL_S: Final = 1.0
-
-INSTALL: Final = "install pretuned[cuda13], or pretuned[cuda12] for a driver older than 580"
 
 Job = tuple[Module, str]
 Result = Binary | CompileError | TimedOut | Crashed
@@ -38,9 +35,10 @@ class CompilePool:
     `workers` defaults to one a processor. A pool serves one `compile` at a time.
     """
 
-    def __init__(self, workers: int | None = None, *, limit_s: float = LIMIT_S) -> None:
+    def __init__(self, workers: int | None = None, *, toolchain: Toolchain = NVRTC, limit_s: float = LIMIT_S) -> None:
         self.limit_s = limit_s
-        self._children = [Child(TARGET) for _ in range(workers or processors())]
+        self._target = toolchain.worker
+        self._children = [Child(self._target) for _ in range(workers or processors())]
 
     def __enter__(self) -> Self:
         return self
@@ -87,7 +85,7 @@ class CompilePool:
                     yield job, Crashed(message=f"the compiler {result.reason}")
                     continue
                 if isinstance(result, Unavailable):
-                    raise DeviceError(f"compiling needs CuPy and NVRTC ({result.reason}): {INSTALL}")
+                    raise DeviceError(result.reason)
                 idle.append(child)
                 yield job, result
             for child in [child for child, (_, deadline) in busy.items() if time.monotonic() > deadline]:
@@ -97,7 +95,7 @@ class CompilePool:
 
     def _replace(self, child: Child) -> Child:
         child.kill()
-        fresh = Child(TARGET)
+        fresh = Child(self._target)
         self._children[self._children.index(child)] = fresh
         return fresh
 
@@ -107,8 +105,10 @@ def processors() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def compile_all(modules: Iterable[Module], architecture: str, *, workers: int | None = None) -> dict[str, Result]:
+def compile_all(
+    modules: Iterable[Module], architecture: str, *, workers: int | None = None, toolchain: Toolchain = NVRTC
+) -> dict[str, Result]:
     """Compile `modules` for `architecture` in a pool of their own and return the results by module key."""
     jobs = list({module.key: (module, architecture) for module in modules}.values())
-    with CompilePool(min(workers or processors(), max(1, len(jobs)))) as pool:
+    with CompilePool(min(workers or processors(), max(1, len(jobs))), toolchain=toolchain) as pool:
         return {module.key: result for (module, _), result in pool.compile(jobs)}

@@ -29,3 +29,10 @@ class Binary:
     flags: tuple[str, ...]
     compiler: str
     resources: dict[str, Resources]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unavailable:
+    """A worker's answer to anything where there is no compiler; `reason` says what is missing and what to install."""
+
+    reason: str

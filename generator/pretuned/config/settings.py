@@ -50,6 +50,12 @@ def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
     )
 
 
+def cxx() -> str:
+    """Return the C++ compiler that CXX names, without options (`ccache g++` gives the last word), or nothing."""
+    words = os.environ.get("CXX", "").split()
+    return words[-1] if words and not words[-1].startswith("-") else ""
+
+
 def _judge_mode(value: str) -> str:
     return "" if value in get_args(Mode) else bad_mode(value)
 

@@ -1,4 +1,4 @@
-"""The device memory of one problem: sets of buffers to rotate through, guard bands, pristine inputs. Uses CuPy.
+"""The memory of one problem: sets of buffers to rotate through, guard bands, pristine inputs.
 
 Each *set* holds every buffer of one call. Timing rotates through as many sets as it takes to keep a launch from finding
 its own data in L2. All buffers of all sets lie in one allocation, each between two guard bands of a known pattern, so
@@ -12,13 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import cupy
 import numpy as np
 
-from pretuned.errors import Error
 from pretuned.measure.data import Stored
-from pretuned.measure.judge import Check, unequal, unlike
 from pretuned.measure.launch import Buffer
+from pretuned.measure.machine import Check, Machine, Memory, OutOfMemory, Unequal, Unlike
 from pretuned.spec.types import DTYPES
 
 ALIGNMENT: Final = 512  # what CuPy's own allocations have
@@ -29,13 +27,9 @@ INTEGER_POISON: Final = 0x5B  # nothing that counts or small inputs give
 MEMORY_SHARE: Final = 0.8
 
 
-class OutOfMemory(Error):  # noqa: N818 - the term
-    """A problem does not fit in the share of the free device memory that measuring may take."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Region:
-    """One buffer of one set: its device address."""
+    """One buffer of one set: its address on the machine."""
 
     buffer: Buffer
     address: int
@@ -77,23 +71,17 @@ class Arena:
     Raises OutOfMemory if not even one set fits; fewer sets than asked are made where not all do.
     """
 
-    def __init__(
-        self,
-        buffers: Sequence[Buffer],
-        stored: Mapping[str, Stored],
-        count: int,
-        stream: Any,  # noqa: ANN401 - CuPy ships no types
-    ) -> None:
+    def __init__(self, machine: Machine, buffers: Sequence[Buffer], stored: Mapping[str, Stored], count: int) -> None:
         self.buffers = tuple(buffers)
-        self._stream = stream
+        self._machine = machine
         set_bytes = sum(span(buffer) for buffer in self.buffers)
-        self._pristine = {name: _tiled(array) for name, array in stored.items()}
-        room = int(cupy.cuda.runtime.memGetInfo()[0] * MEMORY_SHARE)
+        self._pristine = {name: _tiled(machine, array) for name, array in stored.items()}
+        room = int(machine.free_bytes() * MEMORY_SHARE)
         self.count = min(count, room // max(1, set_bytes))
         if self.count == 0:
             raise OutOfMemory(f"a call takes {set_bytes:,} bytes; {room:,} are free to measure with")
-        self._memory = cupy.cuda.alloc(self.count * set_bytes)
-        self.sets = [self._layout(self._memory.ptr + index * set_bytes) for index in range(self.count)]
+        self._memory = machine.allocate(self.count * set_bytes)
+        self.sets = [self._layout(self._memory.address + index * set_bytes) for index in range(self.count)]
         for index in range(self.count):
             self.reset(index)
 
@@ -105,7 +93,7 @@ class Arena:
         return regions
 
     def addresses(self, index: int) -> dict[str, int]:
-        """Return the device address of every buffer of set `index`, by name."""
+        """Return the address of every buffer of set `index`, by name."""
         return {name: region.address for name, region in self.sets[index].items()}
 
     def array(self, index: int, name: str) -> np.ndarray[Any, Any]:
@@ -113,8 +101,7 @@ class Arena:
         buffer = self.sets[index][name].buffer
         host = np.empty(buffer.shape, "uint16" if buffer.dtype == "bfloat16" else buffer.dtype)
         if host.nbytes:
-            kind = cupy.cuda.runtime.memcpyDeviceToHost
-            cupy.cuda.runtime.memcpy(host.ctypes.data, self.sets[index][name].address, host.nbytes, kind)
+            self._machine.read(self.sets[index][name].address, host)
         return host
 
     def reset(self, index: int) -> None:
@@ -136,40 +123,39 @@ class Arena:
 
     def _fill(self, address: int, value: int, nbytes: int) -> None:
         if nbytes:
-            cupy.cuda.runtime.memsetAsync(address, value, nbytes, self._stream.ptr)
+            self._machine.fill(address, value, nbytes)
 
     def _copy_pristine(self, region: Region) -> None:
         source = self._pristine[region.buffer.name]
         if region.buffer.nbytes:
-            kind = cupy.cuda.runtime.memcpyDeviceToDevice
-            cupy.cuda.runtime.memcpyAsync(region.address, source.ptr, region.buffer.nbytes, kind, self._stream.ptr)
+            self._machine.copy(region.address, source.address, region.buffer.nbytes)
 
     def watches(self, index: int) -> list[Watch]:
         """Return the checks that find a changed guard band or input in set `index`."""
         found = []
         for region in self.sets[index].values():
-            front = unlike(region.address - GUARD_BYTES, GUARD_BYTES, GUARD)
+            front = Unlike(address=region.address - GUARD_BYTES, nbytes=GUARD_BYTES, value=GUARD)
             found.append(Watch(check=front, region=region, kind="before"))
-            found.append(Watch(check=unlike(region.end, region.tail_bytes, GUARD), region=region, kind="behind"))
+            tail = Unlike(address=region.end, nbytes=region.tail_bytes, value=GUARD)
+            found.append(Watch(check=tail, region=region, kind="behind"))
             if region.buffer.role == "in":
                 source = self._pristine[region.buffer.name]
-                check = unequal(region.address, source.ptr, region.buffer.nbytes)
+                check = Unequal(address=region.address, other=source.address, nbytes=region.buffer.nbytes)
                 found.append(Watch(check=check, region=region, kind="changed"))
         return found
 
 
-def _tiled(stored: Stored) -> Any:  # noqa: ANN401 - CuPy ships no types
-    """Return device memory that holds the array: its block goes over once, and is doubled there."""
+def _tiled(machine: Machine, stored: Stored) -> Memory:
+    """Return memory that holds the array: its block goes over once, and is doubled there."""
     block = np.ascontiguousarray(stored.block)
     total = math.prod(stored.shape) * block.itemsize
-    memory = cupy.cuda.alloc(max(1, total))
-    runtime = cupy.cuda.runtime
+    memory = machine.allocate(max(1, total))
     filled = min(block.nbytes, total)
     if filled:
-        runtime.memcpy(memory.ptr, block.ctypes.data, filled, runtime.memcpyHostToDevice)
+        machine.write(memory.address, block.ravel()[: filled // block.itemsize])
     while filled < total:  # `filled` stays a multiple of the block
         more = min(filled, total - filled)
-        runtime.memcpy(memory.ptr + filled, memory.ptr, more, runtime.memcpyDeviceToDevice)
+        machine.copy(memory.address + filled, memory.address, more)
         filled += more
     return memory
 

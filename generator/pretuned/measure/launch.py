@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,6 +16,10 @@ from pretuned.spec.types import DTYPES
 GRID_LIMITS: Final = (2**31 - 1, 65535, 65535)  # CUDA C++ Programming Guide, "Compute Capabilities"
 BLOCK_LIMITS: Final = (1024, 1024, 64)
 MAX_THREADS: Final = 1024
+FORMATS: Final = {
+    "float64": "d", "float32": "f", "int64": "q", "int32": "i", "int16": "h", "int8": "b",
+    "uint64": "Q", "uint32": "I", "uint16": "H", "uint8": "B", "bool": "?",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +50,12 @@ class Scalar:
     name: str
     dtype: str
     value: float
+
+
+def packed(scalar: Scalar) -> bytes:
+    """Return a scalar's value as a kernel takes it."""
+    value = scalar.value if scalar.dtype.startswith("float") else int(scalar.value)
+    return struct.pack(FORMATS[scalar.dtype], value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,17 +1,20 @@
-"""The protocol between tuning and the process that holds the GPU: plain data, pickled."""
+"""The protocol between tuning and the process in which candidates run: plain data, pickled."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from pretuned.outcome import Failure, Outcome
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, DeviceFacts, Problem
 
+PROBE_LAUNCHES: Final = 2  # the fewest calls in a sample: they tell how many it takes
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A configuration with its compiled module, as a cubin."""
+    """A configuration with its compiled module: a cubin, or a shared library for the host."""
 
     configuration: Configuration
     image: bytes
@@ -19,7 +22,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Open:
-    """Take the GPU with CUDA's ordinal `index`; answered by `Opened` or `Trouble`."""
+    """Take the machine `index`, of GPUs CUDA's ordinal; answered by `Opened` or `Trouble`."""
 
     index: int
 
@@ -53,7 +56,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TooLarge:
-    """The problem does not fit into the device's free memory."""
+    """The problem does not fit into the machine's free memory."""
 
     reason: str
 
@@ -115,7 +118,7 @@ class Raced:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lost:
-    """The candidate poisoned the context; the process ends after this answer."""
+    """The candidate left the machine unusable; the process ends after this answer."""
 
     message: str
 

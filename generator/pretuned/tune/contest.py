@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from pretuned.compile.result import Binary
-from pretuned.measure.gpu import TuningError
 from pretuned.measure.requests import Entry, Prepare, Raced, TooLarge
+from pretuned.measure.runner import TuningError
 from pretuned.outcome import Failure, Outcome, Timed, detail
 from pretuned.record.freshness import space_key
 from pretuned.record.lock import row_from_json, row_to_json
@@ -106,7 +106,7 @@ class Contest:
             spec=self.spec, problem=problem, default=self._entry(self.default), seed=seed, trust_default=trust_default
         )
         with self.tuner.effort.stage("preparing"):
-            refused = self.tuner.gpu.prepare(request)
+            refused = self.tuner.runner.prepare(request)
         if refused is None:
             self._prepared = wanted
         return refused
@@ -132,7 +132,7 @@ class Contest:
         effort = self.tuner.effort
         effort.launched += 1
         with effort.stage("screening"):
-            screened = self.tuner.gpu.screen(Entry(configuration=configuration, image=binary.image))
+            screened = self.tuner.runner.screen(Entry(configuration=configuration, image=binary.image))
         effort.seconds["verifying"] += screened.verify_s
         effort.seconds["screening"] -= screened.verify_s
         if not isinstance(screened.outcome, Timed):
@@ -146,7 +146,7 @@ class Contest:
         `round_us` is what one call of each is expected to take, in microseconds.
         """
         self.tuner.effort.launched += 1
-        raced = self.tuner.gpu.race(tuple(self._entry(c) for c in chosen), rounds, round_us=round_us)
+        raced = self.tuner.runner.race(tuple(self._entry(c) for c in chosen), rounds, round_us=round_us)
         if isinstance(raced, Raced):
             failures = {c: failure for c, failure in zip(chosen, raced.failures, strict=True) if failure is not None}
             return ({} if failures else dict(zip(chosen, raced.times_us, strict=True))), failures
@@ -158,7 +158,7 @@ class Contest:
         """Return who fails when racing alone, after a race that was lost as a whole."""
         found: Failures = {}
         for configuration in chosen:
-            alone = self.tuner.gpu.race((self._entry(configuration),), rounds, round_us=round_us)
+            alone = self.tuner.runner.race((self._entry(configuration),), rounds, round_us=round_us)
             failure = alone.failures[0] if isinstance(alone, Raced) else alone
             if failure is not None:
                 found[configuration] = failure
@@ -171,7 +171,7 @@ class Contest:
     def check(self, configuration: Configuration, problem: Problem, seed: int) -> bool:
         """Verify a configuration at `problem`, which is prepared with `seed`, and return whether it is right."""
         self.tuner.effort.launched += 1
-        verified = self.tuner.gpu.verify(self._entry(configuration))
+        verified = self.tuner.runner.verify(self._entry(configuration))
         if verified.failure is not None:
             self.fail(configuration, problem, verified.failure)
             return False

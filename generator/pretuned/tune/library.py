@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Self
 
-from pretuned.compile import version
 from pretuned.compile.pool import CompilePool, Job
 from pretuned.compile.result import Binary
+from pretuned.compile.toolchain import NVRTC, Toolchain
 from pretuned.outcome import Failure
 from pretuned.record.cache import Cache
 from pretuned.render import Module, digest
@@ -24,7 +24,10 @@ class Library:
     is tried again by the next build.
     """
 
-    def __init__(self, cache: Cache, effort: Effort, *, workers: int | None = None) -> None:
+    def __init__(
+        self, cache: Cache, effort: Effort, *, workers: int | None = None, toolchain: Toolchain = NVRTC
+    ) -> None:
+        self._toolchain = toolchain
         self._cache = cache
         self._effort = effort
         self._workers = workers
@@ -44,16 +47,16 @@ class Library:
     def start(self) -> CompilePool:
         """Start the workers, if they have not started; their start overlaps with what the caller does next."""
         if self._pool is None:
-            self._pool = CompilePool(self._workers)
+            self._pool = CompilePool(self._workers, toolchain=self._toolchain)
         return self._pool
 
     @property
     def compiler(self) -> str:
-        """NVRTC's full version: the installed package's, or else a worker is asked."""
+        """The compiler's full version: the installed one's, or else a worker is asked."""
         if self._compiler is None:
-            self._compiler = version.installed()
+            self._compiler = self._toolchain.installed()
         if self._compiler is None:
-            ((_, result),) = self.start().compile([(_PROBE, "compute_80")])
+            ((_, result),) = self.start().compile([(_PROBE, self._toolchain.probe)])
             self._compiler = result.compiler if isinstance(result, Binary) else "unknown"
         return self._compiler
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from pretuned.compile.pool import INSTALL
+from pretuned.compile.nvrtc import INSTALL
 from pretuned.device import probe
 from pretuned.errors import DeviceError
-from pretuned.measure.gpu import Gpu
+from pretuned.measure.runner import Runner
 from pretuned.record.cache import Cache
 from pretuned.record.rows import Device, Row, Skipped
 from pretuned.spec.model import KernelSpec
@@ -97,10 +97,10 @@ def tune(
     effort = Effort()
     rows: list[Row] = []
     skipped: list[Skipped] = []
-    with Cache(cache_folder) as cache, Library(cache, effort) as library, Gpu(index) as gpu, _turn(index):
+    with Cache(cache_folder) as cache, Library(cache, effort) as library, Runner(index=index) as runner, _turn(index):
         deadline = None if budget_s is None else time.monotonic() + budget_s  # waiting for the turn costs none of it
         tuner = Tuner(
-            gpu=gpu, target=target, library=library, cache=cache, effort=effort, listen=listen, deadline=deadline
+            runner=runner, target=target, library=library, cache=cache, effort=effort, listen=listen, deadline=deadline
         )
         for demand in demands:
             for found in tuner.tune(demand.spec, demand.problems, demand.incumbents):

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pretuned.measure.gpu import Gpu
+from pretuned.measure.runner import Runner
 from pretuned.record.cache import Cache
 from pretuned.record.rows import Row, Skipped
 from pretuned.spec.model import KernelSpec
@@ -30,7 +30,7 @@ from pretuned.tune.target import Target
 class Tuner:
     """Tunes kernels on one GPU. `deadline` is a time of `time.monotonic()`, or None for as long as it takes."""
 
-    gpu: Gpu
+    runner: Runner
     target: Target
     library: Library
     cache: Cache
@@ -55,7 +55,7 @@ class Tuner:
                     self.listen(Decided(row=cached, cached=True))
                     found.append(cached)
                 elif not self.late():
-                    self.gpu.start()  # while the first modules compile
+                    self.runner.start()  # while the first modules compile
                     self._announce(contest, problem, len(found), len(problems))
                     found.append(self._settle(contest, problem, incumbents.get(problem)))
         if len(found) < len(problems):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pretuned.errors import DeviceError
-from pretuned.measure import gpu as gpu_module
-from pretuned.measure.gpu import Gpu, TuningError
 from pretuned.measure.requests import Entry, Prepare, Raced, Screened, TooLarge, Verified
+from pretuned.measure.runner import Runner, TuningError
 from pretuned.outcome import Crashed, Timed, TimedOut
 from pretuned.spec import space
 from pretuned.spec.space import Configuration
@@ -28,9 +27,8 @@ def prepare(tmp_path):
 
 
 @pytest.fixture
-def gpu(monkeypatch, prepare):
-    monkeypatch.setattr(gpu_module, "TARGET", "children:gpu")
-    with Gpu(candidate_s=0.5) as found:
+def gpu(prepare):
+    with Runner("children:gpu", candidate_s=0.5) as found:
         assert found.prepare(prepare()) is None
         yield found
 
@@ -66,8 +64,7 @@ def test_a_failing_reference_ends_the_tuning(gpu, prepare):
     assert str(error.value) == "scale: reference.py:f failed: ValueError: no"
 
 
-def test_a_device_that_cannot_be_opened(monkeypatch):
-    monkeypatch.setattr(gpu_module, "TARGET", "children:gpu")
-    with Gpu(9) as gpu, pytest.raises(DeviceError) as error:
+def test_a_device_that_cannot_be_opened():
+    with Runner("children:gpu", 9) as gpu, pytest.raises(DeviceError) as error:
         _ = gpu.facts
     assert str(error.value) == "GPU 9 cannot be used: no such device"

@@ -7,16 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pretuned.measure.arena import Arena
-from pretuned.measure.launch import Launch, Scalar
-from pretuned.measure.launching import driver, enqueue
+from pretuned.measure.cuda.launching import driver, enqueue
+from pretuned.measure.launch import Launch, Scalar, packed
+from pretuned.measure.machine import Poisoned, Refused
 from pretuned.outcome import LaunchError
 
 STATIC_SHARED_BYTES: Final = 48 * 1024  # what a block gets without asking: CUDA C++ Programming Guide, 9.0
-FORMATS: Final = {
-    "float64": "d", "float32": "f", "int64": "q", "int32": "i", "int16": "h", "int8": "b",
-    "uint64": "Q", "uint32": "I", "uint16": "H", "uint8": "B", "bool": "?",
-}  # fmt: skip
-
 # What the driver answers when it refuses a launch or an image and the context lives on: cuda.h, CUresult.
 REFUSALS: Final = {
     "CUDA_ERROR_INVALID_VALUE",
@@ -27,18 +23,6 @@ REFUSALS: Final = {
     "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES",
     "CUDA_ERROR_OUT_OF_MEMORY",
 }
-
-
-class Refused(Exception):  # noqa: N818 - an outcome on its way, caught where candidates are tried
-    """The driver refused to load or launch; `outcome` says how."""
-
-    def __init__(self, outcome: LaunchError) -> None:
-        super().__init__(outcome.message)
-        self.outcome = outcome
-
-
-class Poisoned(Exception):  # noqa: N818 - the same
-    """The CUDA context is lost: nothing more can run in this process."""
 
 
 def judged(error: Exception) -> Refused | Poisoned:
@@ -69,7 +53,7 @@ class Kernel:
         self.initialised = initialised
         self.scratch = scratch
         self.launches = tuple(launches)
-        self._scalars = {scalar.name: _packed(scalar) for scalar in scalars}
+        self._scalars = {scalar.name: packed(scalar) for scalar in scalars}
         try:
             self._module = driver.moduleLoadData(image)
             self._functions = [driver.moduleGetFunction(self._module, launch.function) for launch in self.launches]
@@ -105,8 +89,3 @@ class Kernel:
     def unload(self) -> None:
         """Free the module on the device."""
         driver.moduleUnload(self._module)
-
-
-def _packed(scalar: Scalar) -> bytes:
-    value = scalar.value if scalar.dtype.startswith("float") else int(scalar.value)
-    return struct.pack(FORMATS[scalar.dtype], value)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Final
 
@@ -20,7 +19,8 @@ import numpy as np
 from pretuned.compile.nvrtc import compile_module
 from pretuned.compile.result import Binary
 from pretuned.errors import DeviceError
-from pretuned.measure.launching import driver, enqueue
+from pretuned.measure.cuda.launching import driver, enqueue
+from pretuned.measure.machine import Check, Finding, Off, Unequal, Unlike
 from pretuned.outcome import detail
 from pretuned.render import Module
 from pretuned.spec.space import DeviceFacts
@@ -37,46 +37,11 @@ KERNELS: Final = (
 _NOWHERE: Final = 2**64 - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """One question to the device: a kernel of judge.cu over `size` bytes or elements; it writes to its slots."""
-
-    kernel: str
-    size: int
-    before: tuple[bytes, ...]  # packed arguments, before the size
-    after: tuple[bytes, ...] = ()  # and behind it
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """The answer: the first place that is wrong (None: none is), how many are, and the worst share of the tolerance."""
-
-    first: int | None
-    count: int
-    worst: float
-
-
-def unlike(address: int, nbytes: int, value: int) -> Check:
-    """Ask whether every byte from `address` on is `value`."""
-    return Check(kernel="unlike", size=nbytes, before=(_pointer(address),), after=(struct.pack("i", value),))
-
-
-def unequal(address: int, other: int, nbytes: int) -> Check:
-    """Ask whether the bytes at two addresses are the same."""
-    return Check(kernel="unequal", size=nbytes, before=(_pointer(address), _pointer(other)))
-
-
-def off(address: int, dtype: str, reference: Any, rtol: float, atol: float) -> Check:  # noqa: ANN401 - CuPy has no types
-    """Ask whether the elements of floating `dtype` at `address` agree with `reference`, a float64 array."""
-    before = (_pointer(address), _pointer(reference.data.ptr))
-    return Check(kernel=f"compare_{dtype}", size=reference.size, before=before, after=(_double(rtol), _double(atol)))
-
-
 class Judge:
     """The kernels of judge.cu, loaded on the current device; all work goes to `stream`."""
 
     def __init__(self, facts: DeviceFacts, stream: Any) -> None:  # noqa: ANN401 - CuPy ships no types
-        source = files("pretuned.measure").joinpath("judge.cu").read_text(encoding="utf-8")
+        source = files("pretuned.measure.cuda").joinpath("judge.cu").read_text(encoding="utf-8")
         binary = compile_module(Module(source=source, options=(), functions=()), f"sm_{facts.compute_capability}")
         if not isinstance(binary, Binary):
             raise DeviceError(f"the kernels that judge results do not compile: {detail(binary)}")
@@ -96,25 +61,23 @@ class Judge:
         found = cupy.empty(slots.shape, cupy.uint64)
         found.set(slots, stream=self._stream)
         for index, check in enumerate(checks):
+            kernel, size, before, after = _packed(check)
             address = _pointer(found.data.ptr + index * SLOTS * slots.itemsize)
-            self._enqueue(check.kernel, check.size, (*check.before, _size(check.size), *check.after, address))
+            self._enqueue(kernel, size, (*before, _size(size), *after, address))
         answers = found.get(stream=self._stream)
         return [_finding(*(int(value) for value in answer)) for answer in answers]
 
-    def rms(self, reference: Any) -> float:  # noqa: ANN401 - CuPy ships no types
-        """Return the root of the mean of the squares of the finite elements of a float64 array; 0 if there are none."""
+    def rms(self, address: int, size: int) -> float:
+        """Return the root of the mean of the squares of the finite ones of `size` float64; 0 if there are none."""
         sums = cupy.empty(2, cupy.float64)
         sums.set(np.zeros(2), stream=self._stream)
-        arguments = (_pointer(reference.data.ptr), _size(reference.size), _pointer(sums.data.ptr))
-        self._enqueue("squares", reference.size, arguments)
+        self._enqueue("squares", size, (_pointer(address), _size(size), _pointer(sums.data.ptr)))
         total, count = (float(value) for value in sums.get(stream=self._stream))
         return math.sqrt(total / count) if count else 0.0
 
-    def widened(self, address: int, dtype: str, shape: tuple[int, ...]) -> Any:  # noqa: ANN401 - CuPy ships no types
-        """Return the elements of floating `dtype` at `address` as a float64 array."""
-        wide = cupy.empty(shape, cupy.float64)
-        self._enqueue(f"widen_{dtype}", wide.size, (_pointer(address), _pointer(wide.data.ptr), _size(wide.size)))
-        return wide
+    def widen(self, address: int, dtype: str, size: int, target: int) -> None:
+        """Write `size` elements of floating `dtype` to `target` as float64."""
+        self._enqueue(f"widen_{dtype}", size, (_pointer(address), _pointer(target), _size(size)))
 
     def sweep(self) -> None:
         """Evict what L2 holds by reading other memory."""
@@ -125,6 +88,18 @@ class Judge:
         blocks = min(self._blocks, -(-size // BLOCK))
         if blocks:
             enqueue(self._functions[kernel], (blocks, 1, 1), (BLOCK, 1, 1), 0, self._stream.ptr, arguments)
+
+
+def _packed(check: Check) -> tuple[str, int, tuple[bytes, ...], tuple[bytes, ...]]:
+    """Return the kernel of judge.cu that answers, its size, and its arguments before and behind the size."""
+    match check:
+        case Unlike():
+            return "unlike", check.nbytes, (_pointer(check.address),), (struct.pack("i", check.value),)
+        case Unequal():
+            return "unequal", check.nbytes, (_pointer(check.address), _pointer(check.other)), ()
+        case Off():
+            before = (_pointer(check.address), _pointer(check.reference))
+            return f"compare_{check.dtype}", check.size, before, (_double(check.rtol), _double(check.atol))
 
 
 def _finding(first: int, count: int, worst: int) -> Finding:

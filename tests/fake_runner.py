@@ -10,7 +10,7 @@ from pretuned.measure.requests import Raced, Screened, TooLarge, Verified
 from pretuned.outcome import Crashed, Timed, WrongResult
 
 
-class FakeGpu:
+class FakeRunner:
     """`time_us(configuration, dims)` is the model; `wrong` (of both) and `crash` (of a configuration) plant bugs."""
 
     def __init__(self, time_us, *, wrong=lambda _c, _d: False, crash=lambda _c: False, too_large=lambda _d: False):

@@ -8,9 +8,9 @@ import signal
 import pytest
 
 from pretuned.errors import DeviceError
-from pretuned.measure import gpu as gpu_module
-from pretuned.measure.gpu import Gpu
+from pretuned.measure import runner
 from pretuned.measure.requests import Entry, Prepare, Verified
+from pretuned.measure.runner import Runner
 from pretuned.outcome import Crashed, TimedOut
 from pretuned.spec import space
 from pretuned.spec.space import Configuration
@@ -31,9 +31,8 @@ def prepare(tmp_path):
 
 
 @pytest.fixture
-def gpu(monkeypatch, prepare):
-    monkeypatch.setattr(gpu_module, "TARGET", "children:gpu")
-    with Gpu(candidate_s=0.5) as found:
+def gpu(prepare):
+    with Runner("children:gpu", candidate_s=0.5) as found:
         assert found.prepare(prepare) is None
         yield found
 
@@ -60,7 +59,7 @@ def test_verifying_a_bad_candidate(gpu, do, failure):
     ],
 )
 def test_a_race_with_a_bad_candidate_is_lost_as_a_whole(gpu, monkeypatch, do, failure):
-    monkeypatch.setattr(gpu_module, "RACE_S", 0.3)
+    monkeypatch.setattr(runner, "RACE_S", 0.3)
     assert gpu.race((entry(), entry(do)), 5) == failure
     assert gpu.replaced == 1
     assert gpu.race((entry(), entry()), 5).failures == (None, None)
@@ -80,9 +79,8 @@ def test_closing_ends_the_process(gpu):
         os.kill(pid, 0)
 
 
-def test_a_process_that_cannot_start_says_why(monkeypatch):
-    monkeypatch.setattr(gpu_module, "TARGET", "no_such_module:serve")
-    with Gpu() as gpu, pytest.raises(DeviceError) as error:
+def test_a_process_that_cannot_start_says_why():
+    with Runner("no_such_module:serve") as gpu, pytest.raises(DeviceError) as error:
         _ = gpu.facts
     assert str(error.value) == (
         "GPU 0 cannot be used: exit status 1: ModuleNotFoundError: No module named 'no_such_module'"

@@ -1,4 +1,4 @@
-"""The side that tunes: a GPU in a child process, which survives whatever a candidate does to it.
+"""The side that tunes: a machine in a child process, which survives whatever a candidate does to it.
 
 Every request has a deadline. A child that passes it, dies or loses its CUDA context is ended, and what the candidate
 did is an outcome; the next request finds a fresh child that has prepared the same problem again.
@@ -6,12 +6,14 @@ did is an outcome; the next request finds a fresh child that has prepared the sa
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Final, Self
 
 from pretuned.child import Child, Died, Expired
 from pretuned.errors import DeviceError, Error
 from pretuned.measure.requests import (
+    PROBE_LAUNCHES,
     Answer,
     Entry,
     Lost,
@@ -32,13 +34,13 @@ from pretuned.measure.requests import (
 from pretuned.outcome import Crashed, Failure, TimedOut
 from pretuned.spec.space import DeviceFacts
 
-TARGET: Final = "pretuned.measure.bench:serve"
+GPU: Final = "pretuned.measure.cuda.machine:serve"
+HOST: Final = "pretuned.measure.host.machine:serve"
 START_S: Final = 90.0  # imports, a context, and on a cold disk CuPy's own kernels
 PREPARE_S: Final = 300.0  # references run on the host, in float64
 CANDIDATE_S: Final = 10.0  # verifying and screening take milliseconds
 RACE_S: Final = 30.0  # a race, besides what its calls are expected to take; its kernels have all answered before
 RACE_SLACK: Final = 4  # times that
-PROBE_LAUNCHES: Final = 2  # the fewest in a sample: see pretuned.measure.timing
 
 
 class TuningError(Error):
@@ -47,17 +49,27 @@ class TuningError(Error):
     exit_code = 7
 
 
-class Gpu:
-    """GPU `index` (CUDA's ordinal) behind a process boundary; use it in a `with` statement, which ends the child.
+class Runner:
+    """A machine behind a process boundary; use it in a `with` statement, which ends the child.
 
-    `candidate_s` is the limit, in seconds, for one candidate at one problem. Raises DeviceError if the device cannot be
-    opened at all, TuningError if a reference fails.
+    `target` makes it (GPU or HOST); `index` is CUDA's ordinal of a GPU. `candidate_s` is the limit, in seconds, for one
+    candidate at one problem; `environment` goes to the child besides this process's own. Raises DeviceError if the
+    machine cannot be opened at all, TuningError if a reference fails.
     """
 
-    def __init__(self, index: int = 0, *, candidate_s: float = CANDIDATE_S) -> None:
+    def __init__(
+        self,
+        target: str = GPU,
+        index: int = 0,
+        *,
+        candidate_s: float = CANDIDATE_S,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.index = index
         self.candidate_s = candidate_s
         self.replaced = 0  # children lost so far
+        self._target = target
+        self._environment = environment
         self._child: Child | None = None
         self._facts: DeviceFacts | None = None
         self._prepared: Prepare | None = None
@@ -80,7 +92,7 @@ class Gpu:
     def start(self) -> None:
         """Start the child without waiting for it, so that its start overlaps with other work."""
         if self._child is None:
-            self._child = Child(TARGET)
+            self._child = Child(self._target, self._environment)
             self._child.send(Open(index=self.index))
             self._facts, self._stale = None, self._prepared is not None
 
@@ -93,7 +105,8 @@ class Gpu:
             answer = self._child.receive() if self._child.connection.poll(START_S) else Expired(after_s=START_S)
             if not isinstance(answer, Opened):
                 self.close()
-                raise DeviceError(f"GPU {self.index} cannot be used: {_reason(answer)}")
+                name = "the host device" if self._target == HOST else f"GPU {self.index}"
+                raise DeviceError(f"{name} cannot be used: {_reason(answer)}")
             self._facts = answer.facts
         return self._facts
 

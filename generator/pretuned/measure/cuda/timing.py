@@ -21,13 +21,13 @@ from typing import Any, Final
 import cupy
 
 from pretuned.measure.arena import Arena
-from pretuned.measure.judge import Judge
-from pretuned.measure.kernel import Kernel
+from pretuned.measure.cuda.judge import Judge
+from pretuned.measure.cuda.kernel import Kernel
+from pretuned.measure.requests import PROBE_LAUNCHES
 
 SAMPLE_US: Final = 400.0  # of device time a sample: long against the 0.5 us that an event resolves
 SCREEN_SAMPLE_US: Final = 100.0
 MAX_LAUNCHES: Final = 50
-PROBE_LAUNCHES: Final = 2
 
 
 def sets_wanted(set_bytes: int, l2_bytes: int) -> int:

@@ -1,0 +1,1 @@
+#error "cooperative groups are for GPUs only: <cooperative_groups.h>"

@@ -1,0 +1,1 @@
+#error "asynchronous copies are for GPUs only: <cuda_pipeline.h>"

@@ -1,0 +1,3 @@
+// <cuda_runtime.h>: nothing that device.h does not give already.
+
+#pragma once

@@ -1,0 +1,9 @@
+// All that a kernel may use without an #include.
+
+#pragma once
+
+#include "execution.h"
+
+#include "intrinsics.h"
+
+#include "atomics.h"

@@ -1,0 +1,1 @@
+#error "tensor cores are for GPUs only: <mma.h>"

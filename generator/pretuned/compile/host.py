@@ -1,0 +1,274 @@
+"""One compilation with the machine's C++ compiler, for the host device: a shared library that runs without a GPU.
+
+The text is the one that NVRTC gets. It is compiled as C++ with the headers of `cuda_on_host` in front and linked with
+their runtime (see execution.h there for what they give and why). Three ways of compiling are told apart like
+architectures: `host`; `host+memory` for AddressSanitizer and UBSan; `host+races` for the detector in races.h.
+
+What only a GPU can run (inline PTX, tensor cores, clusters) is refused before compiling, with its line.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from pretuned.compile.nvrtc import NAME
+from pretuned.compile.result import Binary, Resources, Unavailable
+from pretuned.config.settings import cxx
+from pretuned.outcome import CompileError
+from pretuned.render import Module
+
+HOST: Final = "host"
+MEMORY: Final = "host+memory"
+RACES: Final = "host+races"
+
+COMPILERS: Final = ("g++", "clang++", "c++")
+INSTALL: Final = "the host device needs a C++ compiler: install g++ or clang++, or name one in CXX"
+FOLDER: Final = Path(__file__).parent / "cuda_on_host"
+
+_COMMON: Final = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-strict-aliasing", "-g1", "-w")
+_VARIANTS: Final = {
+    HOST: ("-O1", "-ffp-contract=fast", "-fwrapv"),
+    MEMORY: ("-O1", "-fsanitize=address,undefined", "-fno-sanitize=vptr", "-fno-sanitize-recover=all"),
+    RACES: ("-O1", "-fsanitize=thread", "-DPRETUNED_RACES"),
+}
+_MACRO: Final = re.compile(r"-[DU]\w|--(?:un)?define-macro=")
+
+# What a text may ask for that no header can give, and how to say so.
+_GPU_ONLY: Final = {
+    r"\basm\b|\b__asm__\b": "inline PTX",
+    r"\b(?:nvcuda|wmma)\s*::|#\s*include\s*<mma\.h>": "tensor cores (mma.h)",
+    r"\bcooperative_groups\b": "cooperative groups",
+    r"#\s*include\s*<(?:cuda/|cub/|cuda_pipeline)[^>]*>": "a header of CUDA's libraries",
+    r"\b__cluster_dims__\b|\b__cluster\w+": "clusters",
+    r"\b__nv_tex|\btex[123]D\w*\s*\(|\bsurf[123]D\w+\s*\(": "textures",
+    r"\bCUtensorMap\b": "tensor maps",
+}
+_COMMENT: Final = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_DYNAMIC: Final = re.compile(
+    r"\bextern\s+__shared__\s+(?:(?:__align__|alignas)\s*\([^()]*(?:\([^()]*\))?[^()]*\)\s*)?"
+    r"(?P<type>[\w:<>,\s*]+?)\s*\b(?P<name>\w+)\s*\[\s*\]\s*;"
+)
+_ALIGNED_DYNAMIC: Final = re.compile(
+    r"\bextern\s+((?:__align__|alignas)\s*\([^()]*(?:\([^()]*\))?[^()]*\))\s+__shared__"
+)
+_ALIGNED: Final = re.compile(r"\b__shared__\s+(alignas\s*\([^()]*(?:\([^()]*\))?[^()]*\))")
+_LOCAL_STATIC: Final = re.compile(r"^([0-9a-f]+) ([0-9a-f]+) [bBdDvVuU] (_ZZ(?!N8pretuned)\w+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiler:
+    """A C++ compiler: its path, and what it says it is, such as `g++ 12.2.0`."""
+
+    path: str
+    version: str
+
+    @property
+    def is_gcc(self) -> bool:
+        """Whether it is GCC, by whatever name."""
+        return not self.version.startswith("clang")
+
+
+@cache
+def compiler() -> Compiler | None:
+    """Return the compiler that CXX names, or else the first of g++, clang++ and c++ that works; None without one."""
+    for name in (chosen,) if (chosen := cxx()) else COMPILERS:
+        path = shutil.which(name)
+        if path is None:
+            continue
+        told = _run([path, "--version"])
+        number = re.search(r"\b\d+\.\d+(?:\.\d+)?\b", told.stdout)
+        if told.returncode == 0 and number:
+            family = "clang" if "clang" in told.stdout else "g++"
+            return Compiler(path=path, version=f"{family} {number.group()}")
+    return None
+
+
+def version() -> str | None:
+    """Return what the compiler says it is, such as `g++ 12.2.0`, or None without one."""
+    found = compiler()
+    return found.version if found is not None else None
+
+
+def gpu_only(source: str) -> str | None:
+    """Return why the host cannot run a text, as `kernel.cu:LINE: ...`, or None if it may."""
+    text = _COMMENT.sub(lambda match: "\n" * match.group().count("\n"), source)
+    found = [
+        (text.count("\n", 0, match.start()) + 1, what)
+        for pattern, what in _GPU_ONLY.items()
+        if (match := re.search(pattern, text))
+    ]
+    if not found:
+        return None
+    line, what = min(found)
+    return f"{NAME}:{line}: for GPUs only: {what}"
+
+
+def rewritten(source: str) -> str:
+    """Return a text with the uses of `__shared__` that a macro cannot give in C++; lines stay where they are.
+
+    `extern __shared__ float a[];` becomes a reference to the launch's dynamic memory, of the same type.
+    """
+    text = _ALIGNED_DYNAMIC.sub(r"extern __shared__ \1", source)
+    text = _DYNAMIC.sub(
+        r"static \g<type> (&\g<name>)[] = reinterpret_cast<\g<type> (&)[]>(pretuned::pretuned_dynamic_shared);", text
+    )
+    return _ALIGNED.sub(r"\1 __shared__", text)
+
+
+def compile_module(module: Module, architecture: str) -> Binary | CompileError:
+    """Compile `module` for `architecture`, one of HOST, MEMORY and RACES."""
+    if (refusal := gpu_only(module.source)) is not None:
+        return CompileError(line=refusal)
+    found = compiler()
+    assert found is not None, "serve() has looked"
+    flags = _flags(found, architecture, module.options)
+    with tempfile.TemporaryDirectory(prefix="pretuned-") as folder:
+        source, made, library = (Path(folder) / name for name in ("module.cpp", "module.o", "module.so"))
+        source.write_text(_unit(module), encoding="utf-8")
+        compiled = _run([found.path, *flags, f"-I{FOLDER}", "-c", str(source), "-o", str(made)])
+        if compiled.returncode == 0:
+            compiled = _run(_link(found, architecture, [str(made), _runtime(architecture)], library))
+        if compiled.returncode:
+            return CompileError(line=_first_error(compiled.stderr))
+        image = library.read_bytes()
+        shared_bytes = sum(variable.nbytes for variable in shared_variables(library))
+    used = Resources(registers=0, spill_bytes=0, shared_bytes=shared_bytes)
+    return Binary(
+        module=module.key,
+        architecture=architecture,
+        image=image,
+        digest=hashlib.sha256(image).hexdigest(),
+        flags=flags,
+        compiler=found.version,
+        resources=dict.fromkeys(module.functions, used),
+    )
+
+
+def _flags(found: Compiler, architecture: str, options: Sequence[str]) -> tuple[str, ...]:
+    """Return what the compiler is told; of a spec's own options, which are NVRTC's, macros only."""
+    own = ("-fno-gnu-unique", "-fcf-protection=none") if found.is_gcc and platform.machine() == "x86_64" else ()
+    macros = (option for option in options if _MACRO.match(option))
+    return (*_COMMON, *own, *_machine_flags(), *_VARIANTS[architecture], *macros)
+
+
+@cache
+def _machine_flags() -> tuple[str, ...]:
+    """Return what lets the compiler use fused multiply-add and vectors, where this processor has them.
+
+    Not `-march=native`: compiled modules stay in the user cache, which may meet another processor.
+    """
+    info = Path("/proc/cpuinfo")
+    if platform.machine() != "x86_64" or not info.is_file():
+        return ()
+    have = set(re.findall(r"^flags\s*:(.*)$", info.read_text(encoding="utf-8"), re.MULTILINE)[0].split())
+    return ("-march=x86-64-v3",) if {"avx2", "fma", "f16c", "bmi2", "movbe"} <= have else ()
+
+
+def _unit(module: Module) -> str:
+    entries = "".join(f"PRETUNED_ENTRY({name})\n" for name in module.functions)
+    return f'#include "device.h"\n#line 1 "{NAME}"\n{rewritten(module.source)}\n#line 1 "entries"\n{entries}'
+
+
+@cache
+def _runtime(architecture: str) -> str:
+    """Compile what runs kernels, once a process and way of compiling, and return the object's path."""
+    found = compiler()
+    assert found is not None, "serve() has looked"
+    made = Path(_keep().name) / f"runtime{architecture.replace('+', '-')}.o"
+    # The runtime itself is not watched: what the detector calls would call the detector.
+    watched = _VARIANTS[MEMORY][1:2] if architecture == MEMORY else ()
+    races = ("-DPRETUNED_RACES",) if architecture == RACES else ()
+    flags = (*_COMMON, "-O2", *watched, *races)
+    done = _run([found.path, *flags, f"-I{FOLDER}", "-c", str(FOLDER / "runtime.cpp"), "-o", str(made)])
+    if done.returncode:
+        raise RuntimeError(f"the host's runtime does not compile with {found.version}: {_first_error(done.stderr)}")
+    return str(made)
+
+
+@cache
+def _keep() -> tempfile.TemporaryDirectory[str]:
+    """Return a folder that lives as long as this process."""
+    return tempfile.TemporaryDirectory(prefix="pretuned-")
+
+
+def _link(found: Compiler, architecture: str, objects: Sequence[str], library: Path) -> list[str]:
+    sanitizer = _VARIANTS[MEMORY][1:2] if architecture == MEMORY else ()  # the detector is its own runtime
+    return [found.path, "-shared", *sanitizer, *objects, "-o", str(library)]
+
+
+def symbols(library: Path) -> dict[str, int]:
+    """Return what a compiled module exports, with the offset of each from the beginning of the image."""
+    listed = _run(["nm", "-D", "--defined-only", str(library)]).stdout
+    return {match[2]: int(match[1], 16) for match in re.finditer(r"^([0-9a-f]+) \w (\w+)$", listed, re.MULTILINE)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedVariable:
+    """A static `__shared__` variable in a compiled module: its place from the beginning of the image, in bytes."""
+
+    name: str
+    offset: int
+    nbytes: int
+
+
+def shared_variables(library: Path) -> tuple[SharedVariable, ...]:
+    """Return the `__shared__` variables of a compiled module: the statics of its functions."""
+    listed = _run(["nm", "-S", "--defined-only", str(library)]).stdout
+    return tuple(
+        SharedVariable(name=_variable(match[3]), offset=int(match[1], 16), nbytes=int(match[2], 16))
+        for match in _LOCAL_STATIC.finditer(listed)
+    )
+
+
+def _variable(mangled: str) -> str:
+    """Return the last name of a mangled local: `slots` of `_ZZ10row_softmaxE5slots` (Itanium C++ ABI, 5.1.6)."""
+    for match in reversed(list(re.finditer(r"E(\d+)", mangled))):
+        name = mangled[match.end() : match.end() + int(match[1])]
+        if len(name) == int(match[1]):
+            return name
+    return mangled
+
+
+def place_in_source(library: Path, offset: int) -> str:
+    """Return `kernel.cu:LINE` of code in a compiled module, or nothing where it is not known."""
+    told = _run(["addr2line", "-e", str(library), hex(offset)]).stdout.strip()
+    match = re.search(rf"({re.escape(NAME)}:\d+)", told)
+    return match[1] if match else ""
+
+
+def sanitizer_libraries() -> str:
+    """Return what LD_PRELOAD must name for a process that loads modules of MEMORY."""
+    found = compiler()
+    assert found is not None, "modules of MEMORY were compiled"
+    name = "libasan.so" if found.is_gcc else f"libclang_rt.asan-{platform.machine()}.so"
+    return _run([found.path, f"-print-file-name={name}"]).stdout.strip()
+
+
+def _first_error(log: str) -> str:
+    """Return the first error of a compiler's log, the command and notes left out."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    return next(
+        (line for line in lines if re.search(r"\b(?:error|undefined reference)\b", line)), lines[0] if lines else ""
+    )
+
+
+def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)  # noqa: S603 - the compiler's own tools
+
+
+def serve() -> Any:  # noqa: ANN401 - the protocol of pretuned.child
+    """Return the function that answers (module, architecture) requests in a compile worker."""
+    if compiler() is None:
+        missing = Unavailable(reason=INSTALL)
+        return lambda _request: missing
+    return lambda request: compile_module(*request)

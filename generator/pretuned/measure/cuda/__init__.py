@@ -1,0 +1,1 @@
+"""The GPU as a machine. Only the modules in here import CuPy."""

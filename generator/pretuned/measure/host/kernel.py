@@ -1,0 +1,157 @@
+"""A candidate loaded into this process: a shared library with the kernel and what runs it."""
+
+from __future__ import annotations
+
+import _ctypes
+import ctypes
+import hashlib
+import math
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from pretuned.compile import host
+from pretuned.measure.arena import Arena
+from pretuned.measure.launch import Launch, Scalar, packed
+from pretuned.measure.machine import Refused
+from pretuned.outcome import LaunchError
+
+_WORDS_BYTES: Final = 4096  # room for what a kernel says of its arguments
+
+
+class Problem(Exception):  # noqa: N818 - what a kernel did, on its way to being an outcome
+    """A kernel met a barrier, a mask or shared memory in a way that CUDA does not allow."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """How kernels run: `strict` about barriers and races; `blocks` limits a launch to so many first and last ones."""
+
+    strict: bool = False
+    blocks: int = 0
+
+
+class HostKernel:
+    """The launches of one candidate at one problem, ready for any set of buffers; raises Refused.
+
+    The library stays on disk while it is loaded: sanitizers read line numbers from it.
+    """
+
+    def __init__(
+        self,
+        image: bytes,
+        launches: Sequence[Launch],
+        scalars: Sequence[Scalar],
+        *,
+        types: Mapping[str, str],
+        initialised: frozenset[str],
+        scratch: Arena | None,
+        manner: Manner,
+    ) -> None:
+        self.initialised = initialised
+        self.scratch = scratch
+        self.launches = tuple(launches)
+        self._manner = manner
+        self._scalars = {scalar.name: ctypes.create_string_buffer(packed(scalar)) for scalar in scalars}
+        self._path = _stored(image)
+        self._library = ctypes.CDLL(str(self._path), mode=ctypes.RTLD_LOCAL)
+        self._library.pretuned_launch.restype = ctypes.c_char_p
+        self._base = _address(self._library.pretuned_launch) - host.symbols(self._path)["pretuned_launch"]
+        for variable in host.shared_variables(self._path):
+            name = variable.name.encode()
+            self._library.pretuned_add_shared(
+                ctypes.c_void_p(self._base + variable.offset), ctypes.c_size_t(variable.nbytes), name
+            )
+        if manner.strict:
+            self._library.pretuned_be_strict()
+        passed = {scalar.name: scalar.dtype for scalar in scalars}
+        for launch in self.launches:
+            self._demand_types(launch, types, passed)
+
+    def _demand_types(self, launch: Launch, arrays: Mapping[str, str], scalars: Mapping[str, str]) -> None:
+        """Refuse a launch whose arguments are not what the kernel takes: on a GPU it would read rubbish."""
+        words = ctypes.create_string_buffer(_WORDS_BYTES)
+        getattr(self._library, f"pretuned_types_{launch.function}")(words)
+        taken = words.value.decode().split()
+        if len(taken) != len(launch.arguments):
+            message = f"{launch.function} takes {len(taken)} arguments; the launch passes {len(launch.arguments)}"
+            raise Refused(LaunchError(message=message))
+        for word, name in zip(taken, launch.arguments, strict=True):
+            dtype = arrays.get(name) or scalars[name]
+            if not fits(word, dtype, pointer=name in arrays):
+                message = (
+                    f"{launch.function} takes '{name}' as {word}; the spec has {'*' if name in arrays else ''}{dtype}"
+                )
+                raise Refused(LaunchError(message=message))
+
+    def launch(self, addresses: Mapping[str, int]) -> None:
+        """Run the launches for buffers at `addresses`; a grid with a zero launches nothing. Raises Problem."""
+        for launch in self.launches:
+            if math.prod(launch.grid) == 0:
+                continue
+            pointers = {name: ctypes.c_void_p(address) for name, address in addresses.items()}
+            values = [pointers.get(name) or self._scalars[name] for name in launch.arguments]
+            slots = (ctypes.c_void_p * max(1, len(values)))(*(ctypes.addressof(value) for value in values))
+            code = (ctypes.c_void_p * 2)()
+            told = self._library.pretuned_launch(
+                getattr(self._library, f"pretuned_call_{launch.function}"),
+                slots,
+                (ctypes.c_uint * 3)(*launch.grid),
+                (ctypes.c_uint * 3)(*launch.block),
+                ctypes.c_size_t(launch.shared_bytes),
+                ctypes.c_ulonglong(self._manner.blocks),
+                code,
+            )
+            if told is not None:
+                raise Problem(self._placed(told.decode(errors="replace"), [address for address in code if address]))
+
+    def _placed(self, message: str, code: Sequence[int]) -> str:
+        """Return a problem's message with the lines that its code addresses stand for."""
+        places = [host.place_in_source(self._path, address - self._base - 1) for address in code]
+        return message + (f": {' and '.join(filter(None, places))}" if any(places) else "")
+
+    def poison(self, address: int, nbytes: int) -> None:
+        """Make AddressSanitizer report accesses to these bytes."""
+        self._library.pretuned_poison(ctypes.c_void_p(address), ctypes.c_size_t(nbytes))
+
+    def unpoison(self, address: int, nbytes: int) -> None:
+        """Allow accesses to these bytes again."""
+        self._library.pretuned_unpoison(ctypes.c_void_p(address), ctypes.c_size_t(nbytes))
+
+    def unload(self) -> None:
+        """Close the library; the next kernel of the same image begins with fresh statics."""
+        _ctypes.dlclose(self._library._handle)  # noqa: SLF001 - ctypes has no public way
+
+
+def fits(word: str, dtype: str, *, pointer: bool) -> bool:
+    """Return whether a kernel takes element type `dtype` where it says `word` of an argument (see execution.h).
+
+    Half precision has no word of its own and is told by its size; a pointer to a vector type takes any array.
+    """
+    value = word.removeprefix("*")
+    if (word != value) != pointer:
+        return False
+    if value.startswith("other"):
+        return pointer or value == f"other{dtype.removeprefix('b').removeprefix('float')}"
+    return value in {"void", dtype}
+
+
+def _address(function: Any) -> int:  # noqa: ANN401 - the type has no public name
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
+@cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    """Return a folder that lives as long as this process."""
+    return tempfile.TemporaryDirectory(prefix="pretuned-host-")
+
+
+def _stored(image: bytes) -> Path:
+    """Put an image on disk, once; its name tells its content."""
+    path = Path(_folder().name) / f"{hashlib.sha256(image).hexdigest()[:16]}.so"
+    if not path.is_file():
+        path.write_bytes(image)
+    return path

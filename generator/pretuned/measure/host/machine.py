@@ -1,0 +1,191 @@
+"""The host as the bench sees it: kernels run at once, on the caller's thread, and a call ends when it returns.
+
+It imitates a GPU of compute capability 9.0 with few SMs, so that grids that follow the device stay small. Times are the
+host's own and mean nothing for a GPU.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from pretuned.device.host import FACTS
+from pretuned.measure import bench
+from pretuned.measure.arena import GUARD_BYTES, Arena
+from pretuned.measure.data import decode, storage
+from pretuned.measure.host.judge import answer, rms, view
+from pretuned.measure.host.kernel import HostKernel, Manner, Problem
+from pretuned.measure.launch import Launch, Scalar
+from pretuned.measure.machine import Array, Check, Finding, OutOfMemory, Refused
+from pretuned.outcome import Crashed
+
+ALIGNMENT: Final = 512
+SETS: Final = 2  # one to verify, and one that shows what depends on the first
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Memory of this process."""
+
+    array: Array
+
+    @property
+    def address(self) -> int:
+        """Where the aligned part begins."""
+        return int(-(-self.array.ctypes.data // ALIGNMENT) * ALIGNMENT)
+
+
+class HostMachine:
+    """This process as a machine; `memory` makes AddressSanitizer watch buffers while a kernel runs."""
+
+    facts: Final = FACTS
+
+    def __init__(self, *, manner: Manner | None = None, memory: bool = False) -> None:
+        self._manner = manner or Manner()
+        self._memory = memory
+
+    def free_bytes(self) -> int:
+        """Return the memory that the operating system has to give."""
+        return _available_bytes()
+
+    def allocate(self, nbytes: int) -> Memory:
+        """Return memory; raises OutOfMemory."""
+        try:
+            return Memory(np.empty(nbytes + ALIGNMENT, np.uint8))
+        except MemoryError:
+            raise OutOfMemory(f"{nbytes:,} bytes are not to be had") from None
+
+    def trim(self) -> None:
+        """Do nothing: memory goes back by itself."""
+
+    def sets_wanted(self, _set_bytes: int) -> int:
+        """Return 2: caches are not kept cold, since times mean nothing for a GPU."""
+        return SETS
+
+    def fill(self, address: int, value: int, nbytes: int) -> None:
+        """Set bytes."""
+        ctypes.memset(address, value, nbytes)
+
+    def copy(self, target: int, source: int, nbytes: int) -> None:
+        """Copy bytes."""
+        ctypes.memmove(target, source, nbytes)
+
+    def write(self, address: int, array: Array) -> None:
+        """Copy an array into memory."""
+        ctypes.memmove(address, array.ctypes.data, array.nbytes)
+
+    def read(self, address: int, array: Array) -> None:
+        """Fill an array from memory."""
+        ctypes.memmove(array.ctypes.data, address, array.nbytes)
+
+    def load(
+        self,
+        image: bytes,
+        launches: Sequence[Launch],
+        scalars: Sequence[Scalar],
+        *,
+        types: Mapping[str, str],
+        initialised: frozenset[str],
+        scratch: Arena | None,
+    ) -> HostKernel:
+        """Load a shared library; raises Refused where its functions take other arguments than the launches pass."""
+        return HostKernel(
+            image, launches, scalars, types=types, initialised=initialised, scratch=scratch, manner=self._manner
+        )
+
+    def call(self, kernel: HostKernel, arena: Arena, index: int) -> None:
+        """Call a kernel on set `index`; raises Refused for what CUDA does not allow."""
+        addresses: dict[str, int] = {}
+        memories = [arena, *([kernel.scratch] if kernel.scratch is not None else [])]
+        for memory in memories:
+            addresses |= memory.addresses(index)
+            for name, region in memory.sets[index].items():
+                if name in kernel.initialised and region.buffer.nbytes:
+                    self.fill(region.address, 0, region.buffer.nbytes)
+        with self._watched(kernel, memories, index):
+            try:
+                kernel.launch(addresses)
+            except Problem as problem:
+                raise Refused(Crashed(message=str(problem))) from None
+
+    @contextmanager
+    def _watched(self, kernel: HostKernel, memories: Sequence[Arena], index: int) -> Iterator[None]:
+        """Have AddressSanitizer report accesses to what lies around the buffers of set `index`."""
+        if not self._memory:
+            yield
+            return
+        regions = [region for memory in memories for region in memory.sets[index].values()]
+        for region in regions:
+            kernel.poison(region.address - GUARD_BYTES, GUARD_BYTES)
+            kernel.poison(region.end, region.tail_bytes)
+        try:
+            yield
+        finally:
+            for region in regions:
+                kernel.unpoison(region.address - GUARD_BYTES, GUARD_BYTES)
+                kernel.unpoison(region.end, region.tail_bytes)
+
+    def synchronize(self) -> None:
+        """Do nothing: a call is over when it returns."""
+
+    def screen(self, kernel: HostKernel, arena: Arena, samples: int) -> tuple[list[float], int]:
+        """Return a few samples of one kernel, in microseconds a call, and on how many sets it ran."""
+        return [self._sample(kernel, arena, turn) for turn in range(samples)], min(samples, arena.count)
+
+    def race(self, kernels: Sequence[HostKernel], arena: Arena, rounds: int) -> list[list[float]]:
+        """Return interleaved samples in microseconds a call; one list a kernel, by round."""
+        times: list[list[float]] = [[] for _ in kernels]
+        for turn in range(rounds):
+            for position in range(len(kernels)):
+                index = (position + turn) % len(kernels)
+                times[index].append(self._sample(kernels[index], arena, turn))
+        return times
+
+    def _sample(self, kernel: HostKernel, arena: Arena, turn: int) -> float:
+        index = turn % arena.count
+        arena.restore(index)
+        started = time.perf_counter()
+        self.call(kernel, arena, index)
+        return (time.perf_counter() - started) * 1e6
+
+    def ask(self, checks: Sequence[Check]) -> list[Finding]:
+        """Return the answers to `checks`."""
+        return [answer(check) for check in checks]
+
+    def rms(self, address: int, size: int) -> float:
+        """Return the root of the mean of the squares of the finite ones of `size` float64; 0 if there are none."""
+        return rms(address, size)
+
+    def widen(self, address: int, dtype: str, size: int, target: int) -> None:
+        """Write `size` elements of floating `dtype` to `target` as float64."""
+        self.write(target, decode(view(address, storage(dtype), size), dtype))
+
+
+def _available_bytes() -> int:
+    """Return what Linux says is available (proc(5), MemAvailable)."""
+    with open("/proc/meminfo", encoding="ascii") as file:  # noqa: PTH123 - a line at a time
+        for line in file:
+            if line.startswith("MemAvailable:"):
+                return 1024 * int(line.split()[1])
+    return 1 << 32
+
+
+def serve() -> bench.Answerer:
+    """Return the function that answers requests in a child (see `pretuned.child`)."""
+    return bench.server(lambda _index: HostMachine())
+
+
+def serve_memory() -> bench.Answerer:
+    """Answer requests with modules compiled for AddressSanitizer, whose library has to be loaded first."""
+    return bench.server(lambda _index: HostMachine(manner=Manner(strict=True), memory=True))
+
+
+def serve_races() -> bench.Answerer:
+    """Answer requests with modules compiled for the detector of races."""
+    return bench.server(lambda _index: HostMachine(manner=Manner(strict=True)))

@@ -1,0 +1,181 @@
+"""The seam between the bench and what runs candidates: a GPU (`cuda`), or the host itself (`host`).
+
+A machine has memory for buffers, loads candidates, calls them, times them, and answers checks about what memory holds.
+Everything else, from inputs and guard bands to verdicts and their messages, is the bench's and the same for all.
+Addresses are the machine's own; what is asked of it happens in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy.typing as npt
+
+from pretuned.errors import Error
+from pretuned.measure.launch import Launch, Scalar
+from pretuned.outcome import Crashed, LaunchError
+from pretuned.spec.space import DeviceFacts
+
+if TYPE_CHECKING:
+    from pretuned.measure.arena import Arena
+
+Array = npt.NDArray[Any]
+
+
+class OutOfMemory(Error):  # noqa: N818 - the term
+    """A problem does not fit in the share of the free device memory that measuring may take."""
+
+
+class Refused(Exception):  # noqa: N818 - an outcome on its way, caught where candidates are tried
+    """The machine refused to load or run a candidate, or gave it up; `outcome` says why."""
+
+    def __init__(self, outcome: LaunchError | Crashed) -> None:
+        super().__init__(outcome.message)
+        self.outcome = outcome
+
+
+class Poisoned(Exception):  # noqa: N818 - the same
+    """A candidate has left the machine unusable: nothing more can run in this process."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unlike:
+    """Is every byte from `address` on `value`?"""
+
+    address: int
+    nbytes: int
+    value: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unequal:
+    """Are the bytes at two addresses the same?"""
+
+    address: int
+    other: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Off:
+    """Do `size` elements of floating `dtype` agree with the float64 ones at `reference`?
+
+    They do where |out - ref| <= atol + rtol * |ref|, where both are the same infinity, and where both are NaN.
+    """
+
+    address: int
+    dtype: str
+    reference: int
+    size: int
+    rtol: float
+    atol: float
+
+
+Check = Unlike | Unequal | Off
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """The answer: the first place that is wrong (None: none is), how many are, and the worst share of the tolerance."""
+
+    first: int | None
+    count: int
+    worst: float
+
+
+class Memory(Protocol):
+    """Memory of a machine, freed when nothing refers to it."""
+
+    @property
+    def address(self) -> int:
+        """Where it begins; aligned to 512 bytes."""
+        ...
+
+
+class Kernel(Protocol):
+    """The launches of one candidate at one problem, ready for any set of buffers.
+
+    `initialised` names the buffers that a call sets to zero first; `scratch` are sets of the kernel's own.
+    """
+
+    initialised: frozenset[str]
+    scratch: Arena | None
+
+    def unload(self) -> None:
+        """Free what it takes."""
+
+
+class Machine(Protocol):
+    """What runs candidates. Methods that meet one raise Refused, or Poisoned where it was the last."""
+
+    @property
+    def facts(self) -> DeviceFacts:
+        """What expressions may ask of it."""
+        ...
+
+    def free_bytes(self) -> int:
+        """Return how much memory buffers may still take."""
+        ...
+
+    def allocate(self, nbytes: int) -> Memory:
+        """Return memory; raises OutOfMemory."""
+        ...
+
+    def trim(self) -> None:
+        """Give memory that nothing refers to back."""
+
+    def sets_wanted(self, set_bytes: int) -> int:
+        """Return how many sets of buffers timing rotates through, for a call that touches `set_bytes`."""
+        ...
+
+    def fill(self, address: int, value: int, nbytes: int) -> None:
+        """Set bytes to `value`."""
+
+    def copy(self, target: int, source: int, nbytes: int) -> None:
+        """Copy bytes on the machine."""
+
+    def write(self, address: int, array: Array) -> None:
+        """Copy a contiguous array to the machine."""
+
+    def read(self, address: int, array: Array) -> None:
+        """Fill a contiguous array from the machine, once all before is done."""
+
+    def load(
+        self,
+        image: bytes,
+        launches: Sequence[Launch],
+        scalars: Sequence[Scalar],
+        *,
+        types: Mapping[str, str],
+        initialised: frozenset[str],
+        scratch: Arena | None,
+    ) -> Kernel:
+        """Load a candidate; `types` are the element types of the arrays that it may be called with."""
+        ...
+
+    def call(self, kernel: Any, arena: Arena, index: int) -> None:  # noqa: ANN401 - a kernel of this machine
+        """Call a kernel on set `index`: initial values, then its launches."""
+
+    def synchronize(self) -> None:
+        """Wait until all calls are done."""
+
+    def screen(self, kernel: Any, arena: Arena, samples: int) -> tuple[list[float], int]:  # noqa: ANN401 - the same
+        """Return a few samples of one kernel, in microseconds a call, and on how many sets it ran."""
+        ...
+
+    def race(self, kernels: Sequence[Any], arena: Arena, rounds: int) -> list[list[float]]:
+        """Return `rounds` samples of each kernel, interleaved, in microseconds a call; one list a kernel, by round."""
+        ...
+
+    def ask(self, checks: Sequence[Check]) -> list[Finding]:
+        """Return the answers to `checks`."""
+        ...
+
+    def rms(self, address: int, size: int) -> float:
+        """Return the root of the mean of the squares of the finite ones of `size` float64; 0 if there are none."""
+        ...
+
+    def widen(self, address: int, dtype: str, size: int, target: int) -> None:
+        """Write `size` elements of floating `dtype` to `target` as float64."""
