@@ -38,7 +38,7 @@ class FakeRunner:
         self.requests.append("verify")
         return Verified(failure=self._failure(entry), error=0.1)
 
-    def screen(self, entry):
+    def screen(self, entry, samples=3):
         self.requests.append("screen")
         outcome = self._failure(entry) or Timed(time_us=self._sample(entry), spread=0.0, samples=3)
         return Screened(outcome=outcome, verify_s=0.0, time_s=0.0)

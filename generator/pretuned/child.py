@@ -23,7 +23,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Final
@@ -43,7 +43,7 @@ class Died:
     """
 
     reason: str
-    output: str = ""
+    output: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,8 @@ import hashlib
 
 import pytest
 
-from pretuned.compile import version
 from pretuned.compile.result import Binary
+from pretuned.compile.toolchain import Toolchain
 from pretuned.outcome import CompileError
 from pretuned.record.cache import Cache
 from pretuned.render import Module
@@ -28,8 +28,9 @@ class Compiler:
 
     release = "13.0.88"
     asked: list[str]
+    told: str | None
 
-    def __init__(self, workers=None):
+    def __init__(self, workers=None, toolchain=None):
         pass
 
     def compile(self, jobs):
@@ -56,6 +57,9 @@ class Compiler:
         pass
 
 
+TOOLCHAIN = Toolchain(worker="none", installed=lambda: Compiler.told, probe="compute_80")
+
+
 @pytest.fixture
 def compiler(monkeypatch):
     monkeypatch.setattr(Compiler, "asked", [], raising=False)
@@ -63,7 +67,7 @@ def compiler(monkeypatch):
 
     def use(release):
         monkeypatch.setattr(Compiler, "release", release)
-        monkeypatch.setattr(version, "installed", lambda: release)
+        monkeypatch.setattr(Compiler, "told", release, raising=False)
 
     use("13.0.88")
     return use
@@ -73,7 +77,7 @@ def build(cache, *modules, wanted=None):
     """One build: what it got, by source, and what it compiled for that."""
     Compiler.asked.clear()
     effort = Effort()
-    with Library(cache, effort) as library:
+    with Library(cache, effort, toolchain=TOOLCHAIN) as library:
         found = library.all([(one, "sm_90") for one in modules], wanted)
     assert effort.compiled == len(Compiler.asked)
     return {one.source: found[one.key, "sm_90"] for one in modules}, list(Compiler.asked)
@@ -113,7 +117,7 @@ def test_binaries_of_two_compilers_are_never_mixed(compiler):
 
 
 def test_the_compiler_is_asked_where_no_package_tells_its_version(compiler, monkeypatch):
-    monkeypatch.setattr(version, "installed", lambda: None)
-    with Library(Cache(None), Effort()) as library:
+    monkeypatch.setattr(Compiler, "told", None)
+    with Library(Cache(None), Effort(), toolchain=TOOLCHAIN) as library:
         assert library.compiler == "13.0.88"
     assert len(Compiler.asked) == 1

@@ -80,7 +80,7 @@ def test_without_gpu_or_driver_there_is_no_target(gpus):
 
 
 class Held(FakeRunner):
-    def __init__(self, index=0):
+    def __init__(self, index=0, **_):
         super().__init__(lambda values, dims: 10.0 / values["vec"])
 
     def __enter__(self):
@@ -91,7 +91,7 @@ class Held(FakeRunner):
 
 
 class Shelf(FakeLibrary):
-    def __init__(self, cache, effort):
+    def __init__(self, cache, effort, toolchain=None):
         super().__init__()
 
     __enter__, __exit__ = Held.__enter__, Held.__exit__

@@ -128,10 +128,10 @@ def test_a_spent_budget_keeps_what_was_measured(spec, tmp_path):
 
 def test_a_build_that_dies_in_the_middle_loses_nothing_that_was_measured(spec, tmp_path):
     class Dying(FakeRunner):
-        def screen(self, entry):
+        def screen(self, entry, samples=3):
             if len(self.requests) == 3:
                 raise KeyboardInterrupt
-            return super().screen(entry)
+            return super().screen(entry, samples)
 
     with Cache(tmp_path / "cache") as cache, pytest.raises(KeyboardInterrupt):
         run(spec, Dying(model), cache)

@@ -95,7 +95,8 @@ def plan(
     named = sorted({row.device for kernel in kernels for row in kernel.rows})
     if missing := [name for name in named if name not in devices]:
         raise BakeError(f"rows name the device '{missing[0]}', of which nothing is known")
-    wanted = {_number(device.architecture) for device in devices.values()} | {_number(a) for a in architectures}
+    real = [device.architecture for device in devices.values() if not device.is_host]
+    wanted = {_number(architecture) for architecture in (*real, *architectures)}
     return Plan(
         kernels=kernels,
         devices=tuple(devices[name] for name in named),
@@ -186,9 +187,9 @@ def _jobs(kernels: Iterable[KernelPlan], devices: Mapping[str, Device], wanted: 
         won: dict[tuple[Pairs, Configuration], set[int]] = {}
         for row in kernel.rows:
             for choice in row.choices:
-                won.setdefault((row.specialisation, choice.configuration), set()).add(
-                    _number(devices[row.device].architecture)
-                )
+                numbers = won.setdefault((row.specialisation, choice.configuration), set())
+                if not devices[row.device].is_host:  # whose choices ship as sources
+                    numbers.add(_number(devices[row.device].architecture))
         for shipped in kernel.shipped:
             module, specific = shipped.module, shipped.module.arch_specific
             numbers = wanted if shipped.everywhere else sorted(won[shipped.specialisation, shipped.configuration])

@@ -10,7 +10,7 @@ from pretuned.bake.plan import Extra, Plan, plan
 from pretuned.build.requirements import Needs
 from pretuned.build.table import Table, demands, resolve
 from pretuned.compile.result import Binary
-from pretuned.config import Project, Settings, overlay
+from pretuned.config import HOST, Project, Settings, overlay
 from pretuned.errors import BakeError, Fault, LockError, SpecError
 from pretuned.outcome import detail
 from pretuned.record import lock as lockfile
@@ -64,16 +64,18 @@ def bake_project(
     listen: Listener = lambda _event: None,
     *,
     extra: Sequence[Extra] = (),
+    host_rows: bool = False,
 ) -> tuple[Baked, ...]:
-    """Return the generated packages of `project`, tuning for the GPU at hand where the mode says so.
+    """Return the generated packages of `project`, tuning for the device at hand where the mode says so.
 
-    `say` gets a line for each thing that a user should know; `extra` are configurations to ship besides the rows'.
+    `say` gets a line for each thing that a user should know; `extra` are configurations to ship besides the rows';
+    rows of the host device are baked with `host_rows` only.
     """
     project = overlay(project, settings)
     modules = load_specs(project)
-    table = resolve(project, settings, _all(modules), say, listen)
+    table = resolve(project, settings, _all(modules), say, listen, host_rows=host_rows)
     plans = {module: _plan(project, settings, specs, table, extra) for module, specs in modules.items()}
-    compiler = _compiler(project, table.rows)
+    compiler = _compiler(project, [row for row in table.rows if not table.devices[row.device].is_host])
     with Cache(settings.cache) as cache, Library(cache, Effort()) as library:
         binaries = _binaries(library, plans.values(), compiler)
     if project.mode == "locked":
@@ -89,7 +91,7 @@ def _all(modules: Mapping[str, Mapping[str, KernelSpec]]) -> dict[str, KernelSpe
 def _plan(
     project: Project, settings: Settings, specs: Mapping[str, KernelSpec], table: Table, extra: Sequence[Extra]
 ) -> Plan:
-    here = find_target(settings.device, {})
+    here = None if settings.device == HOST else find_target(settings.device, {})
     architectures = [*project.architectures, *([here.device.architecture] if here is not None else [])]
     return plan(
         specs,
@@ -154,11 +156,13 @@ def compile_needs(project: Project, settings: Settings) -> Needs:
     bfloat16 = any(
         "bfloat16" in (choice.dtypes or ()) for spec in specs.values() for choice in spec.specialisations.values()
     )
-    lock = lockfile.read(project.lock) if project.mode in {"auto", "locked"} else lockfile.Lock()
-    target = find_target(settings.device, lock.devices) if project.mode in {"auto", "force"} else None
+    lock = lockfile.read(project.lock).of_gpus() if project.mode in {"auto", "locked"} else lockfile.Lock()
+    tunes_gpu = project.mode in {"auto", "force"} and settings.device != HOST
+    target = find_target(settings.device, lock.devices) if tunes_gpu else None
     tuning = target is not None and bool(demands(specs, lock, target, everything=project.mode == "force"))
     compiler = _compiler(project, lock.rows)
-    return Needs(compile=project.cubins, tune=tuning, compiler=compiler, bfloat16=bfloat16)
+    on_host = project.mode in {"auto", "force"} and settings.device == HOST
+    return Needs(compile=project.cubins, tune=tuning, compiler=compiler, bfloat16=bfloat16, host=on_host)
 
 
 __all__ = ["Baked", "bake_project", "compile_needs", "load_specs"]

@@ -25,6 +25,7 @@ NEWEST_MAJOR: Final = 13  # the CUDA that is asked for where neither driver nor 
 PORTABLE: Final = "13.0"  # its toolkit, where nobody says: what it compiles runs with every driver of CUDA 13
 CUPY_MAJORS: Final = (12, 13)
 ML_DTYPES: Final = "ml_dtypes>=0.4"
+NUMPY: Final = "numpy>=1.26"  # CuPy brings it along; the host device needs it alone
 
 _ASK: Final = "from cupy.cuda import nvrtc; print('%d.%d' % nvrtc.getVersion())"
 _ASK_S: Final = 60.0
@@ -38,6 +39,7 @@ class Needs:
     tune: bool = False
     compiler: str | None = None
     bfloat16: bool = False
+    host: bool = False  # tunes on the host device
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +55,7 @@ class Installed:
 
 def installed() -> Installed:
     """Return what this environment has; asks CuPy, in a process of its own, only where no distribution brings NVRTC."""
-    names = ("cupy", "cuda-toolkit", "ml-dtypes", *(n for major in CUPY_MAJORS for n in _names(major)))
+    names = ("cupy", "cuda-toolkit", "ml-dtypes", "numpy", *(n for major in CUPY_MAJORS for n in _names(major)))
     distributions = {}
     for name in names:
         try:
@@ -80,14 +82,15 @@ def requirements(needs: Needs, driver: Driver | None, have: Installed, *, platfo
 
     On a platform without CUDA (macOS) nothing can be: the bake then goes without.
     """
+    host = [NUMPY] if needs.host and "numpy" not in have.distributions else []
     if not (needs.compile or needs.tune) or platform == "darwin":
-        return []
+        return host
     major = _kept_major(needs, driver, have) or _major(needs, driver)
     wanted = [] if _has_cupy(have, major) else [f"cupy-cuda{major}x>={CUPY}"]
     wanted += _toolchain(needs, driver, have, major)
     if needs.tune and needs.bfloat16 and "ml-dtypes" not in have.distributions:
         wanted.append(ML_DTYPES)
-    return sorted(wanted)
+    return sorted(wanted + host)
 
 
 def _names(major: int) -> tuple[str, str, str]:

@@ -107,22 +107,51 @@ def demands(specs: Mapping[str, KernelSpec], lock: Lock, target: Target, *, ever
     return found
 
 
-def resolve(project: Project, settings: Settings, specs: Mapping[str, KernelSpec], say: Say, listen: Listener) -> Table:
-    """Return the table that a build in the project's mode bakes; `project` has the environment laid over it."""
+def resolve(
+    project: Project,
+    settings: Settings,
+    specs: Mapping[str, KernelSpec],
+    say: Say,
+    listen: Listener,
+    *,
+    host_rows: bool = False,
+) -> Table:
+    """Return the table that a build in the project's mode bakes; `project` has the environment laid over it.
+
+    Rows of the host device are left out, wherever they come from, unless `host_rows` asks for them.
+    """
     match project.mode:
         case "off":
             say("mode off: only the defaults are baked")
             return Table(rows=(), devices={})
         case "locked":
-            return _locked(project, specs)
+            table = _locked(project, specs, host_rows=host_rows)
         case "force":
-            return _force(project, settings, specs, say, listen)
+            table = _force(project, settings, specs, say, listen)
         case "auto":
-            return _auto(project, settings, specs, say, listen)
+            table = _auto(project, settings, specs, say, listen, host_rows=host_rows)
+    return table if host_rows else _of_gpus(table, say)
 
 
-def _locked(project: Project, specs: Mapping[str, KernelSpec]) -> Table:
+def _of_gpus(table: Table, say: Say) -> Table:
+    """Return a table without the host device's rows, and say so."""
+    rows = tuple(row for row in table.rows if not table.devices[row.device].is_host)
+    if len(rows) < len(table.rows):
+        say(
+            f"{len(table.rows) - len(rows)} rows of the host device are not baked: its times say nothing of a GPU "
+            "(`pretuned bake --on host` bakes them)"
+        )
+    devices = {name: device for name, device in table.devices.items() if not device.is_host}
+    return Table(rows=rows, devices=devices, tuned=table.tuned)
+
+
+def _read(project: Project, *, host_rows: bool) -> Lock:
     lock = lockfile.read(project.lock)
+    return lock if host_rows else lock.of_gpus()
+
+
+def _locked(project: Project, specs: Mapping[str, KernelSpec], *, host_rows: bool) -> Table:
+    lock = _read(project, host_rows=host_rows)
     if not lock.rows:
         raise LockError(f"mode locked: {project.lock.name} has no rows; run `pretuned tune` on a GPU and commit it")
     wrong = list(findings(specs, lock, lock.devices))
@@ -142,8 +171,16 @@ def _force(project: Project, settings: Settings, specs: Mapping[str, KernelSpec]
     return Table(rows=tuned.rows, devices={target.name: target.device}, tuned=tuned)
 
 
-def _auto(project: Project, settings: Settings, specs: Mapping[str, KernelSpec], say: Say, listen: Listener) -> Table:
-    lock = lockfile.read(project.lock)
+def _auto(
+    project: Project,
+    settings: Settings,
+    specs: Mapping[str, KernelSpec],
+    say: Say,
+    listen: Listener,
+    *,
+    host_rows: bool,
+) -> Table:
+    lock = _read(project, host_rows=host_rows)
     target = find_target(settings.device, lock.devices)
     stale = [finding for finding in findings(specs, lock, {}) if finding.state is State.STALE]
     for finding in stale:

@@ -9,8 +9,8 @@ from contextlib import suppress
 from pretuned.bake.plan import Extra
 from pretuned.build.core import bake_project
 from pretuned.build.place import place
-from pretuned.cli.project import UsageError, project_of, say, specs_of
-from pretuned.config import read_settings
+from pretuned.cli.project import UsageError, place_of, say, specs_of
+from pretuned.config import HOST
 from pretuned.errors import closest
 from pretuned.spec.expressions import Value
 from pretuned.spec.model import KernelSpec
@@ -19,10 +19,10 @@ from pretuned.spec.space import Configuration, pairs
 
 def run(options: Namespace) -> int:
     """Write the packages into the source tree, as an editable install does, or below `--output`."""
-    project = project_of(options)
+    project, settings = place_of(options)
     specs = specs_of(project)
     extra: list[Extra] = [parse_extra(text, specs) for text in options.extra]
-    for baked in bake_project(project, read_settings(), say, extra=extra):
+    for baked in bake_project(project, settings, say, extra=extra, host_rows=options.on == HOST):
         folder = (options.output or project.root) / baked.module
         place(baked.files, folder)
         print(f"{folder}: {len(baked.files)} files")

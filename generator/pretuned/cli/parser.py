@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pretuned import __version__
 from pretuned.cli import bake, check, devices, explain, show, tune
+from pretuned.config.settings import Where, where
 
 
 def parser() -> argparse.ArgumentParser:
@@ -25,10 +26,15 @@ def parser() -> argparse.ArgumentParser:
     kernel = argparse.ArgumentParser(add_help=False)
     kernel.add_argument("--kernel", action="append", metavar="NAME", help="only this kernel (may be repeated)")
 
-    _add_tune(
-        commands.add_parser("tune", parents=[project, json, kernel], help="tune on this machine's GPU; writes the lock")
+    on = argparse.ArgumentParser(add_help=False)
+    text = (
+        "cuda, cuda:1, or host: this machine's processor, with a lock of its own (default: PRETUNED_TUNE_ON, or cuda)"
     )
-    _add_bake(commands.add_parser("bake", parents=[project], help="write the generated packages from the lock"))
+    on.add_argument("--on", type=_where, metavar="DEVICE", help=text)
+
+    text = "tune on this machine's GPU, or on the host; writes the lock"
+    _add_tune(commands.add_parser("tune", parents=[project, json, kernel, on], help=text))
+    _add_bake(commands.add_parser("bake", parents=[project, on], help="write the generated packages from the lock"))
     _add_show(commands.add_parser("show", parents=[project, json, kernel], help="show the table"))
     _add_explain(commands.add_parser("explain", parents=[project], help="say which configuration would run, and why"))
     text = "check the specs, and whether the lock is fresh (status 4 if not)"
@@ -36,6 +42,13 @@ def parser() -> argparse.ArgumentParser:
     text = "list the GPUs here, as rows would name them"
     commands.add_parser("devices", parents=[json], help=text).set_defaults(run=devices.run)
     return root
+
+
+def _where(text: str) -> Where:
+    try:
+        return where(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _add_tune(command: argparse.ArgumentParser) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib
 import sys
 from argparse import Namespace
+from dataclasses import replace
 from pathlib import PurePosixPath
 from types import ModuleType
 from typing import Final
 
 from pretuned.build.core import load_specs
-from pretuned.config import Project, load_project
+from pretuned.config import HOST, Project, Settings, load_project, on_host, read_settings
 from pretuned.errors import ConfigError, Error, Fault, closest
 from pretuned.spec.model import KernelSpec
 
@@ -26,6 +27,14 @@ class UsageError(Error):
 def project_of(options: Namespace) -> Project:
     """Return the project that the options name; raises ConfigError."""
     return load_project(options.project.resolve())
+
+
+def place_of(options: Namespace) -> tuple[Project, Settings]:
+    """Return the project, and the settings with `--on` in place of PRETUNED_TUNE_ON; on the host, with its own lock."""
+    project, settings = project_of(options), read_settings()
+    if options.on is not None:
+        settings = replace(settings, device=options.on)
+    return (on_host(project) if settings.device == HOST else project), settings
 
 
 def specs_of(project: Project, kernels: list[str] | None = None) -> dict[str, KernelSpec]:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pretuned.build.table import demands, problems_of
-from pretuned.cli.project import project_of, say, specs_of
-from pretuned.config import Project, read_settings
+from pretuned.cli.project import place_of, say, specs_of
+from pretuned.config import Project
 from pretuned.errors import DeviceError
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
@@ -23,7 +23,7 @@ from pretuned.tune.session import Tuned, find_target, tune
 
 def run(options: Namespace) -> int:
     """Tune stale and missing rows (with `--force` all of them) and write the lock; prints the new rows."""
-    project, settings = project_of(options), read_settings()
+    project, settings = place_of(options)
     specs = specs_of(project, options.kernel)
     lock = lockfile.read(project.lock)
     target = find_target(settings.device, lock.devices)

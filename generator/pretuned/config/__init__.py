@@ -1,15 +1,18 @@
 """Configuration: the project's table, and the environment that goes before it."""
 
-from pretuned.config.project import Mode, ModuleTable, Project, build_project, load_project
-from pretuned.config.settings import Settings, overlay, read_settings
+from pretuned.config.project import Mode, ModuleTable, Project, build_project, load_project, on_host
+from pretuned.config.settings import HOST, Settings, Where, overlay, read_settings
 
 __all__ = [
+    "HOST",
     "Mode",
     "ModuleTable",
     "Project",
     "Settings",
+    "Where",
     "build_project",
     "load_project",
+    "on_host",
     "overlay",
     "read_settings",
 ]

@@ -6,7 +6,7 @@ import keyword
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Final, Literal, get_args
 
@@ -118,6 +118,11 @@ def _table(document: Any, path: str) -> dict[str, Any] | None:  # noqa: ANN401 -
     for key in path.split("."):
         document = document.get(key) if isinstance(document, dict) else None
     return document if isinstance(document, dict) else None
+
+
+def on_host(project: Project) -> Project:
+    """Return the project with the lock of the host device, which stands beside that of GPUs."""
+    return replace(project, lock=project.lock.with_suffix(f".host{project.lock.suffix}"))
 
 
 def build_project(table: Mapping[str, Any], *, root: Path, path: str = HATCH) -> Project:

@@ -7,22 +7,25 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, cast, get_args
+from typing import Final, Literal, cast, get_args
 
 import platformdirs
 
 from pretuned.config.project import Mode, Project, bad_mode, shown
 from pretuned.errors import ConfigError, Fault
 
-_TUNE_ON: Final = re.compile(r"auto|cuda(:\d+)?")
+_TUNE_ON: Final = re.compile(r"auto|host|cuda(:\d+)?")
+HOST: Final = "host"
+
+Where = int | Literal["host"]  # to tune on: a GPU, by CUDA's ordinal, or the host device
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the environment says: None leaves it to the table. `device` is the CUDA ordinal to tune on."""
+    """What the environment says: None leaves it to the table. `device` is what to tune on."""
 
     mode: Mode | None = None
-    device: int = 0
+    device: Where = 0
     budget_s: float | None = None
     cache: Path
 
@@ -44,7 +47,7 @@ def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
     mode, tune_on, budget, cache = values.values()
     return Settings(
         mode=cast("Mode", mode) if mode else None,
-        device=int(tune_on.partition(":")[2] or 0),
+        device=where(tune_on),
         budget_s=float(budget) if budget else None,
         cache=Path(cache).expanduser().absolute() if cache else platformdirs.user_cache_path("pretuned"),
     )
@@ -60,10 +63,16 @@ def _judge_mode(value: str) -> str:
     return "" if value in get_args(Mode) else bad_mode(value)
 
 
-def _judge_tune_on(value: str) -> str:
-    if value == "host":
-        return "is 'host': not supported yet; expected 'auto', 'cuda' or 'cuda:1'"
-    return "" if _TUNE_ON.fullmatch(value) else f"is {shown(value)}; expected 'auto', 'cuda' or 'cuda:1'"
+def where(text: str) -> Where:
+    """Return what `auto`, `cuda:1` or `host` means; raises ValueError for other texts."""
+    if message := text and judge_tune_on(text):
+        raise ValueError(message)
+    return HOST if text == HOST else int(text.partition(":")[2] or 0)
+
+
+def judge_tune_on(value: str) -> str:
+    """Return what is wrong with a device to tune on, or nothing."""
+    return "" if _TUNE_ON.fullmatch(value) else f"is {shown(value)}; expected 'auto', 'cuda', 'cuda:1' or 'host'"
 
 
 def _judge_budget(value: str) -> str:
@@ -80,7 +89,7 @@ def _judge_cache(value: str) -> str:
 
 _VARIABLES: Final = {
     "PRETUNED_MODE": _judge_mode,
-    "PRETUNED_TUNE_ON": _judge_tune_on,
+    "PRETUNED_TUNE_ON": judge_tune_on,
     "PRETUNED_BUDGET": _judge_budget,
     "PRETUNED_CACHE_DIR": _judge_cache,
 }

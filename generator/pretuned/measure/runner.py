@@ -39,6 +39,7 @@ HOST: Final = "pretuned.measure.host.machine:serve"
 START_S: Final = 90.0  # imports, a context, and on a cold disk CuPy's own kernels
 PREPARE_S: Final = 300.0  # references run on the host, in float64
 CANDIDATE_S: Final = 10.0  # verifying and screening take milliseconds
+HOST_CANDIDATE_S: Final = 60.0  # on the host, seconds
 RACE_S: Final = 30.0  # a race, besides what its calls are expected to take; its kernels have all answered before
 RACE_SLACK: Final = 4  # times that
 
@@ -74,6 +75,11 @@ class Runner:
         self._facts: DeviceFacts | None = None
         self._prepared: Prepare | None = None
         self._stale = False  # the child has not prepared the problem
+
+    @classmethod
+    def host(cls) -> Self:
+        """Return the host device."""
+        return cls(HOST, candidate_s=HOST_CANDIDATE_S)
 
     def __enter__(self) -> Self:
         return self
@@ -130,9 +136,9 @@ class Runner:
         answer = self._try(Verify(entry=entry), self.candidate_s)
         return answer if isinstance(answer, Verified) else Verified(failure=self._failure(answer))
 
-    def screen(self, entry: Entry) -> Screened:
+    def screen(self, entry: Entry, samples: int = 3) -> Screened:
         """Verify and time `entry` at the prepared problem."""
-        answer = self._try(Screen(entry=entry), self.candidate_s)
+        answer = self._try(Screen(entry=entry, samples=samples), self.candidate_s)
         if isinstance(answer, Screened):
             return answer
         return Screened(outcome=self._failure(answer), verify_s=0.0, time_s=0.0)

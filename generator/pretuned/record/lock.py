@@ -64,6 +64,11 @@ class Lock:
         named = {row.device for row in rows} | {entry.device for entry in skipped}
         return Lock(devices={k: v for k, v in self.devices.items() if k in named}, rows=rows, skipped=skipped)
 
+    def of_gpus(self) -> Lock:
+        """Return the lock without the host device's rows, which say nothing of a GPU."""
+        rows = [row_key(row) for row in self.rows] + [(e.kernel, e.device, e.problem) for e in self.skipped]
+        return self.without(key for key in rows if self.devices[key[1]].is_host)
+
 
 def row_key(row: Row) -> Key:
     """Return what a row answers for."""

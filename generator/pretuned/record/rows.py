@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pretuned.device import host
 from pretuned.render import Module
 from pretuned.spec.space import Configuration, Pairs, Problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Device:
-    """A GPU as a row knows it. `architecture` is `sm_90`; memory_gbps in GB/s and power_w in W by its own limits."""
+    """A device as a row knows it. `architecture` is `sm_90`; memory_gbps in GB/s and power_w in W by its own limits.
+
+    The host device is named `host`, its architecture too; its rows say nothing of a GPU.
+    """
 
     name: str
     sm_count: int
@@ -24,11 +28,16 @@ class Device:
     @property
     def architecture(self) -> str:
         """The compiler's name of the real architecture."""
-        return f"sm_{self.compute_capability}"
+        return host.NAME if self.is_host else f"sm_{self.compute_capability}"
+
+    @property
+    def is_host(self) -> bool:
+        """Whether it is the host device."""
+        return self.name == host.NAME
 
     def architecture_of(self, module: Module) -> str:
         """Return what to compile `module` for: `sm_90`, or `sm_90a` where it asks for what only that one has."""
-        return self.architecture + ("a" if module.arch_specific else "")
+        return self.architecture + ("a" if module.arch_specific and not self.is_host else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from pretuned.compile import host
 from pretuned.compile.result import Binary
 from pretuned.measure.requests import Entry, Prepare, Raced, TooLarge
 from pretuned.measure.runner import TuningError
@@ -132,13 +133,20 @@ class Contest:
         effort = self.tuner.effort
         effort.launched += 1
         with effort.stage("screening"):
-            screened = self.tuner.runner.screen(Entry(configuration=configuration, image=binary.image))
+            entry = Entry(configuration=configuration, image=binary.image)
+            screened = self.tuner.runner.screen(entry, self.tuner.target.pace.samples)
         effort.seconds["verifying"] += screened.verify_s
         effort.seconds["screening"] -= screened.verify_s
         if not isinstance(screened.outcome, Timed):
             return self.fail(configuration, problem, screened.outcome)
         self.tuner.cache.put_outcome(self._outcome_key(configuration, problem), screened.outcome)
         return screened.outcome
+
+    def refusal(self) -> str | None:
+        """Return why no candidate can be tried on this device at all, which only the host has a reason for."""
+        if not self.tuner.target.device.is_host:
+            return None
+        return host.gpu_only(self.candidates[self.default].module.source)
 
     def race(self, chosen: Sequence[Configuration], rounds: int, round_us: float) -> tuple[Samples, Failures]:
         """Time `chosen` in interleaved rounds; whoever failed is among the failures, and the samples are then empty.

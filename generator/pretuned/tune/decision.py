@@ -17,9 +17,6 @@ from pretuned.tune.checks import check_problems
 from pretuned.tune.contest import Contest, Failures, Samples, time_of
 from pretuned.tune.statistics import ratio_interval
 
-RACE_ROUNDS: Final = 11
-DUEL_ROUNDS: Final = 31  # the 95% interval lies between the 10th and the 22nd sample
-PROBE_ROUNDS: Final = 15
 FRESH_SEED: Final = 1
 PROBE_SEED: Final = 2  # of its own: what was judged against the default only is no check against the reference
 ATTEMPTS: Final = 4  # to settle on finalists; each drops those that turned out wrong or lost a race as a whole
@@ -42,6 +39,7 @@ class Decision:
         self.times = {c: time_us for c, time_us in times.items() if time_us is not None}
         self.guards = contest.guards(list(self.times))
         self.effort = contest.tuner.effort
+        self.pace = contest.tuner.target.pace
 
     def row(self) -> Row:
         """Return the row: finalists that hold, ranked, or the default alone."""
@@ -58,12 +56,12 @@ class Decision:
         """Race the finalists, and let the leaders meet the default; None where somebody failed and was dropped."""
         default, guards = self.contest.default, self.guards
         with self.effort.stage("racing"):
-            samples = self._raced(finalists, RACE_ROUNDS) if len(finalists) > 1 else {}
+            samples = self._raced(finalists, self.pace.race_rounds) if len(finalists) > 1 else {}
         if samples is None:
             return None
         leaders = select.leaders(samples, guards, default, self.incumbent)
         with self.effort.stage("duelling"):
-            duel = self._raced([default, *leaders], DUEL_ROUNDS)
+            duel = self._raced([default, *leaders], self.pace.duel_rounds)
         return None if duel is None else select.rank(duel, guards, default, self.incumbent)
 
     def _raced(self, chosen: Sequence[Configuration], rounds: int) -> Samples | None:
@@ -93,17 +91,17 @@ class Decision:
 
     def _beyond(self, ranked: Sequence[select.Ranked]) -> dict[Configuration, list[str]]:
         """Return in which directions each choice also beats the default outside the measured sizes."""
-        contest = self.contest
+        contest, rounds = self.contest, self.pace.probe_rounds
         found: dict[Configuration, list[str]] = {}
         winners = [entry.configuration for entry in ranked if entry.configuration != contest.default]
         with self.effort.stage("probing"):
-            for direction, problem in probes(contest.spec, self.problem) if winners else ():
+            for direction, problem in probes(contest.spec, self.problem) if winners and rounds else ():
                 legal = [c for c in winners if space.legal(contest.spec, problem, c, contest.facts)]
                 if not legal or contest.prepare(problem, PROBE_SEED, trust_default=True) is not None:
                     continue
                 right = [c for c in legal if contest.check(c, problem, PROBE_SEED)]
                 round_us = PROBE_RATIO * sum(self.times[c] for c in (contest.default, *right))
-                samples, _ = contest.race([contest.default, *right], PROBE_ROUNDS, round_us) if right else ({}, {})
+                samples, _ = contest.race([contest.default, *right], rounds, round_us) if right else ({}, {})
                 for configuration in right if samples else ():
                     if ratio_interval(samples[configuration], samples[contest.default])[1] < 1 - select.MIN_GAIN:
                         found.setdefault(configuration, []).append(direction)

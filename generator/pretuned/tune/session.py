@@ -1,4 +1,4 @@
-"""Tuning what a table lacks, on the GPU at hand: one session of workers, cache and budget for any number of kernels."""
+"""Tuning what a table lacks, on the device at hand: one session of workers, cache and budget for any number of kernels."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from pretuned.compile.host import INSTALL as CPP_INSTALL
 from pretuned.compile.nvrtc import INSTALL
-from pretuned.device import probe
+from pretuned.compile.toolchain import CPP, NVRTC
+from pretuned.config import HOST, Where
+from pretuned.device import host, probe
 from pretuned.errors import DeviceError
 from pretuned.measure.runner import Runner
 from pretuned.record.cache import Cache
@@ -46,12 +49,14 @@ class Tuned:
     effort: Effort
 
 
-def find_target(index: int, known: Mapping[str, Device]) -> Target | None:
-    """Return the GPU with CUDA's ordinal `index` as rows name it, or None where there is no such GPU.
+def find_target(index: Where, known: Mapping[str, Device]) -> Target | None:
+    """Return the host device, or the GPU with CUDA's ordinal `index`, as rows name it; None where there is no such GPU.
 
     A device is its name, SM count and compute capability: one that shares only its name with a device of `known` (a
     partition of it, say) is named with its SM count as well.
     """
+    if index == HOST:
+        return host_target()
     driver, gpus = probe.driver(), probe.gpus()
     gpu = next((gpu for gpu in gpus if gpu.index == index), None)
     if gpu is None or driver is None:
@@ -61,6 +66,21 @@ def find_target(index: int, known: Mapping[str, Device]) -> Target | None:
     same = other is None or (other.sm_count, other.compute_capability) == (device.sm_count, device.compute_capability)
     name = gpu.name if same else f"{gpu.name} ({gpu.sm_count} SMs)"
     return Target(name=name, device=replace(device, name=name), driver=driver.version)
+
+
+def host_target() -> Target:
+    """Return the host device as rows name it."""
+    device = Device(
+        name=host.NAME,
+        sm_count=host.FACTS.sm_count,
+        compute_capability=host.FACTS.compute_capability,
+        l2_bytes=host.FACTS.l2_bytes,
+        shared_bytes=host.FACTS.shared_bytes,
+        memory_bytes=host.memory_bytes(),
+        memory_gbps=0,
+        power_w=0,
+    )
+    return Target(name=device.name, device=device, driver=host.processor())
 
 
 def device_of(gpu: probe.Gpu) -> Device:
@@ -81,23 +101,28 @@ def tune(
     demands: Sequence[Demand],
     target: Target,
     *,
-    index: int = 0,
+    index: Where = 0,
     cache_folder: Path | None,
     budget_s: float | None = None,
     listen: Listener = lambda _event: None,
 ) -> Tuned:
-    """Tune every demand on GPU `index` within `budget_s` seconds (None: as long as it takes).
+    """Tune every demand on GPU `index`, or on the host, within `budget_s` seconds (None: as long as it takes).
 
-    One session at a time measures on a GPU: another process waits here for its turn. With `cache_folder` None nothing
-    is kept or reused. Raises DeviceError without CuPy or a usable GPU, TuningError for a kernel whose default or
-    reference is wrong.
+    One session at a time measures on a device: another process waits here for its turn. With `cache_folder` None
+    nothing is kept or reused. Raises DeviceError without CuPy or a usable GPU, and on the host without NumPy or a C++
+    compiler; TuningError for a kernel whose default or reference is wrong.
     """
-    if importlib.util.find_spec("cupy") is None:
-        raise DeviceError(f"tuning needs CuPy: {INSTALL}")
+    _demand_packages(index)
     effort = Effort()
     rows: list[Row] = []
     skipped: list[Skipped] = []
-    with Cache(cache_folder) as cache, Library(cache, effort) as library, Runner(index=index) as runner, _turn(index):
+    toolchain = CPP if index == HOST else NVRTC
+    with (
+        Cache(cache_folder) as cache,
+        Library(cache, effort, toolchain=toolchain) as library,
+        Runner.host() if index == HOST else Runner(index=index) as runner,
+        _turn(index),
+    ):
         deadline = None if budget_s is None else time.monotonic() + budget_s  # waiting for the turn costs none of it
         tuner = Tuner(
             runner=runner, target=target, library=library, cache=cache, effort=effort, listen=listen, deadline=deadline
@@ -113,6 +138,16 @@ def tune(
     return Tuned(target=target, rows=tuple(rows), skipped=tuple(skipped), left=left, effort=effort)
 
 
-def _turn(index: int) -> FileLock:
-    """Return the lock of a GPU among builds on this machine; it ends with the process that holds it."""
+def _demand_packages(index: Where) -> None:
+    if index == HOST:
+        if importlib.util.find_spec("numpy") is None:
+            raise DeviceError("the host device needs NumPy: pip install numpy")
+        if CPP.installed() is None:
+            raise DeviceError(f"there is no C++ compiler: {CPP_INSTALL}")
+    elif importlib.util.find_spec("cupy") is None:
+        raise DeviceError(f"tuning needs CuPy: {INSTALL}")
+
+
+def _turn(index: Where) -> FileLock:
+    """Return the lock of a device among builds on this machine; it ends with the process that holds it."""
     return FileLock(Path(tempfile.gettempdir()) / f"pretuned-gpu-{index}-{os.getuid()}.lock")

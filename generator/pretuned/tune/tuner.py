@@ -1,4 +1,4 @@
-"""Tuning one kernel on one GPU: from a spec to the rows of its table.
+"""Tuning one kernel on one device: from a spec to the rows of its table.
 
 Theory of operation. For each problem: screen what the strategy proposes (every candidate is verified before it is
 timed), race the best of each set of guards, let the leaders meet the default in a long interleaved duel, verify whoever
@@ -28,7 +28,7 @@ from pretuned.tune.target import Target
 
 @dataclass(frozen=True, kw_only=True)
 class Tuner:
-    """Tunes kernels on one GPU. `deadline` is a time of `time.monotonic()`, or None for as long as it takes."""
+    """Tunes kernels on one device. `deadline` is a time of `time.monotonic()`, or None for as long as it takes."""
 
     runner: Runner
     target: Target
@@ -72,9 +72,11 @@ class Tuner:
 
     def _settle(self, contest: Contest, problem: Problem, incumbent: Configuration | None) -> Row | Skipped:
         """Return the row of `problem`, or why it has none."""
-        too_large = contest.prepare(problem)
-        if too_large is not None:
-            entry = Skipped(kernel=contest.spec.name, device=self.target.name, problem=problem, reason=too_large.reason)
+        reason = contest.refusal()
+        if reason is None and (too_large := contest.prepare(problem)) is not None:
+            reason = too_large.reason
+        if reason is not None:
+            entry = Skipped(kernel=contest.spec.name, device=self.target.name, problem=problem, reason=reason)
             self.listen(Passed(entry=entry))
             return entry
         outcomes, whole = contest.screen(problem)

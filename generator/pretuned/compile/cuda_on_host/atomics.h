@@ -47,20 +47,20 @@ Value sum(Value a, Value b) {
 
 }  // namespace pretuned
 
-#define PRETUNED_ATOMIC(name, type, result)                                                        \
-    inline type name(type* address, type value) {                                                  \
-        return pretuned::update(address, [value](type old) -> type { return result; });            \
-    }                                                                                              \
-    inline type name##_block(type* address, type value) { return name(address, value); }           \
+#define PRETUNED_ATOMIC(name, type, result)                                              \
+    inline type name(type* address, type value) {                                        \
+        return pretuned::update(address, [value](type old) -> type { return result; });  \
+    }                                                                                    \
+    inline type name##_block(type* address, type value) { return name(address, value); } \
     inline type name##_system(type* address, type value) { return name(address, value); }
 
-#define PRETUNED_INTEGER_ATOMICS(type)                               \
-    PRETUNED_ATOMIC(atomicAdd, type, pretuned::sum(old, value))      \
+#define PRETUNED_INTEGER_ATOMICS(type)                                 \
+    PRETUNED_ATOMIC(atomicAdd, type, pretuned::sum(old, value))        \
     PRETUNED_ATOMIC(atomicExch, type, (static_cast<void>(old), value)) \
-    PRETUNED_ATOMIC(atomicMin, type, value < old ? value : old)      \
-    PRETUNED_ATOMIC(atomicMax, type, value > old ? value : old)      \
-    PRETUNED_ATOMIC(atomicAnd, type, old & value)                    \
-    PRETUNED_ATOMIC(atomicOr, type, old | value)                     \
+    PRETUNED_ATOMIC(atomicMin, type, value < old ? value : old)        \
+    PRETUNED_ATOMIC(atomicMax, type, value > old ? value : old)        \
+    PRETUNED_ATOMIC(atomicAnd, type, old & value)                      \
+    PRETUNED_ATOMIC(atomicOr, type, old | value)                       \
     PRETUNED_ATOMIC(atomicXor, type, old ^ value)
 PRETUNED_INTEGER_ATOMICS(int)
 PRETUNED_INTEGER_ATOMICS(unsigned)
@@ -99,25 +99,27 @@ Value compare_and_swap(Value* address, Value expected, Value value) {
 
 // What CUDA exchanges without knowing the type: 16 bytes, aligned so.
 template <typename Value>
-using Wide16 = std::enable_if_t<
-    sizeof(Value) == 16 && alignof(Value) == 16 && std::is_trivially_copyable<Value>::value && !std::is_arithmetic<Value>::value,
-    Value>;
+using Wide16 = std::enable_if_t<std::is_class<Value>::value && std::is_trivially_copyable<Value>::value &&
+                                    sizeof(Value) == 16 && alignof(Value) == 16,
+                                Value>;
 
 }  // namespace pretuned
 
-#define PRETUNED_CAS(name, type) \
-    inline type name(type* address, type expected, type value) { return pretuned::compare_and_swap(address, expected, value); }
-#define PRETUNED_SCOPE(suffix)                                                                                       \
-    PRETUNED_CAS(atomicCAS##suffix, int)                                                                             \
-    PRETUNED_CAS(atomicCAS##suffix, unsigned)                                                                        \
-    PRETUNED_CAS(atomicCAS##suffix, unsigned long long)                                                              \
-    template <typename Value>                                                                                        \
-    pretuned::Wide16<Value> atomicCAS##suffix(Value* address, Value expected, Value value) {                         \
-        return pretuned::compare_and_swap(address, expected, value);                                                 \
-    }                                                                                                                \
-    template <typename Value>                                                                                        \
-    pretuned::Wide16<Value> atomicExch##suffix(Value* address, Value value) {                                        \
-        return pretuned::update(address, [=](const Value&) { return value; });                                       \
+#define PRETUNED_CAS(name, type)                                     \
+    inline type name(type* address, type expected, type value) {     \
+        return pretuned::compare_and_swap(address, expected, value); \
+    }
+#define PRETUNED_SCOPE(suffix)                                                               \
+    PRETUNED_CAS(atomicCAS##suffix, int)                                                     \
+    PRETUNED_CAS(atomicCAS##suffix, unsigned)                                                \
+    PRETUNED_CAS(atomicCAS##suffix, unsigned long long)                                      \
+    template <typename Value>                                                                \
+    pretuned::Wide16<Value> atomicCAS##suffix(Value* address, Value expected, Value value) { \
+        return pretuned::compare_and_swap(address, expected, value);                         \
+    }                                                                                        \
+    template <typename Value>                                                                \
+    pretuned::Wide16<Value> atomicExch##suffix(Value* address, Value value) {                \
+        return pretuned::update(address, [=](const Value&) { return value; });               \
     }
 PRETUNED_SCOPE()
 PRETUNED_SCOPE(_block)

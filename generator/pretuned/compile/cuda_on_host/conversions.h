@@ -48,10 +48,10 @@ inline double __hiloint2double(int high, int low) {
                                   static_cast<unsigned>(low));
 }
 
-#define PRETUNED_CONVERSIONS(name, real, integer)                                                    \
-    inline integer name##_rn(real x) { return pretuned::saturated<integer>(std::nearbyint(x)); }     \
-    inline integer name##_rz(real x) { return pretuned::saturated<integer>(std::trunc(x)); }         \
-    inline integer name##_ru(real x) { return pretuned::saturated<integer>(std::ceil(x)); }          \
+#define PRETUNED_CONVERSIONS(name, real, integer)                                                \
+    inline integer name##_rn(real x) { return pretuned::saturated<integer>(std::nearbyint(x)); } \
+    inline integer name##_rz(real x) { return pretuned::saturated<integer>(std::trunc(x)); }     \
+    inline integer name##_ru(real x) { return pretuned::saturated<integer>(std::ceil(x)); }      \
     inline integer name##_rd(real x) { return pretuned::saturated<integer>(std::floor(x)); }
 PRETUNED_CONVERSIONS(__float2int, float, int)
 PRETUNED_CONVERSIONS(__float2uint, float, unsigned)

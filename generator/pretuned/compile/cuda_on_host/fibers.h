@@ -184,4 +184,9 @@ inline Fiber* make_fiber(void (*entry)(), unsigned number) {
     return fiber;
 }
 
+inline void destroy(Fiber* fiber) {
+    munmap(const_cast<char*>(fiber->stack) - guard_bytes, guard_bytes + stack_bytes);
+    delete fiber;
+}
+
 }  // namespace pretuned

@@ -20,7 +20,8 @@ inline unsigned __brev(unsigned x) {
     return __builtin_bswap32(x);
 }
 inline unsigned long long __brevll(unsigned long long x) {
-    return static_cast<unsigned long long>(__brev(static_cast<unsigned>(x))) << 32 | __brev(static_cast<unsigned>(x >> 32));
+    const unsigned long long high = __brev(static_cast<unsigned>(x));
+    return high << 32 | __brev(static_cast<unsigned>(x >> 32));
 }
 
 // Four bytes out of the eight of `y` and `x`; bit 3 of each selector is not looked at.
@@ -111,20 +112,20 @@ inline unsigned __dp4a(uchar4 a, uchar4 b, unsigned sum) {
     return sum + static_cast<unsigned>(a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w);
 }
 
-#define PRETUNED_DP2A(name, shift, first, second)                                                                         \
-    inline int name(int a, int b, int sum) {                                                                      \
-        const int low = static_cast<short>(a) * static_cast<signed char>(b >> shift);                             \
-        const int high = static_cast<short>(a >> 16) * static_cast<signed char>(b >> (shift + 8));                \
-        return static_cast<int>(static_cast<unsigned>(sum) + static_cast<unsigned>(low + high));                  \
-    }                                                                                                             \
-    inline unsigned name(unsigned a, unsigned b, unsigned sum) {                                                  \
-        return sum + (a & 0xffff) * (b >> shift & 0xff) + (a >> 16) * (b >> (shift + 8) & 0xff);                  \
-    }                                                                                                             \
-    inline int name(short2 a, char4 b, int sum) {                                                                 \
+#define PRETUNED_DP2A(name, shift, first, second)                                                                    \
+    inline int name(int a, int b, int sum) {                                                                         \
+        const int low = static_cast<short>(a) * static_cast<signed char>(b >> shift);                                \
+        const int high = static_cast<short>(a >> 16) * static_cast<signed char>(b >> (shift + 8));                   \
+        return static_cast<int>(static_cast<unsigned>(sum) + static_cast<unsigned>(low + high));                     \
+    }                                                                                                                \
+    inline unsigned name(unsigned a, unsigned b, unsigned sum) {                                                     \
+        return sum + (a & 0xffff) * (b >> shift & 0xff) + (a >> 16) * (b >> (shift + 8) & 0xff);                     \
+    }                                                                                                                \
+    inline int name(short2 a, char4 b, int sum) {                                                                    \
         return static_cast<int>(static_cast<unsigned>(sum) + static_cast<unsigned>(a.x * b.first + a.y * b.second)); \
-    }                                                                                                             \
-    inline unsigned name(ushort2 a, uchar4 b, unsigned sum) {                                                     \
-        return sum + static_cast<unsigned>(a.x * b.first) + static_cast<unsigned>(a.y * b.second);                       \
+    }                                                                                                                \
+    inline unsigned name(ushort2 a, uchar4 b, unsigned sum) {                                                        \
+        return sum + static_cast<unsigned>(a.x * b.first) + static_cast<unsigned>(a.y * b.second);                   \
     }
 PRETUNED_DP2A(__dp2a_lo, 0, x, y)
 PRETUNED_DP2A(__dp2a_hi, 16, z, w)
@@ -132,16 +133,16 @@ PRETUNED_DP2A(__dp2a_hi, 16, z, w)
 
 // --- Least and greatest of three, and of a sum and another ("DPX")
 
-#define PRETUNED_THREE(suffix, type)                                                                                     \
-    inline type __vimin3_##suffix(type a, type b, type c) { return a < b ? (a < c ? a : c) : (b < c ? b : c); }           \
-    inline type __vimax3_##suffix(type a, type b, type c) { return a > b ? (a > c ? a : c) : (b > c ? b : c); }           \
-    inline type __viaddmin_##suffix(type a, type b, type c) {                                                            \
-        const type sum = static_cast<type>(static_cast<unsigned>(a) + static_cast<unsigned>(b));                          \
-        return sum < c ? sum : c;                                                                                        \
-    }                                                                                                                    \
-    inline type __viaddmax_##suffix(type a, type b, type c) {                                                            \
-        const type sum = static_cast<type>(static_cast<unsigned>(a) + static_cast<unsigned>(b));                          \
-        return sum > c ? sum : c;                                                                                        \
+#define PRETUNED_THREE(suffix, type)                                                                          \
+    inline type __vimin3_##suffix(type a, type b, type c) { return a < b ? (a < c ? a : c) : b < c ? b : c; } \
+    inline type __vimax3_##suffix(type a, type b, type c) { return a > b ? (a > c ? a : c) : b > c ? b : c; } \
+    inline type __viaddmin_##suffix(type a, type b, type c) {                                                 \
+        const type sum = static_cast<type>(static_cast<unsigned>(a) + static_cast<unsigned>(b));              \
+        return sum < c ? sum : c;                                                                             \
+    }                                                                                                         \
+    inline type __viaddmax_##suffix(type a, type b, type c) {                                                 \
+        const type sum = static_cast<type>(static_cast<unsigned>(a) + static_cast<unsigned>(b));              \
+        return sum > c ? sum : c;                                                                             \
     }
 PRETUNED_THREE(s32, int)
 PRETUNED_THREE(u32, unsigned)

@@ -39,15 +39,15 @@ inline int distance(int x, int y) { return x < y ? y - x : x - y; }
 }  // namespace pretuned
 
 // `expression` makes a lane of the result from lanes x and y; it may name their type, Lane.
-#define PRETUNED_LANE(function, lane, parameters, left, right, expression)                    \
-    inline unsigned function parameters {                                                     \
+#define PRETUNED_LANE(function, lane, parameters, left, right, expression)                     \
+    inline unsigned function parameters {                                                      \
         return pretuned::by_lane<lane>(left, right, []([[maybe_unused]] int x, int y) -> int { \
-            using Lane [[maybe_unused]] = lane;                                               \
-            return expression;                                                                \
-        });                                                                                   \
+            using Lane [[maybe_unused]] = lane;                                                \
+            return expression;                                                                 \
+        });                                                                                    \
     }
-#define PRETUNED_LANES(name, lane2, lane4, expression)                            \
-    PRETUNED_LANE(name##2, lane2, (unsigned a, unsigned b), a, b, expression)     \
+#define PRETUNED_LANES(name, lane2, lane4, expression)                        \
+    PRETUNED_LANE(name##2, lane2, (unsigned a, unsigned b), a, b, expression) \
     PRETUNED_LANE(name##4, lane4, (unsigned a, unsigned b), a, b, expression)
 #define PRETUNED_SIGNED(name, expression) PRETUNED_LANES(name, short, signed char, expression)
 #define PRETUNED_UNSIGNED(name, expression) PRETUNED_LANES(name, unsigned short, unsigned char, expression)
@@ -68,7 +68,7 @@ PRETUNED_UNSIGNED(__vavgu, (x + y + 1) >> 1)
 PRETUNED_UNSIGNED(__vhaddu, (x + y) >> 1)
 
 // Comparisons give all bits of a lane (__vcmp...) or its lowest (__vset...).
-#define PRETUNED_COMPARED(kind, name, operation)           \
+#define PRETUNED_COMPARED(kind, name, operation)          \
     PRETUNED_##kind(__vcmp##name, x operation y ? -1 : 0) \
     PRETUNED_##kind(__vset##name, x operation y ? 1 : 0)
 PRETUNED_COMPARED(UNSIGNED, eq, ==)
@@ -83,8 +83,8 @@ PRETUNED_COMPARED(UNSIGNED, gtu, >)
 PRETUNED_COMPARED(UNSIGNED, geu, >=)
 #undef PRETUNED_COMPARED
 
-#define PRETUNED_ALONE(name, expression)                             \
-    PRETUNED_LANE(name##2, short, (unsigned a), 0, a, expression)        \
+#define PRETUNED_ALONE(name, expression)                          \
+    PRETUNED_LANE(name##2, short, (unsigned a), 0, a, expression) \
     PRETUNED_LANE(name##4, signed char, (unsigned a), 0, a, expression)
 PRETUNED_ALONE(__vneg, -y)
 PRETUNED_ALONE(__vabs, y < 0 ? -y : y)
@@ -92,10 +92,15 @@ PRETUNED_ALONE(__vnegss, pretuned::clamped<Lane>(-y))
 PRETUNED_ALONE(__vabsss, pretuned::clamped<Lane>(y < 0 ? -y : y))
 #undef PRETUNED_ALONE
 
-inline unsigned __vsads2(unsigned a, unsigned b) { return pretuned::sum_by_lane<short>(a, b, pretuned::distance); }
-inline unsigned __vsads4(unsigned a, unsigned b) { return pretuned::sum_by_lane<signed char>(a, b, pretuned::distance); }
-inline unsigned __vsadu2(unsigned a, unsigned b) { return pretuned::sum_by_lane<unsigned short>(a, b, pretuned::distance); }
-inline unsigned __vsadu4(unsigned a, unsigned b) { return pretuned::sum_by_lane<unsigned char>(a, b, pretuned::distance); }
+#define PRETUNED_SUM(name, lane)                                      \
+    inline unsigned name(unsigned a, unsigned b) {                    \
+        return pretuned::sum_by_lane<lane>(a, b, pretuned::distance); \
+    }
+PRETUNED_SUM(__vsads2, short)
+PRETUNED_SUM(__vsads4, signed char)
+PRETUNED_SUM(__vsadu2, unsigned short)
+PRETUNED_SUM(__vsadu4, unsigned char)
+#undef PRETUNED_SUM
 
 #undef PRETUNED_SIGNED
 #undef PRETUNED_UNSIGNED

@@ -2,8 +2,8 @@
 // namespace (CUDA Math API; which overloads there are was asked of NVRTC 13).
 //
 // The fast ones (__expf and its like) give exact results: a template that lives by their errors is not to be judged on
-// the host. What nobody is likely to call (erfcxf, the inverse error functions, Bessel functions of other kinds than the
-// C library's) is not here and does not compile.
+// the host. What few call (erfcxf, the inverse error functions, Bessel functions that the C library lacks) is not here,
+// and does not compile.
 
 #pragma once
 
@@ -82,17 +82,17 @@ inline float fmin(int x, float y) { return fminf(static_cast<float>(x), y); }
 
 // --- Minima and maxima. There is none for a long and an int, say: the call is ambiguous, as it is for NVRTC.
 
-#define PRETUNED_LESSER(left, right, type)                                                                              \
-    inline constexpr type min(left a, right b) {                                                                       \
-        return static_cast<type>(a) < static_cast<type>(b) ? static_cast<type>(a) : static_cast<type>(b);               \
-    }                                                                                                                  \
-    inline constexpr type max(left a, right b) {                                                                       \
-        return static_cast<type>(a) < static_cast<type>(b) ? static_cast<type>(b) : static_cast<type>(a);               \
+#define PRETUNED_LESSER(left, right, type)                                                                \
+    inline constexpr type min(left a, right b) {                                                          \
+        return static_cast<type>(a) < static_cast<type>(b) ? static_cast<type>(a) : static_cast<type>(b); \
+    }                                                                                                     \
+    inline constexpr type max(left a, right b) {                                                          \
+        return static_cast<type>(a) < static_cast<type>(b) ? static_cast<type>(b) : static_cast<type>(a); \
     }
-#define PRETUNED_INTEGERS(type, unsigned_type)                  \
-    PRETUNED_LESSER(type, type, type)                           \
+#define PRETUNED_INTEGERS(type, unsigned_type)                   \
+    PRETUNED_LESSER(type, type, type)                            \
     PRETUNED_LESSER(unsigned_type, unsigned_type, unsigned_type) \
-    PRETUNED_LESSER(type, unsigned_type, unsigned_type)         \
+    PRETUNED_LESSER(type, unsigned_type, unsigned_type)          \
     PRETUNED_LESSER(unsigned_type, type, unsigned_type)
 PRETUNED_INTEGERS(int, unsigned)
 PRETUNED_INTEGERS(long, unsigned long)
@@ -149,10 +149,10 @@ inline float cospif(float x) { return static_cast<float>(pretuned::cosine_of_pi(
 inline float sinpi(float x) { return sinpif(x); }
 inline float cospi(float x) { return cospif(x); }
 
-#define PRETUNED_BOTH(name, real, sine, cosine)              \
+#define PRETUNED_BOTH(name, real, sine, cosine)                \
     inline void name(real x, real* sine_at, real* cosine_at) { \
-        *sine_at = sine(x);                                  \
-        *cosine_at = cosine(x);                              \
+        *sine_at = sine(x);                                    \
+        *cosine_at = cosine(x);                                \
     }
 PRETUNED_BOTH(sincos, float, sinf, cosf)  // for double the C library has it
 PRETUNED_BOTH(sincospi, double, sinpi, cospi)

@@ -2,7 +2,8 @@
 // narrow_functions.h.
 //
 // Own types, not those of CUDA's headers: the headers need not be installed then, a conversion is one instruction where
-// the processor has it (0.8 ns and less against 5.2 ns), and what CUDA's headers have for device code only is here too.
+// the processor has it (measured in a loop over memory: 2.5 ns against 8 ns to half, 1.8 against 3.7 from it), and what
+// CUDA's headers have for device code only is here too. The results are those of CUDA's headers, bit for bit.
 //
 // Arithmetic is done in float and rounded once more: that is correct rounding for +, -, *, / and the square root, since
 // 24 bits are two more than twice the 11 (or 8) of the result (Figueroa, "When is double rounding innocuous?", 1995). A
@@ -78,7 +79,8 @@ struct Brain {  // the upper half of a float
 };
 
 // To float with the last bit odd where something is lost. Rounded to 16 bits, that gives what rounding `value` would:
-// the odd bit stands for all that is below it (Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums", 2008).
+// the odd bit stands for all that is below it (Boldo and Melquiond 2008, "Emulation of a FMA and correctly rounded
+// sums").
 inline float to_odd(double value) {
     const float nearest = static_cast<float>(value);
     if (nearest == value || nearest != nearest || std::isinf(nearest)) {
@@ -91,7 +93,8 @@ inline float to_odd(double value) {
 template <typename Integer>
 float to_odd_from(Integer value) {
     const bool negative = value < 0;
-    unsigned long long magnitude = negative ? 0 - static_cast<unsigned long long>(value) : static_cast<unsigned long long>(value);
+    const auto wrapped = static_cast<unsigned long long>(value);
+    unsigned long long magnitude = negative ? 0 - wrapped : wrapped;
     constexpr unsigned long long low = (1u << 20) - 1;
     if (magnitude >> 40 != 0) {  // a double may not hold it
         magnitude = (magnitude & ~low) | ((magnitude & low) != 0 ? low + 1 : 0);

@@ -43,14 +43,14 @@ PRETUNED_ROUNDED(long long, ll, pretuned::to_odd_from)
 PRETUNED_ROUNDED(unsigned long long, ull, pretuned::to_odd_from)
 #undef PRETUNED_ROUNDED
 
-#define PRETUNED_INTEGER(type, name, mode, function)                                         \
-    inline type PRETUNED_JOIN(__, PRETUNED_NAME, 2, name, mode)(PRETUNED_VALUE a) {          \
-        return pretuned::saturated<type>(function(float(a)));                                \
+#define PRETUNED_INTEGER(type, name, mode, function)                                \
+    inline type PRETUNED_JOIN(__, PRETUNED_NAME, 2, name, mode)(PRETUNED_VALUE a) { \
+        return pretuned::saturated<type>(function(float(a)));                       \
     }
-#define PRETUNED_INTEGERS(type, name)                   \
-    PRETUNED_INTEGER(type, name, _rn, std::nearbyint)   \
-    PRETUNED_INTEGER(type, name, _rz, std::trunc)       \
-    PRETUNED_INTEGER(type, name, _ru, std::ceil)        \
+#define PRETUNED_INTEGERS(type, name)                 \
+    PRETUNED_INTEGER(type, name, _rn, std::nearbyint) \
+    PRETUNED_INTEGER(type, name, _rz, std::trunc)     \
+    PRETUNED_INTEGER(type, name, _ru, std::ceil)      \
     PRETUNED_INTEGER(type, name, _rd, std::floor)
 PRETUNED_INTEGER(signed char, char, _rz, std::trunc)
 PRETUNED_INTEGER(unsigned char, uchar, _rz, std::trunc)
@@ -89,21 +89,21 @@ inline PRETUNED_PAIR __lowhigh2highlow(PRETUNED_PAIR a) { return {a.y, a.x}; }
 
 // --- Arithmetic: `suffix` goes to the end, of the pair's function behind the 2
 
-#define PRETUNED_UNARY(name, name2, expression)                             \
-    inline PRETUNED_VALUE name(PRETUNED_VALUE a) { return expression; }     \
+#define PRETUNED_UNARY(name, name2, expression)                         \
+    inline PRETUNED_VALUE name(PRETUNED_VALUE a) { return expression; } \
     inline PRETUNED_PAIR name2(PRETUNED_PAIR a) { return {name(a.x), name(a.y)}; }
-#define PRETUNED_BINARY(name, suffix, expression)                                                  \
-    inline PRETUNED_VALUE name##suffix(PRETUNED_VALUE a, PRETUNED_VALUE b) { return expression; }  \
-    inline PRETUNED_PAIR name##2##suffix(PRETUNED_PAIR a, PRETUNED_PAIR b) {                       \
-        return {name##suffix(a.x, b.x), name##suffix(a.y, b.y)};                                   \
+#define PRETUNED_BINARY(name, suffix, expression)                                                 \
+    inline PRETUNED_VALUE name##suffix(PRETUNED_VALUE a, PRETUNED_VALUE b) { return expression; } \
+    inline PRETUNED_PAIR name##2##suffix(PRETUNED_PAIR a, PRETUNED_PAIR b) {                      \
+        return {name##suffix(a.x, b.x), name##suffix(a.y, b.y)};                                  \
     }
-#define PRETUNED_FUSED(suffix, finish)                                                                            \
-    inline PRETUNED_VALUE __hfma##suffix(PRETUNED_VALUE a, PRETUNED_VALUE b, PRETUNED_VALUE c) {                  \
-        const PRETUNED_VALUE result = pretuned::fused_to_odd(a, b, c);                                            \
-        return finish;                                                                                            \
-    }                                                                                                             \
-    inline PRETUNED_PAIR __hfma2##suffix(PRETUNED_PAIR a, PRETUNED_PAIR b, PRETUNED_PAIR c) {                     \
-        return {__hfma##suffix(a.x, b.x, c.x), __hfma##suffix(a.y, b.y, c.y)};                                    \
+#define PRETUNED_FUSED(suffix, finish)                                                           \
+    inline PRETUNED_VALUE __hfma##suffix(PRETUNED_VALUE a, PRETUNED_VALUE b, PRETUNED_VALUE c) { \
+        const PRETUNED_VALUE result = pretuned::fused_to_odd(a, b, c);                           \
+        return finish;                                                                           \
+    }                                                                                            \
+    inline PRETUNED_PAIR __hfma2##suffix(PRETUNED_PAIR a, PRETUNED_PAIR b, PRETUNED_PAIR c) {    \
+        return {__hfma##suffix(a.x, b.x, c.x), __hfma##suffix(a.y, b.y, c.y)};                   \
     }
 #define PRETUNED_NAN PRETUNED_RAW(0x7fff)
 
@@ -140,14 +140,16 @@ inline int __hisinf(PRETUNED_VALUE a) {
     return (a.stored & 0x7fff) != PRETUNED_FORMAT::infinity ? 0 : a.stored >> 15 ? -1 : 1;
 }
 
-#define PRETUNED_COMPARED(name, expression)                                                                              \
-    inline bool __h##name(PRETUNED_VALUE a, PRETUNED_VALUE b) { return expression; }                                     \
-    inline bool __hb##name##2(PRETUNED_PAIR a, PRETUNED_PAIR b) { return __h##name(a.x, b.x) && __h##name(a.y, b.y); }    \
-    inline PRETUNED_PAIR __h##name##2(PRETUNED_PAIR a, PRETUNED_PAIR b) {                                                \
-        return {__h##name(a.x, b.x) ? 1.0f : 0.0f, __h##name(a.y, b.y) ? 1.0f : 0.0f};                                   \
-    }                                                                                                                    \
-    inline unsigned __h##name##2_mask(PRETUNED_PAIR a, PRETUNED_PAIR b) {                                                \
-        return (__h##name(a.x, b.x) ? 0xffffu : 0u) | (__h##name(a.y, b.y) ? 0xffff0000u : 0u);                          \
+#define PRETUNED_COMPARED(name, expression)                                                     \
+    inline bool __h##name(PRETUNED_VALUE a, PRETUNED_VALUE b) { return expression; }            \
+    inline bool __hb##name##2(PRETUNED_PAIR a, PRETUNED_PAIR b) {                               \
+        return __h##name(a.x, b.x) && __h##name(a.y, b.y);                                      \
+    }                                                                                           \
+    inline PRETUNED_PAIR __h##name##2(PRETUNED_PAIR a, PRETUNED_PAIR b) {                       \
+        return {__h##name(a.x, b.x) ? 1.0f : 0.0f, __h##name(a.y, b.y) ? 1.0f : 0.0f};          \
+    }                                                                                           \
+    inline unsigned __h##name##2_mask(PRETUNED_PAIR a, PRETUNED_PAIR b) {                       \
+        return (__h##name(a.x, b.x) ? 0xffffu : 0u) | (__h##name(a.y, b.y) ? 0xffff0000u : 0u); \
     }
 PRETUNED_COMPARED(eq, a == b)
 PRETUNED_COMPARED(ne, a < b || a > b)

@@ -42,20 +42,20 @@ private:
         const volatile real result = expression;                            \
         return result;                                                      \
     }
-#define PRETUNED_ROUNDED(name, real, parameters, inputs, expression)                          \
-    inline real name##_rn parameters {                                                        \
-        inputs;                                                                               \
-        return pretuned::alone<real>(expression);                                             \
-    }                                                                                         \
-    PRETUNED_DIRECTED(name##_rz, real, parameters, inputs, FE_TOWARDZERO, expression)         \
-    PRETUNED_DIRECTED(name##_ru, real, parameters, inputs, FE_UPWARD, expression)             \
+#define PRETUNED_ROUNDED(name, real, parameters, inputs, expression)                  \
+    inline real name##_rn parameters {                                                \
+        inputs;                                                                       \
+        return pretuned::alone<real>(expression);                                     \
+    }                                                                                 \
+    PRETUNED_DIRECTED(name##_rz, real, parameters, inputs, FE_TOWARDZERO, expression) \
+    PRETUNED_DIRECTED(name##_ru, real, parameters, inputs, FE_UPWARD, expression)     \
     PRETUNED_DIRECTED(name##_rd, real, parameters, inputs, FE_DOWNWARD, expression)
 #define PRETUNED_UNARY(name, result, argument, expression) \
     PRETUNED_ROUNDED(name, result, (argument a), const volatile argument x = a, expression)
 #define PRETUNED_BINARY(name, real, expression) \
     PRETUNED_ROUNDED(name, real, (real a, real b), const volatile real x = a; const volatile real y = b, expression)
-#define PRETUNED_TERNARY(name, real, expression)                                                                    \
-    PRETUNED_ROUNDED(name, real, (real a, real b, real c), const volatile real x = a; const volatile real y = b;     \
+#define PRETUNED_TERNARY(name, real, expression)                                                                 \
+    PRETUNED_ROUNDED(name, real, (real a, real b, real c), const volatile real x = a; const volatile real y = b; \
                      const volatile real z = c, expression)
 
 PRETUNED_BINARY(__fadd, float, x + y)

@@ -187,6 +187,16 @@ EXPORT const char* pretuned_launch(void (*kernel)(void**), void** values, const 
     return problem;
 }
 
+// Gives back what launches have taken; before the module is unloaded.
+EXPORT void pretuned_close() {
+    using namespace pretuned;
+    while (fiber_count > 0) {
+        destroy(all_fibers[--fiber_count]);
+    }
+    free_fibers = nullptr;
+    std::free(cells);
+}
+
 #ifdef PRETUNED_ADDRESS
 EXPORT void pretuned_poison(void* address, std::size_t bytes) { __asan_poison_memory_region(address, bytes); }
 EXPORT void pretuned_unpoison(void* address, std::size_t bytes) { __asan_unpoison_memory_region(address, bytes); }

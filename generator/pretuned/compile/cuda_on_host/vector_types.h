@@ -1,4 +1,4 @@
-// CUDA's vector types, with their alignments (CUDA C++ Programming Guide, "Built-in Vector Types"), and make_ functions.
+// CUDA's vector types, with their alignments (CUDA C++ Programming Guide, "Built-in Vector Types"), and make functions.
 //
 // `#include <vector_types.h>` in a template finds this file. The guards are those of CUDA's own files, so that another
 // header of CUDA's, which includes its neighbours by their names in quotes, defines nothing again.
@@ -9,22 +9,22 @@
 #define __VECTOR_FUNCTIONS_H__
 #define __VECTOR_FUNCTIONS_HPP__
 
-#define PRETUNED_VECTORS(name, type, align2, align4)                                             \
-    struct name##1 {                                                                             \
-        type x;                                                                                  \
-    };                                                                                           \
-    struct alignas(align2) name##2 {                                                             \
-        type x, y;                                                                               \
-    };                                                                                           \
-    struct name##3 {                                                                             \
-        type x, y, z;                                                                            \
-    };                                                                                           \
-    struct alignas(align4) name##4 {                                                             \
-        type x, y, z, w;                                                                         \
-    };                                                                                           \
-    inline constexpr name##1 make_##name##1(type x) { return {x}; }                              \
-    inline constexpr name##2 make_##name##2(type x, type y) { return {x, y}; }                   \
-    inline constexpr name##3 make_##name##3(type x, type y, type z) { return {x, y, z}; }        \
+#define PRETUNED_VECTORS(name, type, align2, align4)                                      \
+    struct name##1 {                                                                      \
+        type x;                                                                           \
+    };                                                                                    \
+    struct alignas(align2) name##2 {                                                      \
+        type x, y;                                                                        \
+    };                                                                                    \
+    struct name##3 {                                                                      \
+        type x, y, z;                                                                     \
+    };                                                                                    \
+    struct alignas(align4) name##4 {                                                      \
+        type x, y, z, w;                                                                  \
+    };                                                                                    \
+    inline constexpr name##1 make_##name##1(type x) { return {x}; }                       \
+    inline constexpr name##2 make_##name##2(type x, type y) { return {x, y}; }            \
+    inline constexpr name##3 make_##name##3(type x, type y, type z) { return {x, y, z}; } \
     inline constexpr name##4 make_##name##4(type x, type y, type z, type w) { return {x, y, z, w}; }
 
 PRETUNED_VECTORS(char, signed char, 2, 4)
@@ -42,11 +42,13 @@ PRETUNED_VECTORS(double, double, 16, 16)
 #undef PRETUNED_VECTORS
 
 // CUDA 13 names the alignment of the 32-byte types.
-#define PRETUNED_ALIGNED(name, type, align)            \
-    struct alignas(align) name##4_##align##a {         \
-        type x, y, z, w;                               \
-    };                                                 \
-    inline constexpr name##4_##align##a make_##name##4_##align##a(type x, type y, type z, type w) { return {x, y, z, w}; }
+#define PRETUNED_ALIGNED(name, type, align)                                                         \
+    struct alignas(align) name##4_##align##a {                                                      \
+        type x, y, z, w;                                                                            \
+    };                                                                                              \
+    inline constexpr name##4_##align##a make_##name##4_##align##a(type x, type y, type z, type w) { \
+        return {x, y, z, w};                                                                        \
+    }
 
 PRETUNED_ALIGNED(long, long, 16)
 PRETUNED_ALIGNED(long, long, 32)

@@ -123,6 +123,7 @@ class HostKernel:
 
     def unload(self) -> None:
         """Close the library; the next kernel of the same image begins with fresh statics."""
+        self._library.pretuned_close()
         _ctypes.dlclose(self._library._handle)  # noqa: SLF001 - ctypes has no public way
 
 
