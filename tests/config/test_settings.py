@@ -23,8 +23,8 @@ def test_every_variable_is_read(tmp_path):
     assert read_settings(environ) == Settings(mode="force", device=1, budget_s=2.5, cache=tmp_path)
 
 
-@pytest.mark.parametrize(("value", "device"), [("auto", 0), ("cuda", 0), ("cuda:0", 0), ("cuda:12", 12)])
-def test_the_gpu_to_tune_on(value, device):
+@pytest.mark.parametrize(("value", "device"), [("auto", 0), ("cuda", 0), ("cuda:0", 0), ("cuda:12", 12), ("host", "host")])
+def test_the_device_to_tune_on(value, device):
     assert read_settings({"PRETUNED_TUNE_ON": value}).device == device
 
 

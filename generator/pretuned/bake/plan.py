@@ -187,9 +187,9 @@ def _jobs(kernels: Iterable[KernelPlan], devices: Mapping[str, Device], wanted: 
         won: dict[tuple[Pairs, Configuration], set[int]] = {}
         for row in kernel.rows:
             for choice in row.choices:
-                numbers = won.setdefault((row.specialisation, choice.configuration), set())
+                theirs = won.setdefault((row.specialisation, choice.configuration), set())
                 if not devices[row.device].is_host:  # whose choices ship as sources
-                    numbers.add(_number(devices[row.device].architecture))
+                    theirs.add(_number(devices[row.device].architecture))
         for shipped in kernel.shipped:
             module, specific = shipped.module, shipped.module.arch_specific
             numbers = wanted if shipped.everywhere else sorted(won[shipped.specialisation, shipped.configuration])

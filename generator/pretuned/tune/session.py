@@ -1,4 +1,4 @@
-"""Tuning what a table lacks, on the device at hand: one session of workers, cache and budget for any number of kernels."""
+"""Tuning what a table lacks, on the device at hand: one session of workers, cache and budget for all kernels."""
 
 from __future__ import annotations
 
