@@ -23,7 +23,10 @@ def test_every_variable_is_read(tmp_path):
     assert read_settings(environ) == Settings(mode="force", device=1, budget_s=2.5, cache=tmp_path)
 
 
-@pytest.mark.parametrize(("value", "device"), [("auto", 0), ("cuda", 0), ("cuda:0", 0), ("cuda:12", 12), ("host", "host")])
+WHERE = {"auto": 0, "cuda": 0, "cuda:0": 0, "cuda:12": 12, "host": "host"}
+
+
+@pytest.mark.parametrize(("value", "device"), WHERE.items())
 def test_the_device_to_tune_on(value, device):
     assert read_settings({"PRETUNED_TUNE_ON": value}).device == device
 

@@ -27,9 +27,7 @@ def parser() -> argparse.ArgumentParser:
     kernel.add_argument("--kernel", action="append", metavar="NAME", help="only this kernel (may be repeated)")
 
     on = argparse.ArgumentParser(add_help=False)
-    text = (
-        "cuda, cuda:1, or host: this machine's processor, with a lock of its own (default: PRETUNED_TUNE_ON, or cuda)"
-    )
+    text = "cuda, cuda:1, or host: the processor, with a lock of its own (default: PRETUNED_TUNE_ON, or cuda)"
     on.add_argument("--on", type=_where, metavar="DEVICE", help=text)
 
     text = "tune on this machine's GPU, or on the host; writes the lock"

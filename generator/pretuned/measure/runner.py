@@ -12,6 +12,7 @@ from typing import Final, Self
 
 from pretuned.child import Child, Died, Expired
 from pretuned.errors import DeviceError, Error
+from pretuned.measure.host.reports import told
 from pretuned.measure.requests import (
     PROBE_LAUNCHES,
     Answer,
@@ -177,6 +178,8 @@ class Runner:
     def _failure(self, answer: Answer | Died | Expired) -> Failure:
         if isinstance(answer, Expired):
             return TimedOut(limit_s=answer.after_s)
+        if isinstance(answer, Died) and (report := told(answer.output)) is not None:
+            return Crashed(message=report)
         return Crashed(message=_reason(answer))
 
 

@@ -27,9 +27,45 @@ dim3 blockDim, gridDim;
 
 namespace pretuned {
 
+#ifdef PRETUNED_ADDRESS
+// --- Arrays of a call, so that a report can name them
+
+struct Array {
+    char* begin;
+    std::size_t bytes, guard, behind;  // guard bytes before and after
+    char name[64];
+};
+
+constexpr unsigned max_arrays = 64;
+Array arrays[max_arrays];
+unsigned array_count;
+
+void write_array() {
+    const char* address = static_cast<const char*>(__asan_get_report_address());
+    for (unsigned i = 0; i < array_count; ++i) {
+        const Array& array = arrays[i];
+        if (address < array.begin - array.guard || address >= array.begin + array.bytes + array.behind) {
+            continue;
+        }
+        char text[128];
+        const bool before = address < array.begin;
+        const int length = std::snprintf(text, sizeof text, "\nkernel: array %zu bytes %s '%s'\n",
+                                         static_cast<std::size_t>(before ? array.begin - address
+                                                                         : address - array.begin - array.bytes),
+                                         before ? "before" : "past the end of", array.name);
+        if (write(STDERR_FILENO, text, length) < 0) {
+            _exit(71);
+        }
+    }
+}
+#endif
+
 // --- Signals: where a thread was when the process ended
 
 void write_place(const char* what) {
+#ifdef PRETUNED_ADDRESS
+    write_array();
+#endif
     char text[256];
     int length = std::snprintf(text, sizeof text, "\nkernel: %s in block (%u, %u, %u)", what, blockIdx.x, blockIdx.y,
                                blockIdx.z);
@@ -198,6 +234,24 @@ EXPORT void pretuned_close() {
 }
 
 #ifdef PRETUNED_ADDRESS
-EXPORT void pretuned_poison(void* address, std::size_t bytes) { __asan_poison_memory_region(address, bytes); }
-EXPORT void pretuned_unpoison(void* address, std::size_t bytes) { __asan_unpoison_memory_region(address, bytes); }
+// Has accesses to `guard` bytes before and `behind` bytes after an array reported, until pretuned_unwatch().
+EXPORT void pretuned_watch(char* begin, std::size_t bytes, std::size_t guard, std::size_t behind, const char* name) {
+    using namespace pretuned;
+    if (array_count < max_arrays) {
+        Array& array = arrays[array_count++];
+        array = {begin, bytes, guard, behind, {}};
+        std::snprintf(array.name, sizeof array.name, "%s", name);
+        __asan_poison_memory_region(begin - guard, guard);
+        __asan_poison_memory_region(begin + bytes, behind);
+    }
+}
+
+EXPORT void pretuned_unwatch() {
+    using namespace pretuned;
+    while (array_count > 0) {
+        const Array& array = arrays[--array_count];
+        __asan_unpoison_memory_region(array.begin - array.guard, array.guard);
+        __asan_unpoison_memory_region(array.begin + array.bytes, array.behind);
+    }
+}
 #endif

@@ -7,14 +7,15 @@ import ctypes
 import hashlib
 import math
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 from pretuned.compile import host
-from pretuned.measure.arena import Arena
+from pretuned.measure.arena import GUARD_BYTES, Arena, Region
 from pretuned.measure.launch import Launch, Scalar, packed
 from pretuned.measure.machine import Refused
 from pretuned.outcome import LaunchError
@@ -113,13 +114,19 @@ class HostKernel:
         places = [host.place_in_source(self._path, address - self._base - 1) for address in code]
         return message + (f": {' and '.join(filter(None, places))}" if any(places) else "")
 
-    def poison(self, address: int, nbytes: int) -> None:
-        """Make AddressSanitizer report accesses to these bytes."""
-        self._library.pretuned_poison(ctypes.c_void_p(address), ctypes.c_size_t(nbytes))
-
-    def unpoison(self, address: int, nbytes: int) -> None:
-        """Allow accesses to these bytes again."""
-        self._library.pretuned_unpoison(ctypes.c_void_p(address), ctypes.c_size_t(nbytes))
+    @contextmanager
+    def watching(self, regions: Iterable[Region]) -> Iterator[None]:
+        """Have AddressSanitizer report accesses to the guard bands around `regions`."""
+        for region in regions:
+            self._library.pretuned_watch(
+                ctypes.c_void_p(region.address),
+                *(ctypes.c_size_t(nbytes) for nbytes in (region.buffer.nbytes, GUARD_BYTES, region.tail_bytes)),
+                region.buffer.name.encode(),
+            )
+        try:
+            yield
+        finally:
+            self._library.pretuned_unwatch()
 
     def unload(self) -> None:
         """Close the library; the next kernel of the same image begins with fresh statics."""

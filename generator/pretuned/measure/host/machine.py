@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from pretuned.device.host import FACTS
 from pretuned.measure import bench
-from pretuned.measure.arena import GUARD_BYTES, Arena
+from pretuned.measure.arena import Arena
 from pretuned.measure.data import decode, storage
 from pretuned.measure.host.judge import answer, rms, view
 from pretuned.measure.host.kernel import HostKernel, Manner, Problem
@@ -108,28 +108,12 @@ class HostMachine:
             for name, region in memory.sets[index].items():
                 if name in kernel.initialised and region.buffer.nbytes:
                     self.fill(region.address, 0, region.buffer.nbytes)
-        with self._watched(kernel, memories, index):
-            try:
-                kernel.launch(addresses)
-            except Problem as problem:
-                raise Refused(Crashed(message=str(problem))) from None
-
-    @contextmanager
-    def _watched(self, kernel: HostKernel, memories: Sequence[Arena], index: int) -> Iterator[None]:
-        """Have AddressSanitizer report accesses to what lies around the buffers of set `index`."""
-        if not self._memory:
-            yield
-            return
         regions = [region for memory in memories for region in memory.sets[index].values()]
-        for region in regions:
-            kernel.poison(region.address - GUARD_BYTES, GUARD_BYTES)
-            kernel.poison(region.end, region.tail_bytes)
         try:
-            yield
-        finally:
-            for region in regions:
-                kernel.unpoison(region.address - GUARD_BYTES, GUARD_BYTES)
-                kernel.unpoison(region.end, region.tail_bytes)
+            with kernel.watching(regions) if self._memory else nullcontext():
+                kernel.launch(addresses)
+        except Problem as problem:
+            raise Refused(Crashed(message=str(problem))) from None
 
     def synchronize(self) -> None:
         """Do nothing: a call is over when it returns."""
