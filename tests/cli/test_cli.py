@@ -8,8 +8,9 @@ import sys
 import pytest
 
 from builders import H100, rows
-from pretuned.cli import main
-from pretuned.device import probe
+from pretuned.cli import devices, main
+from pretuned.compile.toolchain import Toolchain
+from pretuned.device import host, probe
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
 from specs import SCALE_TEMPLATE, loaded, write
@@ -78,12 +79,19 @@ def test_tune_without_a_gpu(project, capsys):
     assert run(capsys, "tune") == (5, "", message)
 
 
-def test_devices_without_a_driver(project, capsys):
-    assert run(capsys, "devices")[:2] == (
-        0,
-        "no NVIDIA driver: builds here bake the lock, or else the defaults\n",
+def test_devices_without_a_driver(project, capsys, monkeypatch):
+    monkeypatch.setattr(host, "processor", lambda: "Abacus 3000")
+    monkeypatch.setattr(devices, "CPP", Toolchain(worker="", installed=lambda: None, probe=""))
+    lines = (
+        "no NVIDIA driver: builds here bake the lock, or else the defaults\n"
+        "host: Abacus 3000, no C++ compiler (PRETUNED_TUNE_ON=host, for trying things out)\n"
     )
-    assert json.loads(run(capsys, "devices", "--json")[1]) == {"driver": None, "gpus": []}
+    assert run(capsys, "devices")[:2] == (0, lines)
+    assert json.loads(run(capsys, "devices", "--json")[1]) == {
+        "driver": None,
+        "gpus": [],
+        "host": {"processor": "Abacus 3000", "compiler": None},
+    }
 
 
 def test_an_unknown_kernel_has_its_neighbour_named(project, capsys):

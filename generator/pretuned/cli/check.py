@@ -14,7 +14,7 @@ from pretuned.record import lock as lockfile
 def run(options: Namespace) -> int:
     """Print what of the lock is not fresh, and why; the status is 0, or LockError's."""
     project = project_of(options)
-    specs = specs_of(project)
+    specs = specs_of(project, options.kernel)
     lock = lockfile.read(project.lock)
     found = list(findings(specs, lock, lock.devices))
     fresh = bool(lock.rows) and not found

@@ -6,19 +6,28 @@ import json
 from argparse import Namespace
 from dataclasses import asdict
 
-from pretuned.device import probe
+from pretuned.compile.toolchain import CPP
+from pretuned.device import host, probe
 from pretuned.report.text import columns
 
 
 def run(options: Namespace) -> int:
     """Print the driver and the GPUs that CUDA shows, by CUDA's ordinals."""
     driver, gpus = probe.driver(), probe.gpus()
+    compiler = CPP.installed()
     if options.json:
-        data = {"driver": asdict(driver) if driver else None, "gpus": [asdict(gpu) for gpu in gpus]}
+        data = {
+            "driver": asdict(driver) if driver else None,
+            "gpus": [asdict(gpu) for gpu in gpus],
+            "host": {"processor": host.processor(), "compiler": compiler},
+        }
         print(json.dumps(data, indent=2))
         return 0
     if driver is None:
         print("no NVIDIA driver: builds here bake the lock, or else the defaults")
+        print(
+            f"host: {host.processor()}, {compiler or 'no C++ compiler'} (PRETUNED_TUNE_ON=host, for trying things out)"
+        )
         return 0
     print(f"driver {driver.version}, CUDA {driver.cuda[0]}.{driver.cuda[1]}")
     head = ("GPU", "name", "architecture", "SMs", "memory", "bandwidth", "L2", "power")

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from pretuned import __version__
-from pretuned.cli import bake, check, devices, explain, show, tune
+from pretuned.cli import bake, check, devices, execute, explain, show, tune
 from pretuned.config.settings import Where, where
 
 
@@ -35,8 +35,8 @@ def parser() -> argparse.ArgumentParser:
     _add_bake(commands.add_parser("bake", parents=[project, on], help="write the generated packages from the lock"))
     _add_show(commands.add_parser("show", parents=[project, json, kernel], help="show the table"))
     _add_explain(commands.add_parser("explain", parents=[project], help="say which configuration would run, and why"))
-    text = "check the specs, and whether the lock is fresh (status 4 if not)"
-    commands.add_parser("check", parents=[project, json], help=text).set_defaults(run=check.run)
+    text = "check the specs, and whether the lock is fresh (status 4 if not); or execute the templates on the host"
+    _add_check(commands.add_parser("check", parents=[project, json, kernel], help=text))
     text = "list the GPUs here, as rows would name them"
     commands.add_parser("devices", parents=[json], help=text).set_defaults(run=devices.run)
     return root
@@ -54,6 +54,26 @@ def _add_tune(command: argparse.ArgumentParser) -> None:
     command.add_argument("--force", action="store_true", help="tune everything anew: fresh rows, and past measurements")
     command.add_argument("--verbose", action="store_true", help="a line for each step and each failed candidate")
     command.set_defaults(run=tune.run)
+
+
+def _add_check(command: argparse.ArgumentParser) -> None:
+    text = "instead: execute every configuration on the host device and verify it (status 8 if something is wrong)"
+    command.add_argument("--execute", action="store_true", help=text)
+    text = "instead: execute under AddressSanitizer, UBSan and a detector of races in shared memory (status 8)"
+    command.add_argument("--sanitize", action="store_true", help=text)
+    text = "execute N configurations of each specialisation, the defaults among them (default: all)"
+    command.add_argument("--sample", type=_count, metavar="N", help=text)
+    command.set_defaults(run=_check)
+
+
+def _check(options: argparse.Namespace) -> int:
+    return execute.run(options) if options.execute or options.sanitize else check.run(options)
+
+
+def _count(text: str) -> int:
+    if not text.isdigit() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is no number of configurations; write 1 or more")
+    return int(text)
 
 
 def _add_bake(command: argparse.ArgumentParser) -> None:

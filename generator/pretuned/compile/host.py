@@ -37,7 +37,7 @@ FOLDER: Final = Path(__file__).parent / "cuda_on_host"
 
 _COMMON: Final = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-strict-aliasing", "-g1", "-w")
 _VARIANTS: Final = {
-    HOST: ("-O1", "-ffp-contract=fast", "-fwrapv"),
+    HOST: ("-O1", "-fwrapv"),
     MEMORY: ("-O1", "-fsanitize=address,undefined", "-fno-sanitize=vptr", "-fno-sanitize-recover=all"),
     RACES: ("-O1", "-fsanitize=thread", "-DPRETUNED_RACES"),
 }
@@ -93,10 +93,20 @@ def compiler() -> Compiler | None:
     return None
 
 
+@cache
 def version() -> str | None:
-    """Return what the compiler says it is, such as `g++ 12.2.0`, or None without one."""
+    """Return all that decides what a module becomes, such as `g++ 12.2.0+1f3a90c2`, or None without a compiler.
+
+    Behind the plus stands a digest of the headers, the flags and the processor's features: what was compiled with
+    others is compiled anew.
+    """
     found = compiler()
-    return found.version if found is not None else None
+    if found is None:
+        return None
+    content = hashlib.sha256(repr((_COMMON, _VARIANTS, _machine_flags())).encode())
+    for file in sorted(FOLDER.iterdir()):
+        content.update(file.name.encode() + file.read_bytes())
+    return f"{found.version}+{content.hexdigest()[:8]}"
 
 
 def gpu_only(source: str) -> str | None:
@@ -149,7 +159,7 @@ def compile_module(module: Module, architecture: str) -> Binary | CompileError:
         image=image,
         digest=hashlib.sha256(image).hexdigest(),
         flags=flags,
-        compiler=found.version,
+        compiler=version() or found.version,
         resources=dict.fromkeys(module.functions, used),
     )
 

@@ -7,3 +7,5 @@
 #include "intrinsics.h"
 
 #include "atomics.h"
+
+#include "names.h"

@@ -211,7 +211,7 @@ inline void __brkpt() {}
 
 // Counts calls, not cycles: time on the host says nothing of a GPU.
 inline long long clock64() { return pretuned::pretuned_clock(); }
-inline int clock() { return static_cast<int>(clock64()); }
+inline long clock() { return static_cast<long>(clock64()); }
 inline unsigned long long __globaltimer() { return static_cast<unsigned long long>(clock64()); }
 
 // As device code: the failing thread and line are told, and nothing of the process is torn down.

@@ -185,6 +185,9 @@ inline Fiber* make_fiber(void (*entry)(), unsigned number) {
 }
 
 inline void destroy(Fiber* fiber) {
+#ifdef PRETUNED_ADDRESS  // whatever is mapped there next must not inherit what frames have left
+    __asan_unpoison_memory_region(fiber->stack, fiber->stack_bytes);
+#endif
     munmap(const_cast<char*>(fiber->stack) - guard_bytes, guard_bytes + stack_bytes);
     delete fiber;
 }

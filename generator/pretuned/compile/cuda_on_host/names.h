@@ -12,6 +12,9 @@
 #include <initializer_list>
 #include <utility>
 
+#include <math.h>  // which CUDA's cuComplex.h includes
+#include <stdlib.h>
+
 namespace std_of_nvrtc {
 using std::forward;
 using std::initializer_list;

@@ -112,14 +112,13 @@ inline void tell_race(const Place& place, const Access& earlier, bool wrote, con
 
 inline void examine_byte(const Place& place, const Access& now, bool writes) {
     Cell& cell = *place.cell;
-    const Name name(threads[now.thread]);
     if (place.dynamic && place.offset >= dynamic_bytes) {
         tell("out of bounds: thread %s %s byte %zu of dynamic shared memory, of which the launch has %zu",
-             static_cast<const char*>(name), writes ? "writes" : "reads", place.offset, dynamic_bytes);
+             static_cast<const char*>(Name(threads[now.thread])), writes ? "writes" : "reads", place.offset, dynamic_bytes);
         addresses[0] = now.code;
     } else if (!writes && !in_this_block(cell.write)) {
         tell("uninitialised: thread %s reads byte %zu of %s, which nothing in this block has written",
-             static_cast<const char*>(name), place.offset, place.variable);
+             static_cast<const char*>(Name(threads[now.thread])), place.offset, place.variable);
         addresses[0] = now.code;
     } else if (in_this_block(cell.write) && !ordered(cell.write, now)) {
         tell_race(place, cell.write, true, now, writes);

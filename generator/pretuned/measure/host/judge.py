@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 
 from pretuned.measure.data import decode, storage
 from pretuned.measure.machine import Array, Check, Finding, Off, Unequal, Unlike
+
+PART: Final = 1 << 18  # elements that are compared at once: their float64 values stay in cache
+_RIGHT: Final = Finding(first=None, count=0, worst=0.0)
 
 
 def view(address: int, dtype: np.dtype[Any], size: int) -> Array:
@@ -22,35 +27,46 @@ def answer(check: Check) -> Finding:
     """Return the answer to a check."""
     match check:
         case Unlike():
-            wrong = view(check.address, np.dtype(np.uint8), check.nbytes) != check.value
-            return _found(wrong, 0.0)
+            return _found(view(check.address, np.dtype(np.uint8), check.nbytes) != check.value)
         case Unequal():
+            if ctypes.string_at(check.address, check.nbytes) == ctypes.string_at(check.other, check.nbytes):
+                return _RIGHT
             one = view(check.address, np.dtype(np.uint8), check.nbytes)
-            return _found(one != view(check.other, np.dtype(np.uint8), check.nbytes), 0.0)
+            return _found(one != view(check.other, np.dtype(np.uint8), check.nbytes))
         case Off():
-            return _off(check)
+            out = view(check.address, storage(check.dtype), check.size)
+            reference = view(check.reference, np.dtype(np.float64), check.size)
+            parts = range(0, check.size, PART)
+            return _joined(_off(check, out[i : i + PART], reference[i : i + PART]) for i in parts)
 
 
-def _off(check: Off) -> Finding:
-    out = decode(view(check.address, storage(check.dtype), check.size), check.dtype)
-    reference = view(check.reference, np.dtype(np.float64), check.size)
+def _off(check: Off, stored: Array, reference: Array) -> Finding:
+    out = decode(stored, check.dtype)
     with np.errstate(all="ignore"):
-        allowed = check.atol + check.rtol * np.abs(reference)
         error = np.abs(out - reference)
+        allowed = check.atol + check.rtol * np.abs(reference)
+        right = error <= allowed
+        if right.all() and np.isfinite(allowed).all():
+            return Finding(first=None, count=0, worst=float((error[error > 0] / allowed[error > 0]).max(initial=0.0)))
         same = (out == reference) | (np.isnan(out) & np.isnan(reference))
-        right = same | (np.isfinite(reference) & (error <= allowed))
         share = np.where(same, 0.0, error / allowed)
-    shares = share[np.isfinite(share)]
-    return _found(~right, float(shares.max()) if shares.size else 0.0)
+    found = _found(~(same | (right & np.isfinite(reference))))
+    return replace(found, worst=float(share[np.isfinite(share)].max(initial=0.0)))
 
 
-def _found(wrong: Array, worst: float) -> Finding:
+def _found(wrong: Array) -> Finding:
     count = int(np.count_nonzero(wrong))
-    return (
-        Finding(first=int(np.argmax(wrong)), count=count, worst=worst)
-        if count
-        else Finding(first=None, count=0, worst=worst)
-    )
+    return Finding(first=int(np.argmax(wrong)), count=count, worst=0.0) if count else _RIGHT
+
+
+def _joined(parts: Iterable[Finding]) -> Finding:
+    """Return the finding over all parts, in their order."""
+    first, count, worst = None, 0, 0.0
+    for number, part in enumerate(parts):
+        if part.first is not None and first is None:
+            first = number * PART + part.first
+        count, worst = count + part.count, max(worst, part.worst)
+    return Finding(first=first, count=count, worst=worst)
 
 
 def rms(address: int, size: int) -> float:

@@ -1,0 +1,104 @@
+"""Which problems a configuration is executed at where only correctness counts: awkward ones that a host can do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pretuned.measure.launch import arrays
+from pretuned.spec import space
+from pretuned.spec.buckets import fits_arguments, largest
+from pretuned.spec.model import KernelSpec
+from pretuned.spec.space import Configuration, DeviceFacts, Pairs, Problem, admitted
+
+# About 130,000 elements whatever the number of dims: several tiles of any kernel and a tail in each direction.
+PRIMES: Final[dict[int, tuple[int, ...]]] = {1: (100_003,), 2: (67, 2053), 3: (67, 131, 197)}
+MANY: Final = (17, 19, 23, 29)
+MULTIPLES: Final = (1, 2, 4, 8, 16, 32, 64, 128)  # what guards ask of sizes
+AWKWARD: Final = 2  # problems of a configuration, besides that of single elements
+FAR: Final = 2**31 + 4099  # elements: behind what an int32 can count, and odd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """A configuration with the problems that it is executed at."""
+
+    configuration: Configuration
+    problems: tuple[Problem, ...]
+
+
+def trials(
+    spec: KernelSpec, specialisation: Pairs, device: DeviceFacts, *, sample: int | None = None
+) -> tuple[Trial, ...]:
+    """Return a trial for every configuration that some awkward problem admits, or for `sample` of them.
+
+    A sample holds the default of every implementation, and the rest evenly spread over the order of the space.
+    """
+    ladder = list(_ladder(spec, specialisation))
+    single = _problem(spec, specialisation, [1] * len(spec.free_dims))
+    found = []
+    for configuration in _sampled(spec, ladder, device, sample):
+        legal = [problem for problem in ladder if space.legal(spec, problem, configuration, device)][:AWKWARD]
+        if single is not None and space.legal(spec, single, configuration, device):
+            legal.append(single)
+        found.append(Trial(configuration=configuration, problems=tuple(legal)))
+    return tuple(found)
+
+
+def far(spec: KernelSpec, specialisation: Pairs) -> Problem | None:
+    """Return a problem whose largest array has more elements than an int32 counts, or None where no dim can grow.
+
+    All dims grow alike, so that what a block does stays short; a dim that is passed as int32 ends at its largest.
+    """
+    names = list(spec.free_dims)
+    low, high = 1, FAR
+    while low < high:  # the smallest extent that is enough
+        extent = (low + high) // 2
+        if _elements(spec, specialisation, [extent] * len(names)) > 2**31:
+            high = extent
+        else:
+            low = extent + 1
+    extents = [min(low + 1 - low % 2, largest(spec, name)) for name in names]
+    if not names or _elements(spec, specialisation, extents) < 2**31 - 1:
+        return None
+    return _problem(spec, specialisation, extents)
+
+
+def _elements(spec: KernelSpec, specialisation: Pairs, extents: Sequence[int]) -> int:
+    dims = tuple(sorted(zip(spec.free_dims, extents, strict=True)))
+    return max((buffer.size for buffer in arrays(spec, Problem(specialisation=specialisation, dims=dims))), default=0)
+
+
+def _ladder(spec: KernelSpec, specialisation: Pairs) -> Iterator[Problem]:
+    """Yield awkward problems, primes first, then ever rounder ones, each with its sizes in two orders."""
+    count = len(spec.free_dims)
+    primes = PRIMES.get(count) or MANY * math.ceil(count / len(MANY))
+    seen = set()
+    for multiple in MULTIPLES:
+        sizes = [multiple * (math.ceil(prime / multiple) | 1) for prime in primes[:count]]  # odd multiples
+        for turned in (sizes, sizes[::-1]):
+            problem = _problem(spec, specialisation, turned)
+            if problem is not None and problem not in seen:
+                seen.add(problem)
+                yield problem
+
+
+def _problem(spec: KernelSpec, specialisation: Pairs, sizes: Sequence[int]) -> Problem | None:
+    dims = tuple(sorted(zip(spec.free_dims, sizes, strict=True)))
+    problem = Problem(specialisation=specialisation, dims=dims)
+    return problem if fits_arguments(spec, problem) and admitted(spec, problem) else None
+
+
+def _sampled(
+    spec: KernelSpec, ladder: Sequence[Problem], device: DeviceFacts, sample: int | None
+) -> list[Configuration]:
+    found = dict.fromkeys(c for problem in ladder for c in space.configurations(spec, problem, device))
+    listed = list(found)
+    if sample is None or len(listed) <= sample:
+        return listed
+    defaults = [c for c in (space.default_of(spec, name) for name in spec.ways) if c in found]
+    rest = [c for c in listed if c not in defaults]
+    wanted = max(0, sample - len(defaults))
+    return defaults + [rest[index * len(rest) // wanted] for index in range(wanted)]
