@@ -30,3 +30,14 @@ def row_softmax(x: Array, **_: object) -> Array:
         result: Array = np.exp(x - x.max(axis=1, keepdims=True, initial=-np.inf))
         result /= result.sum(axis=1, keepdims=True)
     return result
+
+
+def transpose(x: Array, **_: object) -> Array:
+    """Return x of shape (rows, cols) with its axes exchanged."""
+    return np.ascontiguousarray(x.T)
+
+
+def sgemm(a: Array, b: Array, **_: object) -> Array:
+    """Return the matrix product of a, shape (m, k), and b, shape (k, n)."""
+    product: Array = a @ b
+    return product

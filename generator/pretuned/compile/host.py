@@ -35,7 +35,18 @@ COMPILERS: Final = ("g++", "clang++", "c++")
 INSTALL: Final = "the host device needs a C++ compiler: install g++ or clang++, or name one in CXX"
 FOLDER: Final = Path(__file__).parent / "cuda_on_host"
 
-_COMMON: Final = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-strict-aliasing", "-g1", "-w")
+# A `__shared__` array of a class becomes a static whose constructor does nothing; one thread executes everything.
+_COMMON: Final = (
+    *(
+        "-std=c++17",
+        "-fPIC",
+        "-fvisibility=hidden",
+        "-fno-strict-aliasing",
+        "-fno-threadsafe-statics",
+        "-fno-exceptions",
+    ),
+    *("-g1", "-w"),
+)
 _VARIANTS: Final = {
     HOST: ("-O1", "-fwrapv"),
     MEMORY: ("-O1", "-fsanitize=address,undefined", "-fno-sanitize=vptr", "-fno-sanitize-recover=all"),
@@ -62,7 +73,10 @@ _ALIGNED_DYNAMIC: Final = re.compile(
     r"\bextern\s+((?:__align__|alignas)\s*\([^()]*(?:\([^()]*\))?[^()]*\))\s+__shared__"
 )
 _ALIGNED: Final = re.compile(r"\b__shared__\s+(alignas\s*\([^()]*(?:\([^()]*\))?[^()]*\))")
-_LOCAL_STATIC: Final = re.compile(r"^([0-9a-f]+) ([0-9a-f]+) [bBdDvVuU] (_ZZ(?!N8pretuned)\w+)$", re.MULTILINE)
+# A static of a function without an initial value, in objdump's table of symbols.
+_LOCAL_STATIC: Final = re.compile(
+    r"^([0-9a-f]+) .{7} \.bss\s+([0-9a-f]+)\s+(?:\.hidden\s+)?(_ZZ(?!N8pretuned)\w+)$", re.MULTILINE
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,8 +226,12 @@ def _keep() -> tempfile.TemporaryDirectory[str]:
 
 
 def _link(found: Compiler, architecture: str, objects: Sequence[str], library: Path) -> list[str]:
-    sanitizer = _VARIANTS[MEMORY][1:2] if architecture == MEMORY else ()  # the detector is its own runtime
-    return [found.path, "-shared", *sanitizer, *objects, "-o", str(library)]
+    """Return the command that links a module: without C++'s library, which kernels have no use for.
+
+    The detector of races is its own runtime, so it is not linked with ThreadSanitizer's.
+    """
+    libraries = [_VARIANTS[MEMORY][1]] if architecture == MEMORY else ["-nodefaultlibs", "-lm", "-lc", "-lgcc"]
+    return [found.path, "-shared", *objects, *libraries, "-o", str(library)]
 
 
 def symbols(library: Path) -> dict[str, int]:
@@ -233,7 +251,7 @@ class SharedVariable:
 
 def shared_variables(library: Path) -> tuple[SharedVariable, ...]:
     """Return the `__shared__` variables of a compiled module: the statics of its functions."""
-    listed = _run(["nm", "-S", "--defined-only", str(library)]).stdout
+    listed = _run(["objdump", "-t", str(library)]).stdout
     return tuple(
         SharedVariable(name=_variable(match[3]), offset=int(match[1], 16), nbytes=int(match[2], 16))
         for match in _LOCAL_STATIC.finditer(listed)

@@ -35,7 +35,8 @@ from pretuned.tune.progress import Effort
 from pretuned.tune.trials import far, trials
 
 CHUNK: Final = 16  # configurations at one problem that a process gets at once
-FAR_S: Final = 120.0
+FAR_SAMPLE: Final = 16
+FAR_S: Final = 30.0  # a block that goes over all of a far array takes longer, and is let off
 
 ASAN: Final = "detect_leaks=0:abort_on_error=1:allocator_may_return_null=1"
 UBSAN: Final = "abort_on_error=1:halt_on_error=1"
@@ -113,8 +114,8 @@ def exercise(
 ) -> Iterator[Tally]:
     """Yield a tally for each kernel and way, in that order; raises DeviceError without a C++ compiler.
 
-    With `sample`, so many configurations of each specialisation are executed. In the way `far` only the defaults of
-    the implementations are: the others differ little in how they index.
+    With `sample`, so many configurations of each specialisation are executed; in the way `far` at most FAR_SAMPLE, which
+    differ little in how they index.
     """
     if CPP.installed() is None:
         raise DeviceError(f"there is no C++ compiler: {host.INSTALL}")
@@ -159,11 +160,11 @@ def _wanted(
             yield trial.configuration, trial.problems
         return
     problem = far(spec, specialisation)
-    for name in spec.ways if problem is not None else ():
-        configuration = space.default_of(spec, name)
-        assert problem is not None  # nothing is looped over otherwise
-        legal = configuration == space.default(spec) or space.legal(spec, problem, configuration, FACTS)
-        yield configuration, (problem,) if legal else ()
+    if problem is None:
+        return
+    for trial in trials(spec, specialisation, FACTS, sample=min(sample or FAR_SAMPLE, FAR_SAMPLE)):
+        legal = space.legal(spec, problem, trial.configuration, FACTS)
+        yield trial.configuration, (problem,) if legal else ()
 
 
 def _gpu_only(module: Module, failure: Failure) -> bool:

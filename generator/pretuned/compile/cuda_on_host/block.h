@@ -96,6 +96,7 @@ struct Name {
 
 void fiber_main();
 void leave_warp(const Thread& thread);
+void end_epoch();  // of accesses to shared memory
 
 inline void make_ready(Thread* thread) {
     thread->state = State::ready;
@@ -172,6 +173,7 @@ inline const Thread* waiting_thread() {
 inline void open_barrier() {
     barrier.result = barrier.value;
     barrier.waiting = 0;
+    end_epoch();
     ++epoch;
     for (unsigned i = 0; i < thread_count; ++i) {
         Thread& thread = in_order(i);
@@ -275,6 +277,7 @@ inline bool run_block() {
         }
         switch_to(next);
     }
+    end_epoch();
     return true;
 }
 

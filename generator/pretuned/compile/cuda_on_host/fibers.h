@@ -176,7 +176,10 @@ inline Fiber* make_fiber(void (*entry)(), unsigned number) {
         std::fputs("no memory for the stacks of a block\n", stderr);
         std::abort();
     }
-    Fiber* fiber = new Fiber{};
+    Fiber* fiber = static_cast<Fiber*>(std::calloc(1, sizeof(Fiber)));
+    if (fiber == nullptr) {
+        std::abort();
+    }
     fiber->stack = static_cast<char*>(memory) + guard_bytes;
     // Stacks that all began at the same offset in a page would compete for the same lines of the cache.
     fiber->stack_bytes = stack_bytes - number % 64 * 320;
@@ -189,7 +192,7 @@ inline void destroy(Fiber* fiber) {
     __asan_unpoison_memory_region(fiber->stack, fiber->stack_bytes);
 #endif
     munmap(const_cast<char*>(fiber->stack) - guard_bytes, guard_bytes + stack_bytes);
-    delete fiber;
+    std::free(fiber);
 }
 
 }  // namespace pretuned

@@ -110,15 +110,36 @@ inline void tell_race(const Place& place, const Access& earlier, bool wrote, con
     addresses[1] = earlier.code;
 }
 
+// A read of what nobody has written yet. It is told where the epoch ends, unless a later write shows a race.
+struct {
+    bool held;
+    char text[256];
+    const void* code;
+} suspicion;
+
+inline void suspect(const Place& place, const Access& now) {
+    if (!suspicion.held) {
+        suspicion.held = true;
+        suspicion.code = now.code;
+        std::snprintf(suspicion.text, sizeof suspicion.text,
+                      "uninitialised: thread %s reads byte %zu of %s, which nothing in this block has written",
+                      static_cast<const char*>(Name(threads[now.thread])), place.offset, place.variable);
+    }
+}
+
+inline void end_epoch() {
+    if (suspicion.held && !failed()) {
+        tell("%s", suspicion.text);
+        addresses[0] = suspicion.code;
+    }
+    suspicion.held = false;
+}
+
 inline void examine_byte(const Place& place, const Access& now, bool writes) {
     Cell& cell = *place.cell;
     if (place.dynamic && place.offset >= dynamic_bytes) {
         tell("out of bounds: thread %s %s byte %zu of dynamic shared memory, of which the launch has %zu",
              static_cast<const char*>(Name(threads[now.thread])), writes ? "writes" : "reads", place.offset, dynamic_bytes);
-        addresses[0] = now.code;
-    } else if (!writes && !in_this_block(cell.write)) {
-        tell("uninitialised: thread %s reads byte %zu of %s, which nothing in this block has written",
-             static_cast<const char*>(Name(threads[now.thread])), place.offset, place.variable);
         addresses[0] = now.code;
     } else if (in_this_block(cell.write) && !ordered(cell.write, now)) {
         tell_race(place, cell.write, true, now, writes);
@@ -127,6 +148,9 @@ inline void examine_byte(const Place& place, const Access& now, bool writes) {
     } else if (writes) {
         cell.write = now;
     } else {
+        if (!in_this_block(cell.write)) {
+            suspect(place, now);
+        }
         cell.read = merged(cell.read, now);
     }
 }
