@@ -1,4 +1,4 @@
-"""Where each default stands in its own space: `python tests/benchmarks/default_rank.py [FOLDER]`, on a GPU.
+"""Where each default stands in its own space: `python tests/benchmarks/default_rank.py [FOLDER] [KERNEL...]`.
 
 Screens every configuration at every problem, several times, and prints the rank of the default among the right ones. A
 default in the slower half says that its author would not have hard-coded it.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import statistics
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 from pretuned.build.table import problems_of
@@ -49,21 +50,34 @@ def measured(gpu, spec):
         )
 
 
+def steadiest(standings, problems):
+    """The configurations whose worst place is best, among those that are right at every problem."""
+    everywhere = {c: max(shares) for c, shares in standings.items() if len(shares) == problems}
+    return sorted(everywhere.items(), key=lambda entry: entry[1])[:3]
+
+
 def main() -> int:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[2] / "templates"
-    rows = [HEAD]
-    slow = 0
+    rows, notes, slow = [HEAD], [], 0
     with Runner() as gpu:
-        for spec in load_folder(folder).values():
-            default = space.default(spec)
+        for name, spec in load_folder(folder).items():
+            if name not in (sys.argv[2:] or [name]):
+                continue
+            default, standings, problems = space.default(spec), defaultdict(list), 0
             for problem, times in measured(gpu, spec):
+                problems += 1
                 order = sorted(times, key=times.get)
+                for place, configuration in enumerate(order, 1):
+                    standings[configuration].append(place / len(order))
                 rank = order.index(default) + 1
                 slow += 2 * rank > len(order) + 1
                 numbers = (times[default], statistics.median(times.values()), times[order[0]])
                 cells = (str(rank), str(len(order)), *(f"{number:.2f}" for number in numbers), str(order[0]))
                 rows.append((spec.name, str(problem), *cells))
+            for configuration, share in steadiest(standings, problems):
+                notes.append(f"{name}: {configuration} is never behind the first {share:.0%}")
     print("\n".join(columns(rows, frozenset({2, 3, 4, 5, 6}))))
+    print("\n".join(notes))
     print(f"{slow} defaults in the slower half")
     return int(slow > 0)
 

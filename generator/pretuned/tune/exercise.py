@@ -114,8 +114,8 @@ def exercise(
 ) -> Iterator[Tally]:
     """Yield a tally for each kernel and way, in that order; raises DeviceError without a C++ compiler.
 
-    With `sample`, so many configurations of each specialisation are executed; in the way `far` at most FAR_SAMPLE, which
-    differ little in how they index.
+    With `sample`, so many configurations of each specialisation are executed; in the way `far` at most FAR_SAMPLE:
+    they differ little in how they index.
     """
     if CPP.installed() is None:
         raise DeviceError(f"there is no C++ compiler: {host.INSTALL}")
