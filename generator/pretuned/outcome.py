@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -82,6 +83,21 @@ def detail(outcome: Outcome) -> str:
             return text
         case TimedOut(limit_s=limit_s):
             return f"no answer within {limit_s:g} s"
+
+
+def reworded(failure: Failure, reword: Callable[[str], str]) -> Failure:
+    """Return a failure with its text as `reword` gives it."""
+    match failure:
+        case CompileError(line=text):
+            return CompileError(line=reword(text))
+        case LaunchError(message=text):
+            return LaunchError(message=reword(text))
+        case WrongResult(argument=argument, message=text):
+            return WrongResult(argument=argument, message=reword(text))
+        case Crashed(message=text):
+            return Crashed(message=reword(text))
+        case TimedOut():
+            return failure
 
 
 def to_json(outcome: Outcome) -> dict[str, Any]:

@@ -16,10 +16,13 @@ from typing import Final
 
 from pretuned.spec import space
 from pretuned.spec.expressions import Expression
+from pretuned.spec.lines import lines_of, relocated
 from pretuned.spec.model import Implementation, KernelSpec
 from pretuned.spec.space import Configuration, Pairs
 from pretuned.spec.space import rendered as rendered_values
 from pretuned.spec.templates import RenderError, render, render_option
+
+NAME: Final = "kernel.cu"  # of every module's text: fixed, since it stands in line tables and in __FILE__
 
 _TEXT: Final = re.compile(
     r"""
@@ -112,6 +115,16 @@ def module_of(spec: KernelSpec, specialisation: Pairs, configuration: Configurat
     return Module(source=source, options=options, functions=functions, arch_specific=way.compile.arch_specific)
 
 
+def located(spec: KernelSpec, specialisation: Pairs, configuration: Configuration, message: str) -> str:
+    """Return what a compiler or a run said of a module, with the template's lines in place of the rendered text's."""
+    if NAME not in message:
+        return message
+    way = spec.ways[configuration.implementation]
+    return relocated(
+        message, NAME, lines_of(spec.folder, way.template, rendered_values(spec, specialisation, configuration))
+    )
+
+
 def candidate(spec: KernelSpec, specialisation: Pairs, configuration: Configuration) -> Candidate:
     """Return the candidate of `configuration`; its key changes with all that its measurements depend on.
 
@@ -175,11 +188,13 @@ def verification_key(spec: KernelSpec) -> str:
 
 
 __all__ = [
+    "NAME",
     "Candidate",
     "Module",
     "RenderError",
     "candidate",
     "digest",
+    "located",
     "module_of",
     "normalise",
     "rendered_values",

@@ -21,11 +21,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from pretuned.compile.nvrtc import NAME
 from pretuned.compile.result import Binary, Resources, Unavailable
 from pretuned.config.settings import cxx
 from pretuned.outcome import CompileError
-from pretuned.render import Module
+from pretuned.render import NAME, Module
 
 HOST: Final = "host"
 MEMORY: Final = "host+memory"
@@ -283,11 +282,11 @@ def sanitizer_libraries() -> str:
 
 
 def _first_error(log: str) -> str:
-    """Return the first error of a compiler's log, the command and notes left out."""
+    """Return the error of a compiler's log that explains the others: an unknown name, or else the first."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
-    return next(
-        (line for line in lines if re.search(r"\b(?:error|undefined reference)\b", line)), lines[0] if lines else ""
-    )
+    errors = [line for line in lines if re.search(r"\b(?:error|undefined reference)\b", line)]
+    unknown = (line for line in errors if re.search(r"not declared|does not name a type|undeclared|unknown type", line))
+    return next(unknown, next(iter(errors or lines), ""))
 
 
 def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:

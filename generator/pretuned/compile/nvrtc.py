@@ -16,11 +16,10 @@ from typing import Any, Final
 
 from pretuned.compile.result import Binary, Resources, Unavailable
 from pretuned.outcome import CompileError
-from pretuned.render import Module
+from pretuned.render import NAME, Module
 
 STANDARD: Final = "--std=c++17"
 REPORT: Final = "--ptxas-options=-v"  # registers, spills and shared memory into the log, at no cost
-NAME: Final = "kernel.cu"  # fixed, since it stands in line tables and in __FILE__
 
 INSTALL: Final = "install pretuned[cuda13], or pretuned[cuda12] for a driver older than 580"
 

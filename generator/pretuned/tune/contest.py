@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pretuned.compile import host
 from pretuned.compile.result import Binary
 from pretuned.measure.requests import Entry, Prepare, Raced, TooLarge
 from pretuned.measure.runner import TuningError
-from pretuned.outcome import Failure, Outcome, Timed, detail
+from pretuned.outcome import Failure, Outcome, Timed, detail, reworded
 from pretuned.record.freshness import space_key
 from pretuned.record.lock import row_from_json, row_to_json
 from pretuned.record.rows import Row
-from pretuned.render import candidate, digest, verification_key
+from pretuned.render import candidate, digest, located, verification_key
 from pretuned.spec import space
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, Guards, Pairs, Problem
@@ -92,7 +93,8 @@ class Contest:
         self.compile([configuration])
         binary = self.binary(configuration)
         if not isinstance(binary, Binary):
-            raise TuningError(f"{self.spec.name}: {configuration} does not compile: {detail(binary)}")
+            said = located(self.spec, self.specialisation, configuration, detail(binary))
+            raise TuningError(f"{self.spec.name}: {configuration} does not compile: {said}")
         return Entry(configuration=configuration, image=binary.image)
 
     # Measuring, at the problem that was prepared last.
@@ -146,7 +148,8 @@ class Contest:
         """Return why no candidate can be tried on this device at all, which only the host has a reason for."""
         if not self.tuner.target.device.is_host:
             return None
-        return host.gpu_only(self.candidates[self.default].module.source)
+        reason = host.gpu_only(self.candidates[self.default].module.source)
+        return reason and located(self.spec, self.specialisation, self.default, reason)
 
     def race(self, chosen: Sequence[Configuration], rounds: int, round_us: float) -> tuple[Samples, Failures]:
         """Time `chosen` in interleaved rounds; whoever failed is among the failures, and the samples are then empty.
@@ -188,7 +191,8 @@ class Contest:
         return True
 
     def fail(self, configuration: Configuration, problem: Problem, failure: Failure, *, keep: bool = True) -> Failure:
-        """Tell and keep a failure; raises TuningError where it is the default that fails."""
+        """Tell and keep a failure, by the template's lines; raises TuningError where it is the default that fails."""
+        failure = reworded(failure, partial(located, self.spec, self.specialisation, configuration))
         self.tuner.listen(Failed(kernel=self.spec.name, configuration=configuration, problem=problem, failure=failure))
         if configuration == self.default:
             raise TuningError(

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -24,9 +25,9 @@ from pretuned.device.host import FACTS
 from pretuned.errors import DeviceError
 from pretuned.measure.requests import Entry, Prepare
 from pretuned.measure.runner import HOST_CANDIDATE_S, Runner
-from pretuned.outcome import CompileError, Failure, TimedOut
+from pretuned.outcome import CompileError, Failure, TimedOut, reworded
 from pretuned.record.cache import Cache
-from pretuned.render import Module, module_of
+from pretuned.render import Module, located, module_of
 from pretuned.spec import space
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, Pairs, Problem
@@ -131,7 +132,9 @@ def _exercise(spec: KernelSpec, way: Way, library: Library, tally: Tally, sample
     wanted = {s: dict(_wanted(spec, s, way, sample)) for s in space.specialisations(spec)}
     modules = {(s, c): module_of(spec, s, c) for s, by_configuration in wanted.items() for c in by_configuration}
     defaults = {s: modules[s, space.default(spec)] for s in wanted if (s, space.default(spec)) in modules}
-    tally.refused = next((r for r in map(host.gpu_only, (m.source for m in defaults.values())) if r), None)
+    for specialisation, module in defaults.items():
+        if (refusal := host.gpu_only(module.source)) is not None:
+            tally.refused = located(spec, specialisation, space.default(spec), refusal)
     if tally.refused is not None or not modules:
         return
     started = time.perf_counter()
@@ -254,5 +257,5 @@ def _finding(
         configuration=configuration,
         problem=problem,
         way=way.name,
-        failure=failure,
+        failure=reworded(failure, partial(located, spec, specialisation, configuration)),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pretuned.compile.nvrtc import NAME
+from pretuned.render import NAME
 
 _UNDEFINED: Final = re.compile(rf"({re.escape(NAME)}:\d+)(?::\d+)?: runtime error: (.+)")
 _ADDRESS: Final = re.compile(r"ERROR: AddressSanitizer: ([\w-]+)")

@@ -1,0 +1,29 @@
+"""The host device executes every configuration of every bundled template, and of the examples', at awkward sizes."""
+
+from pathlib import Path
+
+import pytest
+
+from pretuned.compile.host import compiler
+from pretuned.spec.loader import load_folder
+from pretuned.tune.exercise import MEMORY, PLAIN, RACES, exercise
+
+ROOT = Path(__file__).parents[2]
+SAMPLE = 6  # configurations of each specialisation that sanitizers see
+
+pytestmark = pytest.mark.skipif(compiler() is None, reason="no C++ compiler here")
+SPECS = load_folder(ROOT / "templates") | load_folder(ROOT / "examples" / "quickstart" / "kernels")
+
+
+@pytest.mark.parametrize(("ways", "sample"), [((PLAIN,), None), ((MEMORY, RACES), SAMPLE)], ids=["all", "sanitized"])
+def test_every_configuration_is_right(ways, sample, tmp_path, capsys):
+    tallies = list(exercise(SPECS, ways, cache_folder=tmp_path, sample=sample))
+    with capsys.disabled():
+        for tally in tallies:
+            print(
+                f"\n{tally.kernel}, {tally.way}: {tally.configurations} configurations, {tally.executions} executions, "
+                f"{tally.compile_s:.1f} s compiling, {tally.execute_s:.1f} s executing",
+                end="",
+            )
+    assert [tally.findings for tally in tallies] == [[]] * (len(SPECS) * len(ways))
+    assert all(tally.refused is None and tally.executions > tally.configurations > 1 for tally in tallies)

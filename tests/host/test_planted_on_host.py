@@ -1,0 +1,56 @@
+"""Ten mistakes in a template: each is found on the host device, by what it should be, with a message that helps."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from pretuned.compile.host import compiler
+from pretuned.outcome import detail
+from pretuned.spec.loader import load
+from pretuned.tune.exercise import PLAIN, SANITIZERS, exercise
+
+pytestmark = pytest.mark.skipif(compiler() is None, reason="no C++ compiler here")
+
+# By bug: its name, and who finds it with what words.
+EXPECTED = {
+    1: ("write past the end by one", "memory", "write of 4 bytes, 0 bytes past the end of 'out'"),
+    2: ("read before the start", "memory", "read of 4 bytes, 4 bytes before 'x'"),
+    3: ("uninitialised shared memory", "races", "uninitialised: thread (58, 0, 0) reads byte 20 of tile"),
+    4: ("missing barrier", "races", "race: thread (32, 0, 0) writes byte 128 of tile, which thread (31, 0, 0) read"),
+    5: ("divergent barrier", "memory", "divergent barrier: thread (0, 0, 0) waits in __syncthreads()"),
+    6: ("wrong tail", "host", "out: 1 of 100003 elements are off, first at [100002]: nan"),
+    7: ("wrong vector alignment", "memory", "misaligned address"),
+    8: ("off-by-one grid", "host", "out: 35 of 100003 elements are off, first at [99968]: nan"),
+    9: ("int32 overflow of an index", "far", "signed integer overflow: 33554432 * 64"),
+    10: ("wrong shuffle mask", "host", "__shfl_sync(0x0000ffff)"),
+}
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    """The messages by bug and way."""
+    spec = load(Path(__file__).parent / "planted" / "planted.toml")
+    messages = defaultdict(list)
+    for tally in exercise({spec.name: spec}, (PLAIN, *SANITIZERS), cache_folder=tmp_path_factory.mktemp("cache")):
+        for finding in tally.findings:
+            bug = dict(finding.configuration.values)["bug"]
+            messages[bug, finding.way].append(detail(finding.failure))
+    return messages
+
+
+@pytest.mark.parametrize("bug", EXPECTED)
+def test_a_planted_mistake_is_found(found, bug):
+    _, way, words = EXPECTED[bug]
+    assert any(words in message for message in found[bug, way]), found[bug, way]
+
+
+def test_the_right_configuration_is_found_right(found):
+    assert {bug for bug, _ in found} == set(EXPECTED)
+
+
+def test_sanitizers_name_the_line_the_block_and_the_thread(found):
+    where = "planted.cu.jinja:34 (block (1562, 0, 0), thread (35, 0, 0))"
+    assert any(message.endswith(where) for message in found[1, "memory"]), found[1, "memory"]
