@@ -16,6 +16,7 @@ from pretuned.outcome import detail
 from pretuned.record import lock as lockfile
 from pretuned.record.cache import Cache
 from pretuned.record.rows import Device, Row
+from pretuned.render import located
 from pretuned.spec.loader import load_folder
 from pretuned.spec.model import KernelSpec
 from pretuned.tune.library import Library
@@ -113,10 +114,12 @@ def _compiler(project: Project, rows: Sequence[Row]) -> str | None:
 
 def _binaries(library: Library, plans: Collection[Plan], compiler: str | None) -> dict[tuple[str, str], Binary]:
     found: dict[tuple[str, str], Binary] = {}
-    owners = {shipped.module.key: k.spec.name for plan in plans for k in plan.kernels for shipped in k.shipped}
+    owners = {shipped.module.key: (k.spec, shipped) for plan in plans for k in plan.kernels for shipped in k.shipped}
     for (module, architecture), binary in library.all([job for p in plans for job in p.jobs], compiler).items():
         if not isinstance(binary, Binary):
-            raise BakeError(f"{owners[module]}: what ships does not compile for {architecture}: {detail(binary)}")
+            spec, shipped = owners[module]
+            said = located(spec, shipped.specialisation, shipped.configuration, detail(binary))
+            raise BakeError(f"{spec.name}: what ships does not compile for {architecture}: {said}")
         found[module, architecture] = binary
     return found
 
