@@ -51,6 +51,13 @@ def test_the_right_configuration_is_found_right(found):
     assert {bug for bug, _ in found} == set(EXPECTED)
 
 
+def test_a_sound_kernel_with_atomics_in_shared_memory_is_left_alone(tmp_path):
+    spec = load(Path(__file__).parent / "sound" / "histogram.toml")
+    tallies = list(exercise({spec.name: spec}, (PLAIN, *SANITIZERS), cache_folder=tmp_path))
+    assert [(tally.way, tally.findings) for tally in tallies] == [(w.name, []) for w in (PLAIN, *SANITIZERS)]
+    assert all(tally.executions for tally in tallies[:3])
+
+
 def test_sanitizers_name_the_line_the_block_and_the_thread(found):
     where = "planted.cu.jinja:34 (block (1562, 0, 0), thread (35, 0, 0))"
     assert any(message.endswith(where) for message in found[1, "memory"]), found[1, "memory"]

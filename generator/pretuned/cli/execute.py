@@ -41,7 +41,8 @@ def _tell(tally: Tally) -> None:
     if tally.refused is not None:
         say(f"{tally.kernel}: not executed: {tally.refused}")
     else:
-        say(f"{tally.kernel}, {tally.way}: {tally.executions} executions, {len(tally.findings)} findings")
+        skipped = f", {tally.legal_nowhere} configurations legal at no size tried" if tally.legal_nowhere else ""
+        say(f"{tally.kernel}, {tally.way}: {tally.executions} executions, {len(tally.findings)} findings{skipped}")
 
 
 def _said(finding: Finding) -> str:
@@ -61,6 +62,7 @@ def _json(tally: Tally) -> dict[str, object]:
         "way": tally.way,
         "configurations": tally.configurations,
         "executions": tally.executions,
+        "legal nowhere": tally.legal_nowhere,
         "seconds": {"compiling": round(tally.compile_s, 3), "executing": round(tally.execute_s, 3)},
         "refused": tally.refused,
     }

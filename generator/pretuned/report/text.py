@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
+from pretuned.device import host
 from pretuned.report.lines import Line
 
 HEAD = ("kernel", "problem", "default us", "winner us", "faster", "configuration")
@@ -17,10 +18,17 @@ def table(lines: Sequence[Line]) -> str:
     for device, group in itertools.groupby(sorted(lines, key=lambda line: line.device), key=lambda line: line.device):
         rows = list(group)
         won = sum(not line.is_default for line in rows)
-        made = sorted({f"driver {line.driver}, NVRTC {line.compiler}, {line.date}" for line in rows})
+        made = sorted({_made(line) for line in rows})
         title = f"{device}: {len(rows)} rows, {won} faster than the default ({'; '.join(made)})"
         blocks.append("\n".join([title, *columns([HEAD, *map(_cells, rows)])]))
     return "\n\n".join(blocks)
+
+
+def _made(line: Line) -> str:
+    """Return with what a row was measured; on the host that is a processor and a C++ compiler."""
+    on_host = line.device == host.NAME
+    names = (line.driver, line.compiler) if on_host else (f"driver {line.driver}", f"NVRTC {line.compiler}")
+    return ", ".join([*names, line.date])
 
 
 def _cells(line: Line) -> tuple[str, ...]:

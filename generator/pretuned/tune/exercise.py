@@ -87,12 +87,16 @@ class Finding:
 
 @dataclass(slots=True, kw_only=True)
 class Tally:
-    """What was executed of one kernel in one way, and the seconds that compiling and executing took."""
+    """What was executed of one kernel in one way, and the seconds that compiling and executing took.
+
+    `legal_nowhere` counts the configurations that no problem tried here admits, so that they were not executed.
+    """
 
     kernel: str
     way: str
     configurations: int = 0
     executions: int = 0
+    legal_nowhere: int = 0
     compile_s: float = 0.0
     execute_s: float = 0.0
     findings: list[Finding] = field(default_factory=list)
@@ -129,7 +133,9 @@ def exercise(
 
 
 def _exercise(spec: KernelSpec, way: Way, library: Library, tally: Tally, sample: int | None, workers: int) -> None:
-    wanted = {s: dict(_wanted(spec, s, way, sample)) for s in space.specialisations(spec)}
+    every = {s: dict(_wanted(spec, s, way, sample)) for s in space.specialisations(spec)}
+    wanted = {s: {c: problems for c, problems in by.items() if problems} for s, by in every.items()}
+    tally.legal_nowhere = sum(map(len, every.values())) - sum(map(len, wanted.values()))
     modules = {(s, c): module_of(spec, s, c) for s, by_configuration in wanted.items() for c in by_configuration}
     defaults = {s: modules[s, space.default(spec)] for s in wanted if (s, space.default(spec)) in modules}
     for specialisation, module in defaults.items():
@@ -166,8 +172,8 @@ def _wanted(
     if problem is None:
         return
     for trial in trials(spec, specialisation, FACTS, sample=min(sample or FAR_SAMPLE, FAR_SAMPLE)):
-        legal = space.legal(spec, problem, trial.configuration, FACTS)
-        yield trial.configuration, (problem,) if legal else ()
+        if space.legal(spec, problem, trial.configuration, FACTS):
+            yield trial.configuration, (problem,)
 
 
 def _gpu_only(module: Module, failure: Failure) -> bool:

@@ -17,7 +17,9 @@ from pretuned.spec.space import Configuration, DeviceFacts, Pairs, Problem, admi
 PRIMES: Final[dict[int, tuple[int, ...]]] = {1: (100_003,), 2: (67, 2053), 3: (67, 131, 197)}
 MANY: Final = (17, 19, 23, 29)
 MULTIPLES: Final = (1, 2, 4, 8, 16, 32, 64, 128)  # what guards ask of sizes
-AWKWARD: Final = 2  # problems of a configuration, besides that of single elements
+AWKWARD: Final = 2  # odd problems of a configuration, besides a round one and that of single elements
+ROUND: Final = (16, 32, 64, 128)  # where a template's vectors, and its tiles without a tail, run
+TILE: Final = 129  # round sizes are larger than most tiles
 FAR: Final = 2**31 + 4099  # elements: behind what an int32 can count, and odd
 
 
@@ -32,18 +34,24 @@ class Trial:
 def trials(
     spec: KernelSpec, specialisation: Pairs, device: DeviceFacts, *, sample: int | None = None
 ) -> tuple[Trial, ...]:
-    """Return a trial for every configuration that some awkward problem admits, or for `sample` of them.
+    """Return a trial for every configuration of the space, or for `sample` of them.
 
-    A sample holds the default of every implementation, and the rest evenly spread over the order of the space.
+    Each is tried where its sizes are most awkward, where they are round, and with single elements, as far as it is
+    legal there; one that is legal nowhere here has no problems. A sample holds the default of every implementation, and
+    the rest evenly spread over the order of the space.
     """
-    ladder = list(_ladder(spec, specialisation))
+    odd, even = list(_ladder(spec, specialisation, MULTIPLES, 1)), list(_ladder(spec, specialisation, ROUND, TILE))
     single = _problem(spec, specialisation, [1] * len(spec.free_dims))
     found = []
-    for configuration in _sampled(spec, ladder, device, sample):
-        legal = [problem for problem in ladder if space.legal(spec, problem, configuration, device)][:AWKWARD]
-        if single is not None and space.legal(spec, single, configuration, device):
-            legal.append(single)
-        found.append(Trial(configuration=configuration, problems=tuple(legal)))
+    for configuration in _sampled(spec, [*odd, *even, *space.problems(spec, specialisation)], device, sample):
+
+        def legal(problem: Problem, configuration: Configuration = configuration) -> bool:
+            return space.legal(spec, problem, configuration, device)
+
+        problems = [*list(filter(legal, odd))[:AWKWARD], *list(filter(legal, even))[:1]]
+        if single is not None and legal(single):
+            problems.append(single)
+        found.append(Trial(configuration=configuration, problems=tuple(dict.fromkeys(problems))))
     return tuple(found)
 
 
@@ -71,13 +79,13 @@ def _elements(spec: KernelSpec, specialisation: Pairs, extents: Sequence[int]) -
     return max((buffer.size for buffer in arrays(spec, Problem(specialisation=specialisation, dims=dims))), default=0)
 
 
-def _ladder(spec: KernelSpec, specialisation: Pairs) -> Iterator[Problem]:
-    """Yield awkward problems, primes first, then ever rounder ones, each with its sizes in two orders."""
+def _ladder(spec: KernelSpec, specialisation: Pairs, multiples: Sequence[int], least: int) -> Iterator[Problem]:
+    """Yield problems near the primes, of ever rounder sizes from `least` on, each with its sizes in two orders."""
     count = len(spec.free_dims)
     primes = PRIMES.get(count) or MANY * math.ceil(count / len(MANY))
     seen = set()
-    for multiple in MULTIPLES:
-        sizes = [multiple * (math.ceil(prime / multiple) | 1) for prime in primes[:count]]  # odd multiples
+    for multiple in multiples:
+        sizes = [multiple * (math.ceil(max(prime, least) / multiple) | 1) for prime in primes[:count]]  # odd multiples
         for turned in (sizes, sizes[::-1]):
             problem = _problem(spec, specialisation, turned)
             if problem is not None and problem not in seen:
@@ -92,9 +100,9 @@ def _problem(spec: KernelSpec, specialisation: Pairs, sizes: Sequence[int]) -> P
 
 
 def _sampled(
-    spec: KernelSpec, ladder: Sequence[Problem], device: DeviceFacts, sample: int | None
+    spec: KernelSpec, problems: Sequence[Problem], device: DeviceFacts, sample: int | None
 ) -> list[Configuration]:
-    found = dict.fromkeys(c for problem in ladder for c in space.configurations(spec, problem, device))
+    found = dict.fromkeys(c for problem in problems for c in space.configurations(spec, problem, device))
     listed = list(found)
     if sample is None or len(listed) <= sample:
         return listed

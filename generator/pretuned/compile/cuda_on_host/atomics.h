@@ -10,11 +10,14 @@
 #include "execution.h"
 
 #ifdef PRETUNED_RACES
-extern "C" int pretuned_atomic_depth;
+extern "C" {
+void pretuned_begin_atomic();
+void pretuned_end_atomic();
+}
 namespace pretuned {
 struct Atomic {
-    Atomic() { ++pretuned_atomic_depth; }
-    ~Atomic() { --pretuned_atomic_depth; }
+    Atomic() { pretuned_begin_atomic(); }
+    ~Atomic() { pretuned_end_atomic(); }
 };
 }  // namespace pretuned
 #else

@@ -189,12 +189,14 @@ inline void begin_detecting() {
 #ifdef PRETUNED_RACES
 extern "C" {
 
-// Atomic functions are marked by execution.h: what they do in between is one access.
-int pretuned_atomic_depth = 0;
+// What atomic functions do between these is one access. They are calls, which the compiler moves no access across.
+static int atomic_depth = 0;
+void pretuned_begin_atomic() { ++atomic_depth; }
+void pretuned_end_atomic() { --atomic_depth; }
 
 #define PRETUNED_ACCESS(name, bytes, writes)                                                             \
     void __tsan_##name(void* address) {                                                                  \
-        pretuned::examine(address, bytes, writes, pretuned_atomic_depth > 0, __builtin_return_address(0)); \
+        pretuned::examine(address, bytes, writes, atomic_depth > 0, __builtin_return_address(0)); \
     }
 #define PRETUNED_ACCESSES(bytes)                       \
     PRETUNED_ACCESS(read##bytes, bytes, false)         \
@@ -210,10 +212,10 @@ PRETUNED_ACCESSES(8)
 PRETUNED_ACCESSES(16)
 
 void __tsan_read_range(void* address, std::size_t bytes) {
-    pretuned::examine(address, bytes, false, pretuned_atomic_depth > 0, __builtin_return_address(0));
+    pretuned::examine(address, bytes, false, atomic_depth > 0, __builtin_return_address(0));
 }
 void __tsan_write_range(void* address, std::size_t bytes) {
-    pretuned::examine(address, bytes, true, pretuned_atomic_depth > 0, __builtin_return_address(0));
+    pretuned::examine(address, bytes, true, atomic_depth > 0, __builtin_return_address(0));
 }
 void* __tsan_memset(void* target, int value, std::size_t bytes) {
     pretuned::examine(target, bytes, true, false, __builtin_return_address(0));

@@ -1,0 +1,31 @@
+"""Sizes that configurations are executed at where only correctness counts."""
+
+from pathlib import Path
+
+import pytest
+
+from pretuned.device.host import FACTS
+from pretuned.spec import space
+from pretuned.spec.loader import load_folder
+from pretuned.tune.trials import trials
+from specs import loaded
+
+TEMPLATES = load_folder(Path(__file__).parents[2] / "templates")
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_tails_and_vectors_of_every_configuration_run(name):
+    spec = TEMPLATES[name]
+    for specialisation in space.specialisations(spec):
+        for trial in trials(spec, specialisation, FACTS):
+            sizes = [[value for _, value in problem.dims] for problem in trial.problems]
+            assert any(all(size % 16 == 0 and size > 128 for size in dims) for dims in sizes), trial
+            assert sum(any(size % 16 for size in dims) for dims in sizes) >= 2, trial
+
+
+def test_a_configuration_that_is_legal_only_at_large_sizes_is_not_lost(tmp_path):
+    spec = loaded(tmp_path, ("[1024, 65536]", "[1024, 33554432]"), ("n % vec == 0", "vec == 1 or n >= 2 ** 24"))
+    first = next(space.specialisations(spec))
+    found = {dict(trial.configuration.values)["vec"]: trial.problems for trial in trials(spec, first, FACTS)}
+    assert found[1]
+    assert (found[2], found[4]) == ((), ())
