@@ -85,18 +85,29 @@ PREPARED = {7: TooLarge(reason="too large"), 8: Trouble(message="reference.py:f 
 
 
 def tried(request):
-    """What becomes of a candidate."""
+    """What becomes of a candidate, or of each."""
+    if isinstance(request, Screen):
+        return (screened(entry) for entry in request.entries)
     entries = request.entries if isinstance(request, Race) else (request.entry,)
     for entry in entries:
-        match dict(entry.configuration.values)["do"]:
-            case 1:
-                os._exit(3)
-            case 2:
-                time.sleep(60)
-            case 3:
-                return Lost(message="CUDA_ERROR_ILLEGAL_ADDRESS")
+        if (lost := done(entry)) is not None:
+            return lost
     if isinstance(request, Race):
         return Raced(times_us=((1.0,),) * len(entries), failures=(None,) * len(entries))
-    if isinstance(request, Screen):
-        return Screened(outcome=Timed(time_us=1.0, spread=0.0, samples=3), verify_s=0.0, time_s=0.0)
     return Verified(failure=None)
+
+
+def screened(entry):
+    return done(entry) or Screened(outcome=Timed(time_us=1.0, spread=0.0, samples=3))
+
+
+def done(entry):
+    """Do what the configuration says."""
+    match dict(entry.configuration.values)["do"]:
+        case 1:
+            os._exit(3)
+        case 2:
+            time.sleep(60)
+        case 3:
+            return Lost(message="CUDA_ERROR_ILLEGAL_ADDRESS")
+    return None

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import random
 
 from pretuned.compile.result import Binary
 from pretuned.measure.requests import Raced, Screened, TooLarge, Verified
+from pretuned.measure.rounds import Everyone
 from pretuned.outcome import Crashed, Timed, WrongResult
 
 
@@ -38,17 +40,28 @@ class FakeRunner:
         self.requests.append("verify")
         return Verified(failure=self._failure(entry), error=0.1)
 
-    def screen(self, entry, samples=3):
-        self.requests.append("screen")
-        outcome = self._failure(entry) or Timed(time_us=self._sample(entry), spread=0.0, samples=3)
-        return Screened(outcome=outcome, verify_s=0.0, time_s=0.0)
+    def screen(self, entries, *, verify=True, best_us=math.inf, limit_s=None):
+        for entry in entries:
+            yield self.screened(entry, verify=verify)
 
-    def race(self, entries, rounds, *, round_us=0.0):
+    def screened(self, entry, *, verify):
+        self.requests.append("screen")
+        failure = self._failure(entry) if verify else None
+        return Screened(outcome=failure or Timed(time_us=self._sample(entry), spread=0.0, samples=1), device_s=0.001)
+
+    def race(self, entries, rounds, *, estimates_us, rule=None, judge=False):
         self.requests.append("race")
         if any(self.crash(dict(entry.configuration.values)) for entry in entries):
             return Crashed(message="CUDA_ERROR_ILLEGAL_ADDRESS")
-        times = tuple(tuple(self._sample(entry) for _ in range(rounds)) for entry in entries)
-        return Raced(times_us=times, failures=(None,) * len(entries))
+        times, running = [[] for _ in entries], range(len(entries))
+        for _ in range(rounds):
+            for index in running:
+                times[index].append(self._sample(entries[index]))
+            running = (rule or Everyone()).going(times)
+            if not running:
+                break
+        failures = tuple(self._failure(entry) if judge else None for entry in entries)
+        return Raced(times_us=tuple(map(tuple, times)), failures=failures, canary_us=(20.0, 20.0))
 
 
 class FakeLibrary:
@@ -59,11 +72,16 @@ class FakeLibrary:
     def __init__(self):
         self.compiled = set()
 
-    def missing(self, jobs):
-        return [job for job in jobs if job[0].key not in self.compiled]
+    def request(self, jobs, *, first=False):
+        fresh = {module.key for module, _ in jobs} - self.compiled
+        self.compiled |= fresh
+        return len(fresh)
 
-    def compile(self, jobs):
-        self.compiled |= {module.key for module, _ in jobs}
+    def poll(self, *, wait=False):
+        pass
+
+    def find(self, module, architecture):
+        return self.get(module, architecture)
 
     def get(self, module, architecture):
         image = module.source.encode()

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import pretuned
-from pretuned.child import Child, Died, ready
+from pretuned.child import Child, Died
 
 STUCK_PARENT = """
 import time
@@ -68,11 +68,10 @@ def test_an_oserror_of_the_target_is_no_silent_end():
     assert answer == Died(reason="exit status 1: FileNotFoundError: libcuda.so.1 is not here")
 
 
-def test_a_child_killed_from_outside_while_idle_is_told_and_counts_as_ready(echo):
+def test_a_child_killed_from_outside_while_idle_is_told(echo):
     os.kill(echo.pid, signal.SIGKILL)
     os.waitid(os.P_PID, echo.pid, os.WEXITED | os.WNOWAIT)
     assert echo.send(1) == Died(reason="ended by SIGKILL")
-    assert ready([echo], 10) == [echo]
     assert echo.receive() == Died(reason="ended by SIGKILL")
     assert state(echo.pid) is None  # reaped
 

@@ -2,7 +2,8 @@
 
 Theory of operation. A child is a fresh interpreter (never a fork: CUDA does not survive one), started by its command
 line rather than by `multiprocessing`, so that the caller's `__main__` is not run again and needs no guard. It takes
-pickled requests from one end of a socket pair and answers each in turn. A second pipe, the lifeline, carries nothing:
+pickled requests from one end of a socket pair and answers each in turn, once, or with every part of an iterator the
+moment it is there. A second pipe, the lifeline, carries nothing:
 the parent holds its writing end, and when the parent dies, however it dies, a thread of the child reads the end of the
 pipe and kills its own process. A child that hangs in a kernel or dies by a signal is found by the parent at the
 request's deadline or at the end of the stream; both are answers (`Expired`, `Died`), not exceptions. What a child
@@ -22,9 +23,9 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final
 
@@ -106,8 +107,10 @@ class Child:
 
     def ask(self, request: object, *, timeout_s: float) -> Any:  # noqa: ANN401 - whatever the target answers
         """Send `request` and return the answer; `Expired` after `timeout_s` (the child is then dead), or `Died`."""
-        if (died := self.send(request)) is not None:
-            return died
+        return self.send(request) or self.answer(timeout_s)
+
+    def answer(self, timeout_s: float) -> Any:  # noqa: ANN401 - whatever the target answers
+        """Return the next answer; `Expired` after `timeout_s` (the child is then dead), or `Died`."""
         if not self.connection.poll(timeout_s):
             self.kill()
             return Expired(after_s=timeout_s)
@@ -146,14 +149,6 @@ class Child:
         return self._output.read().decode(errors="replace")
 
 
-def ready(children: Sequence[Child], timeout_s: float) -> list[Child]:
-    """Return the children that have an answer (or have died) within `timeout_s`."""
-    if ended := [child for child in children if child.connection.closed]:
-        return ended
-    by_connection = {child.connection: child for child in children}
-    return [by_connection[connection] for connection in wait(list(by_connection), timeout_s)]  # type: ignore[index]
-
-
 def _adopt_site_packages() -> None:
     """Tell `site` of the folders that only `sys.path` names: pip's isolated builds install into such an overlay.
 
@@ -183,7 +178,8 @@ def main(arguments: list[str]) -> None:
             return
         reply = answer(request)  # what it raises ends the process, as the last line printed
         try:
-            connection.send(reply)
+            for part in reply if isinstance(reply, Iterator) else (reply,):
+                connection.send(part)
         except OSError:
             return
 

@@ -71,7 +71,12 @@ _NAMES: Final = {kind: name for name, kind in _KINDS.items()}
 
 def kind(outcome: Outcome) -> str:
     """Return the outcome's name as the documentation gives it: `timed`, `wrong result`, ..."""
-    return _NAMES[type(outcome)]
+    return kind_of(type(outcome))
+
+
+def kind_of(type_: type[Outcome]) -> str:
+    """Return the name of a type of outcome."""
+    return _NAMES[type_]
 
 
 def detail(outcome: Outcome) -> str:

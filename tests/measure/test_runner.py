@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pretuned.errors import DeviceError
-from pretuned.measure.requests import Entry, Prepare, Raced, Screened, TooLarge, Verified
+from pretuned.measure.requests import Entry, Prepare, Raced, TooLarge, Verified
 from pretuned.measure.runner import Runner, TuningError
 from pretuned.outcome import Crashed, Timed, TimedOut
 from pretuned.spec import space
@@ -13,10 +13,11 @@ from pretuned.spec.space import Configuration
 from specs import loaded
 
 DIE, HANG, LOSE = 1, 2, 3
+TIMED = Timed(time_us=1.0, spread=0.0, samples=3)
 
 
 def entry(do=0):
-    return Entry(configuration=Configuration(implementation="main", values=(("do", do),)), image=b"")
+    return Entry(configuration=Configuration(implementation="main", values=(("do", do),)), image=b"", digest=f"{do}")
 
 
 @pytest.fixture
@@ -35,8 +36,8 @@ def gpu(prepare):
 
 def test_a_right_candidate(gpu):
     assert gpu.verify(entry()) == Verified(failure=None)
-    assert gpu.screen(entry()).outcome == Timed(time_us=1.0, spread=0.0, samples=3)
-    assert isinstance(gpu.race((entry(), entry()), 5), Raced)
+    assert [found.outcome for found in gpu.screen([entry(), entry()])] == [TIMED, TIMED]
+    assert isinstance(gpu.race((entry(), entry()), 5, estimates_us=(1, 1)), Raced)
     assert gpu.replaced == 0
 
 
@@ -49,9 +50,34 @@ def test_a_right_candidate(gpu):
     ],
 )
 def test_a_bad_candidate_is_an_outcome_and_the_next_is_measured(gpu, do, outcome):
-    assert gpu.screen(entry(do)) == Screened(outcome=outcome, verify_s=0.0, time_s=0.0)
+    found = list(gpu.screen([entry(), entry(do), entry()]))  # the fresh child has prepared the problem
+    assert [screened.outcome for screened in found] == [TIMED, outcome, TIMED]
     assert gpu.replaced == 1
-    assert isinstance(gpu.screen(entry()).outcome, Timed)  # the fresh child has prepared the problem
+
+
+def test_a_candidate_gets_no_more_time_than_it_is_given(gpu):
+    (screened,) = gpu.screen([entry(HANG)], limit_s=0.1)
+    assert screened.outcome == TimedOut(limit_s=0.1)
+
+
+def test_a_spare_child_takes_over(prepare):
+    with Runner("children:gpu", candidate_s=0.5, spare=True) as gpu:
+        gpu.prepare(prepare())
+        list(gpu.screen([entry()]))
+        spare = gpu._spare
+        assert spare.alive
+        assert [screened.outcome for screened in gpu.screen([entry(DIE), entry()])][1] == TIMED
+        assert gpu._child is spare
+    assert not spare.alive
+
+
+def test_an_image_goes_over_once(gpu):
+    large = Entry(configuration=entry().configuration, image=b"cubin", digest="c")
+    assert gpu._once(large) == large
+    assert gpu._once(large).image == b""
+    list(gpu.screen([entry(DIE)]))
+    gpu.verify(entry())
+    assert gpu._once(large) == large
 
 
 def test_a_problem_that_does_not_fit(gpu, prepare):

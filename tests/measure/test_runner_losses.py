@@ -20,7 +20,7 @@ DIE, HANG, LOSE = 1, 2, 3
 
 
 def entry(do=0):
-    return Entry(configuration=Configuration(implementation="main", values=(("do", do),)), image=b"")
+    return Entry(configuration=Configuration(implementation="main", values=(("do", do),)), image=b"", digest=f"{do}")
 
 
 @pytest.fixture
@@ -60,9 +60,9 @@ def test_verifying_a_bad_candidate(gpu, do, failure):
 )
 def test_a_race_with_a_bad_candidate_is_lost_as_a_whole(gpu, monkeypatch, do, failure):
     monkeypatch.setattr(runner, "RACE_S", 0.3)
-    assert gpu.race((entry(), entry(do)), 5) == failure
+    assert gpu.race((entry(), entry(do)), 5, estimates_us=(0, 0)) == failure
     assert gpu.replaced == 1
-    assert gpu.race((entry(), entry()), 5).failures == (None, None)
+    assert gpu.race((entry(), entry()), 5, estimates_us=(0, 0)).failures == (None, None)
 
 
 def test_what_an_earlier_candidate_broke_is_not_the_next_problems_fault(gpu, prepare):

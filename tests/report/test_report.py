@@ -89,13 +89,17 @@ def test_the_steps_of_a_tuning(spec, won):
 
 
 def test_seconds_by_stage_the_longest_first():
-    effort = Effort(compiled=6, launched=20)
-    effort.seconds |= {"screening": 1.25, "compiling": 2.5}
+    effort = Effort(compiled=6, launched=20, device_s=0.75)
+    effort.seconds |= {"screening": 1.25, "waiting for compilers": 2.5}
+    effort.pruned["spills registers"] = 3
+    effort.failed[TimedOut] = 1
     assert list(stages(effort)) == [
-        "compiling       2.50 s",
-        "screening       1.25 s",
-        "in all          3.75 s",
+        "waiting for compilers     2.50 s",
+        "screening                 1.25 s",
+        "in all                    3.75 s (20% of them with candidates on the device)",
         "6 modules compiled, 20 measurements",
+        "not launched: 3 (spills registers)",
+        "failed: 1 (timed out)",
     ]
 
 

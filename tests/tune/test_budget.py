@@ -13,6 +13,8 @@ from pretuned.measure.runner import TuningError
 from pretuned.outcome import Crashed
 from pretuned.record.cache import Cache
 from pretuned.record.freshness import Judge, State
+from pretuned.tune import screening
+from pretuned.tune.demand import Demand
 from pretuned.tune.progress import Effort
 from pretuned.tune.target import Target
 from pretuned.tune.tuner import Tuner
@@ -48,7 +50,7 @@ def tune(spec, gpu, cache, **given):
         listen=lambda _event: None,
         **given,
     )
-    return tuner.tune(spec, problems_of(spec)[:1], {}), effort
+    return list(tuner.tune([Demand(spec=spec, problems=tuple(problems_of(spec)[:1]))])), effort
 
 
 def test_a_search_cut_short_gives_a_row_that_the_next_build_completes(spec, tmp_path, monkeypatch):
@@ -56,6 +58,7 @@ def test_a_search_cut_short_gives_a_row_that_the_next_build_completes(spec, tmp_
     short = FakeRunner(model)
     with monkeypatch.context() as patch:
         Clock(patch, short, 3)
+        patch.setattr(screening, "CHUNK", 1)
         (row,), _ = tune(spec, short, cache, deadline=0.5)
     assert short.requests.count("screen") == 3
     assert row.space == ""
@@ -87,9 +90,9 @@ def test_the_default_is_measured_however_short_the_budget(spec, monkeypatch):
 
 def test_a_default_that_crashes_once_alone_in_its_duel_is_an_error_with_the_cause(spec):
     class Fragile(FakeRunner):
-        def race(self, entries, rounds, *, round_us=0.0):
+        def race(self, entries, rounds, **given):
             first = "race" not in self.requests
-            return super().race(entries, rounds, round_us=round_us) if not first else self.lost()
+            return super().race(entries, rounds, **given) if not first else self.lost()
 
         def lost(self):
             self.requests.append("race")
@@ -106,10 +109,10 @@ def test_a_default_that_crashes_once_alone_in_its_duel_is_an_error_with_the_caus
 
 def test_a_race_that_nobody_loses_alone_leaves_the_default(spec):
     class Together(FakeRunner):
-        def race(self, entries, rounds, *, round_us=0.0):
+        def race(self, entries, rounds, **given):
             if len(entries) > 1:
                 return Crashed(message="CUDA_ERROR_ILLEGAL_ADDRESS")
-            return super().race(entries, rounds, round_us=round_us)
+            return super().race(entries, rounds, **given)
 
     (row,), _ = tune(spec, Together(model), Cache(None))
     assert [dict(choice.configuration.values) for choice in row.choices] == [{"block": 256, "vec": 1}]

@@ -31,7 +31,14 @@ class Compiler:
     told: str | None
 
     def __init__(self, workers=None, toolchain=None):
-        pass
+        self.waiting = []
+
+    def put(self, jobs, *, first=False):
+        self.waiting = [*self.waiting, *jobs]
+
+    def take(self, *, wait):
+        found, self.waiting = list(self.compile(self.waiting)), []
+        return found
 
     def compile(self, jobs):
         for one, architecture in jobs:

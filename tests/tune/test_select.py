@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from pretuned.spec.space import Configuration, Guards
 from pretuned.tune import select
-from pretuned.tune.search import Exhaustive, RandomSample, strategy_for
 from pretuned.tune.statistics import ratio_interval
 
 
@@ -100,14 +99,3 @@ def test_whoever_is_ranked_beats_the_default_with_confidence(columns):
     assert ranked[-1].configuration == DEFAULT
     for entry in ranked[:-1]:
         assert ratio_interval(samples[entry.configuration], samples[DEFAULT])[1] < 1 - select.MIN_GAIN
-
-
-def test_small_spaces_are_tried_whole_and_large_ones_by_a_fixed_sample():
-    large = [configuration(number) for number in range(1000)]
-    assert isinstance(strategy_for(450), Exhaustive)
-    assert Exhaustive().propose(large, {large[0]: 1.0}) == large[1:]
-    sample = strategy_for(1000).propose(large, {})
-    assert sample == RandomSample().propose(large, {})
-    assert sample[0] == large[0]
-    assert len(set(sample)) == 450
-    assert RandomSample().propose(large, {large[0]: None}) == []

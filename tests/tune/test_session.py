@@ -15,7 +15,8 @@ from pretuned.device import probe
 from pretuned.device.probe import Driver, Gpu
 from pretuned.errors import DeviceError
 from pretuned.tune import session
-from pretuned.tune.session import Demand, find_target
+from pretuned.tune.demand import Demand
+from pretuned.tune.session import find_target
 from pretuned.tune.target import Target
 from specs import loaded
 
@@ -94,6 +95,9 @@ class Shelf(FakeLibrary):
     def __init__(self, cache, effort, toolchain=None):
         super().__init__()
 
+    def start(self):
+        pass
+
     __enter__, __exit__ = Held.__enter__, Held.__exit__
 
 
@@ -121,7 +125,7 @@ def test_waiting_for_the_turn_costs_none_of_the_budget(demand, monkeypatch):
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
 
     @contextmanager
-    def turn(_index):
+    def turn(_index, _listen):
         now[0] += 1000.0
         yield
 
@@ -132,7 +136,7 @@ def test_waiting_for_the_turn_costs_none_of_the_budget(demand, monkeypatch):
 def test_one_session_at_a_time_measures_on_a_gpu(demand):
     done = []
     waiting = threading.Thread(target=lambda: done.append(session.tune([demand], TARGET, cache_folder=None)))
-    with session._turn(0):
+    with session._turn(0, lambda _event: None):
         waiting.start()
         waiting.join(0.3)
         assert done == []

@@ -12,7 +12,8 @@ from pretuned.build.table import problems_of
 from pretuned.measure.runner import TuningError
 from pretuned.record.cache import Cache
 from pretuned.record.rows import Row, Skipped
-from pretuned.tune.progress import Decided, Effort, Failed, OutOfBudget
+from pretuned.tune.demand import Demand
+from pretuned.tune.progress import Decided, Effort, Failed, OutOfBudget, Planned
 from pretuned.tune.target import Target
 from pretuned.tune.tuner import Tuner
 from specs import loaded
@@ -43,7 +44,8 @@ def run(spec, gpu, cache=None, problems=None, incumbents=None, **given):
         **given,
     )
     chosen = problems_of(spec) if problems is None else problems
-    return tuner.tune(spec, chosen, incumbents or {}), events, effort
+    demand = Demand(spec=spec, problems=tuple(chosen), incumbents=incumbents or {})
+    return list(tuner.tune([demand])), events, effort
 
 
 def winner(row):
@@ -78,7 +80,7 @@ def test_a_finalist_that_is_wrong_at_a_boundary_size_is_dropped(spec):
     gpu = FakeRunner(model, wrong=lambda values, dims: values["vec"] == 4 and dims["n"] == 0)
     rows, events, _ = run(spec, gpu, problems=problems_of(spec)[:1])
     assert [winner(row)["vec"] for row in rows] == [2]
-    assert [dict(event.problem.dims)["n"] for event in events if isinstance(event, Failed)] == [0, 0]
+    assert {dict(event.problem.dims)["n"] for event in events if isinstance(event, Failed)} == {0}
 
 
 def test_a_crash_in_a_race_is_attributed(spec):
@@ -99,9 +101,9 @@ def test_a_default_that_fails_ends_the_tuning_with_what_to_mend(spec):
 
 def test_a_problem_that_does_not_fit_is_skipped(spec):
     found, _, _ = run(spec, FakeRunner(model, too_large=lambda dims: dims["n"] > 2000))
-    assert [type(entry) for entry in found] == [Row, Skipped, Row, Skipped]
-    assert found[1].reason == "takes 99 GB"
-    assert found[0].winner.beyond == ("n<",)
+    assert [type(entry) for entry in found] == [Skipped, Row, Skipped, Row]
+    assert found[0].reason == "takes 99 GB"
+    assert found[1].winner.beyond == ("n<",)
 
 
 def test_a_second_build_launches_nothing_and_finds_the_same(spec, tmp_path):
@@ -119,7 +121,8 @@ def test_a_spent_budget_keeps_what_was_measured(spec, tmp_path):
     with Cache(tmp_path / "cache") as cache:
         found, events, _ = run(spec, FakeRunner(model), cache, deadline=time.monotonic() - 1)
         assert found == []
-        assert events == [OutOfBudget(rows=4)]
+        assert events[-1] == OutOfBudget(rows=4)
+        assert [type(event) for event in events] == [Planned, OutOfBudget]
         some, _, before = run(spec, FakeRunner(model), cache, problems=problems_of(spec)[:2])
         rest, _, after = run(spec, FakeRunner(model), cache)
     assert rest[:2] == some
@@ -128,10 +131,10 @@ def test_a_spent_budget_keeps_what_was_measured(spec, tmp_path):
 
 def test_a_build_that_dies_in_the_middle_loses_nothing_that_was_measured(spec, tmp_path):
     class Dying(FakeRunner):
-        def screen(self, entry, samples=3):
+        def screened(self, entry, *, verify):
             if len(self.requests) == 3:
                 raise KeyboardInterrupt
-            return super().screen(entry, samples)
+            return super().screened(entry, verify=verify)
 
     with Cache(tmp_path / "cache") as cache, pytest.raises(KeyboardInterrupt):
         run(spec, Dying(model), cache)

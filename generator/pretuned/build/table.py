@@ -22,8 +22,9 @@ from pretuned.record.rows import Device, Row
 from pretuned.spec import space
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Problem
+from pretuned.tune.demand import Demand
 from pretuned.tune.progress import Listener
-from pretuned.tune.session import Demand, Tuned, find_target, tune
+from pretuned.tune.session import Tuned, find_target, tune
 from pretuned.tune.target import Target
 
 Say = Callable[[str], None]

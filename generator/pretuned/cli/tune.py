@@ -7,6 +7,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from pretuned.build.table import demands, problems_of
 from pretuned.cli.project import place_of, say, specs_of
@@ -17,8 +18,22 @@ from pretuned.record.lock import Lock
 from pretuned.report.effort import describe, stages
 from pretuned.report.lines import of_rows
 from pretuned.report.text import table
-from pretuned.tune.progress import Decided, Effort, Event, Failed, Listener, Measuring, OutOfBudget, Passed
+from pretuned.tune.progress import (
+    Decided,
+    Disturbed,
+    Effort,
+    Event,
+    Failed,
+    Listener,
+    Measuring,
+    OutOfBudget,
+    Passed,
+    Planned,
+    Waiting,
+)
 from pretuned.tune.session import Tuned, find_target, tune
+
+INTERRUPTED: Final = 130  # what shells report of a program that Ctrl-C ended
 
 
 def run(options: Namespace) -> int:
@@ -51,7 +66,7 @@ def run(options: Namespace) -> int:
     fresh = kept.updated({target.name: target.device}, tuned.rows, tuned.skipped)
     changed = lockfile.write(project.lock, fresh)
     _print(options, project, tuned, changed=changed)
-    return 0
+    return INTERRUPTED if tuned.interrupted else 0
 
 
 def _obsolete(project: Project, lock: Lock) -> list[lockfile.Key]:
@@ -71,6 +86,8 @@ def _print(options: Namespace, project: Project, tuned: Tuned, *, changed: bool)
         print()
         print("\n".join(stages(tuned.effort)))
     say(f"{project.lock.name}: " + ("written" if changed else "every row confirmed; left as it was"))
+    if tuned.interrupted:
+        say("interrupted; everything that was measured is kept")
     if tuned.left:
         say(f"{tuned.left} rows were not reached; run the same command again to go on")
 
@@ -81,6 +98,8 @@ def _print_json(tuned: Tuned) -> None:
         "rows": [line.to_json() for line in of_rows(tuned.rows)],
         "left": tuned.left,
         "seconds": {name: round(seconds, 3) for name, seconds in tuned.effort.seconds.items()},
+        "device seconds": round(tuned.effort.device_s, 3),
+        "pruned": dict(tuned.effort.pruned),
         "compiled": tuned.effort.compiled,
         "launched": tuned.effort.launched,
     }
@@ -105,7 +124,7 @@ def _progress(*, verbose: bool) -> Iterator[Listener]:
             match event:
                 case Measuring(kernel=kernel, problem=problem, done=done, rows=rows):
                     progress.update(task, description=f"{kernel} {problem}", total=rows, completed=done)
-                case Failed() | OutOfBudget() | Passed():
+                case Failed() | OutOfBudget() | Passed() | Waiting() | Planned() | Disturbed():
                     progress.console.print(describe(event), markup=False, highlight=False)
                 case _:
                     progress.update(task, description=describe(event))
@@ -114,5 +133,5 @@ def _progress(*, verbose: bool) -> Iterator[Listener]:
 
 
 def _line(event: Event, *, verbose: bool) -> None:
-    if verbose or isinstance(event, Decided | Passed | OutOfBudget):
+    if verbose or isinstance(event, Waiting | Planned | Disturbed | Decided | Passed | OutOfBudget):
         say(describe(event))

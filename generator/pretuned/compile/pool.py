@@ -8,13 +8,17 @@ rendering.
 from __future__ import annotations
 
 import os
+import queue
+import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
+from multiprocessing import Pipe
+from multiprocessing.connection import wait
 from types import TracebackType
 from typing import Final, Self
 
-from pretuned.child import Child, Died, ready
+from pretuned.child import Child, Died
 from pretuned.compile.result import Binary, Unavailable
 from pretuned.compile.toolchain import NVRTC, Toolchain
 from pretuned.errors import DeviceError
@@ -30,15 +34,23 @@ Result = Binary | CompileError | TimedOut | Crashed
 
 
 class CompilePool:
-    """A pool of compile workers; use it in a `with` statement, which ends them.
+    """A pool of compile workers, fed and emptied by a thread of its own; use it in a `with` statement, which ends them.
 
-    `workers` defaults to one a processor. A pool serves one `compile` at a time.
+    `workers` defaults to one a processor. Jobs are (module, architecture); modules with one key are one job. A worker
+    that dies or passes the limit is replaced, and its job's result says so.
     """
 
     def __init__(self, workers: int | None = None, *, toolchain: Toolchain = NVRTC, limit_s: float = LIMIT_S) -> None:
         self.limit_s = limit_s
+        self.unanswered = 0  # jobs put in that did not come out yet; for the thread that puts them in
         self._target = toolchain.worker
         self._children = [Child(self._target) for _ in range(workers or processors())]
+        self._waiting: deque[Job] = deque()
+        self._done: queue.SimpleQueue[tuple[Job, Result] | Exception] = queue.SimpleQueue()
+        self._wake_reader, self._wake_writer = Pipe(duplex=False)
+        self._closing = False
+        self._thread = threading.Thread(target=self._work, name="compiling", daemon=True)
+        self._thread.start()
 
     def __enter__(self) -> Self:
         return self
@@ -49,49 +61,96 @@ class CompilePool:
         self.close()
 
     def close(self) -> None:
-        """End the workers."""
+        """End the workers; what was not compiled is forgotten."""
+        if self._closing:
+            return
+        self._closing = True
+        self._wake()
+        self._thread.join()
         for child in self._children:
             child.kill()
-        self._children = []
+
+    def put(self, jobs: Iterable[Job], *, first: bool = False) -> None:
+        """Have jobs compiled behind those that wait already, or with `first` before them."""
+        distinct = list({(module.key, architecture): (module, architecture) for module, architecture in jobs}.values())
+        self.unanswered += len(distinct)
+        if first:
+            self._waiting.extendleft(reversed(distinct))
+        else:
+            self._waiting.extend(distinct)
+        self._wake()
+
+    def take(self, *, wait: bool) -> list[tuple[Job, Result]]:
+        """Return the jobs that have ended since, at least one with `wait`; raises DeviceError without a compiler."""
+        found: list[tuple[Job, Result]] = []
+        while self.unanswered:
+            try:
+                answer = self._done.get(block=wait and not found)
+            except queue.Empty:
+                break
+            if isinstance(answer, Exception):
+                raise answer
+            self.unanswered -= 1
+            found.append(answer)
+        return found
 
     def compile(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Result]]:
         """Yield each distinct job with its result, in the order in which they end.
 
-        A job is (module, architecture); modules with one key are one job. A worker that dies or passes the limit is
-        replaced, and its job's result says so.
+        What others have put in is waited for too, and forgotten.
         """
-        waiting = deque({(module.key, architecture): (module, architecture) for module, architecture in jobs}.values())
-        busy: dict[Child, tuple[Job, float]] = {}
-        try:
-            yield from self._work(waiting, busy)
-        finally:
-            for child in busy:  # the caller stopped early: a later call must not take their answers for its own
-                child.kill()
+        listed = list(jobs)
+        wanted = {(module.key, architecture) for module, architecture in listed}
+        self.put(listed)
+        while wanted:
+            for (module, architecture), result in self.take(wait=True):
+                if (module.key, architecture) in wanted:
+                    wanted.discard((module.key, architecture))
+                    yield (module, architecture), result
 
-    def _work(self, waiting: deque[Job], busy: dict[Child, tuple[Job, float]]) -> Iterator[tuple[Job, Result]]:
+    def _wake(self) -> None:
+        self._wake_writer.send_bytes(b"!")
+
+    def _work(self) -> None:
+        """Keep every worker busy: this runs in the pool's thread, and alone touches the workers."""
+        busy: dict[Child, tuple[Job, float]] = {}
         idle = list(self._children)
-        while waiting or busy:
-            while waiting and idle:
-                child, job = idle.pop(), waiting.popleft()
-                if child.send(job) is not None:  # it died while idle, or was ended with an earlier call's job
-                    child = self._replace(child)
-                    child.send(job)  # a death from here on shows at the answer
-                busy[child] = (job, time.monotonic() + self.limit_s + START_S)
-            for child in ready(list(busy), POLL_S):
-                job, _ = busy.pop(child)
-                result = child.receive()
-                if isinstance(result, Died):
+        try:
+            while not self._closing:
+                while self._waiting and idle:
+                    child, job = idle.pop(), self._waiting.popleft()
+                    if child.send(job) is not None:  # it died while idle
+                        child = self._replace(child)
+                        child.send(job)  # a death from here on shows at the answer
+                    busy[child] = (job, time.monotonic() + self.limit_s + START_S)
+                for child in self._answered(list(busy)):
+                    job, _ = busy.pop(child)
+                    idle.append(self._finish(child, job))
+                for child in [child for child, (_, deadline) in busy.items() if time.monotonic() > deadline]:
+                    job, _ = busy.pop(child)
                     idle.append(self._replace(child))
-                    yield job, Crashed(message=f"the compiler {result.reason}")
-                    continue
-                if isinstance(result, Unavailable):
-                    raise DeviceError(result.reason)
-                idle.append(child)
-                yield job, result
-            for child in [child for child, (_, deadline) in busy.items() if time.monotonic() > deadline]:
-                job, _ = busy.pop(child)
-                idle.append(self._replace(child))
-                yield job, TimedOut(limit_s=self.limit_s)
+                    self._done.put((job, TimedOut(limit_s=self.limit_s)))
+        except Exception as error:  # noqa: BLE001 - it is raised in the thread that waits
+            self._done.put(error)
+
+    def _answered(self, busy: list[Child]) -> list[Child]:
+        """Return the busy workers that have an answer, or none once there is something else to do."""
+        by_connection: dict[object, Child] = {child.connection: child for child in busy}
+        found = wait([*by_connection, self._wake_reader], POLL_S)  # type: ignore[list-item]  # a Connection each
+        if self._wake_reader in found:
+            self._wake_reader.recv_bytes()
+        return [by_connection[connection] for connection in found if connection in by_connection]
+
+    def _finish(self, child: Child, job: Job) -> Child:
+        """Hand out a worker's answer, and return the worker for the next job."""
+        result = child.receive()
+        if isinstance(result, Unavailable):
+            raise DeviceError(result.reason)
+        if isinstance(result, Died):
+            self._done.put((job, Crashed(message=f"the compiler {result.reason}")))
+            return self._replace(child)
+        self._done.put((job, result))
+        return child
 
     def _replace(self, child: Child) -> Child:
         child.kill()

@@ -68,11 +68,22 @@ class Watch:
 class Arena:
     """`count` sets of `buffers`, of which inputs hold the arrays of `stored` (by name, in storage types).
 
-    Raises OutOfMemory if not even one set fits; fewer sets than asked are made where not all do.
+    Raises OutOfMemory if not even one set fits; fewer sets than asked are made where not all do. `cold` says whether
+    calls shall find nothing of their data in caches, `restores` whether they change what they read.
     """
 
-    def __init__(self, machine: Machine, buffers: Sequence[Buffer], stored: Mapping[str, Stored], count: int) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        buffers: Sequence[Buffer],
+        stored: Mapping[str, Stored],
+        count: int,
+        *,
+        cold: bool = True,
+    ) -> None:
         self.buffers = tuple(buffers)
+        self.cold = cold
+        self.restores = any(buffer.role == "inout" for buffer in self.buffers)
         self._machine = machine
         set_bytes = sum(span(buffer) for buffer in self.buffers)
         self._pristine = {name: _tiled(machine, array) for name, array in stored.items()}
@@ -80,7 +91,8 @@ class Arena:
         self.count = min(count, room // max(1, set_bytes))
         if self.count == 0:
             raise OutOfMemory(f"a call takes {set_bytes:,} bytes; {room:,} are free to measure with")
-        self._memory = machine.allocate(self.count * set_bytes)
+        self.nbytes = self.count * set_bytes
+        self._memory = machine.allocate(self.nbytes)
         self.sets = [self._layout(self._memory.address + index * set_bytes) for index in range(self.count)]
         for index in range(self.count):
             self.reset(index)

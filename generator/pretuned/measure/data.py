@@ -11,7 +11,7 @@ import math
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -27,7 +27,7 @@ from pretuned.spec.types import DTYPES
 Array = npt.NDArray[Any]
 
 # Larger inputs repeat a random block; its length is prime, so that a strided access still meets other values.
-BLOCK: Final = 4_194_301
+BLOCK: Final = 1_048_573
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,9 @@ def inputs(spec: KernelSpec, problem: Problem, seed: int) -> dict[str, Stored]:
             _demand_shape(spec.verify.inputs or "", buffer, values)
             block = encode(values, buffer.dtype).ravel()
         else:
-            block = _filled(generator, buffer)
+            pool = _pool(seed, buffer.name, buffer.dtype, buffer.fill, BLOCK)
+            begin = int(generator.integers(len(pool)))  # other problems have other values
+            block = np.concatenate([pool[begin:], pool[:begin]])[: buffer.size]
         found[buffer.name] = Stored(block, buffer.shape)
     return found
 
@@ -93,21 +95,23 @@ def problem_seed(problem: Problem) -> tuple[int, ...]:
     return tuple(str(problem).encode())
 
 
-def _filled(generator: np.random.Generator, buffer: Buffer) -> Array:
-    count = min(buffer.size, BLOCK)
-    low, high = (0, 9) if buffer.dtype.startswith("uint") else (-8, 9)
-    match buffer.fill or ("normal" if DTYPES[buffer.dtype].floating else "integers"):
+@lru_cache(maxsize=64)
+def _pool(seed: int, name: str, dtype: str, fill: str | None, count: int) -> Array:
+    """Return the values that array `name` takes at every problem: drawing them takes longer than measuring."""
+    generator = np.random.default_rng([seed, *name.encode()])
+    low, high = (0, 9) if dtype.startswith("uint") else (-8, 9)
+    match fill or ("normal" if DTYPES[dtype].floating else "integers"):
         case "normal":
-            block: Array = generator.standard_normal(count, dtype=np.float32)
+            values: Array = generator.standard_normal(count, dtype=np.float32)
         case "uniform":
-            block = generator.random(count, dtype=np.float32)
+            values = generator.random(count, dtype=np.float32)
         case "ones":
-            block = np.ones(count, np.float32)
-        case _ if buffer.dtype == "bool":
-            block = generator.integers(0, 2, count)
+            values = np.ones(count, np.float32)
+        case _ if dtype == "bool":
+            values = generator.integers(0, 2, count)
         case _:
-            block = generator.integers(low, high, count)
-    return encode(block, buffer.dtype)
+            values = generator.integers(low, high, count)
+    return encode(values, dtype)
 
 
 def reference(spec: KernelSpec, problem: Problem, stored: Mapping[str, Stored]) -> dict[str, Array] | None:

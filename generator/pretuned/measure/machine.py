@@ -7,7 +7,7 @@ Addresses are the machine's own; what is asked of it happens in order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -20,8 +20,10 @@ from pretuned.spec.space import DeviceFacts
 
 if TYPE_CHECKING:
     from pretuned.measure.arena import Arena
+    from pretuned.measure.requests import Raced
 
 Array = npt.NDArray[Any]
+Going = Callable[[Sequence[Sequence[float]]], Sequence[int]]
 
 
 class OutOfMemory(Error):  # noqa: N818 - the term
@@ -161,12 +163,21 @@ class Machine(Protocol):
     def synchronize(self) -> None:
         """Wait until all calls are done."""
 
-    def screen(self, kernel: Any, arena: Arena, samples: int) -> tuple[list[float], int]:  # noqa: ANN401 - the same
-        """Return a few samples of one kernel, in microseconds a call, and on how many sets it ran."""
+    def screen(self, kernel: Any, arena: Arena, best_us: float) -> tuple[list[float], list[int], float]:  # noqa: ANN401
+        """Return samples of a kernel in microseconds a call, the sets it ran on last, and the device's seconds.
+
+        Who is clearly slower than `best_us` gets fewer samples.
+        """
         ...
 
-    def race(self, kernels: Sequence[Any], arena: Arena, rounds: int) -> list[list[float]]:
-        """Return `rounds` samples of each kernel, interleaved, in microseconds a call; one list a kernel, by round."""
+    def race(
+        self, kernels: Sequence[Any], arena: Arena, estimates_us: Sequence[float], *, rounds: int, going: Going
+    ) -> Raced:
+        """Return interleaved samples of kernels in microseconds a call.
+
+        After each of at most `rounds` rounds `going` names who runs in the next; nobody, and the race is over.
+        `estimates_us` is what a call of each is expected to take.
+        """
         ...
 
     def ask(self, checks: Sequence[Check]) -> list[Finding]:

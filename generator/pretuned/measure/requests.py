@@ -1,23 +1,32 @@
-"""The protocol between tuning and the process in which candidates run: plain data, pickled."""
+"""The protocol between tuning and the process in which candidates run: plain data, pickled.
+
+Every request has one answer, but for `Screen`, which has one for each entry.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+import math
+from dataclasses import dataclass, field
+from typing import Final, Literal
 
+from pretuned.measure.rounds import Everyone, Rule
 from pretuned.outcome import Failure, Outcome
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, DeviceFacts, Problem
 
-PROBE_LAUNCHES: Final = 2  # the fewest calls in a sample: they tell how many it takes
+PROBE_LAUNCHES: Final = 2  # the fewest calls in a sample
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A configuration with its compiled module: a cubin, or a shared library for the host."""
+    """A configuration with its compiled module: a cubin, or a shared library for the host.
+
+    `digest` is the SHA-256 of the image, by which a process knows it again: it gets an image once, b"" from then on.
+    """
 
     configuration: Configuration
-    image: bytes
+    image: bytes = field(repr=False)
+    digest: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,10 +45,13 @@ class Opened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepare:
-    """Make inputs, reference and buffers for `problem`; answered by `Ready`, `TooLarge` or `Trouble`.
+    """Make `problem` the one that all that follows is about; answered by `Ready`, `TooLarge` or `Trouble`.
 
-    `default` gives the reference where the spec names none, and where `trust_default` is set: references run on the
-    host, which takes too long for problems far beyond the sizes. Another `seed` gives other inputs.
+    Problems stay prepared while the machine's memory holds them, so that coming back to one costs nothing. `default`
+    gives the reference where the spec names none, and where `trust_default` is set: references run on the host, which
+    takes too long for problems far beyond the sizes. Another `seed` gives other inputs. What judges needs the
+    reference, for which the answer waits where it is asked for `now`; `soon` has it made while other requests are
+    answered.
     """
 
     spec: KernelSpec
@@ -47,11 +59,12 @@ class Prepare:
     default: Entry
     seed: int = 0
     trust_default: bool = False
+    reference: Literal["none", "soon", "now"] = "now"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """The problem is ready; everything that follows is about it, until the next `Prepare`."""
+    """The problem is ready."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,35 +98,55 @@ class Verified:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Screen:
-    """Verify `entry`, then time it with a few samples; answered by `Screened`."""
+    """Time each of `entries` with a few calls; answered by one `Screened` for each, the moment it is known.
 
-    entry: Entry
-    samples: int = 3
+    With `verify` each is judged before and after it is timed; without, it must have been somewhere. Who is clearly
+    slower than `best_us`, microseconds, is not timed any further.
+    """
+
+    entries: tuple[Entry, ...]
+    verify: bool = True
+    best_us: float = math.inf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Screened:
-    """The outcome, and the seconds that verifying and timing took."""
+    """The outcome, and where the seconds went: loading and verifying on the host, `device_s` running on the device."""
 
     outcome: Outcome
-    verify_s: float
-    time_s: float
+    load_s: float = 0.0
+    verify_s: float = 0.0
+    device_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Race:
-    """Time `entries`, all verified before, in interleaved rounds, and judge what they left; answered by `Raced`."""
+    """Time `entries`, all screened before, in interleaved rounds; answered by `Raced`.
+
+    `estimates_us` is what a call of each is expected to take, in microseconds. `rounds` is the most of them; a race
+    ends as soon as its `rule` is satisfied (see `pretuned.measure.rounds`). With `judge`, what everyone left behind is
+    judged.
+    """
 
     entries: tuple[Entry, ...]
+    estimates_us: tuple[float, ...]
     rounds: int
+    rule: Rule = field(default_factory=Everyone)
+    judge: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Raced:
-    """Samples in microseconds a call, by entry and round, and what was wrong with what each left behind."""
+    """Samples in microseconds a call, by entry and round, and what was wrong with what each left behind.
+
+    Who was cut has fewer samples than the others. `canary_us` is what a fixed kernel took before and after: it tells
+    whether the clocks held. `device_s` are the seconds that candidates ran.
+    """
 
     times_us: tuple[tuple[float, ...], ...]
     failures: tuple[Failure | None, ...]
+    canary_us: tuple[float, float] = (0.0, 0.0)
+    device_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

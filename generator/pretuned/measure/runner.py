@@ -6,7 +6,9 @@ did is an outcome; the next request finds a fresh child that has prepared the sa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Final, Self
 
@@ -32,6 +34,7 @@ from pretuned.measure.requests import (
     Verified,
     Verify,
 )
+from pretuned.measure.rounds import Everyone, Rule
 from pretuned.outcome import Crashed, Failure, TimedOut
 from pretuned.spec.space import DeviceFacts
 
@@ -39,9 +42,9 @@ GPU: Final = "pretuned.measure.cuda.machine:serve"
 HOST: Final = "pretuned.measure.host.machine:serve"
 START_S: Final = 90.0  # imports, a context, and on a cold disk CuPy's own kernels
 PREPARE_S: Final = 300.0  # references run on the host, in float64
-CANDIDATE_S: Final = 10.0  # verifying and screening take milliseconds
+CANDIDATE_S: Final = 10.0  # the most that a candidate gets; verifying and screening take milliseconds
 HOST_CANDIDATE_S: Final = 60.0  # on the host, seconds
-RACE_S: Final = 30.0  # a race, besides what its calls are expected to take; its kernels have all answered before
+RACE_S: Final = 10.0  # a race, besides what its calls are expected to take; its kernels have all answered before
 RACE_SLACK: Final = 4  # times that
 
 
@@ -54,8 +57,9 @@ class TuningError(Error):
 class Runner:
     """A machine behind a process boundary; use it in a `with` statement, which ends the child.
 
-    `target` makes it (GPU or HOST); `index` is CUDA's ordinal of a GPU. `candidate_s` is the limit, in seconds, for one
-    candidate at one problem; `environment` goes to the child besides this process's own. Raises DeviceError if the
+    `target` makes it (GPU or HOST); `index` is CUDA's ordinal of a GPU. `candidate_s` is the most seconds that a
+    candidate gets at one problem; `environment` goes to the child besides this process's own. With `spare`, a second
+    child stands by once the first has answered, so that a lost one is replaced at once. Raises DeviceError if the
     machine cannot be opened at all, TuningError if a reference fails.
     """
 
@@ -65,6 +69,7 @@ class Runner:
         index: int = 0,
         *,
         candidate_s: float = CANDIDATE_S,
+        spare: bool = False,
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self.index = index
@@ -72,10 +77,13 @@ class Runner:
         self.replaced = 0  # children lost so far
         self._target = target
         self._environment = environment
+        self._with_spare = spare
         self._child: Child | None = None
+        self._spare: Child | None = None
         self._facts: DeviceFacts | None = None
         self._prepared: Prepare | None = None
         self._stale = False  # the child has not prepared the problem
+        self._sent: set[str] = set()  # digests of the images that the child has
 
     @classmethod
     def host(cls) -> Self:
@@ -89,6 +97,9 @@ class Runner:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+        if self._spare is not None:
+            self._spare.kill()
+            self._spare = None
 
     def close(self) -> None:
         """End the child."""
@@ -99,9 +110,13 @@ class Runner:
     def start(self) -> None:
         """Start the child without waiting for it, so that its start overlaps with other work."""
         if self._child is None:
-            self._child = Child(self._target, self._environment)
-            self._child.send(Open(index=self.index))
-            self._facts, self._stale = None, self._prepared is not None
+            self._child, self._spare = self._spare or self._opening(), None
+            self._facts, self._stale, self._sent = None, self._prepared is not None, set()
+
+    def _opening(self) -> Child:
+        child = Child(self._target, self._environment)
+        child.send(Open(index=self.index))
+        return child
 
     @property
     def facts(self) -> DeviceFacts:
@@ -109,7 +124,7 @@ class Runner:
         if self._child is None or self._facts is None:
             self.start()
             assert self._child is not None
-            answer = self._child.receive() if self._child.connection.poll(START_S) else Expired(after_s=START_S)
+            answer = self._child.answer(START_S)
             if not isinstance(answer, Opened):
                 self.close()
                 name = "the host device" if self._target == HOST else f"GPU {self.index}"
@@ -118,11 +133,11 @@ class Runner:
         return self._facts
 
     def prepare(self, request: Prepare) -> TooLarge | None:
-        """Prepare a problem for the requests that follow; returns `TooLarge` where it does not fit."""
+        """Make a problem the one that the requests that follow are about; `TooLarge` where it does not fit."""
         self._prepared = request
-        answer = self._ask(request, PREPARE_S)
-        if isinstance(answer, Died | Lost):  # perhaps of what an earlier candidate left: once more, in a fresh child
-            answer = self._ask(request, PREPARE_S)
+        answer = self._ask(self._stripped(request), PREPARE_S)
+        if isinstance(answer, Died | Lost | Expired):  # perhaps of what a candidate left: once more, in a fresh child
+            answer = self._ask(self._stripped(request), PREPARE_S)
         if isinstance(answer, TooLarge):
             self._prepared = None
             return answer
@@ -134,46 +149,101 @@ class Runner:
 
     def verify(self, entry: Entry) -> Verified:
         """Run `entry` once at the prepared problem and judge the result."""
-        answer = self._try(Verify(entry=entry), self.candidate_s)
+        self._ready()
+        answer = self._ask(Verify(entry=self._once(entry)), self.candidate_s)
         return answer if isinstance(answer, Verified) else Verified(failure=self._failure(answer))
 
-    def screen(self, entry: Entry, samples: int = 3) -> Screened:
-        """Verify and time `entry` at the prepared problem."""
-        answer = self._try(Screen(entry=entry, samples=samples), self.candidate_s)
-        if isinstance(answer, Screened):
-            return answer
-        return Screened(outcome=self._failure(answer), verify_s=0.0, time_s=0.0)
+    def screen(
+        self,
+        entries: Sequence[Entry],
+        *,
+        verify: bool = True,
+        best_us: float = math.inf,
+        limit_s: float | None = None,
+    ) -> Iterator[Screened]:
+        """Yield what becomes of each entry at the prepared problem, as `Screen` says.
 
-    def race(self, entries: tuple[Entry, ...], rounds: int, *, round_us: float = 0.0) -> Raced | Failure:
-        """Time `entries` in interleaved rounds; a Failure if the whole race was lost, to whichever of them.
-
-        `round_us` is what one call of each entry is expected to take, in microseconds: slow kernels get more time.
+        Whoever takes the child with it, or does not answer within `limit_s` (by default, and at most, `candidate_s`),
+        is a failure; the others go on in a fresh child.
         """
-        limit_s = RACE_S + RACE_SLACK * (rounds + 3) * PROBE_LAUNCHES * round_us / 1e6
-        answer = self._try(Race(entries=entries, rounds=rounds), limit_s)
+        limit_s = min(limit_s or self.candidate_s, self.candidate_s)
+        waiting = list(entries)
+        while waiting:
+            self._ready()
+            assert self._child is not None
+            request = Screen(entries=tuple(map(self._once, waiting)), verify=verify, best_us=best_us)
+            lost = self._child.send(request)
+            while waiting:
+                answer: Answer | Died | Expired = lost or self._child.answer(limit_s)
+                del waiting[0]
+                if not isinstance(answer, Screened):
+                    self._lose(answer)
+                    yield Screened(outcome=self._failure(answer))
+                    break
+                yield answer
+        if self._with_spare and self._spare is None:
+            self._spare = self._opening()
+
+    def race(
+        self,
+        entries: Sequence[Entry],
+        rounds: int,
+        *,
+        estimates_us: Sequence[float],
+        rule: Rule | None = None,
+        judge: bool = False,
+    ) -> Raced | Failure:
+        """Time `entries` in interleaved rounds, as `Race` says; a Failure if all of it was lost, to whichever of them.
+
+        `estimates_us` is what a call of each is expected to take, in microseconds: slow kernels get more time.
+        """
+        self._ready()
+        request = Race(
+            entries=tuple(map(self._once, entries)),
+            estimates_us=tuple(estimates_us),
+            rounds=rounds,
+            rule=rule or Everyone(),
+            judge=judge,
+        )
+        answer = self._ask(request, RACE_S + RACE_SLACK * (rounds + 3) * PROBE_LAUNCHES * sum(estimates_us) / 1e6)
         return answer if isinstance(answer, Raced) else self._failure(answer)
 
-    def _try(self, request: Request, timeout_s: float) -> Answer | Died | Expired:
-        """Ask about a candidate, in a child that has the problem prepared."""
+    def _ready(self) -> None:
+        """Have a child that has the problem prepared."""
         assert self._prepared is not None, "prepare() comes first"
         if self._child is not None and not self._child.alive:
             self.close()  # it ended between requests, which is not this candidate's doing
-        if self._child is None:
-            self.start()
+        self.start()
         if self._stale:
             prepared = self._prepared
             if self.prepare(prepared) is not None:
                 raise DeviceError(f"{prepared.problem} no longer fits into the device's free memory")
-        return self._ask(request, timeout_s)
+
+    def _stripped(self, request: Prepare) -> Prepare:
+        self.start()
+        return replace(request, default=self._once(request.default))
+
+    def _once(self, entry: Entry) -> Entry:
+        """Return `entry`, without its image if the child has it."""
+        if entry.digest in self._sent:
+            return replace(entry, image=b"")
+        self._sent.add(entry.digest)
+        return entry
 
     def _ask(self, request: Request, timeout_s: float) -> Answer | Died | Expired:
         _ = self.facts  # the child is open
         assert self._child is not None
         answer: Answer | Died | Expired = self._child.ask(request, timeout_s=timeout_s)
         if isinstance(answer, Died | Expired | Lost):
-            self.close()
-            self.replaced += 1
+            self._lose(answer)
         return answer
+
+    def _lose(self, answer: Answer | Died | Expired) -> None:
+        """End a child that gave no answer, or none that it can go on from."""
+        self.close()
+        self.replaced += 1
+        if isinstance(answer, Trouble):
+            raise TuningError(answer.message)
 
     def _failure(self, answer: Answer | Died | Expired) -> Failure:
         if isinstance(answer, Expired):

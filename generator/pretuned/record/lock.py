@@ -218,7 +218,7 @@ def row_to_json(row: Row) -> dict[str, Any]:
         "compiler": row.compiler,
         "driver": row.driver,
         "date": row.date,
-    }
+    } | ({"disturbed": row.disturbed} if row.disturbed else {})
 
 
 def row_from_json(data: Mapping[str, Any]) -> Row:
@@ -229,7 +229,7 @@ def row_from_json(data: Mapping[str, Any]) -> Row:
     texts = {
         key: _text(data[key]) for key in ("kernel", "device", "space", "verification", "compiler", "driver", "date")
     }
-    return Row(problem=_problem(data), choices=choices, **texts)
+    return Row(problem=_problem(data), choices=choices, disturbed=_text(data.get("disturbed", "")), **texts)
 
 
 def _choice(data: Mapping[str, Any]) -> Choice:

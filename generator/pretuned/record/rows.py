@@ -63,7 +63,7 @@ class Row:
 
     `problem` is what was measured; `space` and `verification` are digests of what the row was chosen from (empty where
     the budget ended the search early) and judged by; `compiler` is NVRTC's version, `driver` the driver's, `date` the
-    day (UTC, ISO 8601).
+    day (UTC, ISO 8601). `disturbed` says what else its times suffered from, and is empty where nothing was seen.
     """
 
     kernel: str
@@ -75,6 +75,7 @@ class Row:
     compiler: str
     driver: str
     date: str
+    disturbed: str = ""
 
     @property
     def specialisation(self) -> Pairs:

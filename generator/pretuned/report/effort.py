@@ -4,28 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pretuned.outcome import detail, kind
+from pretuned.outcome import detail, kind, kind_of
 from pretuned.tune.progress import (
     Compiling,
     Decided,
+    Disturbed,
     Effort,
     Event,
     Failed,
     Measuring,
     OutOfBudget,
     Passed,
+    Planned,
+    Waiting,
 )
 
 
-def describe(event: Event) -> str:
+def describe(event: Event) -> str:  # noqa: PLR0911 - one return a kind of event
     """Return one line about a step of tuning."""
     match event:
+        case Waiting(device=device):
+            return f"another tuning has the device {device}; waiting for its turn"
+        case Planned():
+            return _planned(event)
         case Compiling(kernel=kernel, modules=modules):
             return f"{kernel}: compiling {modules} modules"
         case Measuring(kernel=kernel, problem=problem, candidates=candidates, done=done, rows=rows):
             return f"{kernel}: {problem}: {candidates} candidates (row {done + 1} of {rows})"
         case Failed(kernel=kernel, configuration=configuration, problem=problem, failure=failure):
             return f"{kernel}: {problem}: {configuration}: {kind(failure)}: {detail(failure)}"
+        case Disturbed(kernel=kernel, problem=problem, reason=reason, attempt=attempt):
+            return f"{kernel}: {problem}: {reason}; measured again (attempt {attempt})"
         case Decided(row=row, cached=cached):
             winner, default = row.winner, row.default
             found = (
@@ -38,9 +47,24 @@ def describe(event: Event) -> str:
             return f"the budget is spent; {rows} rows were not reached"
 
 
+def _planned(plan: Planned) -> str:
+    budget = "" if plan.budget_s is None else f" of a budget of {plan.budget_s:.0f} s"
+    return (
+        f"{plan.rows} rows of {plan.kernels} kernels to tune: {plan.configurations:,} configurations, at most "
+        f"{plan.modules:,} modules, about {plan.seconds:.0f} s{budget}"
+    )
+
+
 def stages(effort: Effort) -> Iterator[str]:
     """Yield the seconds by stage, the longest first, and the counts."""
+    whole_s = sum(effort.seconds.values())
     for name, seconds in effort.longest():
-        yield f"{name:<12}{seconds:8.2f} s"
-    yield f"{'in all':<12}{sum(effort.seconds.values()):8.2f} s"
+        yield f"{name:<22}{seconds:8.2f} s"
+    share = f" ({effort.device_s / whole_s:.0%} of them with candidates on the device)" if whole_s else ""
+    yield f"{'in all':<22}{whole_s:8.2f} s{share}"
     yield f"{effort.compiled} modules compiled, {effort.launched} measurements"
+    if effort.pruned:
+        yield "not launched: " + ", ".join(f"{count} ({why})" for why, count in sorted(effort.pruned.items()))
+    if effort.failed:
+        counts = sorted((kind_of(failure), count) for failure, count in effort.failed.items())
+        yield "failed: " + ", ".join(f"{count} ({name})" for name, count in counts)

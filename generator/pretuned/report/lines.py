@@ -61,7 +61,7 @@ def of_rows(rows: Iterable[Row]) -> list[Line]:
             ratio=row.winner.ratio,
             beyond=row.winner.beyond,
             others=max(0, len(row.choices) - 2),
-            note="",
+            note="disturbed" if row.disturbed else "",
             date=row.date,
             driver=row.driver,
             compiler=row.compiler,

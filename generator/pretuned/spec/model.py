@@ -130,7 +130,8 @@ class Verify(Model):
 class Implementation(Model):
     """One way to compute a kernel: a template with its space (a product, or a list of configurations) and default.
 
-    `init` names outputs that this implementation wants zeroed before its launches.
+    `init` names outputs that this implementation wants zeroed before its launches; `seeds` are configurations that a
+    search of a large space tries first.
     """
 
     template: Name
@@ -138,13 +139,17 @@ class Implementation(Model):
     scratch: tuple[Scratch, ...] = ()
     space: Space = Field(default_factory=dict)
     default: dict[str, Parameter] = Field(default_factory=dict)
+    seeds: tuple[dict[str, Parameter], ...] = ()
     launches: tuple[Launch, ...]
     compile: Compile = Compile()
     constraints: Constraints = Constraints()
 
 
 class KernelSpec(Model):
-    """A kernel spec. `name` and `folder` come from where the file stands; the Python API passes them."""
+    """A kernel spec. `name` and `folder` come from where the file stands; the Python API passes them.
+
+    `cache` says how calls find the L2 cache: `cold` (their data lies in memory) or `warm` (it was just written).
+    """
 
     name: Name = Field(exclude=True)
     folder: Path = Field(default=Path(), exclude=True)
@@ -156,11 +161,13 @@ class KernelSpec(Model):
     specialisations: dict[str, Specialisation] = Field(default_factory=dict)
     constraints: Constraints = Constraints()
     verify: Verify = Verify()
+    cache: Literal["cold", "warm"] = "cold"
     default: dict[str, Choice] = Field(default_factory=dict)
 
     template: Name | None = None
     scratch: tuple[Scratch, ...] = ()
     space: Space = Field(default_factory=dict)
+    seeds: tuple[dict[str, Parameter], ...] = ()
     launches: tuple[Launch, ...] = ()
     compile: Compile = Compile()
 
@@ -182,6 +189,7 @@ class KernelSpec(Model):
             scratch=self.scratch,
             space=self.space,
             default=default,
+            seeds=self.seeds,
             launches=self.launches,
             compile=self.compile,
             constraints=Constraints(where=self.constraints.where),

@@ -175,6 +175,13 @@ def default_of(spec: KernelSpec, implementation: str) -> Configuration:
     return Configuration(implementation=implementation, values=pairs(dict(spec.ways[implementation].default)))
 
 
+def seeds(spec: KernelSpec) -> Iterator[Configuration]:
+    """Yield the configurations that the author wants tried first."""
+    for name, way in spec.ways.items():
+        for values in way.seeds:
+            yield Configuration(implementation=name, values=pairs(dict(values)))
+
+
 def names_dim(spec: KernelSpec, expression: Expression) -> bool:
     """Return whether `expression` reads a dim that a call decides, which makes a constraint a guard."""
     return not expression.names.isdisjoint(spec.free_dims)

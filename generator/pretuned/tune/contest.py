@@ -2,63 +2,115 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
+
+import numpy as np
 
 from pretuned.compile import host
 from pretuned.compile.result import Binary
+from pretuned.measure.launch import launches
 from pretuned.measure.requests import Entry, Prepare, Raced, TooLarge
+from pretuned.measure.rounds import Rule
 from pretuned.measure.runner import TuningError
-from pretuned.outcome import Failure, Outcome, Timed, detail, reworded
+from pretuned.outcome import (
+    Crashed,
+    Failure,
+    LaunchError,
+    Outcome,
+    Timed,
+    TimedOut,
+    WrongResult,
+    detail,
+    from_json,
+    reworded,
+    to_json,
+)
 from pretuned.record.freshness import space_key
 from pretuned.record.lock import row_from_json, row_to_json
 from pretuned.record.rows import Row
-from pretuned.render import candidate, digest, located, verification_key
+from pretuned.render import Candidate, candidate, digest, located, verification_key
 from pretuned.spec import space
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, Guards, Pairs, Problem
-from pretuned.tune.progress import Compiling, Failed
+from pretuned.tune import pruning
+from pretuned.tune.points import Points
+from pretuned.tune.progress import Disturbed, Failed
 
 if TYPE_CHECKING:
     from pretuned.tune.tuner import Tuner
 
-PROTOCOL: Final = 1  # of tuning: raised when outcomes or rows of before no longer mean the same
+PROTOCOL: Final = 2  # of tuning: raised when outcomes or rows of before no longer mean the same
+KEYED: Final = 450  # candidates whose texts a settled row is remembered under
+QUARANTINED: Final = (Crashed, TimedOut, WrongResult)  # what has gone wrong so at one problem is tried at no other
+LIMIT_S: Final = 2.0  # for screening a candidate, and besides it
+LIMIT_CALLS: Final = 1000  # so many calls of the default
+RETAKES: Final = 2  # of samples that were disturbed
 
 Samples = dict[Configuration, tuple[float, ...]]
 Failures = dict[Configuration, Failure]
 
 
 class Contest:
-    """The candidates of `spec` for one specialisation, over `problems`."""
+    """The candidates of `spec` for one specialisation, over `problems`.
+
+    `times` holds what is known, by problem: microseconds a call, math.inf for a failure. `failed` are the candidates
+    that are tried no more, `proven` those that are right at odd sizes too; `disturbed` says by problem what its times
+    suffered from.
+    """
 
     def __init__(self, tuner: Tuner, spec: KernelSpec, specialisation: Pairs, problems: Sequence[Problem]) -> None:
         self.tuner = tuner
         self.spec = spec
         self.specialisation = specialisation
+        self.problems = tuple(problems)
         self.facts = tuner.target.facts
         self.default = space.default(spec)
         self.verification = verification_key(spec)
         self.space = space_key(spec)
-        self._prepared: tuple[Problem, int, bool] | None = None
-        with tuner.effort.stage("rendering"):
-            self.legal = {problem: list(space.configurations(spec, problem, self.facts)) for problem in problems}
-            wanted = dict.fromkeys(c for configurations in self.legal.values() for c in configurations)
-            self.candidates = {c: candidate(spec, specialisation, c) for c in wanted}
+        with tuner.effort.stage("enumerating"):
+            self.points = Points.of(spec, specialisation, problems, self.facts)
+            self.legal = {problem: self.points.legal(problem) for problem in problems}
+        self.times: dict[Problem, dict[Configuration, float]] = {problem: {} for problem in problems}
+        self.failed: set[Configuration] = set()
+        self.proven: set[Configuration] = set()
+        self.disturbed: dict[Problem, str] = {}
+        self._verified: set[Configuration] = set()
+        self._rows: dict[Configuration, int] = {}
+        self._candidates: dict[Configuration, Candidate] = {}
+
+    def row(self, configuration: Configuration) -> int:
+        """Return which of the points a configuration is."""
+        if configuration not in self._rows:
+            self._rows[configuration] = self.points.index(configuration)
+        return self._rows[configuration]
+
+    def candidate(self, configuration: Configuration) -> Candidate:
+        """Return a configuration's candidate, rendered at the first need."""
+        if configuration not in self._candidates:
+            with self.tuner.effort.stage("rendering"):
+                self._candidates[configuration] = candidate(self.spec, self.specialisation, configuration)
+        return self._candidates[configuration]
 
     # What is kept in the cache, under keys of all that it depends on.
 
     def _key(self, *parts: object) -> str:
         target = self.tuner.target
         device = [target.name, target.device.sm_count, target.device.compute_capability, target.driver]
-        return digest([PROTOCOL, device, self.tuner.library.compiler, self.verification, *parts])
+        return digest([PROTOCOL, device, self.tuner.library.compiler, self.verification, self.spec.cache, *parts])
 
     def _outcome_key(self, configuration: Configuration, problem: Problem, what: str = "screen") -> str:
-        return self._key(what, self.candidates[configuration].key, problem.dims)
+        return self._key(what, self.candidate(configuration).key, problem.dims)
+
+    def _quarantine_key(self, configuration: Configuration) -> str:
+        return self._key("quarantine", self.candidate(configuration).key)
 
     def _row_key(self, problem: Problem) -> str:
-        keys = sorted(self.candidates[configuration].key for configuration in self.legal[problem])
-        return self._key("row", keys, self.space, problem.specialisation, problem.dims)
+        legal = np.flatnonzero(self.legal[problem])
+        spread = legal[:: max(1, len(legal) // KEYED)]
+        keys = sorted(self.candidate(self.points[int(index)]).key for index in spread)
+        return self._key("row", keys, len(legal), self.space, problem.specialisation, problem.dims)
 
     def cached_row(self, problem: Problem) -> Row | None:
         """Return the row that an earlier build settled from the same candidates."""
@@ -72,128 +124,210 @@ class Contest:
         """Keep a settled row."""
         self.tuner.cache.put_record(self._row_key(row.problem), row_to_json(row))
 
+    def known(self, configuration: Configuration, problem: Problem) -> bool:
+        """Take over what an earlier build found out about a candidate at a problem, and return whether it did."""
+        cache = self.tuner.cache
+        outcome = cache.outcome(self._outcome_key(configuration, problem))
+        if outcome is None and (data := cache.record(self._quarantine_key(configuration))) is not None:
+            outcome = from_json(data)
+        if outcome is None:
+            return False
+        self._note(configuration, problem, outcome)
+        return True
+
     # Compiled modules.
 
-    def compile(self, configurations: Sequence[Configuration]) -> None:
-        """Compile what of `configurations` is not compiled yet."""
-        modules = [self.candidates[c].module for c in configurations]
-        missing = self.tuner.library.missing(
-            (module, self.tuner.target.device.architecture_of(module)) for module in modules
-        )
-        if missing:
-            self.tuner.listen(Compiling(kernel=self.spec.name, modules=len(missing)))
-            self.tuner.library.compile(missing)
+    def request(self, configurations: Sequence[Configuration], *, first: bool = False) -> int:
+        """Have what of `configurations` is not compiled yet compiled, and return how many modules that is."""
+        architecture_of = self.tuner.target.device.architecture_of
+        modules = [self.candidate(configuration).module for configuration in configurations]
+        return self.tuner.library.request([(module, architecture_of(module)) for module in modules], first=first)
+
+    def compiled(self, configuration: Configuration) -> Binary | Failure | None:
+        """Return a configuration's compiled module, why there is none, or None while the compiler is at it."""
+        module = self.candidate(configuration).module
+        return self.tuner.library.find(module, self.tuner.target.device.architecture_of(module))
 
     def binary(self, configuration: Configuration) -> Binary | Failure:
-        """Return the compiled module of a configuration, or why there is none."""
-        module = self.candidates[configuration].module
+        """Return a configuration's compiled module, or why there is none; waits for the compiler."""
+        module = self.candidate(configuration).module
         return self.tuner.library.get(module, self.tuner.target.device.architecture_of(module))
 
     def _entry(self, configuration: Configuration) -> Entry:
-        self.compile([configuration])
         binary = self.binary(configuration)
         if not isinstance(binary, Binary):
             said = located(self.spec, self.specialisation, configuration, detail(binary))
             raise TuningError(f"{self.spec.name}: {configuration} does not compile: {said}")
-        return Entry(configuration=configuration, image=binary.image)
+        return Entry(configuration=configuration, image=binary.image, digest=binary.digest)
 
     # Measuring, at the problem that was prepared last.
 
-    def prepare(self, problem: Problem, seed: int = 0, *, trust_default: bool = False) -> TooLarge | None:
-        """Make `problem` the one that is measured, if it is not; with `trust_default`, judged against the default."""
-        wanted = problem, seed, trust_default
-        if self._prepared == wanted:
-            return None
-        self._prepared = None
+    def prepare(
+        self,
+        problem: Problem,
+        seed: int = 0,
+        *,
+        trust_default: bool = False,
+        reference: Literal["none", "soon", "now"] = "now",
+    ) -> TooLarge | None:
+        """Make `problem` the one that is measured; with `trust_default`, results are judged against the default's."""
         request = Prepare(
-            spec=self.spec, problem=problem, default=self._entry(self.default), seed=seed, trust_default=trust_default
+            spec=self.spec,
+            problem=problem,
+            default=self._entry(self.default),
+            seed=seed,
+            trust_default=trust_default,
+            reference=reference,
         )
         with self.tuner.effort.stage("preparing"):
-            refused = self.tuner.runner.prepare(request)
-        if refused is None:
-            self._prepared = wanted
-        return refused
+            return self.tuner.runner.prepare(request)
 
-    def screen(self, problem: Problem) -> tuple[dict[Configuration, Outcome], bool]:
-        """Return the outcomes of what the strategy proposes, and whether the deadline allowed for all of it."""
-        legal = self.legal[problem]
-        strategy = self.tuner.strategy(len(legal))
-        outcomes: dict[Configuration, Outcome] = {}
-        while batch := strategy.propose(legal, {c: time_of(outcome) for c, outcome in outcomes.items()}):
-            known = {c: self.tuner.cache.outcome(self._outcome_key(c, problem)) for c in batch}
-            self.compile([c for c, outcome in known.items() if outcome is None])
-            for configuration, outcome in known.items():
-                if outcome is None and self.tuner.late() and self.default in outcomes:
-                    return outcomes, False
-                outcomes[configuration] = outcome or self._screen(configuration, problem)
-        return outcomes, True
+    def screen(self, problem: Problem, chosen: Sequence[Configuration]) -> None:
+        """Find out how long candidates take at `problem`, all of them compiled; the result stands in `times`.
 
-    def _screen(self, configuration: Configuration, problem: Problem) -> Outcome:
+        Who is right nowhere yet is verified first. Failures are told.
+        """
+        fits = [configuration for configuration in chosen if self._fits(configuration, problem)]
+        if self.default in fits or self.default not in self.times[problem]:  # the others are measured by it
+            fits = [c for c in fits if c != self.default]
+            self._screen_groups(problem, [self.default])
+        self._screen_groups(problem, fits)
+
+    def _screen_groups(self, problem: Problem, chosen: Sequence[Configuration]) -> None:
+        right = [c for c in chosen if c in self._verified]
+        unknown = [c for c in chosen if c not in self._verified]
+        for verify, listed in ((True, unknown), (False, right)):
+            group = [c for c in listed if c not in self.failed]
+            if group and self.prepare(problem, reference="now" if verify else "none") is None:
+                self._screen(problem, group, verify=verify)
+
+    def _screen(self, problem: Problem, group: Sequence[Configuration], *, verify: bool) -> None:
+        effort, times = self.tuner.effort, self.times[problem]
+        limit_s = LIMIT_S + LIMIT_CALLS * times[self.default] / 1e6 if self.default in times else None
+        entries = [self._entry(configuration) for configuration in group]
+        with effort.stage("screening"):
+            best_us = min(times.values(), default=np.inf)
+            found = self.tuner.runner.screen(entries, verify=verify, best_us=best_us, limit_s=limit_s)
+            for configuration, screened in zip(group, found, strict=True):
+                effort.launched += 1
+                effort.move("screening", "loading", screened.load_s)
+                effort.move("screening", "verifying", screened.verify_s)
+                effort.device_s += screened.device_s
+                outcome = screened.outcome
+                if not isinstance(outcome, Timed):
+                    outcome = self.fail(configuration, problem, outcome)
+                else:
+                    self.tuner.cache.put_outcome(self._outcome_key(configuration, problem), outcome)
+                self._note(configuration, problem, outcome)
+
+    def _note(self, configuration: Configuration, problem: Problem, outcome: Outcome) -> None:
+        if isinstance(outcome, Timed):
+            self.times[problem][configuration] = outcome.time_us
+            self._verified.add(configuration)
+            return
+        self.times[problem][configuration] = np.inf
+        if not isinstance(outcome, LaunchError):  # which may be the problem's
+            self.failed.add(configuration)
+
+    def _fits(self, configuration: Configuration, problem: Problem) -> bool:
+        """Return whether a candidate may be launched; why not is noted."""
         binary = self.binary(configuration)
         if not isinstance(binary, Binary):  # the library remembers; the next build tries again
-            return self.fail(configuration, problem, binary, keep=False)
-        effort = self.tuner.effort
-        effort.launched += 1
-        with effort.stage("screening"):
-            entry = Entry(configuration=configuration, image=binary.image)
-            screened = self.tuner.runner.screen(entry, self.tuner.target.pace.samples)
-        effort.seconds["verifying"] += screened.verify_s
-        effort.seconds["screening"] -= screened.verify_s
-        if not isinstance(screened.outcome, Timed):
-            return self.fail(configuration, problem, screened.outcome)
-        self.tuner.cache.put_outcome(self._outcome_key(configuration, problem), screened.outcome)
-        return screened.outcome
+            self._note(configuration, problem, self.fail(configuration, problem, binary, keep=False))
+            return False
+        planned = launches(self.spec, problem, configuration, self.facts)
+        refused = planned if isinstance(planned, LaunchError) else pruning.refusal(binary, planned, self.facts)
+        if refused is None:
+            return True
+        self.tuner.effort.pruned["does not fit the device"] += 1
+        self._note(configuration, problem, self.fail(configuration, problem, refused, keep=False))
+        return False
 
     def refusal(self) -> str | None:
         """Return why no candidate can be tried on this device at all, which only the host has a reason for."""
         if not self.tuner.target.device.is_host:
             return None
-        reason = host.gpu_only(self.candidates[self.default].module.source)
+        reason = host.gpu_only(self.candidate(self.default).module.source)
         return reason and located(self.spec, self.specialisation, self.default, reason)
 
-    def race(self, chosen: Sequence[Configuration], rounds: int, round_us: float) -> tuple[Samples, Failures]:
-        """Time `chosen` in interleaved rounds; whoever failed is among the failures, and the samples are then empty.
+    def race(
+        self,
+        problem: Problem,
+        chosen: Sequence[Configuration],
+        estimates_us: Sequence[float],
+        rounds: int,
+        rule: Rule,
+        *,
+        judge: bool = False,
+    ) -> tuple[Samples, Failures]:
+        """Time `chosen` at `problem`, which is prepared, in interleaved rounds.
 
-        `round_us` is what one call of each is expected to take, in microseconds.
+        Whoever failed is among the failures, and the samples are then empty. Samples that something disturbed are taken
+        again; where that does not help, `disturbed` says what it was.
         """
-        self.tuner.effort.launched += 1
-        raced = self.tuner.runner.race(tuple(self._entry(c) for c in chosen), rounds, round_us=round_us)
+
+        def race(chosen: Sequence[Configuration], estimates_us: Sequence[float]) -> Raced | Failure:
+            self.tuner.effort.launched += 1
+            entries = [self._entry(configuration) for configuration in chosen]
+            return self.tuner.runner.race(entries, rounds, estimates_us=estimates_us, rule=rule, judge=judge)
+
+        raced = self._undisturbed(problem, lambda: race(chosen, estimates_us))
         if isinstance(raced, Raced):
             failures = {c: failure for c, failure in zip(chosen, raced.failures, strict=True) if failure is not None}
             return ({} if failures else dict(zip(chosen, raced.times_us, strict=True))), failures
         if len(chosen) == 1:
             return {}, {chosen[0]: raced}
-        return {}, self._culprits(chosen, rounds, round_us) or {c: raced for c in chosen if c != self.default}
-
-    def _culprits(self, chosen: Sequence[Configuration], rounds: int, round_us: float) -> Failures:
-        """Return who fails when racing alone, after a race that was lost as a whole."""
-        found: Failures = {}
-        for configuration in chosen:
-            alone = self.tuner.runner.race((self._entry(configuration),), rounds, round_us=round_us)
+        culprits: Failures = {}
+        for configuration, estimate_us in zip(chosen, estimates_us, strict=True):
+            alone = race([configuration], [estimate_us])
             failure = alone.failures[0] if isinstance(alone, Raced) else alone
             if failure is not None:
-                found[configuration] = failure
-        return found
+                culprits[configuration] = failure
+        return {}, culprits or {c: raced for c in chosen if c != self.default}
 
-    def checked(self, configuration: Configuration, problem: Problem, seed: int) -> bool:
+    def _undisturbed(self, problem: Problem, race: Callable[[], Raced | Failure]) -> Raced | Failure:
+        watch = self.tuner.watch
+        for attempt in range(1, RETAKES + 2):
+            watch.begin()
+            raced = race()
+            if not isinstance(raced, Raced):
+                return raced
+            self.tuner.effort.device_s += raced.device_s
+            reason = watch.disturbance(raced.canary_us)
+            if reason is None:
+                self.disturbed.pop(problem, None)
+                return raced
+            self.disturbed[problem] = reason
+            if attempt > RETAKES:
+                return raced
+            self.tuner.listen(Disturbed(kernel=self.spec.name, problem=problem, reason=reason, attempt=attempt))
+        raise AssertionError("the last attempt returns")
+
+    def checked(self, configuration: Configuration, problem: Problem, seed: int = 0) -> bool:
         """Return whether a configuration was found right at `problem` with these inputs before."""
         return self.tuner.cache.record(self._outcome_key(configuration, problem, f"check {seed}")) is not None
 
-    def check(self, configuration: Configuration, problem: Problem, seed: int) -> bool:
+    def check(self, configuration: Configuration, problem: Problem, seed: int = 0) -> bool:
         """Verify a configuration at `problem`, which is prepared with `seed`, and return whether it is right."""
         self.tuner.effort.launched += 1
         verified = self.tuner.runner.verify(self._entry(configuration))
         if verified.failure is not None:
-            self.fail(configuration, problem, verified.failure)
+            self.drop(configuration, problem, verified.failure)
             return False
         key = self._outcome_key(configuration, problem, f"check {seed}")
         self.tuner.cache.put_record(key, {"error": verified.error})
         return True
 
+    def drop(self, configuration: Configuration, problem: Problem, failure: Failure) -> None:
+        """Have a candidate that failed after it was screened take no part any more."""
+        self.fail(configuration, problem, failure)
+        self.failed.add(configuration)
+
     def fail(self, configuration: Configuration, problem: Problem, failure: Failure, *, keep: bool = True) -> Failure:
         """Tell and keep a failure, by the template's lines; raises TuningError where it is the default that fails."""
         failure = reworded(failure, partial(located, self.spec, self.specialisation, configuration))
         self.tuner.listen(Failed(kernel=self.spec.name, configuration=configuration, problem=problem, failure=failure))
+        self.tuner.effort.failed[type(failure)] += 1
         if configuration == self.default:
             raise TuningError(
                 f"{self.spec.name}: the default ({configuration}) fails at {problem}: {detail(failure)}; "
@@ -201,13 +335,10 @@ class Contest:
             )
         if keep:
             self.tuner.cache.put_outcome(self._outcome_key(configuration, problem), failure)
+        if keep and isinstance(failure, QUARANTINED):
+            self.tuner.cache.put_record(self._quarantine_key(configuration), to_json(failure))
         return failure
 
     def guards(self, configurations: Sequence[Configuration]) -> Mapping[Configuration, Guards]:
         """Return the guards of configurations."""
         return {c: space.guards(self.spec, self.specialisation, c, self.facts) for c in configurations}
-
-
-def time_of(outcome: Outcome) -> float | None:
-    """Return the time of a timed outcome in microseconds, None for a failure."""
-    return outcome.time_us if isinstance(outcome, Timed) else None

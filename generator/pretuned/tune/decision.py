@@ -3,40 +3,35 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pretuned.compile.result import Binary
-from pretuned.outcome import Outcome
+from pretuned.measure.rounds import Against, Cut
 from pretuned.record.rows import Choice, Row
 from pretuned.spec import space
 from pretuned.spec.buckets import PROBE_RATIO, probes
 from pretuned.spec.space import Configuration, Problem
 from pretuned.tune import select
 from pretuned.tune.checks import check_problems
-from pretuned.tune.contest import Contest, Failures, Samples, time_of
+from pretuned.tune.contest import Contest, Failures, Samples
 from pretuned.tune.statistics import ratio_interval
 
-FRESH_SEED: Final = 1
+FRESH_SEED: Final = 1  # of the inputs that finalists race on and are judged by: not those that they were screened with
 PROBE_SEED: Final = 2  # of its own: what was judged against the default only is no check against the reference
 ATTEMPTS: Final = 4  # to settle on finalists; each drops those that turned out wrong or lost a race as a whole
 
 
 class Decision:
-    """Settles the row of `problem` from screened outcomes; `problem` fits the device."""
+    """Settles the row of `problem` from what `contest` knows of it; `problem` fits the device."""
 
-    def __init__(
-        self,
-        contest: Contest,
-        problem: Problem,
-        outcomes: Mapping[Configuration, Outcome],
-        incumbent: Configuration | None,
-    ) -> None:
+    def __init__(self, contest: Contest, problem: Problem, incumbent: Configuration | None) -> None:
         self.contest = contest
         self.problem = problem
         self.incumbent = incumbent
-        times = {c: time_of(outcome) for c, outcome in outcomes.items()}
-        self.times = {c: time_us for c, time_us in times.items() if time_us is not None}
+        known = contest.times[problem].items()
+        self.times = {c: time_us for c, time_us in known if math.isfinite(time_us) and c not in contest.failed}
         self.guards = contest.guards(list(self.times))
         self.effort = contest.tuner.effort
         self.pace = contest.tuner.target.pace
@@ -55,39 +50,42 @@ class Decision:
     def _ranked(self, finalists: Sequence[Configuration]) -> list[select.Ranked] | None:
         """Race the finalists, and let the leaders meet the default; None where somebody failed and was dropped."""
         default, guards = self.contest.default, self.guards
+        self.contest.prepare(self.problem, FRESH_SEED)
         with self.effort.stage("racing"):
-            samples = self._raced(finalists, self.pace.race_rounds) if len(finalists) > 1 else {}
+            samples = self._raced(finalists, self.pace.race_rounds, Cut(slack=select.TIE)) if len(finalists) > 1 else {}
         if samples is None:
             return None
         leaders = select.leaders(samples, guards, default, self.incumbent)
         with self.effort.stage("duelling"):
-            duel = self._raced([default, *leaders], self.pace.duel_rounds)
+            duel = self._raced([default, *leaders], self.pace.duel_rounds, Against(gain=select.MIN_GAIN), judge=True)
         return None if duel is None else select.rank(duel, guards, default, self.incumbent)
 
-    def _raced(self, chosen: Sequence[Configuration], rounds: int) -> Samples | None:
-        self.contest.prepare(self.problem)
-        samples, failures = self.contest.race(chosen, rounds, sum(self.times[c] for c in chosen))
+    def _raced(
+        self, chosen: Sequence[Configuration], rounds: int, rule: Cut | Against, *, judge: bool = False
+    ) -> Samples | None:
+        estimates_us = [self.times[c] for c in chosen]
+        samples, failures = self.contest.race(self.problem, chosen, estimates_us, rounds, rule, judge=judge)
         self._drop(failures)
         return None if failures else samples
 
     def _drop(self, failures: Failures) -> None:
         for configuration, failure in failures.items():
-            self.contest.fail(configuration, self.problem, failure)
+            self.contest.drop(configuration, self.problem, failure)
             self.times.pop(configuration, None)
 
     def _all_right(self, chosen: Sequence[Configuration]) -> bool:
-        """Verify with fresh inputs, and at odd and boundary problems; who is wrong anywhere is dropped."""
-        facts, spec = self.contest.facts, self.contest.spec
-        wrong: set[Configuration] = set()
+        """Verify who was not verified so before at odd and boundary problems; who is wrong anywhere is dropped."""
+        contest = self.contest
+        unproven = [c for c in chosen if c not in contest.proven]
         with self.effort.stage("checking"):
-            for problem, seed in [(self.problem, FRESH_SEED), *((p, 0) for p in check_problems(spec, self.problem))]:
-                asked = [c for c in chosen if space.legal(spec, problem, c, facts)]
-                unknown = [c for c in asked if not self.contest.checked(c, problem, seed)]
-                if unknown and self.contest.prepare(problem, seed) is None:
-                    wrong |= {c for c in unknown if not self.contest.check(c, problem, seed)}
-        for configuration in wrong:
-            self.times.pop(configuration, None)
-        return not wrong
+            for problem in check_problems(contest.spec, self.problem) if unproven else ():
+                asked = [c for c in unproven if space.legal(contest.spec, problem, c, contest.facts)]
+                unknown = [c for c in asked if c in self.times and not contest.checked(c, problem)]
+                if unknown and contest.prepare(problem) is None:
+                    wrong = [c for c in unknown if not contest.check(c, problem)]
+                    self.times = {c: time_us for c, time_us in self.times.items() if c not in wrong}
+        contest.proven.update(c for c in unproven if c in self.times)
+        return all(c in self.times for c in chosen)
 
     def _beyond(self, ranked: Sequence[select.Ranked]) -> dict[Configuration, list[str]]:
         """Return in which directions each choice also beats the default outside the measured sizes."""
@@ -100,8 +98,10 @@ class Decision:
                 if not legal or contest.prepare(problem, PROBE_SEED, trust_default=True) is not None:
                     continue
                 right = [c for c in legal if contest.check(c, problem, PROBE_SEED)]
-                round_us = PROBE_RATIO * sum(self.times[c] for c in (contest.default, *right))
-                samples, _ = contest.race([contest.default, *right], rounds, round_us) if right else ({}, {})
+                chosen = [contest.default, *right]
+                estimates_us = [PROBE_RATIO * self.times[c] for c in chosen]
+                rule = Against(gain=select.MIN_GAIN)
+                samples, _ = contest.race(problem, chosen, estimates_us, rounds, rule) if right else ({}, {})
                 for configuration in right if samples else ():
                     if ratio_interval(samples[configuration], samples[contest.default])[1] < 1 - select.MIN_GAIN:
                         found.setdefault(configuration, []).append(direction)
@@ -119,6 +119,7 @@ class Decision:
             compiler=contest.tuner.library.compiler,
             driver=target.driver,
             date=dt.datetime.now(dt.UTC).date().isoformat(),
+            disturbed=contest.disturbed.get(self.problem, ""),
         )
 
     def _choice(self, entry: select.Ranked, beyond: Sequence[str]) -> Choice:
@@ -126,7 +127,7 @@ class Decision:
         assert isinstance(binary, Binary)  # it ran
         return Choice(
             configuration=entry.configuration,
-            candidate=self.contest.candidates[entry.configuration].key,
+            candidate=self.contest.candidate(entry.configuration).key,
             cubin=binary.digest,
             time_us=float(f"{entry.time_us:.4g}"),
             ratio=(round(entry.ratio[0], 4), round(entry.ratio[1], 4)),

@@ -150,7 +150,9 @@ def _exercise(spec: KernelSpec, way: Way, library: Library, tally: Tally, sample
     for (specialisation, configuration), module in modules.items():
         made = library.get(module, way.architecture)
         if isinstance(made, Binary):
-            entries[specialisation, configuration] = Entry(configuration=configuration, image=made.image)
+            entries[specialisation, configuration] = Entry(
+                configuration=configuration, image=made.image, digest=made.digest
+            )
         elif not _gpu_only(module, made):
             tally.findings.append(_finding(spec, specialisation, configuration, None, way, made))
     tally.configurations = len(entries)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Self
@@ -33,6 +34,7 @@ class Library:
         self._workers = workers
         self._pool: CompilePool | None = None
         self._known: dict[tuple[str, str, str], Binary | Failure] = {}  # by module, architecture and compiler
+        self._under_way: set[tuple[str, str]] = set()
         self._compiler: str | None = None
 
     def __enter__(self) -> Self:
@@ -65,22 +67,46 @@ class Library:
         wanted = {(module.key, architecture): (module, architecture) for module, architecture in jobs}
         return [job for key, job in wanted.items() if self._find(*key, compiler or self.compiler) is None]
 
-    def compile(self, jobs: Iterable[Job]) -> None:
-        """Compile what is missing."""
-        missing = self.missing(jobs)
-        if not missing:
+    def request(self, jobs: Iterable[Job], *, first: bool = False) -> int:
+        """Have what is missing compiled while the caller goes on, and return how many modules that is.
+
+        With `first` they go before what else waits.
+        """
+        fresh = [job for job in self.missing(jobs) if (job[0].key, job[1]) not in self._under_way]
+        if fresh:
+            self._under_way.update((module.key, architecture) for module, architecture in fresh)
+            self.start().put(fresh, first=first)
+        return len(fresh)
+
+    def poll(self, *, wait: bool = False) -> None:
+        """Take over what has been compiled since; with `wait`, until there is something, if anything is under way."""
+        if self._pool is None or not self._under_way:
             return
-        with self._effort.stage("compiling"):
-            for (module, architecture), result in self.start().compile(missing):
-                self._effort.compiled += 1
-                self._known[module.key, architecture, self.compiler] = result
-                if isinstance(result, Binary):
-                    self._cache.put_binary(_key(module.key, architecture, result.compiler), result)
+        with self._effort.stage("waiting for compilers") if wait else contextlib.nullcontext():
+            ended = self._pool.take(wait=wait)
+        for (module, architecture), result in ended:
+            self._under_way.discard((module.key, architecture))
+            self._effort.compiled += 1
+            self._known[module.key, architecture, self.compiler] = result
+            if isinstance(result, Binary):
+                self._cache.put_binary(_key(module.key, architecture, result.compiler), result)
+
+    def find(self, module: Module, architecture: str) -> Binary | Failure | None:
+        """Return a module, why it did not compile, or None while it is not compiled."""
+        return self._find(module.key, architecture, self.compiler)
+
+    def compile(self, jobs: Iterable[Job]) -> None:
+        """Compile what is missing, and wait for it."""
+        listed = list(jobs)
+        self.request(listed, first=True)
+        while any((module.key, architecture) in self._under_way for module, architecture in listed):
+            self.poll(wait=True)
 
     def get(self, module: Module, architecture: str) -> Binary | Failure:
-        """Return a module that was compiled before."""
-        found = self._find(module.key, architecture, self.compiler)
-        assert found is not None, "compile() comes first"
+        """Return a module, compiling it if need be."""
+        self.compile([(module, architecture)])
+        found = self.find(module, architecture)
+        assert found is not None  # it has been compiled
         return found
 
     def all(self, jobs: Iterable[Job], compiler: str | None = None) -> Mapping[tuple[str, str], Binary | Failure]:

@@ -4,13 +4,32 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from pretuned.outcome import Failure
 from pretuned.record.rows import Row, Skipped
 from pretuned.spec.space import Configuration, Problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """Another tuning has the device; this one goes on when it ends."""
+
+    device: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """What is ahead: rows to settle, configurations to choose from, modules at most, and an estimate of the seconds."""
+
+    kernels: int
+    rows: int
+    configurations: int
+    modules: int
+    seconds: float
+    budget_s: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,26 +77,42 @@ class Passed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Disturbed:
+    """Something else than the candidates decided their times: they are taken again, `attempt` from 1 on."""
+
+    kernel: str
+    problem: Problem
+    reason: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OutOfBudget:
     """The budget is spent; `rows` rows were not reached."""
 
     rows: int
 
 
-Event = Compiling | Measuring | Failed | Decided | Passed | OutOfBudget
+Event = Waiting | Planned | Compiling | Measuring | Failed | Disturbed | Decided | Passed | OutOfBudget
 Listener = Callable[[Event], None]
 
 
 @dataclass(slots=True)
 class Effort:
-    """Where time went and what was done: seconds by stage, modules compiled, requests that launched something.
+    """Where time went and what was done.
 
-    A stage within a stage takes its time from the outer one, so that the seconds add up to what was spent.
+    `seconds` by stage add up to what was spent: a stage within a stage takes its time from the outer one, and what no
+    stage took is `overhead`. `device_s` are the seconds that candidates ran on the device; `compiled` counts modules,
+    `launched` requests that launched something, `pruned` candidates by why they were not launched, `failed` those that
+    were and failed, by kind.
     """
 
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    device_s: float = 0.0
     compiled: int = 0
     launched: int = 0
+    pruned: Counter[str] = field(default_factory=Counter)
+    failed: Counter[type[Failure]] = field(default_factory=Counter)
     _inner_s: float = 0.0  # of the stages inside the one that runs
 
     def longest(self) -> list[tuple[str, float]]:
@@ -95,3 +130,18 @@ class Effort:
             spent = time.perf_counter() - started
             self.seconds[name] += spent - self._inner_s
             self._inner_s = outer + spent
+
+    @contextlib.contextmanager
+    def whole(self) -> Iterator[None]:
+        """Count to `overhead` what the stages of a block leave of its time."""
+        started, before = time.perf_counter(), sum(self.seconds.values())
+        try:
+            yield
+        finally:
+            staged = sum(self.seconds.values()) - before
+            self.seconds["overhead"] += time.perf_counter() - started - staged
+
+    def move(self, stage: str, to: str, seconds: float) -> None:
+        """Count seconds of `stage`, which is running or over, to another one."""
+        self.seconds[stage] -= seconds
+        self.seconds[to] += seconds

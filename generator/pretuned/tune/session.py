@@ -4,49 +4,46 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import tempfile
+import threading
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from pretuned.compile.host import INSTALL as CPP_INSTALL
 from pretuned.compile.nvrtc import INSTALL
 from pretuned.compile.toolchain import CPP, NVRTC
 from pretuned.config import HOST, Where
 from pretuned.device import host, probe
+from pretuned.device.monitor import Monitor, monitor_of
 from pretuned.errors import DeviceError
 from pretuned.measure.runner import Runner
 from pretuned.record.cache import Cache
 from pretuned.record.rows import Device, Row, Skipped
-from pretuned.spec.model import KernelSpec
-from pretuned.spec.space import Configuration, Problem
+from pretuned.tune.demand import Demand
 from pretuned.tune.library import Library
-from pretuned.tune.progress import Effort, Listener
+from pretuned.tune.progress import Effort, Listener, Waiting
 from pretuned.tune.target import Target
-from pretuned.tune.tuner import Tuner
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Demand:
-    """What to tune of one kernel: problems, and for some of them the configuration that holds the row now."""
-
-    spec: KernelSpec
-    problems: tuple[Problem, ...]
-    incumbents: Mapping[Problem, Configuration] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuned:
-    """What a session found: rows and skipped problems, how many problems the budget left out, and the effort."""
+    """What a session found: rows and skipped problems, how many problems were not reached, and the effort.
+
+    `interrupted` tells whether the user ended it; what was settled until then holds.
+    """
 
     target: Target
     rows: tuple[Row, ...]
     skipped: tuple[Skipped, ...]
     left: int
     effort: Effort
+    interrupted: bool = False
 
 
 def find_target(index: Where, known: Mapping[str, Device]) -> Target | None:
@@ -113,29 +110,65 @@ def tune(
     compiler; TuningError for a kernel whose default or reference is wrong.
     """
     _demand_packages(index)
+    from pretuned.tune.tuner import Tuner  # noqa: PLC0415 - it imports NumPy, which a build may have to ask for first
+    from pretuned.tune.watch import Watch  # noqa: PLC0415 - the same
+
     effort = Effort()
-    rows: list[Row] = []
-    skipped: list[Skipped] = []
-    toolchain = CPP if index == HOST else NVRTC
-    with (
-        Cache(cache_folder) as cache,
-        Library(cache, effort, toolchain=toolchain) as library,
-        Runner.host() if index == HOST else Runner(index=index) as runner,
-        _turn(index),
-    ):
-        deadline = None if budget_s is None else time.monotonic() + budget_s  # waiting for the turn costs none of it
+    found: list[Row | Skipped] = []
+    interrupted = False
+    with ExitStack() as stack:
+        cache = stack.enter_context(Cache(cache_folder))
+        library = stack.enter_context(Library(cache, effort, toolchain=CPP if index == HOST else NVRTC))
+        runner = stack.enter_context(Runner.host() if index == HOST else Runner(index=index, spare=True))
+        stack.enter_context(_turn(index, listen))
+        stack.enter_context(_termination_interrupts())
+        monitor = _monitor(index)
+        if monitor is not None:
+            stack.callback(monitor.close)
+        library.start()
         tuner = Tuner(
-            runner=runner, target=target, library=library, cache=cache, effort=effort, listen=listen, deadline=deadline
+            runner=runner,
+            target=target,
+            library=library,
+            cache=cache,
+            effort=effort,
+            listen=listen,
+            watch=Watch(monitor),
+            # Waiting for the turn costs none of it.
+            deadline=None if budget_s is None else time.monotonic() + budget_s,
         )
-        for demand in demands:
-            for found in tuner.tune(demand.spec, demand.problems, demand.incumbents):
-                if isinstance(found, Row):
-                    rows.append(found)
-                else:
-                    skipped.append(found)
-    wanted = sum(len(demand.problems) for demand in demands)
-    left = wanted - len(rows) - len(skipped)
-    return Tuned(target=target, rows=tuple(rows), skipped=tuple(skipped), left=left, effort=effort)
+        try:
+            with effort.whole():
+                for entry in tuner.tune(demands):
+                    found.append(entry)  # noqa: PERF402 - what was found before an interruption stays
+        except KeyboardInterrupt:
+            interrupted = True
+    return Tuned(
+        target=target,
+        rows=tuple(entry for entry in found if isinstance(entry, Row)),
+        skipped=tuple(entry for entry in found if isinstance(entry, Skipped)),
+        left=sum(len(demand.problems) for demand in demands) - len(found),
+        effort=effort,
+        interrupted=interrupted,
+    )
+
+
+def _monitor(index: Where) -> Monitor | None:
+    gpu = next((gpu for gpu in probe.gpus() if gpu.index == index), None)
+    return None if gpu is None else monitor_of(gpu.uuid)
+
+
+@contextmanager
+def _termination_interrupts() -> Iterator[None]:
+    """Have SIGTERM end the tuning as Ctrl-C does: with everything kept."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _demand_packages(index: Where) -> None:
@@ -148,6 +181,16 @@ def _demand_packages(index: Where) -> None:
         raise DeviceError(f"tuning needs CuPy: {INSTALL}")
 
 
-def _turn(index: Where) -> FileLock:
-    """Return the lock of a device among builds on this machine; it ends with the process that holds it."""
-    return FileLock(Path(tempfile.gettempdir()) / f"pretuned-gpu-{index}-{os.getuid()}.lock")
+@contextmanager
+def _turn(index: Where, listen: Listener) -> Iterator[None]:
+    """Take the lock of a device among builds on this machine; it ends with the process that holds it."""
+    lock = FileLock(Path(tempfile.gettempdir()) / f"pretuned-gpu-{index}-{os.getuid()}.lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        listen(Waiting(device=str(index)))
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()

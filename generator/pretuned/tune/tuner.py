@@ -1,32 +1,57 @@
-"""Tuning one kernel on one device: from a spec to the rows of its table.
+"""Tuning kernels on one device: from specs to the rows of their tables.
 
-Theory of operation. For each problem: screen what the strategy proposes (every candidate is verified before it is
-timed), race the best of each set of guards, let the leaders meet the default in a long interleaved duel, verify whoever
-beat it with fresh inputs and at odd and boundary sizes, and see whether it also wins beyond the outermost sizes. Every
-outcome, check and row goes into the cache the moment it is known, under a key of all that it depends on; the same
-questions asked again, by a resumed or a second build, launch nothing.
+Theory of operation. Every kernel is one *contest* for each specialisation. Its candidates are screened at a few anchor
+sizes while the compilers still work (`screening`), at every other size those that did well around it; then each row is
+decided: the best of each set of guards race, the leaders meet the default in a long interleaved duel on fresh inputs,
+are judged by it, checked at odd and boundary sizes, and tried beyond the outermost sizes (`decision`). While one
+contest is measured, the modules of the next are compiled.
+
+Every outcome, check and row goes into the cache the moment it is known, under a key of all that it depends on; the same
+questions asked again, by a resumed or a second build, launch nothing. With a deadline, each contest gets a share of the
+time by what it is expected to take, and of that a part for screening; whatever is known when it ends decides its rows.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
 
+from pretuned.compile.pool import processors
 from pretuned.measure.runner import Runner
 from pretuned.record.cache import Cache
 from pretuned.record.rows import Row, Skipped
-from pretuned.spec.model import KernelSpec
-from pretuned.spec.space import Configuration, Pairs, Problem
+from pretuned.spec.space import Configuration, Problem
 from pretuned.tune.contest import Contest
-from pretuned.tune.decision import Decision
+from pretuned.tune.decision import FRESH_SEED, Decision
+from pretuned.tune.demand import Demand
 from pretuned.tune.library import Library
-from pretuned.tune.progress import Decided, Effort, Listener, Measuring, OutOfBudget, Passed
-from pretuned.tune.search import Strategy, strategy_for
+from pretuned.tune.plan import Estimate, estimate, share
+from pretuned.tune.progress import Decided, Effort, Listener, Measuring, OutOfBudget, Passed, Planned
+from pretuned.tune.screening import Screening
+from pretuned.tune.search import EXHAUSTIVE_LIMIT, Strategy, strategy_for
 from pretuned.tune.target import Target
+from pretuned.tune.watch import Watch
+
+SCREENING_SHARE: Final = 0.7  # of a contest's time
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
+class _Task:
+    """A contest with the problems that no earlier build has settled, and who holds their rows now."""
+
+    contest: Contest
+    problems: list[Problem]
+    incumbents: Mapping[Problem, Configuration]
+
+    @property
+    def estimate(self) -> Estimate:
+        """What its rows are expected to take."""
+        return estimate(self.contest, len(self.problems), processors())
+
+
+@dataclass(kw_only=True)
 class Tuner:
     """Tunes kernels on one device. `deadline` is a time of `time.monotonic()`, or None for as long as it takes."""
 
@@ -36,54 +61,118 @@ class Tuner:
     cache: Cache
     effort: Effort
     listen: Listener
+    watch: Watch = field(default_factory=Watch)
     deadline: float | None = None
-    strategy: Callable[[int], Strategy] = strategy_for
+    strategy: Callable[[int, Sequence[int]], Strategy] = strategy_for
+    _screen_until: float | None = None
 
-    def tune(
-        self, spec: KernelSpec, problems: Sequence[Problem], incumbents: Mapping[Problem, Configuration]
-    ) -> list[Row | Skipped]:
-        """Return a row, or why there is none, for each of `problems` that the deadline lets it reach."""
-        found: list[Row | Skipped] = []
-        by_specialisation: dict[Pairs, list[Problem]] = {}
-        for problem in problems:
-            by_specialisation.setdefault(problem.specialisation, []).append(problem)
-        for specialisation, group in by_specialisation.items():
-            contest = Contest(self, spec, specialisation, group)
-            for problem in group:
-                cached = contest.cached_row(problem)
-                if cached is not None:
-                    self.listen(Decided(row=cached, cached=True))
-                    found.append(cached)
-                elif not self.late():
-                    self.runner.start()  # while the first modules compile
-                    self._announce(contest, problem, len(found), len(problems))
-                    found.append(self._settle(contest, problem, incumbents.get(problem)))
-        if len(found) < len(problems):
-            self.listen(OutOfBudget(rows=len(problems) - len(found)))
-        return found
+    def tune(self, demands: Sequence[Demand]) -> Iterator[Row | Skipped]:
+        """Yield a row, or why there is none, for each problem that the deadline lets it reach."""
+        begun_s = time.monotonic()
+        every = [task for demand in demands for task in self._tasks(demand)]
+        for task in every:
+            yield from self._known(task)
+        tasks = [task for task in every if task.problems]
+        if not tasks:
+            return
+        self._announce(tasks, begun_s)
+        done, rows = 0, sum(len(task.problems) for task in tasks)
+        for index, task in enumerate(tasks):
+            if self._out_of_time():
+                break
+            self._share(tasks[index:])
+            for found in self._settle(task, done, rows, tasks[index + 1 : index + 2]):
+                done += 1
+                yield found
+        if done < rows:
+            self.listen(OutOfBudget(rows=rows - done))
 
-    def late(self) -> bool:
-        """Return whether the budget is spent."""
+    def _tasks(self, demand: Demand) -> Iterator[_Task]:
+        for specialisation in dict.fromkeys(problem.specialisation for problem in demand.problems):
+            problems = [problem for problem in demand.problems if problem.specialisation == specialisation]
+            contest = Contest(self, demand.spec, specialisation, problems)
+            yield _Task(contest=contest, problems=problems, incumbents=demand.incumbents)
+
+    def _known(self, task: _Task) -> Iterator[Row]:
+        """Yield the rows that an earlier build has settled, and take their problems off."""
+        for problem in list(task.problems):
+            if (row := task.contest.cached_row(problem)) is not None:
+                task.problems.remove(problem)
+                self.listen(Decided(row=row, cached=True))
+                yield row
+
+    def late(self, _contest: Contest) -> bool:
+        """Return whether a contest's time for screening is over."""
+        return self._screen_until is not None and time.monotonic() > self._screen_until
+
+    def _out_of_time(self) -> bool:
         return self.deadline is not None and time.monotonic() > self.deadline
 
-    def _announce(self, contest: Contest, problem: Problem, done: int, rows: int) -> None:
-        count = len(contest.legal[problem])
-        self.listen(Measuring(kernel=contest.spec.name, problem=problem, candidates=count, done=done, rows=rows))
+    def _announce(self, tasks: Sequence[_Task], begun_s: float) -> None:
+        self.listen(
+            Planned(
+                kernels=len({task.contest.spec.name for task in tasks}),
+                rows=sum(len(task.problems) for task in tasks),
+                configurations=sum(task.estimate.configurations for task in tasks),
+                modules=sum(task.estimate.modules for task in tasks),
+                seconds=time.monotonic() - begun_s + sum(task.estimate.seconds for task in tasks),
+                budget_s=None if self.deadline is None else self.deadline - begun_s,
+            )
+        )
 
-    def _settle(self, contest: Contest, problem: Problem, incumbent: Configuration | None) -> Row | Skipped:
-        """Return the row of `problem`, or why it has none."""
-        reason = contest.refusal()
-        if reason is None and (too_large := contest.prepare(problem)) is not None:
-            reason = too_large.reason
-        if reason is not None:
-            entry = Skipped(kernel=contest.spec.name, device=self.target.name, problem=problem, reason=reason)
-            self.listen(Passed(entry=entry))
-            return entry
-        outcomes, whole = contest.screen(problem)
-        row = Decision(contest, problem, outcomes, incumbent).row()
-        if whole:
-            contest.keep_row(row)
-        else:  # good enough to bake now; the next build goes on from what was measured
-            row = replace(row, space="")
-        self.listen(Decided(row=row, cached=False))
-        return row
+    def _share(self, tasks: Sequence[_Task]) -> None:
+        """Set until when the first of `tasks` may screen."""
+        if self.deadline is not None:
+            now = time.monotonic()
+            mine_s = share([task.estimate for task in tasks], self.deadline - now)
+            self._screen_until = now + SCREENING_SHARE * mine_s
+
+    def _settle(self, task: _Task, done: int, rows: int, following: Sequence[_Task]) -> Iterator[Row | Skipped]:
+        """Yield the rows of one contest."""
+        contest = task.contest
+        self.runner.start()  # while the first modules compile
+        refusal = contest.refusal()
+        fitting: list[Problem] = []
+        for problem in task.problems:
+            too_large = None if refusal else contest.prepare(problem, reference="none")
+            if refusal or too_large:
+                entry = Skipped(
+                    kernel=contest.spec.name,
+                    device=self.target.name,
+                    problem=problem,
+                    reason=refusal or (too_large.reason if too_large else ""),
+                )
+                self.listen(Passed(entry=entry))
+                yield entry
+            else:
+                fitting.append(problem)
+        if fitting:
+            yield from self._rows(task, fitting, done + len(task.problems) - len(fitting), rows, following)
+
+    def _rows(
+        self, task: _Task, problems: Sequence[Problem], done: int, rows: int, following: Sequence[_Task]
+    ) -> Iterator[Row]:
+        contest, name = task.contest, task.contest.spec.name
+        self.listen(Measuring(kernel=name, problem=problems[0], candidates=len(contest.points), done=done, rows=rows))
+        screening = Screening(contest, problems)
+        screening.run()
+        for task_ahead in following:
+            self._compile_ahead(task_ahead.contest)
+        for index, problem in enumerate(problems):
+            if self._out_of_time() and index:
+                return
+            screening.carry(problem)
+            if index + 1 < len(problems):  # its reference is made while this one is decided
+                contest.prepare(problems[index + 1], FRESH_SEED, reference="soon")
+            row = Decision(contest, problem, task.incumbents.get(problem)).row()
+            if screening.whole:
+                contest.keep_row(row)
+            else:  # good enough to bake now; the next build goes on from what was measured
+                row = replace(row, space="")
+            self.listen(Decided(row=row, cached=False))
+            yield row
+
+    def _compile_ahead(self, contest: Contest) -> None:
+        """Have the compilers go on with a contest whose candidates are all tried anyway."""
+        if len(contest.points) <= EXHAUSTIVE_LIMIT:
+            contest.request([contest.points[index] for index in range(len(contest.points))])

@@ -1,4 +1,5 @@
-// What measuring itself runs on the device: judging results, and sweeping L2. Compiled once when the device is opened.
+// What measuring itself runs on the device: judging results, sweeping L2, holding launches back, and a canary for the
+// clocks. Compiled once when the device is opened.
 //
 // Every kernel takes any grid. `found` holds, for each check, the smallest index at which it failed (or all ones), and
 // counters; the host sets it up and reads it back.
@@ -77,6 +78,26 @@ extern "C" __global__ void sweep(const float4* data, Index n, float* sink) {
     float sum = 0;
     for (Index i = first_index(); i < n; i += stride()) sum += data[i].x;
     if (sum == 1.0f) *sink = sum;
+}
+
+__device__ unsigned long long now_ns() {
+    unsigned long long now;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+    return now;
+}
+
+// Keeps what was enqueued behind it from running until the host writes `ticket` to `gate`, or `most_ns` have passed.
+extern "C" __global__ void hold(const volatile int* gate, int ticket, unsigned long long most_ns) {
+    const unsigned long long begin = now_ns();
+    while (*gate != ticket && now_ns() - begin < most_ns) {
+    }
+}
+
+// A chain of dependent operations: it takes so many cycles whatever memory does, and so tells the SMs' clock.
+extern "C" __global__ void canary(int length, float* sink) {
+    float value = threadIdx.x;
+    for (int i = 0; i < length; ++i) value = fmaf(value, 0.999f, 0.5f);
+    if (value == 1.0f) *sink = value;
 }
 
 #define FLOATING(name, type)                                                                                       \

@@ -29,8 +29,10 @@ BLOCK: Final = 256  # threads
 BLOCKS_PER_SM: Final = 8
 SLOTS: Final = 3  # of a check: first index, count, bits of the worst share
 SWEEP_FACTOR: Final = 2  # times L2
+CANARY_LENGTH: Final = 8192  # operations of four cycles each: some 20 us
+HOLD_NS: Final = 5_000_000  # a host that was interrupted for longer has lost its sample
 KERNELS: Final = (
-    *("unlike", "unequal", "squares", "sweep"),
+    *("unlike", "unequal", "squares", "sweep", "hold", "canary"),
     *(f"{kernel}_float{bits}" for kernel in ("compare", "widen") for bits in (16, 32, 64)),
     *("compare_bfloat16", "widen_bfloat16"),
 )
@@ -52,6 +54,9 @@ class Judge:
         self._swept = cupy.empty(SWEEP_FACTOR * max(facts.l2_bytes, 1 << 20), cupy.uint8)
         self._swept.data.memset_async(0, self._swept.nbytes, stream)
         self._sink = cupy.empty(1, cupy.float32)
+        self._pinned = cupy.cuda.alloc_pinned_memory(4)  # the device sees it at the same address
+        self._gate = np.frombuffer(self._pinned, np.int32, 1)
+        self._gate[0] = 0
 
     def ask(self, checks: Sequence[Check]) -> list[Finding]:
         """Return the answers to `checks`, asked together; waits for the device."""
@@ -83,6 +88,22 @@ class Judge:
         """Evict what L2 holds by reading other memory."""
         size = self._swept.nbytes // 16
         self._enqueue("sweep", size, (_pointer(self._swept.data.ptr), _size(size), _pointer(self._sink.data.ptr)))
+
+    def hold(self) -> None:
+        """Keep what is enqueued from now on from running until `release`, so that the host's pace does not show."""
+        gate = (_pointer(self._gate.ctypes.data), struct.pack("i", int(self._gate[0]) + 1), _size(HOLD_NS))
+        enqueue(self._functions["hold"], (1, 1, 1), (1, 1, 1), 0, self._stream.ptr, gate)
+
+    def release(self) -> None:
+        """Let what was held back run."""
+        self._gate[0] += 1
+
+    def canary(self) -> None:
+        """Enqueue the kernel that takes a fixed number of cycles."""
+        self._enqueue_blocks("canary", (struct.pack("i", CANARY_LENGTH), _pointer(self._sink.data.ptr)))
+
+    def _enqueue_blocks(self, kernel: str, arguments: Sequence[bytes]) -> None:
+        enqueue(self._functions[kernel], (self._blocks, 1, 1), (BLOCK, 1, 1), 0, self._stream.ptr, arguments)
 
     def _enqueue(self, kernel: str, size: int, arguments: Sequence[bytes]) -> None:
         blocks = min(self._blocks, -(-size // BLOCK))

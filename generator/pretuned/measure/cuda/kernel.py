@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from pretuned.measure.arena import Arena
-from pretuned.measure.cuda.launching import driver, enqueue
+from pretuned.measure.cuda.launching import Packed, driver
 from pretuned.measure.launch import Launch, Scalar, packed
 from pretuned.measure.machine import Poisoned, Refused
 from pretuned.outcome import LaunchError
@@ -33,17 +33,56 @@ def judged(error: Exception) -> Refused | Poisoned:
     return Poisoned(text)
 
 
+class Module:
+    """A loaded image and its functions; raises Refused where the driver does not take it."""
+
+    def __init__(self, image: bytes) -> None:
+        try:
+            self._module = driver.moduleLoadData(image)
+        except driver.CUDADriverError as error:
+            raise judged(error) from None
+        self._functions: dict[str, int] = {}
+        self._shared_bytes: dict[str, int] = {}
+
+    def function(self, launch: Launch) -> int:
+        """Return the function that `launch` names, ready for its block; raises Refused."""
+        name = launch.function
+        try:
+            if name not in self._functions:
+                self._functions[name] = driver.moduleGetFunction(self._module, name)
+            function = self._functions[name]
+            self._fit(function, launch)
+        except driver.CUDADriverError as error:
+            raise judged(error) from None
+        return function
+
+    def _fit(self, function: int, launch: Launch) -> None:
+        threads = launch.block[0] * launch.block[1] * launch.block[2]
+        limit = driver.funcGetAttribute(driver.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function)
+        if threads > limit:
+            message = f"{launch.function}: a block of {threads} threads; its registers or launch bounds allow {limit}"
+            raise Refused(LaunchError(message=message))
+        if launch.shared_bytes > max(STATIC_SHARED_BYTES, self._shared_bytes.get(launch.function, 0)):
+            attribute = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            driver.funcSetAttribute(function, attribute, launch.shared_bytes)
+            self._shared_bytes[launch.function] = launch.shared_bytes
+
+    def unload(self) -> None:
+        """Free it on the device."""
+        driver.moduleUnload(self._module)
+
+
 class Kernel:
     """The launches of one candidate at one problem, ready for any set of buffers.
 
     `initialised` names the buffers that a call sets to zero first; `scratch` are sets of the kernel's own.
 
-    Raises Refused where the driver takes neither the image nor the launch, Poisoned where the context is lost.
+    Raises Refused where the driver does not take the launch, Poisoned where the context is lost.
     """
 
     def __init__(
         self,
-        image: bytes,
+        module: Module,
         launches: Sequence[Launch],
         scalars: Sequence[Scalar],
         *,
@@ -52,40 +91,33 @@ class Kernel:
     ) -> None:
         self.initialised = initialised
         self.scratch = scratch
-        self.launches = tuple(launches)
+        self._launches = [(module.function(launch), launch) for launch in launches if 0 not in launch.grid]
         self._scalars = {scalar.name: packed(scalar) for scalar in scalars}
+        self._packed: dict[int, list[Packed]] = {}
+
+    def launch(self, arena: Arena, index: int, stream: int) -> None:
+        """Enqueue the launches on `stream` for set `index` of `arena`; a grid with a zero launches nothing."""
+        if index not in self._packed:
+            self._packed[index] = self._pack(arena, index)
         try:
-            self._module = driver.moduleLoadData(image)
-            self._functions = [driver.moduleGetFunction(self._module, launch.function) for launch in self.launches]
-            for function, launch in zip(self._functions, self.launches, strict=True):
-                self._fit(function, launch)
+            for (function, launch), arguments in zip(self._launches, self._packed[index], strict=True):
+                driver.launchKernel(
+                    function, *launch.grid, *launch.block, launch.shared_bytes, stream, arguments.address, 0
+                )
         except driver.CUDADriverError as error:
             raise judged(error) from None
 
-    def _fit(self, function: int, launch: Launch) -> None:
-        threads = launch.block[0] * launch.block[1] * launch.block[2]
-        limit = driver.funcGetAttribute(driver.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function)
-        if threads > limit:
-            message = f"{launch.function}: a block of {threads} threads; its registers or launch bounds allow {limit}"
-            raise Refused(LaunchError(message=message))
-        if launch.shared_bytes > STATIC_SHARED_BYTES:
-            attribute = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            driver.funcSetAttribute(function, attribute, launch.shared_bytes)
-
-    def launch(self, addresses: Mapping[str, int], stream: int) -> None:
-        """Enqueue the launches on `stream` for buffers at `addresses`; a grid with a zero launches nothing."""
-        for function, launch in zip(self._functions, self.launches, strict=True):
-            if 0 in launch.grid:
-                continue
-            values = [
-                struct.pack("Q", addresses[name]) if name in addresses else self._scalars[name]
-                for name in launch.arguments
-            ]
-            try:
-                enqueue(function, launch.grid, launch.block, launch.shared_bytes, stream, values)
-            except driver.CUDADriverError as error:
-                raise judged(error) from None
+    def _pack(self, arena: Arena, index: int) -> list[Packed]:
+        addresses = arena.addresses(index) | (self.scratch.addresses(index) if self.scratch is not None else {})
+        return [
+            Packed.of(
+                [
+                    struct.pack("Q", addresses[name]) if name in addresses else self._scalars[name]
+                    for name in launch.arguments
+                ]
+            )
+            for _, launch in self._launches
+        ]
 
     def unload(self) -> None:
-        """Free the module on the device."""
-        driver.moduleUnload(self._module)
+        """Do nothing: the machine keeps modules for the next problem."""

@@ -1,9 +1,10 @@
-"""One launch through CuPy's driver binding, with arguments packed by the caller."""
+"""Launches through CuPy's driver binding, with arguments packed ahead of them."""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import cupy
@@ -11,18 +12,34 @@ import cupy
 driver: Final[Any] = cupy.cuda.driver
 SLOT_BYTES: Final = 8  # room for the widest argument
 
+Extent = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A block of arguments and the pointers to them, as cuLaunchKernel takes them."""
+
+    values: Any
+    pointers: Any
+
+    @classmethod
+    def of(cls, arguments: Sequence[bytes]) -> Packed:
+        """Pack arguments of at most 8 bytes each."""
+        values = b"".join(argument.ljust(SLOT_BYTES, b"\0") for argument in arguments)
+        block = ctypes.create_string_buffer(values, max(1, len(values)))
+        base = ctypes.addressof(block)
+        pointers = (ctypes.c_void_p * max(1, len(arguments)))(*(base + SLOT_BYTES * i for i in range(len(arguments))))
+        return cls(block, pointers)
+
+    @property
+    def address(self) -> int:
+        """The address of the pointers."""
+        return ctypes.addressof(self.pointers)
+
 
 def enqueue(
-    function: int,
-    grid: tuple[int, int, int],
-    block: tuple[int, int, int],
-    shared_bytes: int,
-    stream: int,
-    arguments: Sequence[bytes],
+    function: int, grid: Extent, block: Extent, shared_bytes: int, stream: int, arguments: Sequence[bytes]
 ) -> None:
     """Launch `function` on `stream` (its address) with packed arguments; raises CUDADriverError."""
-    values = b"".join(argument.ljust(SLOT_BYTES, b"\0") for argument in arguments)
-    block_ = ctypes.create_string_buffer(values, max(1, len(values)))
-    base = ctypes.addressof(block_)
-    pointers = (ctypes.c_void_p * max(1, len(arguments)))(*(base + SLOT_BYTES * i for i in range(len(arguments))))
-    driver.launchKernel(function, *grid, *block, shared_bytes, stream, ctypes.addressof(pointers), 0)
+    packed = Packed.of(arguments)
+    driver.launchKernel(function, *grid, *block, shared_bytes, stream, packed.address, 0)

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import os
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import cupy
 
-from pretuned.measure import bench
 from pretuned.measure.arena import Arena
-from pretuned.measure.cuda import timing
 from pretuned.measure.cuda.judge import Judge
-from pretuned.measure.cuda.kernel import Kernel, judged
+from pretuned.measure.cuda.kernel import Kernel, Module, judged
+from pretuned.measure.cuda.timing import Timer, sets_wanted
 from pretuned.measure.launch import Launch, Scalar
-from pretuned.measure.machine import Array, Check, Finding, OutOfMemory
+from pretuned.measure.machine import Array, Check, Finding, Going, OutOfMemory
+from pretuned.measure.requests import Raced
+from pretuned.measure.server import Answerer, server
 from pretuned.spec.space import DeviceFacts
 
 _runtime: Final[Any] = cupy.cuda.runtime
+MODULES: Final = 1024  # that stay loaded: one takes 0.1 ms to load and some 100 KB
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,8 @@ class CudaMachine:
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.stream.use()
         self._judge = Judge(self.facts, self.stream)
+        self._timer = Timer(self._judge, self.stream, self.facts.l2_bytes)
+        self._modules: OrderedDict[bytes, Module] = OrderedDict()  # the least recently used first
 
     def free_bytes(self) -> int:
         """Return the device memory that is free."""
@@ -68,7 +74,7 @@ class CudaMachine:
 
     def sets_wanted(self, set_bytes: int) -> int:
         """Return how many sets keep a launch from meeting its own data in L2."""
-        return timing.sets_wanted(set_bytes, self.facts.l2_bytes)
+        return sets_wanted(set_bytes, self.facts.l2_bytes)
 
     def fill(self, address: int, value: int, nbytes: int) -> None:
         """Set bytes, in stream order."""
@@ -98,12 +104,18 @@ class CudaMachine:
         initialised: frozenset[str],
         scratch: Arena | None,
     ) -> Kernel:
-        """Load a cubin; raises Refused or Poisoned."""
-        return Kernel(image, launches, scalars, initialised=initialised, scratch=scratch)
+        """Load a cubin, if it is not; raises Refused or Poisoned."""
+        module = self._modules.get(image)
+        if module is None:
+            module = self._modules[image] = Module(image)
+            if len(self._modules) > MODULES:
+                self._modules.popitem(last=False)[1].unload()
+        self._modules.move_to_end(image)
+        return Kernel(module, launches, scalars, initialised=initialised, scratch=scratch)
 
     def call(self, kernel: Kernel, arena: Arena, index: int) -> None:
         """Enqueue one call on set `index`; raises Refused or Poisoned."""
-        timing.enqueue(kernel, arena, index, self.stream)
+        self._timer.call(kernel, arena, index)
 
     def synchronize(self) -> None:
         """Wait for the stream; raises Refused or Poisoned for what went wrong on it."""
@@ -112,13 +124,15 @@ class CudaMachine:
         except _runtime.CUDARuntimeError as error:
             raise judged(error) from None
 
-    def screen(self, kernel: Kernel, arena: Arena, samples: int) -> tuple[list[float], int]:
-        """Return a few samples of one kernel, in microseconds a call, and on how many sets it ran."""
-        return timing.screen(kernel, arena, self._judge, self.stream, samples)
+    def screen(self, kernel: Kernel, arena: Arena, best_us: float) -> tuple[list[float], list[int], float]:
+        """Return samples of a kernel in microseconds a call, the sets it ran on last, and the device's seconds."""
+        return self._timer.screen(kernel, arena, best_us)
 
-    def race(self, kernels: Sequence[Kernel], arena: Arena, rounds: int) -> list[list[float]]:
-        """Return interleaved samples in microseconds a call; one list a kernel, by round."""
-        return timing.race(kernels, arena, self._judge, self.stream, rounds)
+    def race(
+        self, kernels: Sequence[Kernel], arena: Arena, estimates_us: Sequence[float], *, rounds: int, going: Going
+    ) -> Raced:
+        """Return interleaved samples in microseconds a call, for as long as `going` names somebody."""
+        return self._timer.race(kernels, arena, estimates_us, rounds, going)
 
     def ask(self, checks: Sequence[Check]) -> list[Finding]:
         """Return the answers to `checks`, asked together; waits for the device."""
@@ -133,6 +147,8 @@ class CudaMachine:
         self._judge.widen(address, dtype, size, target)
 
 
-def serve() -> bench.Answerer:
+def serve() -> Answerer:
     """Return the function that answers requests in a child (see `pretuned.child`)."""
-    return bench.server(CudaMachine, lost=CudaMachine.errors)
+    # Functions are loaded with their module: loading one may wait for the device, which may be held for the host.
+    os.environ["CUDA_MODULE_LOADING"] = "EAGER"
+    return server(CudaMachine, lost=CudaMachine.errors)

@@ -1,38 +1,59 @@
-"""Timing on the device: CUDA graph replay over rotating buffers, cold caches, interleaved rounds. Uses CuPy.
+"""Timing on the device: a few held launches to screen, CUDA graph replay in interleaved rounds to decide. Uses CuPy.
 
-Theory of operation. A *sample* is one replay of a graph of several launches between two events, so that what the host
-takes for a launch does not count. Launch i of the graph works on buffer set i modulo the number of sets. Before each
-sample, outside the timed span, the L2 cache is swept: a kernel reads twice its size. One sweep serves a whole sample,
-whose launches touch different sets; it leaves no dirty lines behind (a memset would, and the first launches would pay
-for their write-back), and it keeps the device busy while the host enqueues the events and the graph. In-out arrays are
-given their values back before the sample too, so a kernel with them has at most one launch a set.
+Theory of operation. What the host takes for a launch, 4 us and more, must never show in a time. Two ways lead there.
 
-A *round* takes one sample of every kernel, in an order that turns by one each round: what drifts (clocks, temperature,
-a neighbour's load) hits all alike, and the ratio of two kernels is taken within rounds.
+*Screening* enqueues a kernel that waits for the host, then events and launches, and lets all of it go at once: the
+device runs the launches back to back however long the host took. A candidate gets one warming launch and two timed
+ones; who is clearly slower than the best gets no more. A sample that was too short for what an event resolves is taken
+again with more launches, from the time that was just measured warm, until it is long enough: nothing is ever estimated
+from a cold launch and then trusted, which is how other tuners stop short with fast kernels.
+
+*Races* replay a graph of several launches between two events, which has the least spread. A *round* takes one sample
+of everyone, in an order that turns by one each round: what drifts (clocks, temperature, a neighbour's load) hits all
+alike, and the ratio of two kernels is taken within rounds.
+
+Launches rotate through the arena's sets of buffers. Where all sets together are larger than L2, a launch finds nothing
+of its own there; where they are not, a kernel reads twice L2's size before the sample, outside the timed span. It
+leaves no dirty lines behind (a memset would, and the first launches would pay for their write-back). In-out arrays are
+given their values back before the sample too, so a kernel with them has at most one launch a set in it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import cupy
 
 from pretuned.measure.arena import Arena
-from pretuned.measure.cuda.judge import Judge
+from pretuned.measure.cuda.judge import HOLD_NS, Judge
 from pretuned.measure.cuda.kernel import Kernel
-from pretuned.measure.requests import PROBE_LAUNCHES
+from pretuned.measure.machine import Going
+from pretuned.measure.requests import PROBE_LAUNCHES, Raced
 
-SAMPLE_US: Final = 400.0  # of device time a sample: long against the 0.5 us that an event resolves
-SCREEN_SAMPLE_US: Final = 100.0
+SAMPLE_US: Final = 200.0  # of device time a sample: long against the 0.5 us that an event resolves
+SCREEN_SAMPLE_US: Final = 60.0
 MAX_LAUNCHES: Final = 50
+COLD_FACTOR: Final = 2  # times L2 that all sets together must take for rotation to do without a sweep
+HOPELESS: Final = 3.0  # times the best, at the first launch
+LOSING: Final = 1.5  # times the best, after two more
+NEAR: Final = 1.1  # times the best: worth more samples
+SAMPLES: Final = 3
+PATIENCE_S: Final = 0.8 * HOLD_NS / 1e9  # a host that took longer to enqueue has let the device run ahead
+TRIES: Final = 3
 
 
 def sets_wanted(set_bytes: int, l2_bytes: int) -> int:
     """Return how many sets keep a launch from meeting its own data: 3 times L2 in all, 2 at least, 50 at most."""
     return max(2, min(MAX_LAUNCHES, math.ceil(3 * l2_bytes / max(1, set_bytes))))
+
+
+def launches_for(time_us: float, sample_us: float, most: int) -> int:
+    """Return how many launches of `time_us` make a sample of `sample_us`, at most `most`."""
+    return max(min(most, PROBE_LAUNCHES), min(most, math.ceil(sample_us / max(time_us, 0.1))))
 
 
 @dataclass(slots=True)
@@ -43,83 +64,157 @@ class Replay:
     launches: int
 
 
-def capture(kernel: Kernel, arena: Arena, launches: int, stream: Any) -> Replay:  # noqa: ANN401 - CuPy ships no types
-    """Capture `launches` calls over the arena's sets; what is initialised to zero is so inside the graph."""
-    stream.begin_capture()
-    try:
-        for index in range(launches):
-            enqueue(kernel, arena, index % arena.count, stream)
-    finally:
-        graph = stream.end_capture()
-    return Replay(graph=graph, launches=launches)
+class Timer:
+    """Takes samples on one stream of the current device."""
+
+    def __init__(self, judge: Judge, stream: Any, l2_bytes: int) -> None:  # noqa: ANN401 - CuPy ships no types
+        self._judge = judge
+        self._stream = stream
+        self._l2_bytes = l2_bytes
+        self._turn = 0  # the set that the next launch works on, before the number of sets is taken off
+        self._events: list[Any] = []
+
+    def call(self, kernel: Kernel, arena: Arena, index: int) -> None:
+        """Enqueue one call on set `index`: initial values, then the launches."""
+        if kernel.initialised:
+            for memory in (arena, *([kernel.scratch] if kernel.scratch is not None else [])):
+                for name, region in memory.sets[index].items():
+                    if name in kernel.initialised and region.buffer.nbytes:
+                        cupy.cuda.runtime.memsetAsync(region.address, 0, region.buffer.nbytes, self._stream.ptr)
+        kernel.launch(arena, index, self._stream.ptr)
+
+    def screen(self, kernel: Kernel, arena: Arena, best_us: float) -> tuple[list[float], list[int], float]:
+        """Return samples of a kernel in microseconds a call, the sets it ran on last, and the device's seconds."""
+        most = self._most(arena)
+        (first_us, *rest), sets = self._held(kernel, arena, (1, PROBE_LAUNCHES) if most > PROBE_LAUNCHES else (1,))
+        launches, elapsed_us = (PROBE_LAUNCHES, rest[0]) if rest else (1, first_us)
+        time_us, spent_us = elapsed_us / launches, first_us + sum(rest)
+        if first_us > HOPELESS * best_us:
+            return [time_us], sets, spent_us / 1e6
+        while elapsed_us < SCREEN_SAMPLE_US / 2 and launches < most and time_us <= LOSING * best_us:
+            launches = max(launches + 1, launches_for(time_us, SCREEN_SAMPLE_US, most))
+            (elapsed_us,), sets = self._held(kernel, arena, (launches,))
+            time_us, spent_us = elapsed_us / launches, spent_us + elapsed_us
+        samples = [time_us]
+        while len(samples) < SAMPLES and time_us <= NEAR * best_us:
+            (elapsed_us,), sets = self._held(kernel, arena, (launches,))
+            samples.append(elapsed_us / launches)
+            spent_us += elapsed_us
+        return samples, sets, spent_us / 1e6
+
+    def race(
+        self, kernels: Sequence[Kernel], arena: Arena, estimates_us: Sequence[float], rounds: int, going: Going
+    ) -> Raced:
+        """Return interleaved samples of kernels in microseconds a call, for as long as `going` names somebody."""
+        before_us, spent_us = self.canary_us(), 0.0
+        replays = [self._replay(kernel, arena, time) for kernel, time in zip(kernels, estimates_us, strict=True)]
+        times: list[list[float]] = [[] for _ in kernels]
+        running: Sequence[int] = range(len(kernels))
+        for turn in range(rounds):
+            order = [running[(position + turn) % len(running)] for position in range(len(running))]
+            taken = [(index, self._sample(replays[index], arena)) for index in order]
+            for index, events in taken:
+                elapsed_us = _elapsed_us(*events)
+                times[index].append(elapsed_us / replays[index].launches)
+                spent_us += elapsed_us
+            running = going(times)
+            if not running:
+                break
+        return Raced(
+            times_us=tuple(map(tuple, times)),
+            failures=(None,) * len(kernels),
+            canary_us=(before_us, self.canary_us()),
+            device_s=spent_us / 1e6,
+        )
+
+    def canary_us(self) -> float:
+        """Return the time of a kernel that takes a fixed number of cycles, the faster of two."""
+        return min(self._timed([self._judge.canary])[0] for _ in range(2))
+
+    def _most(self, arena: Arena) -> int:
+        return arena.count if arena.restores else MAX_LAUNCHES
+
+    def _cold(self, arena: Arena) -> bool:
+        """Whether something has to be done for caches to be cold."""
+        return arena.cold and arena.nbytes < COLD_FACTOR * self._l2_bytes
+
+    def _held(self, kernel: Kernel, arena: Arena, groups: Sequence[int]) -> tuple[list[float], list[int]]:
+        """Return the device time of each group of launches, in microseconds, and the sets they ran on."""
+        first, total = self._turn, sum(groups)
+        sets = [(first + offset) % arena.count for offset in range(total)]
+        self._turn = (first + total) % arena.count
+        if arena.restores:
+            for index in set(sets):
+                arena.restore(index)
+        if self._cold(arena):
+            self._judge.sweep()
+        ends = [sum(groups[: position + 1]) for position in range(len(groups))]
+
+        def calls(begin: int, end: int) -> Callable[[], None]:
+            def enqueue() -> None:
+                for index in sets[begin:end]:
+                    self.call(kernel, arena, index)
+
+            return enqueue
+
+        times_us = self._timed([calls(begin, end) for begin, end in zip([0, *ends], ends, strict=False)])
+        return times_us, list(dict.fromkeys(sets))
+
+    def _timed(self, parts: Sequence[Callable[[], None]]) -> list[float]:
+        """Return the device time of what each of `parts` enqueues, all of it let go at once, in microseconds."""
+        while len(self._events) <= len(parts):
+            self._events.append(cupy.cuda.Event())
+        for _ in range(TRIES):
+            started = time.perf_counter()
+            self._judge.hold()
+            try:
+                self._events[0].record(self._stream)
+                for part, event in zip(parts, self._events[1:], strict=False):
+                    part()
+                    event.record(self._stream)
+            finally:
+                took_s = time.perf_counter() - started
+                self._judge.release()
+            self._events[len(parts)].synchronize()
+            if took_s < PATIENCE_S:
+                break
+        return [_elapsed_us(self._events[index], self._events[index + 1]) for index in range(len(parts))]
+
+    def _replay(self, kernel: Kernel, arena: Arena, estimate_us: float) -> Replay:
+        """Return a replay of about SAMPLE_US of device time that has run once, whatever the estimate was."""
+        most = self._most(arena)
+        replay = self._capture(kernel, arena, launches_for(estimate_us, SAMPLE_US, most))
+        elapsed_us = _elapsed_us(*self._sample(replay, arena))  # uploads the graph, and warms the clocks up
+        if elapsed_us < SAMPLE_US / 2 and replay.launches < most:
+            replay = self._capture(kernel, arena, launches_for(elapsed_us / replay.launches, SAMPLE_US, most))
+            _elapsed_us(*self._sample(replay, arena))
+        return replay
+
+    def _capture(self, kernel: Kernel, arena: Arena, launches: int) -> Replay:
+        """Capture calls over the arena's sets; what is initialised to zero is so inside the graph."""
+        self._stream.begin_capture()
+        try:
+            for index in range(launches):
+                self.call(kernel, arena, index % arena.count)
+        finally:
+            graph = self._stream.end_capture()
+        return Replay(graph=graph, launches=launches)
+
+    def _sample(self, replay: Replay, arena: Arena) -> tuple[Any, Any]:
+        """Enqueue one sample and return its events."""
+        if arena.restores:
+            for index in range(min(arena.count, replay.launches)):
+                arena.restore(index)
+        if arena.cold:
+            self._judge.sweep()  # it also keeps the device busy while the host enqueues what follows
+        start, end = cupy.cuda.Event(), cupy.cuda.Event()
+        start.record(self._stream)
+        replay.graph.launch(self._stream)
+        end.record(self._stream)
+        return start, end
 
 
-def enqueue(kernel: Kernel, arena: Arena, index: int, stream: Any) -> None:  # noqa: ANN401 - CuPy ships no types
-    """Enqueue one call on set `index`: initial values, then the launches."""
-    addresses: dict[str, int] = {}
-    for memory in (arena, kernel.scratch):
-        if memory is None:
-            continue
-        addresses |= memory.addresses(index)
-        for name, region in memory.sets[index].items():
-            if name in kernel.initialised and region.buffer.nbytes:
-                cupy.cuda.runtime.memsetAsync(addresses[name], 0, region.buffer.nbytes, stream.ptr)
-    kernel.launch(addresses, stream.ptr)
-
-
-def sample(replay: Replay, arena: Arena, judge: Judge, stream: Any) -> tuple[Any, Any]:  # noqa: ANN401 - the same
-    """Enqueue one sample and return its events."""
-    if any(buffer.role == "inout" for buffer in arena.buffers):
-        for index in range(min(arena.count, replay.launches)):
-            arena.restore(index)
-    judge.sweep()
-    start, end = cupy.cuda.Event(), cupy.cuda.Event()
-    start.record(stream)
-    replay.graph.launch(stream)
-    end.record(stream)
-    return start, end
-
-
-def time_us(events: tuple[Any, Any], launches: int) -> float:
-    """Return the device time of one call in microseconds; waits for the sample."""
-    events[1].synchronize()
-    return float(cupy.cuda.get_elapsed_time(*events)) * 1e3 / launches
-
-
-def replay_for(kernel: Kernel, arena: Arena, judge: Judge, stream: Any, sample_us: float) -> Replay:  # noqa: ANN401
-    """Return a replay of about `sample_us` of device time."""
-    most = arena.count if any(buffer.role == "inout" for buffer in arena.buffers) else MAX_LAUNCHES
-    probe = capture(kernel, arena, min(most, PROBE_LAUNCHES), stream)
-    time_us(sample(probe, arena, judge, stream), 1)  # the first run of a graph uploads it
-    estimate = time_us(sample(probe, arena, judge, stream), probe.launches)
-    wanted = max(PROBE_LAUNCHES, min(most, math.ceil(sample_us / max(estimate, 0.5))))
-    return probe if wanted == probe.launches else capture(kernel, arena, wanted, stream)
-
-
-def screen(kernel: Kernel, arena: Arena, judge: Judge, stream: Any, samples: int) -> tuple[list[float], int]:  # noqa: ANN401
-    """Return a few samples of one kernel, in microseconds a call, and on how many sets it ran."""
-    replay = replay_for(kernel, arena, judge, stream, SCREEN_SAMPLE_US)
-    warm_up = sample(replay, arena, judge, stream)
-    taken = [sample(replay, arena, judge, stream) for _ in range(samples)]
-    time_us(warm_up, 1)
-    return [time_us(events, replay.launches) for events in taken], min(replay.launches, arena.count)
-
-
-def race(
-    kernels: Sequence[Kernel],
-    arena: Arena,
-    judge: Judge,
-    stream: Any,  # noqa: ANN401 - CuPy ships no types
-    rounds: int,
-) -> list[list[float]]:
-    """Return `rounds` samples of each kernel, interleaved, in microseconds a call; one list a kernel, by round."""
-    replays = [replay_for(kernel, arena, judge, stream, SAMPLE_US) for kernel in kernels]
-    for replay in replays:
-        time_us(sample(replay, arena, judge, stream), 1)  # uploads the graph, and warms the clocks up
-    times: list[list[float]] = [[] for _ in kernels]
-    for turn in range(rounds):
-        order = [(index + turn) % len(kernels) for index in range(len(kernels))]
-        taken = [(index, sample(replays[index], arena, judge, stream)) for index in order]
-        for index, events in taken:
-            times[index].append(time_us(events, replays[index].launches))
-    return times
+def _elapsed_us(start: Any, end: Any) -> float:  # noqa: ANN401 - CuPy ships no types
+    """Return the device time between two events in microseconds; waits for the second."""
+    end.synchronize()
+    return float(cupy.cuda.get_elapsed_time(start, end)) * 1e3

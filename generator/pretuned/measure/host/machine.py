@@ -16,13 +16,14 @@ from typing import Final
 import numpy as np
 
 from pretuned.device.host import FACTS
-from pretuned.measure import bench
 from pretuned.measure.arena import Arena
 from pretuned.measure.data import decode, storage
 from pretuned.measure.host.judge import answer, rms, view
 from pretuned.measure.host.kernel import HostKernel, Manner, Problem
 from pretuned.measure.launch import Launch, Scalar
-from pretuned.measure.machine import Array, Check, Finding, OutOfMemory, Refused
+from pretuned.measure.machine import Array, Check, Finding, Going, OutOfMemory, Refused
+from pretuned.measure.requests import Raced
+from pretuned.measure.server import Answerer, server
 from pretuned.outcome import Crashed
 
 ALIGNMENT: Final = 512
@@ -118,18 +119,32 @@ class HostMachine:
     def synchronize(self) -> None:
         """Do nothing: a call is over when it returns."""
 
-    def screen(self, kernel: HostKernel, arena: Arena, samples: int) -> tuple[list[float], int]:
-        """Return a few samples of one kernel, in microseconds a call, and on how many sets it ran."""
-        return [self._sample(kernel, arena, turn) for turn in range(samples)], min(samples, arena.count)
+    def screen(self, kernel: HostKernel, arena: Arena, _best_us: float) -> tuple[list[float], list[int], float]:
+        """Return one sample of a kernel in microseconds a call, the set it ran on, and its seconds."""
+        time_us = self._sample(kernel, arena, 0)
+        return [time_us], [0], time_us / 1e6
 
-    def race(self, kernels: Sequence[HostKernel], arena: Arena, rounds: int) -> list[list[float]]:
-        """Return interleaved samples in microseconds a call; one list a kernel, by round."""
+    def race(
+        self,
+        kernels: Sequence[HostKernel],
+        arena: Arena,
+        _estimates_us: Sequence[float],
+        *,
+        rounds: int,
+        going: Going,
+    ) -> Raced:
+        """Return interleaved samples in microseconds a call, for as long as `going` names somebody."""
         times: list[list[float]] = [[] for _ in kernels]
+        running: Sequence[int] = range(len(kernels))
         for turn in range(rounds):
-            for position in range(len(kernels)):
-                index = (position + turn) % len(kernels)
+            for position in range(len(running)):
+                index = running[(position + turn) % len(running)]
                 times[index].append(self._sample(kernels[index], arena, turn))
-        return times
+            running = going(times)
+            if not running:
+                break
+        spent_s = sum(map(sum, times)) / 1e6
+        return Raced(times_us=tuple(map(tuple, times)), failures=(None,) * len(kernels), device_s=spent_s)
 
     def _sample(self, kernel: HostKernel, arena: Arena, turn: int) -> float:
         index = turn % arena.count
@@ -160,16 +175,16 @@ def _available_bytes() -> int:
     return 1 << 32
 
 
-def serve() -> bench.Answerer:
+def serve() -> Answerer:
     """Return the function that answers requests in a child (see `pretuned.child`)."""
-    return bench.server(lambda _index: HostMachine())
+    return server(lambda _index: HostMachine())
 
 
-def serve_memory() -> bench.Answerer:
+def serve_memory() -> Answerer:
     """Answer requests with modules compiled for AddressSanitizer, whose library has to be loaded first."""
-    return bench.server(lambda _index: HostMachine(manner=Manner(strict=True), memory=True))
+    return server(lambda _index: HostMachine(manner=Manner(strict=True), memory=True))
 
 
-def serve_races() -> bench.Answerer:
+def serve_races() -> Answerer:
     """Answer requests with modules compiled for the detector of races."""
-    return bench.server(lambda _index: HostMachine(manner=Manner(strict=True)))
+    return server(lambda _index: HostMachine(manner=Manner(strict=True)))

@@ -13,11 +13,12 @@ from typing import Final
 
 from pretuned.device.host import FACTS
 from pretuned.measure.arena import ALIGNMENT, GUARD_BYTES, Region, span
-from pretuned.measure.bench import Answerer
 from pretuned.measure.host.kernel import HostKernel, Manner, Problem
 from pretuned.measure.launch import Buffer, arrays, launches, scalars, scratch
 from pretuned.measure.requests import Answer, Open, Opened, Prepare, Ready, Request, TooLarge, Trouble, Verified, Verify
+from pretuned.measure.server import Answerer
 from pretuned.outcome import Crashed, Failure, LaunchError
+from pretuned.spec.space import Configuration
 
 BLOCKS: Final = 2  # of the first, and of the last
 LIMIT_BYTES: Final = 64 << 30
@@ -40,32 +41,35 @@ class Mapping:
 def serve() -> Answerer:
     """Return the function that answers requests in a child: to open, to prepare, and to verify."""
     prepared: list[Prepare] = []
+    images: dict[str, bytes] = {}
 
     def answer(request: Request) -> Answer:
         match request:
             case Open():
                 return Opened(facts=FACTS)
-            case Prepare(spec=spec, problem=problem):
+            case Prepare(spec=spec, problem=problem, default=default):
                 prepared[:] = [request]
+                images.setdefault(default.digest, default.image)
                 needed = sum(buffer.nbytes for buffer in arrays(spec, problem))
                 return TooLarge(reason=f"takes {needed:,} bytes") if needed > LIMIT_BYTES else Ready()
-            case Verify():
-                return Verified(failure=_reached(prepared[0], request))
+            case Verify(entry=entry):
+                image = images.setdefault(entry.digest, entry.image)
+                return Verified(failure=_reached(prepared[0], entry.configuration, image))
             case _:
                 return Trouble(message="far problems are only verified")
 
     return answer
 
 
-def _reached(prepared: Prepare, request: Verify) -> Failure | None:
+def _reached(prepared: Prepare, configuration: Configuration, image: bytes) -> Failure | None:
     """Execute the outermost blocks of a candidate, and return what went wrong."""
-    spec, problem, configuration = prepared.spec, prepared.problem, request.entry.configuration
+    spec, problem = prepared.spec, prepared.problem
     planned = launches(spec, problem, configuration, FACTS)
     if isinstance(planned, LaunchError):
         return planned
     mapping = Mapping([*arrays(spec, problem), *scratch(spec, problem, configuration, FACTS)])
     kernel = HostKernel(
-        request.entry.image,
+        image,
         planned,
         scalars(spec, problem),
         types={region.buffer.name: region.buffer.dtype for region in mapping.regions},

@@ -1,4 +1,4 @@
-"""The space of one implementation as it is listed, and its default's place in it."""
+"""The space of one implementation as it is listed, and its default's and seeds' places in it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pretuned.spec.values import spelled
 
 
 def configuration_faults(spec: KernelSpec, way: Implementation) -> Iterator[Entry]:
-    """Yield the faults of `space` and `default`; the space is counted, never built."""
+    """Yield the faults of `space`, `default` and `seeds`; the space is counted, never built."""
     if (total := space.count(way)) > space.MAX_COMBINATIONS:
         message = f"has {total:,} combinations, more than {space.MAX_COMBINATIONS:,}; shorten the lists"
         yield "space", f"{message}, or list configurations one by one as `space = [{{...}}, ...]`"
@@ -24,6 +24,21 @@ def configuration_faults(spec: KernelSpec, way: Implementation) -> Iterator[Entr
     if isinstance(way.space, tuple):
         yield from _rows(way.space)
     yield from _default(spec, way, values)
+    for index, seed in enumerate(way.seeds):
+        yield from _seed(f"seeds[{index}]", seed, way, values)
+
+
+def _seed(
+    path: str, seed: dict[str, bool | int], way: Implementation, values: dict[str, tuple[Value, ...]]
+) -> Iterator[Entry]:
+    if seed.keys() != values.keys():
+        yield path, f"gives every parameter of the space a value: {', '.join(sorted(values)) or 'there is none'}"
+        return
+    for name, value in sorted(seed.items()):
+        if not any(type(item) is type(value) and item == value for item in values[name]):
+            yield f"{path}.{name}", f"{spelled(value)} is outside the space; `space.{name}` has {_listed(values[name])}"
+    if isinstance(way.space, tuple) and seed not in way.space:
+        yield path, "is not one of the configurations that `space` lists"
 
 
 def _default(spec: KernelSpec, way: Implementation, values: dict[str, tuple[Value, ...]]) -> Iterator[Entry]:

@@ -19,7 +19,7 @@ def way_faults(spec: KernelSpec) -> Iterator[Entry]:
     """Yield a fault wherever the two shapes of a spec are mixed, or no implementation is said to be the default."""
     if not spec.implementations:
         return
-    for key in ("template", "scratch", "space", "launches"):
+    for key in ("template", "scratch", "space", "seeds", "launches"):
         if getattr(spec, key):
             yield key, f"with [implementations.NAME] tables, `{key}` stands in each of them"
     if spec.compile.options or spec.compile.arch_specific:

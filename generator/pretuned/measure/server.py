@@ -1,0 +1,100 @@
+"""The bench in a child process: requests in, answers out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from pretuned.measure.bench import Bench
+from pretuned.measure.data import FunctionError
+from pretuned.measure.machine import Machine, OutOfMemory, Poisoned, Refused
+from pretuned.measure.requests import (
+    Answer,
+    Lost,
+    Open,
+    Opened,
+    Prepare,
+    Race,
+    Raced,
+    Ready,
+    Request,
+    Screen,
+    TooLarge,
+    Trouble,
+    Verified,
+    Verify,
+)
+
+Answerer = Callable[[Request], Answer | Iterator[Answer]]
+
+
+class Server:
+    """Answers requests; exceptions of the types `lost`, like Poisoned, mean that the machine is lost."""
+
+    def __init__(self, open_machine: Callable[[int], Machine], lost: tuple[type[Exception], ...]) -> None:
+        self._open_machine = open_machine
+        self._lost: tuple[type[Exception], ...] = (Poisoned, *lost)
+        self._bench: Bench | None = None
+
+    def __call__(self, request: Request) -> Answer | Iterator[Answer]:
+        """Return the answer, or for `Screen` the iterator of its answers."""
+        return self._each(request) if isinstance(request, Screen) else self._one(request)
+
+    def _one(self, request: Request) -> Answer:
+        try:
+            if isinstance(request, Open):
+                self._bench = Bench(self._open_machine(request.index))
+                return Opened(facts=self._bench.machine.facts)
+            return _answer(self._opened, request)
+        except FunctionError as error:
+            problem = request.problem if isinstance(request, Prepare) else self._opened.stage.request.problem
+            return Trouble(message=f"{error} at {problem}")
+        except Refused as refused:
+            return _refused(request, refused)
+        except self._lost as error:
+            return Lost(message=str(error))
+
+    def _each(self, request: Screen) -> Iterator[Answer]:
+        try:
+            yield from self._opened.screen(request)
+        except FunctionError as error:
+            yield Trouble(message=f"{error} at {self._opened.stage.request.problem}")
+        except self._lost as error:
+            yield Lost(message=str(error))
+
+    @property
+    def _opened(self) -> Bench:
+        assert self._bench is not None, "Open comes first"
+        return self._bench
+
+
+def server(open_machine: Callable[[int], Machine], *, lost: tuple[type[Exception], ...] = ()) -> Answerer:
+    """Return the function that answers requests in a child (see `pretuned.child`); `open_machine` takes the index."""
+    return Server(open_machine, lost)
+
+
+def _answer(bench: Bench, request: Request) -> Answer:
+    match request:
+        case Prepare():
+            try:
+                bench.prepare(request)
+            except OutOfMemory as error:
+                return TooLarge(reason=str(error))
+            return Ready()
+        case Verify(entry=entry):
+            return bench.verify(entry)
+        case Race():
+            return bench.race(request)
+        case Open() | Screen():
+            raise AssertionError("answered before")
+
+
+def _refused(request: Request, refused: Refused) -> Answer:
+    match request:
+        case Verify():
+            return Verified(failure=refused.outcome)
+        case Race(entries=entries):
+            return Raced(times_us=((),) * len(entries), failures=(refused.outcome,) * len(entries))
+        case Prepare(problem=problem):
+            return Trouble(message=f"{refused} at {problem}")
+        case _:
+            return Trouble(message=str(refused))

@@ -1,0 +1,124 @@
+"""One problem on the machine: inputs, buffers to rotate through, and what every output must be.
+
+References run on the host, in a thread of their own, while other candidates or problems are timed: they are waited for
+only where something is judged.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+from typing import Final
+
+from pretuned.measure import data
+from pretuned.measure.arena import Arena
+from pretuned.measure.launch import Buffer, arrays
+from pretuned.measure.machine import Array, Machine, Memory, OutOfMemory
+from pretuned.measure.requests import Prepare
+from pretuned.spec.tolerance import tolerances
+from pretuned.spec.types import DTYPES
+
+MEMORY_SHARE: Final = 0.8  # of what is free, for one problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """What an output must be, in the machine's memory: float64 for floating outputs, else their own type."""
+
+    memory: Memory
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+
+class Stage:
+    """A prepared problem; raises OutOfMemory where it does not fit, FunctionError where making inputs fails."""
+
+    def __init__(self, machine: Machine, request: Prepare) -> None:
+        spec, problem = request.spec, request.problem
+        self.request = request
+        self._machine = machine
+        buffers = arrays(spec, problem)
+        demand_room(machine, buffers)
+        self._stored = data.inputs(spec, problem, request.seed)
+        self.by_default = request.trust_default or spec.verify.reference is None
+        self._expected: Future[dict[str, Array] | None] | None = None
+        self._references: dict[str, Reference] | None = None
+        cold = spec.cache == "cold"
+        wanted = machine.sets_wanted(sum(buffer.nbytes for buffer in buffers)) if cold else 1
+        self.arena = Arena(machine, buffers, self._stored, wanted, cold=cold)
+        self.nbytes = self.arena.nbytes + footprint(buffers)
+
+    def begin_reference(self, host: Executor) -> None:
+        """Have `host` make the reference, if nothing does yet."""
+        if self._references is None and self._expected is None:
+            request = self.request
+            self._expected = host.submit(data.reference, request.spec, request.problem, self._stored)
+
+    @property
+    def references(self) -> Mapping[str, Reference]:
+        """What every output must be, by name; waits for the host, and raises FunctionError where its function fails."""
+        if self._references is None:
+            assert self._expected is not None, "begin_reference() comes first"
+            expected = self._expected.result()
+            assert expected is not None  # the spec names a reference
+            self._references = {name: self._keep(array) for name, array in expected.items()}
+            self._expected = None
+        return self._references
+
+    def keep_outputs(self) -> None:
+        """Make the reference of what the default has just written to set 0."""
+        found = {}
+        for name, region in self.arena.sets[0].items():
+            buffer = region.buffer
+            if buffer.role not in {"out", "inout"}:
+                continue
+            dtype = "float64" if DTYPES[buffer.dtype].floating else buffer.dtype
+            memory = self._machine.allocate(max(1, buffer.size * DTYPES[dtype].size))
+            if dtype == buffer.dtype:
+                self._machine.copy(memory.address, region.address, buffer.nbytes)
+            else:
+                self._machine.widen(region.address, buffer.dtype, buffer.size, memory.address)
+            found[name] = Reference(memory=memory, dtype=dtype, shape=buffer.shape)
+        self._references = found
+
+    def _keep(self, array: Array) -> Reference:
+        memory = self._machine.allocate(max(1, array.nbytes))
+        if array.nbytes:
+            self._machine.write(memory.address, array)
+        return Reference(memory=memory, dtype=str(array.dtype), shape=array.shape)
+
+    def tolerance(self, name: str) -> tuple[float, float]:
+        """Return (rtol, atol) of output `name`; where the default is the reference, it may be off as well."""
+        spec = self.request.spec
+        argument = next(output for output in spec.outputs if output.name == name)
+        rtol, atol = tolerances(spec, argument, self.request.problem.specialisation)
+        reference = self.references[name]
+        if atol is None:  # what an element near zero may be off by in a sum of its peers
+            floating = reference.dtype == "float64"
+            atol = rtol * self._machine.rms(reference.memory.address, reference.size) if floating else 0.0
+        share = 2 if self.by_default else 1
+        return share * rtol, share * atol
+
+
+def demand_room(machine: Machine, buffers: tuple[Buffer, ...]) -> None:
+    """Refuse what cannot fit before the host spends seconds on it: one set, pristine inputs, float64 outputs."""
+    free = machine.free_bytes()
+    needed = footprint(buffers)
+    if needed > MEMORY_SHARE * free:
+        raise OutOfMemory(
+            f"takes {needed / 1e9:.1f} GB of device memory; 80% of the free {free / 1e9:.1f} GB are allowed"
+        )
+
+
+def footprint(buffers: tuple[Buffer, ...]) -> int:
+    """Return the fewest bytes that a problem takes: one set, pristine inputs, float64 outputs."""
+    inputs = sum(buffer.nbytes for buffer in buffers if buffer.role != "out")
+    outputs = sum(8 * buffer.size for buffer in buffers if buffer.role != "in")
+    return sum(buffer.nbytes for buffer in buffers) + inputs + outputs

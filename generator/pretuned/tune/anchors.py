@@ -1,0 +1,70 @@
+"""Which problems are searched, and what their times say of the problems between them. Pure.
+
+A kernel's best configurations change slowly with its sizes. So candidates are screened in full at a few *anchors* that
+lie far from each other, and at every other problem only those that did well around it.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeVar
+
+from pretuned.spec.space import Problem
+
+FEW: Final = 4  # problems that are all anchors
+NEAREST: Final = 0.25  # squared distance, in octaves, that counts as none: it keeps weights finite
+
+C = TypeVar("C")
+Times = Mapping[C, float]  # microseconds; math.inf for a failure
+
+
+def anchors(problems: Sequence[Problem]) -> list[Problem]:
+    """Return some of `problems` that lie far from each other: the smallest, the largest, then the farthest from all.
+
+    There are as many as the root of their number, or four where that is more.
+    """
+    wanted = max(FEW, math.isqrt(len(problems) - 1) + 1) if problems else 0
+    if len(problems) <= wanted:
+        return list(problems)
+    chosen = [min(problems, key=_volume), max(problems, key=_volume)]
+    while len(chosen) < wanted:
+        chosen.append(max(problems, key=lambda problem: min(distance(problem, other) for other in chosen)))
+    return chosen
+
+
+def distance(one: Problem, other: Problem) -> float:
+    """Return the squared distance of two problems of one specialisation, in octaves of their dims."""
+    return sum((a - b) ** 2 for a, b in zip(_octaves(one), _octaves(other), strict=True))
+
+
+def promising(measured: Mapping[Problem, Times[C]], problem: Problem, count: int) -> list[C]:
+    """Return the `count` candidates that should do best at `problem`, the best first.
+
+    A candidate's slowdown against the best at a problem is interpolated over the problems where it was timed, by the
+    inverse of their squared distance. Who failed anywhere is left out, and so is who was timed nowhere.
+    """
+    weighed: dict[C, tuple[float, float]] = {}
+    failed = set()
+    for other, times in measured.items():
+        best = min(times.values(), default=math.inf)
+        if math.isinf(best):
+            continue
+        weight = 1.0 / (distance(problem, other) + NEAREST)
+        for candidate, time_us in times.items():
+            if math.isinf(time_us):
+                failed.add(candidate)
+                continue
+            total, weights = weighed.get(candidate, (0.0, 0.0))
+            weighed[candidate] = total + weight * math.log(time_us / best), weights + weight
+    means = [(total / weights, order, c) for order, (c, (total, weights)) in enumerate(weighed.items())]
+    return [c for *_, c in heapq.nsmallest(count, (entry for entry in means if entry[2] not in failed))]
+
+
+def _octaves(problem: Problem) -> list[float]:
+    return [math.log2(max(1, int(size))) for _, size in problem.dims]
+
+
+def _volume(problem: Problem) -> float:
+    return sum(_octaves(problem))

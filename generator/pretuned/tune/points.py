@@ -1,0 +1,257 @@
+"""The points of a kernel's space as a matrix: what a search walks, without an object for each configuration."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from pretuned.errors import Fault, SpecError
+from pretuned.spec import space
+from pretuned.spec.check.ways import prefix_of
+from pretuned.spec.expressions import Environment, Value
+from pretuned.spec.model import Implementation, KernelSpec
+from pretuned.spec.space import Configuration, DeviceFacts, Pairs, Problem
+from pretuned.tune.columns import Integers, Truths
+from pretuned.tune.enumeration import Block, Constraint, legal_product
+
+MAX_POINTS: Final = 5_000_000
+MAX_VALUES: Final = 2**15 - 1  # of one parameter: codes are int16
+MAX_RAW: Final = 2**62  # combinations before constraints, which are numbered in int64
+
+Choices = Mapping[str, tuple[Value, ...]]  # by sorted parameter: its sorted, distinct values
+Typed = tuple[Value, bool]  # a value, and whether it is a bool: true and 1, of two implementations, are distinct
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Points(Sequence[Configuration]):
+    """The configurations of all implementations that are legal at one problem or more, the kernel's default first.
+
+    The others follow in the order of `spec.space.configurations`: implementations by name, then sorted values, so that
+    no order in a file decides anything. `codes` is (count, 1 + parameters): the implementation's place in `spec.ways`,
+    then for each of `names`, the sorted parameters of all implementations, the place of its value in that parameter's
+    sorted `values`, or -1 where the implementation has no such parameter.
+    """
+
+    spec: KernelSpec
+    specialisation: Pairs
+    device: DeviceFacts | None
+    codes: npt.NDArray[np.int16]
+    names: tuple[str, ...]
+    values: tuple[tuple[Value, ...], ...]
+
+    @classmethod
+    def of(
+        cls, spec: KernelSpec, specialisation: Pairs, problems: Sequence[Problem], device: DeviceFacts | None = None
+    ) -> Points:
+        """Enumerate the points of a sound spec for `problems`, which all are of `specialisation`.
+
+        Raises SpecError where more than MAX_POINTS are legal, or where a space is beyond counting.
+        """
+        assert all(problem.specialisation == specialisation for problem in problems)
+        choices = {way: _choices(implementation) for way, implementation in spec.ways.items()}
+        names = tuple(sorted({name for own in choices.values() for name in own}))
+        values = tuple(_union(own.get(name, ()) for own in choices.values()) for name in names)
+        _require_countable(spec, choices, values)
+        blocks = [_legal(spec, way, own, problems, device) for way, own in choices.items()]
+        count = 1 + sum(block.count for block in blocks)
+        if count > MAX_POINTS:
+            raise _too_large(spec, spec.default_way, f"and the other spaces have {count:,} legal configurations")
+        codes = np.full((count, 1 + len(names)), -1, dtype=np.int16)
+        start = 1
+        for place, ((way, own), block) in enumerate(zip(choices.items(), blocks, strict=True)):
+            translated = {name: (1 + names.index(name), _places(values[names.index(name)], own[name])) for name in own}
+            _write(codes[start : start + block.count], place, translated, block)
+            if way == spec.default_way:
+                _write(codes[:1], place, translated, _listed([spec.ways[way].default], own))
+            start += block.count
+        codes.setflags(write=False)
+        return cls(spec=spec, specialisation=specialisation, device=device, codes=codes, names=names, values=values)
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @overload
+    def __getitem__(self, index: int) -> Configuration: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Configuration]: ...
+    def __getitem__(self, index: int | slice) -> Configuration | list[Configuration]:
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self)))]
+        way, *codes = self.codes[index].tolist()
+        columns = zip(self.names, self.values, codes, strict=True)
+        values = tuple((name, listed[code]) for name, listed, code in columns if code >= 0)
+        return Configuration(implementation=self._ways[way], values=values)
+
+    def __contains__(self, configuration: object) -> bool:
+        return isinstance(configuration, Configuration) and self._find(configuration) is not None
+
+    def index(self, value: Configuration, start: int = 0, stop: int | None = None) -> int:
+        """Return the place of a configuration; ValueError where it is none of the points from `start` to `stop`.
+
+        It is found by bisection, in microseconds.
+        """
+        place = self._find(value)
+        if place is None or place not in range(*slice(start, stop).indices(len(self))):
+            raise ValueError(f"{value} is none of the points")
+        return place
+
+    def legal(self, problem: Problem) -> Truths:
+        """Return (count,) whether `space.legal` admits each point at `problem`; the default is taken to be legal."""
+        legal = np.ones(len(self), dtype=np.bool_)
+        environment = space.environment(self.spec, problem, device=self.device)
+        values = {name: _integers(listed) for name, listed in zip(self.names, self.values, strict=True)}
+        bounds = 1 + np.searchsorted(self.codes[1:, 0], range(len(self._ways) + 1))
+        for way, start, stop in zip(self._ways, bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+            constraints = _constraints(self.spec, way, [environment])
+            if problem.specialisation == self.specialisation:  # all have passed what reads no dim
+                constraints = [constraint for constraint in constraints if constraint.guard]
+            columns = {name: self.codes[start:stop, 1 + at] for at, name in enumerate(self.names)}
+            legal[start:stop] = Block(count=stop - start, codes=columns).legal(values, constraints, 1)
+        return legal
+
+    @cached_property
+    def _ways(self) -> tuple[str, ...]:
+        return tuple(self.spec.ways)
+
+    @cached_property
+    def _codes_by_value(self) -> dict[str, dict[tuple[str, Value], int]]:
+        """By implementation: the code of each of its parameters' values."""
+        columns = dict(zip(self.names, self.values, strict=True))
+        found: dict[str, dict[tuple[str, Value], int]] = {}
+        for way, implementation in self.spec.ways.items():
+            found[way] = {}
+            for name, own in _choices(implementation).items():
+                keys = [(name, value) for value in own]
+                found[way] |= dict(zip(keys, _places(columns[name], own).tolist(), strict=True))
+        return found
+
+    @cached_property
+    def _keys(self) -> npt.NDArray[np.bytes_]:
+        """The rows after the default as bytes, which compare as the rows do: they are sorted."""
+        return _key(self.codes[1:])
+
+    def _find(self, configuration: Configuration) -> int | None:
+        codes = self._codes_by_value.get(configuration.implementation)
+        if codes is None or any(pair not in codes for pair in configuration.values):
+            return None
+        row = dict.fromkeys(self.names, -1) | {name: codes[name, value] for name, value in configuration.values}
+        sought = np.array([[self._ways.index(configuration.implementation), *row.values()]], dtype=np.int16)
+        if np.array_equal(sought[0], self.codes[0]):
+            return 0
+        key = _key(sought)[0]
+        place = int(np.searchsorted(self._keys, key))
+        return place + 1 if place < len(self._keys) and self._keys[place] == key else None
+
+
+def _key(rows: npt.NDArray[np.int16]) -> npt.NDArray[np.bytes_]:
+    shifted = (rows + np.int16(1)).astype(">u2")  # big-endian; -1, for no such parameter, becomes the smallest
+    return np.ascontiguousarray(shifted).view(f"S{2 * rows.shape[1]}")[:, 0]
+
+
+def _integers(values: Sequence[Value]) -> Integers:
+    return np.array([int(value) for value in values], dtype=np.int64)
+
+
+def _choices(way: Implementation) -> Choices:
+    names = sorted(space.parameters(way))
+    if isinstance(way.space, dict):
+        return {name: tuple(sorted(set(way.space[name]))) for name in names}
+    return {name: tuple(sorted({row[name] for row in way.space})) for name in names}
+
+
+def _union(choices: Iterable[Sequence[Value]]) -> tuple[Value, ...]:
+    """Return the sorted, distinct values of one parameter over all implementations."""
+    return tuple(value for value, _ in sorted({_typed(value) for own in choices for value in own}))
+
+
+def _typed(value: Value) -> Typed:
+    return value, isinstance(value, bool)
+
+
+def _places(listed: Sequence[Value], own: Sequence[Value]) -> npt.NDArray[np.int16]:
+    """Return the place in `listed`, over all implementations, of each of an implementation's `own` values."""
+    places = {_typed(value): place for place, value in enumerate(listed)}
+    return np.array([places[_typed(value)] for value in own], dtype=np.int16)
+
+
+def _write(
+    rows: npt.NDArray[np.int16], place: int, translated: Mapping[str, tuple[int, npt.NDArray[np.int16]]], block: Block
+) -> None:
+    """Write the combinations of the implementation at `place`; `translated` gives a parameter's column and codes."""
+    rows[:, 0] = place
+    for name, (column, codes) in translated.items():
+        rows[:, column] = codes.take(block.codes[name])
+
+
+def _require_countable(spec: KernelSpec, choices: Mapping[str, Choices], values: Iterable[Sequence[Value]]) -> None:
+    for way, own in choices.items():
+        if isinstance(spec.ways[way].space, dict) and math.prod(map(len, own.values())) > MAX_RAW:
+            raise _too_large(spec, way, "has more combinations than 64 bits can number; shorten the lists")
+    if any(len(listed) > MAX_VALUES for listed in values):
+        raise _too_large(spec, spec.default_way, f"has a parameter with more than {MAX_VALUES:,} values; shorten it")
+
+
+def _too_large(spec: KernelSpec, way: str, message: str) -> SpecError:
+    return SpecError([Fault(file=spec.file, path=f"{prefix_of(spec, way)}space", message=message)])
+
+
+def _constraints(spec: KernelSpec, way: str, environments: Sequence[Environment]) -> list[Constraint]:
+    """Return the constraints of an implementation; what is no guard has the same verdict in every environment."""
+    parameters = space.parameters(spec.ways[way])
+    return [
+        Constraint(
+            expression=expression,
+            names=tuple(sorted(expression.names & parameters)),
+            guard=(guard := space.names_dim(spec, expression)),
+            environments=environments if guard else environments[:1],
+        )
+        for expression in spec.ways[way].constraints.where
+    ]
+
+
+def _legal(spec: KernelSpec, way: str, own: Choices, problems: Sequence[Problem], device: DeviceFacts | None) -> Block:
+    """Return the legal combinations of an implementation, in sorted order; the kernel's default is not among them.
+
+    Problems that its constraints cannot tell apart count once.
+    """
+    read = frozenset().union(*(e.names for e in spec.ways[way].constraints.where))
+    distinct = {tuple(pair for pair in problem.dims if pair[0] in read): problem for problem in problems}
+    environments = [space.environment(spec, problem, device=device) for problem in distinct.values()]
+    block = _admitted(spec, way, own, environments)
+    if way != spec.default_way:
+        return block
+    default = np.ones(block.count, dtype=np.bool_)
+    for name, value in spec.ways[way].default.items():
+        default &= block.codes[name] == own[name].index(value)
+    return block.where(~default)
+
+
+def _admitted(spec: KernelSpec, way: str, own: Choices, environments: Sequence[Environment]) -> Block:
+    """Return the combinations that the constraints admit in one of the environments."""
+    if not environments:
+        return _listed([], own)
+    constraints = _constraints(spec, way, environments)
+    values = {name: _integers(listed) for name, listed in own.items()}
+    listed = spec.ways[way].space
+    if not isinstance(listed, dict):
+        block = _listed(listed, own)
+        return block.where(block.legal(values, constraints, len(environments)))
+    found = legal_product(values, constraints, len(environments), MAX_POINTS)
+    if found is None:
+        message = f"has more than {MAX_POINTS:,} legal configurations; narrow it by shorter lists or by constraints"
+        raise _too_large(spec, way, message)
+    return found
+
+
+def _listed(rows: Iterable[Mapping[str, Value]], own: Choices) -> Block:
+    """Return the combinations of a list, in which each names the same parameters."""
+    places = [(name, {value: place for place, value in enumerate(listed)}) for name, listed in own.items()]
+    codes = sorted({tuple(place[row[name]] for name, place in places) for row in rows})
+    columns = np.array(codes, dtype=np.int16).reshape(len(codes), len(own)).T
+    return Block(count=len(codes), codes=dict(zip(own, columns, strict=True)))

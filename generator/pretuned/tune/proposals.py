@@ -1,0 +1,189 @@
+"""What the hybrid search tries next: half of a batch by the surrogate, the rest by steps from the best and by chance.
+
+Theory of operation. Log times are modelled by `pretuned.tune.surrogate`; those of the slowest quarter are drawn in, and
+failures stand beyond them, since a search needs to know where the fast ones are, and not how slow the others. The
+surrogate's half is chosen one by one for the expected improvement, each as if those before had come out as expected,
+so that a batch does not ask one question many times. The steps go one parameter away from the best three, most
+promising first: where the surrogate errs, they still climb. The first rows are spread over the space, since what was
+never seen cannot be learned.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from pretuned.tune.surrogate import Floats, Levels, Surrogate
+
+FIRST: Final = 32  # rows before the surrogate has a say
+LEAST: Final = 8  # of which at least so many did not fail
+EARLY: Final = 128  # rows; until then batches are halved: what is learned early counts most
+ELITE: Final = 3
+DOUBT: Final = 0.05
+PEN: Final = 1.0
+STEPS_SHARE, SURPRISE_SHARE = 0.375, 0.125  # of a batch; the rest is the surrogate's
+POOL: Final = 4000  # rows that the surrogate judges: the surroundings of the best, and a sample of all others
+SHORTLIST: Final = 400  # rows of these, among which a batch is chosen one by one
+SPREAD_POOL: Final = 512
+SLOW_QUARTER: Final = 0.75
+SLOW_SPAN: Final = 0.2  # of the span of the faster ones, into which the slower are drawn
+
+Rows = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Known:
+    """A space and what was measured of it: `seen` rows with their `times_us`, inf for failures."""
+
+    levels: Levels
+    sizes: npt.NDArray[np.intp]
+    seen: Rows
+    times_us: Floats
+
+    @classmethod
+    def of(cls, codes: npt.NDArray[np.int16], times_us: Mapping[int, float]) -> Self:
+        """Return `codes` without what never varies, columns from 0, beside the times in the order of rows."""
+        varying = codes[:, (codes != codes[:1]).any(axis=0)].astype(np.intp)
+        levels = varying - varying.min(axis=0, initial=np.iinfo(np.int16).max)
+        seen = np.array(sorted(times_us), dtype=np.intp)
+        times = np.array([times_us[int(row)] for row in seen], dtype=np.float64)
+        return cls(levels=levels, sizes=levels.max(axis=0, initial=0) + 1, seen=seen, times_us=times)
+
+    @property
+    def unseen(self) -> npt.NDArray[np.bool_]:
+        """Which rows were not measured."""
+        mask = np.ones(len(self.levels), dtype=np.bool_)
+        mask[self.seen] = False
+        return mask
+
+    @property
+    def enough(self) -> bool:
+        """Whether there is something to learn from."""
+        return len(self.seen) >= FIRST and int(np.isfinite(self.times_us).sum()) >= LEAST
+
+    @property
+    def costs(self) -> Floats:
+        """What the surrogate learns of each seen row: log time, the slow and the failed drawn in."""
+        timed = np.isfinite(self.times_us)
+        logs = np.log(np.maximum(self.times_us[timed], np.finfo(np.float64).tiny))
+        limit = float(np.quantile(logs, SLOW_QUARTER))
+        span = SLOW_SPAN * (limit - float(logs.min())) or 1.0
+        costs = np.full(len(timed), limit + span)
+        costs[timed] = np.where(logs <= limit, logs, limit + span * np.tanh((logs - limit) / (2 * span)))
+        return costs
+
+    @property
+    def elite(self) -> Rows:
+        """The fastest rows, best first."""
+        return self.seen[np.argsort(self.times_us, kind="stable")[:ELITE]]
+
+
+class Batch:
+    """Distinct rows up to a number, in the order in which they were asked for."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.rows: dict[int, None] = {}
+
+    def take(self, rows: Iterable[int], most: int) -> None:
+        """Add of `rows` the first `most` that are new."""
+        for row in rows:
+            if most <= 0 or len(self.rows) >= self.size:
+                return
+            if row not in self.rows:
+                self.rows[int(row)] = None
+                most -= 1
+
+
+def start(known: Known, wanted: list[int], size: int, seed: int) -> list[int]:
+    """Return `wanted` and rows far from each other and from what was seen, `size` in all."""
+    generator = np.random.default_rng([seed, len(known.seen)])
+    pool = generator.permutation(np.flatnonzero(known.unseen))[:SPREAD_POOL]
+    chosen = list(wanted)
+    nearest = np.full(len(pool), np.inf)
+    for row in (*known.seen, *chosen):
+        nearest = np.minimum(nearest, _apart(known, pool, row))
+    while len(chosen) < size:
+        best = int(np.argmax(nearest))
+        if nearest[best] <= 0:  # all of the pool is taken
+            break
+        chosen.append(int(pool[best]))
+        nearest = np.minimum(nearest, _apart(known, pool, pool[best]))
+    return chosen
+
+
+def _apart(known: Known, rows: Rows, row: int) -> Floats:
+    """Return how far `rows` are from `row`: parameters that differ, more for values far apart."""
+    difference = np.abs(known.levels[rows] - known.levels[row])
+    return np.asarray(((difference > 0) + difference / np.maximum(known.sizes - 1, 1)).sum(axis=1))
+
+
+def propose(known: Known, size: int, seed: int) -> list[int]:
+    """Return the rows to try next, at most `size`."""
+    if len(known.seen) < EARLY:
+        size = math.ceil(size / 2)
+    generator = np.random.default_rng([seed, len(known.seen)])
+    costs, unseen = known.costs, known.unseen
+    model = Surrogate.fit(known.levels[known.seen], costs, known.sizes)
+    changes = [(known.levels != known.levels[row]).sum(axis=1) for row in known.elite]
+    pool = _pool(unseen, np.min(changes, axis=0) <= 2, generator)  # noqa: PLR2004 - two parameters away
+    mean, deviation, valid = model.predict(known.levels[pool], np.isfinite(known.times_us).astype(np.float64))
+    chance = np.clip(valid, DOUBT, 1.0)
+    expected = np.full(len(known.levels), np.inf)
+    expected[pool] = mean + (1.0 - chance) * PEN * (costs.max() - costs.min())
+
+    batch = Batch(size)
+    steps, surprises = round(STEPS_SHARE * size), round(SURPRISE_SHARE * size)
+    batch.take(
+        _improving(model, known.levels, pool, chance, mean, deviation, float(costs.min())), size - steps - surprises
+    )
+    for change in changes:
+        around = np.flatnonzero((change == 1) & unseen)
+        batch.take(around[np.argsort(expected[around], kind="stable")], math.ceil(steps / ELITE))
+    batch.take(generator.permutation(np.flatnonzero(unseen))[: 2 * size], surprises)
+    batch.take(pool[np.argsort(mean, kind="stable")], size)
+    return list(batch.rows)
+
+
+def _pool(unseen: npt.NDArray[np.bool_], near: npt.NDArray[np.bool_], generator: np.random.Generator) -> Rows:
+    """Return at most POOL unseen rows, of which two thirds may be near the best."""
+    around, others = np.flatnonzero(unseen & near), np.flatnonzero(unseen & ~near)
+    if len(around) + len(others) > POOL:
+        around = generator.permutation(around)[: POOL * 2 // 3]
+        others = generator.permutation(others)[: POOL - len(around)]
+    return np.sort(np.concatenate([around, others]))
+
+
+def _improving(
+    model: Surrogate, levels: Levels, pool: Rows, chance: Floats, mean: Floats, deviation: Floats, best: float
+) -> Iterable[int]:
+    """Yield rows of `pool` by expected improvement, each as if those before had come out as expected."""
+    order = np.argsort(-chance * expected_improvement(mean, deviation, best), kind="stable")[:SHORTLIST]
+    rows, mean, chance = pool[order], mean[order], chance[order]
+    covariance = model.covariance(levels[rows])
+    noise = model.noise * model.scale
+    free = np.ones(len(rows), dtype=np.bool_)
+    for _ in range(len(rows)):
+        deviation = np.sqrt(np.maximum(np.diag(covariance), 1e-12))
+        chosen = int(np.argmax(np.where(free, chance * expected_improvement(mean, deviation, best), -1.0)))
+        yield int(rows[chosen])
+        free[chosen] = False
+        best = min(best, float(mean[chosen]))
+        column = covariance[:, chosen].copy()
+        covariance -= np.outer(column, column) / (max(column[chosen], 1e-12) + noise)
+
+
+def expected_improvement(mean: Floats, deviation: Floats, best: float) -> Floats:
+    """Return by how much each is expected to fall below `best`, for normal distributions.
+
+    The cumulative distribution is the approximation of Page (Applied Statistics 26, 1977), within 1.8e-4.
+    """
+    sigmas = (best - mean) / deviation
+    below = 0.5 * (1.0 + np.tanh(0.7978845608 * (sigmas + 0.044715 * sigmas**3)))
+    density = np.exp(-0.5 * sigmas**2) / math.sqrt(2 * math.pi)
+    return np.asarray(deviation * (sigmas * below + density))

@@ -1,0 +1,37 @@
+"""Candidates that need no launch: what a compiled module takes against what the device has. Pure."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from pretuned.compile.result import Binary
+from pretuned.measure.launch import Launch
+from pretuned.outcome import LaunchError
+from pretuned.spec.space import DeviceFacts
+
+REGISTERS: Final = 65536  # of an SM and of a block: CUDA C++ Programming Guide, "Compute Capabilities", 5.0 and newer
+WARP: Final = 32
+REGISTER_UNIT: Final = 256  # registers are given to warps in units of so many
+
+
+def refusal(binary: Binary, launches: tuple[Launch, ...], device: DeviceFacts) -> LaunchError | None:
+    """Return why not one block of a launch fits on an SM, or None."""
+    for launch in launches:
+        used = binary.resources.get(launch.function)
+        if used is None:  # not of NVRTC: the host device has no such limits
+            continue
+        warps = -(-math.prod(launch.block) // WARP)
+        registers = warps * -(-used.registers * WARP // REGISTER_UNIT) * REGISTER_UNIT
+        if registers > REGISTERS:
+            return LaunchError(message=f"{launch.function}: a block takes {registers} registers; there are {REGISTERS}")
+        shared_bytes = used.shared_bytes + launch.shared_bytes
+        if shared_bytes > device.shared_bytes:
+            message = f"{launch.function}: a block takes {shared_bytes} bytes of shared memory, static and dynamic"
+            return LaunchError(message=f"{message}; this device gives it {device.shared_bytes}")
+    return None
+
+
+def spills(binary: Binary) -> bool:
+    """Whether an entry point keeps registers in memory."""
+    return any(used.spill_bytes for used in binary.resources.values())

@@ -1,0 +1,178 @@
+"""The pipeline that finds out what candidates take: proposals, compilers and the device at work together.
+
+Theory of operation. A strategy proposes candidates in batches; their modules go to the compilers at once, and whatever
+has been compiled is screened, in whatever order it arrives: first at the anchors, which the strategy learns from. The
+next batch is proposed while the one before is still under way, from the results of all batches before that: what a
+strategy sees never depends on which module was compiled first, so that the same times give the same decisions. While
+compilers leave the device nothing to do at the anchors, it goes on with the other problems of a small space.
+
+A candidate whose registers spill where others of its implementation have none is put off, and screened only if none of
+them works.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from pretuned.compile.result import Binary
+from pretuned.spec import space
+from pretuned.spec.space import Configuration, Problem
+from pretuned.tune import pruning
+from pretuned.tune.anchors import anchors, promising
+from pretuned.tune.contest import Contest
+from pretuned.tune.progress import Compiling
+from pretuned.tune.search import Exhaustive
+
+CHUNK: Final = 32  # candidates that are screened before compilers and deadline are looked at again, at most
+CHUNK_US: Final = 300_000.0  # the same, in the time that so many calls of the default take
+CALLS: Final = 10  # of a candidate that is screened
+CARRIED: Final = 24  # candidates that are screened at a problem which is no anchor
+HURRIED: Final = 6  # the same, where the budget is spent
+
+
+class Screening:
+    """Screens the candidates of `contest` until its strategy has no more to ask, or the deadline passes.
+
+    `whole` tells, once it has run, whether there was time for all that the strategy asked.
+    """
+
+    def __init__(self, contest: Contest, problems: Sequence[Problem]) -> None:
+        self.contest = contest
+        self.problems = list(problems)
+        self.anchors = anchors(problems)
+        self.whole = False
+        self._rows = {problem: np.flatnonzero(contest.legal[problem]) for problem in self.problems}
+        self._strategies = {
+            anchor: contest.tuner.strategy(len(self._rows[anchor]), self._seeds(anchor)) for anchor in self.anchors
+        }
+        small = all(isinstance(strategy, Exhaustive) for strategy in self._strategies.values())
+        self._others = [problem for problem in self.problems if problem not in self.anchors] if small else []
+        self._todo: dict[Problem, list[Configuration]] = {problem: [] for problem in (*self.anchors, *self._others)}
+        self._batches: list[list[Configuration]] = []
+        self._put_off: list[Configuration] = []
+
+    def run(self) -> None:
+        """Screen at the anchors, and in the time that compilers leave at other problems."""
+        library = self.contest.tuner.library
+        self.contest.request([self.contest.default], first=True)
+        while not self._late():
+            self._propose()
+            library.poll()
+            work = self._ready(self.anchors)
+            if work is None and self._open():
+                work = self._ready(self._others)
+            if work is not None:
+                self.contest.screen(*work)
+            elif self._open():
+                library.poll(wait=True)
+            elif not self._recall():
+                self.whole = True
+                return
+
+    def carry(self, problem: Problem) -> None:
+        """Screen at `problem` who did well around it, and the default."""
+        contest = self.contest
+        count = HURRIED if self._late() else CARRIED
+        best = [c for c in promising(contest.times, problem, 4 * count) if self._legal(c, problem)][:count]
+        unknown = [c for c in dict.fromkeys([contest.default, *best]) if c not in contest.times[problem]]
+        fresh = [c for c in unknown if not contest.known(c, problem)]
+        if fresh:
+            contest.screen(problem, fresh)
+
+    def _late(self) -> bool:
+        return self.contest.tuner.late(self.contest) and self.contest.default in self.contest.times[self.anchors[0]]
+
+    def _legal(self, configuration: Configuration, problem: Problem) -> bool:
+        return bool(self.contest.legal[problem][self.contest.row(configuration)])
+
+    def _seeds(self, anchor: Problem) -> list[int]:
+        """Return the spec's own seeds that are legal at `anchor`, as places among the configurations that are."""
+        place = {int(row): index for index, row in enumerate(self._rows[anchor])}
+        contest = self.contest
+        rows = [contest.row(seed) for seed in space.seeds(contest.spec) if seed in contest.points]
+        return [place[row] for row in rows if row in place]
+
+    # Proposals.
+
+    def _propose(self) -> None:
+        """Ask for the next batch, once all batches but the last are through."""
+        outstanding = self._outstanding()
+        if any(not outstanding.isdisjoint(batch) for batch in self._batches[:-1]):
+            return
+        anchor = self.anchors[len(self._batches) % len(self.anchors)]
+        batch = self._asked(anchor, outstanding)
+        if not batch:
+            return
+        self._batches.append(batch)
+        for problem, todo in self._todo.items():
+            todo += [c for c in batch if self._legal(c, problem) and not self.contest.known(c, problem)]
+        modules = self.contest.request([c for c in batch if c in self._outstanding()])
+        if modules:
+            self.contest.tuner.listen(Compiling(kernel=self.contest.spec.name, modules=modules))
+
+    def _asked(self, anchor: Problem, outstanding: set[Configuration]) -> list[Configuration]:
+        """Return what the strategy asks for at `anchor`; it takes those of the last batch for middling, so far."""
+        contest, rows = self.contest, self._rows[anchor]
+        last = set(self._batches[-1]) if outstanding else set()
+        seen: dict[Configuration, float] = {c: t for c, t in contest.times[anchor].items() if c not in last}
+        timed = [time_us for time_us in seen.values() if math.isfinite(time_us)]
+        seen |= dict.fromkeys(contest.failed - last, math.inf)
+        seen |= dict.fromkeys(set(self._put_off) - last, math.inf)
+        seen |= dict.fromkeys(last, statistics.median(timed) if timed else 1.0)
+        place = {int(row): index for index, row in enumerate(rows)} if seen else {}
+        times = {place[row]: time_us for c, time_us in seen.items() if (row := contest.row(c)) in place}
+        asked = self._strategies[anchor].propose(contest.points.codes[rows], times)
+        return [contest.points[int(rows[index])] for index in asked]
+
+    # Work.
+
+    def _outstanding(self) -> set[Configuration]:
+        """Return who is proposed and not yet timed at every anchor."""
+        return {c for anchor in self.anchors for c in self._todo[anchor] if c not in self.contest.failed}
+
+    def _open(self) -> bool:
+        return bool(self._outstanding())
+
+    def _ready(self, problems: Sequence[Problem]) -> tuple[Problem, list[Configuration]] | None:
+        """Return a problem with some of what is to be done there, compiled; or None."""
+        for problem in problems:
+            if taken := self._take(problem):
+                return problem, taken
+        return None
+
+    def _take(self, problem: Problem) -> list[Configuration]:
+        """Take compiled candidates off what is to be done at `problem`; the default comes alone."""
+        contest = self.contest
+        taken: list[Configuration] = []
+        left: list[Configuration] = []
+        default_us = contest.times[problem].get(contest.default)
+        most = 1 if default_us is None else max(1, min(CHUNK, int(CHUNK_US / (CALLS * default_us))))
+        for configuration in self._todo[problem]:
+            compiled = None if len(taken) == most else contest.compiled(configuration)
+            if configuration in contest.failed or configuration in self._put_off:
+                continue
+            if compiled is None:
+                left.append(configuration)
+            elif isinstance(compiled, Binary) and pruning.spills(compiled) and configuration != contest.default:
+                self._put_off.append(configuration)
+            else:
+                taken.append(configuration)
+        self._todo[problem] = left
+        return taken
+
+    def _recall(self) -> bool:
+        """Take back who was put off where nobody else of its implementation works; returns whether there is anybody."""
+        contest, off = self.contest, self._put_off
+        self._put_off = []
+        times: Mapping[Configuration, float] = contest.times[self.anchors[0]]
+        working = {c.implementation for c, time_us in times.items() if math.isfinite(time_us)}
+        back = [c for c in off if c.implementation not in working]
+        contest.tuner.effort.pruned["spills registers"] += len(off) - len(back)
+        for problem, todo in self._todo.items():
+            todo += [c for c in back if self._legal(c, problem) and c not in contest.times[problem]]
+        return any(self._todo[anchor] for anchor in self.anchors)

@@ -1,0 +1,163 @@
+"""Search strategies: what is proposed, in which order, and how soon the best is found."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pretuned.exchange.replay import Recording, replay
+from pretuned.tune.search import BATCH, EVALUATIONS, EXHAUSTIVE_LIMIT, Exhaustive, Hybrid, RandomSample, strategy_for
+
+HUB = Path(__file__).parents[1] / "data" / "benchmark_hub"
+
+
+def made_up(seed, count=900, columns=5, failing=0.2):
+    """A space of two implementations, with a slope, a cliff, an interaction and failures."""
+    generator = np.random.default_rng(seed)
+    codes = generator.integers(0, 6, (4 * count, columns + 1))
+    codes[:, 0] %= 2
+    codes[codes[:, 0] == 0, -1] = -1  # a parameter that only the second implementation has
+    codes = generator.permutation(np.unique(codes, axis=0))[:count].astype(np.int16)
+    times_us = np.exp(0.2 * np.abs(codes[:, 1] - 3) + 0.5 * (codes[:, 2] > 3) + 0.1 * codes[:, 1] * codes[:, 3] % 4)
+    times_us *= 1 + 0.05 * codes[:, -1] + 0.02 * generator.random(len(codes))
+    times_us[generator.random(len(codes)) < failing] = math.inf
+    times_us[0] = 5.0
+    return codes, times_us
+
+
+def searched(strategy, codes, times_us):
+    """Return the rows in the order in which they were proposed."""
+    known, batches = {}, []
+    while batch := strategy.propose(codes, known):
+        assert known.keys().isdisjoint(batch)
+        assert len(set(batch)) == len(batch)
+        known.update((row, float(times_us[row])) for row in batch)
+        batches.append(batch)
+    return batches
+
+
+def rows_of(batches):
+    return [row for batch in batches for row in batch]
+
+
+def test_small_spaces_are_tried_whole():
+    codes = made_up(0)[0][:EXHAUSTIVE_LIMIT]
+    strategy = strategy_for(len(codes), first=[7])
+    assert isinstance(strategy, Exhaustive)
+    assert strategy.propose(codes, {0: 1.0, 2: math.inf}) == [1, *range(3, len(codes))]
+    assert strategy.propose(codes, dict.fromkeys(range(len(codes)), 1.0)) == []
+
+
+def test_large_spaces_are_searched_from_the_given_configurations():
+    codes, _ = made_up(0)
+    first = strategy_for(len(codes), first=[7, 5, 0]).propose(codes, {})
+    assert first[:3] == [0, 7, 5]
+    assert len(first) == BATCH
+
+
+def test_a_random_sample_is_the_same_again_and_holds_the_default():
+    codes, times_us = made_up(0)
+    batches = searched(RandomSample(100, seed=3), codes, times_us)
+    assert batches == searched(RandomSample(100, seed=3), codes, times_us)
+    assert batches[0][0] == 0
+    assert sum(map(len, batches)) == 100
+    assert batches != searched(RandomSample(100, seed=4), codes, times_us)
+    assert len(searched(RandomSample(10**6), codes, times_us)) == math.ceil(len(codes) / BATCH)
+
+
+def test_the_same_measurements_give_the_same_proposals():
+    codes, times_us = made_up(1)
+    batches = searched(Hybrid(seed=1), codes, times_us)
+    assert batches == searched(Hybrid(seed=1), codes, times_us)
+    assert batches != searched(Hybrid(seed=2), codes, times_us)
+    seen = rows_of(batches[:6])
+    shuffled = {row: float(times_us[row]) for row in reversed(seen)}
+    assert Hybrid(seed=1).propose(codes, shuffled) == batches[6]
+
+
+def test_a_search_spends_its_evaluations_and_no_more():
+    codes, times_us = made_up(2)
+    assert sum(map(len, searched(Hybrid(), codes, times_us))) == EVALUATIONS
+    batches = searched(Hybrid(evaluations=50, batch=7), codes, times_us)
+    assert sum(map(len, batches)) == 50
+    assert max(map(len, batches)) <= 7
+    few = searched(Hybrid(), codes[:100], times_us)
+    assert sorted(rows_of(few)) == list(range(100))
+
+
+def test_rows_that_were_measured_for_other_reasons_count():
+    codes, times_us = made_up(3)
+    known = {row: float(times_us[row]) for row in range(1, 101)}
+    strategy = Hybrid(evaluations=150)
+    proposed = strategy.propose(codes, known)
+    assert proposed == [0]
+    while proposed:
+        known.update((row, float(times_us[row])) for row in proposed)
+        proposed = strategy.propose(codes, known)
+    assert len(known) == 150
+
+
+@pytest.mark.parametrize("times", [dict.fromkeys(range(64), math.inf), dict.fromkeys(range(64), 2.0)])
+def test_failures_alone_and_ties_alone_do_not_stop_a_search(times):
+    codes, _ = made_up(4)
+    proposed = Hybrid().propose(codes, times)
+    assert len(proposed) >= BATCH // 2
+    assert times.keys().isdisjoint(proposed)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    seed=st.integers(0, 1000),
+    count=st.integers(2, 80),
+    columns=st.integers(3, 5),
+    batch=st.integers(1, 40),
+    failing=st.floats(0, 1),
+)
+def test_whatever_the_space_every_row_is_proposed_once(seed, count, columns, batch, failing):
+    codes, times_us = made_up(seed, count, columns, failing)
+    batches = searched(Hybrid(batch=batch, seed=seed), codes, times_us)
+    assert batches[0][0] == 0
+    assert sorted(rows_of(batches)) == list(range(len(codes)))
+
+
+def test_a_region_of_failures_is_left_alone():
+    codes, times_us = made_up(5, count=3000, failing=0.0)
+    forbidden = codes[:, 2] + codes[:, 3] > 5
+    times_us[forbidden] = math.inf
+    times_us[0] = 5.0
+    rows = rows_of(searched(Hybrid(), codes, times_us))
+    learned = rows[64 : EVALUATIONS // 2]
+    assert np.mean(forbidden[learned]) < 0.5 * np.mean(forbidden)
+
+
+@pytest.mark.parametrize("name", ["convolution_A100", "dedispersion_A4000"])
+@pytest.mark.parametrize("noise", [0.0, 0.01])
+def test_the_best_of_a_recorded_space_is_found(name, noise):
+    recording = Recording.of_t4(HUB / f"{name}_T4.json.gz")
+    shares = {
+        strategy.__name__: [
+            replay(recording, strategy(EVALUATIONS, seed=seed), evaluations=EVALUATIONS, noise=noise, seed=seed).share(
+                448
+            )
+            for seed in range(5)
+        ]
+        for strategy in (Hybrid, RandomSample)
+    }
+    assert np.mean(shares["Hybrid"]) > 0.985
+    assert min(shares["Hybrid"]) >= 0.97
+    assert np.mean(shares["Hybrid"]) > np.mean(shares["RandomSample"])
+
+
+def test_strategies_import_where_numpy_is_not_installed():
+    code = (
+        "import sys; sys.modules['numpy'] = None; from pretuned.tune.search import Codes, strategy_for; strategy_for(9)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
