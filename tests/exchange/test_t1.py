@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import json
 from pathlib import Path
@@ -140,7 +141,17 @@ def test_a_bad_file_is_told_where(tmp_path, change, said):
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"[1]", b"{", b"\xff\xfe", b"\x1f\x8bxx", b"{}", b'{"ConfigurationSpace": 3}']
+    "content",
+    [
+        b"",
+        b"[1]",
+        b"{",
+        b"\xff\xfe",
+        b"\x1f\x8bxx",
+        gzip.compress(b"{}" * 99)[:-12] + bytes(12),
+        b"{}",
+        b'{"ConfigurationSpace": 3}',
+    ],
 )
 def test_what_is_no_t1_file_is_an_error_that_names_it(tmp_path, content):
     path = tmp_path / "kernel_T1.json"

@@ -61,10 +61,10 @@ def test_a_candidate_gets_no_more_time_than_it_is_given(gpu):
 
 
 def test_a_spare_child_takes_over(prepare):
-    with Runner("children:gpu", candidate_s=0.5, spare=True) as gpu:
+    with Runner("children:gpu", candidate_s=0.5, spares=1) as gpu:
         gpu.prepare(prepare())
         list(gpu.screen([entry()]))
-        spare = gpu._spare
+        (spare,) = gpu._spares
         assert spare.alive
         assert [screened.outcome for screened in gpu.screen([entry(DIE), entry()])][1] == TIMED
         assert gpu._child is spare

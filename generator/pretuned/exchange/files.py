@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,7 +29,7 @@ def read_text(path: Path) -> str:
         return (gzip.decompress(data) if data.startswith(_GZIP) else data).decode()
     except UnicodeDecodeError:
         raise FormatError(path, "is not UTF-8 text") from None
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise FormatError(path, f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from pretuned.exchange import kernel_tuner, t4
 from pretuned.exchange.files import FormatError
-from pretuned.exchange.results import Results
+from pretuned.exchange.results import Results, Value
 
 Codes = npt.NDArray[np.int16]
 
@@ -66,10 +66,10 @@ class Recording:
     @classmethod
     def of(cls, results: Results) -> Self:
         """Return the recording of `results`; of a configuration that stands there twice, the first."""
-        kept = list(
-            {configuration: row for row, configuration in reversed(list(enumerate(results.configurations)))}.values()
-        )
-        kept.sort()
+        first: dict[tuple[Value, ...], int] = {}
+        for row, configuration in enumerate(results.configurations):
+            first.setdefault(configuration, row)
+        kept = list(first.values())
         codes = np.zeros((len(kept), 1 + len(results.names)), dtype=np.int16)
         for place, values in enumerate(results.values):
             code_of = {value: code for code, value in enumerate(values)}

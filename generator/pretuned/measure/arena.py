@@ -3,11 +3,16 @@
 Each *set* holds every buffer of one call. Timing rotates through as many sets as it takes to keep a launch from finding
 its own data in L2. All buffers of all sets lie in one allocation, each between two guard bands of a known pattern, so
 that a write just outside a buffer changes a band, and a write further away most likely another buffer's.
+
+Where a buffer lies decides how its accesses spread over the channels of memory and the slices of L2, by a percent or
+two of a kernel's time. So buffers lie at random distances from each other: launches that rotate through the sets meet
+many layouts, as calls do, and no candidate wins by the layout that one allocation happened to have.
 """
 
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -25,6 +30,7 @@ GUARD: Final = 0xA5
 POISON: Final = 0xFF  # a NaN in every floating type
 INTEGER_POISON: Final = 0x5B  # nothing that counts or small inputs give
 MEMORY_SHARE: Final = 0.8
+GAP_BYTES: Final = 1 << 20  # between two buffers, at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +75,8 @@ class Arena:
     """`count` sets of `buffers`, of which inputs hold the arrays of `stored` (by name, in storage types).
 
     Raises OutOfMemory if not even one set fits; fewer sets than asked are made where not all do. `cold` says whether
-    calls shall find nothing of their data in caches, `restores` whether they change what they read.
+    calls shall find nothing of their data in caches, `restores` whether they change what they read. `nbytes` are those
+    of all sets, without the gaps between buffers that `seed` decides.
     """
 
     def __init__(
@@ -80,28 +87,32 @@ class Arena:
         count: int,
         *,
         cold: bool = True,
+        seed: int = 0,
     ) -> None:
         self.buffers = tuple(buffers)
         self.cold = cold
         self.restores = any(buffer.role == "inout" for buffer in self.buffers)
         self._machine = machine
-        set_bytes = sum(span(buffer) for buffer in self.buffers)
+        set_bytes = sum(span(buffer) + GAP_BYTES for buffer in self.buffers)
         self._pristine = {name: _tiled(machine, array) for name, array in stored.items()}
         room = int(machine.free_bytes() * MEMORY_SHARE)
         self.count = min(count, room // max(1, set_bytes))
         if self.count == 0:
             raise OutOfMemory(f"a call takes {set_bytes:,} bytes; {room:,} are free to measure with")
-        self.nbytes = self.count * set_bytes
-        self._memory = machine.allocate(self.nbytes)
-        self.sets = [self._layout(self._memory.address + index * set_bytes) for index in range(self.count)]
+        self.nbytes = self.count * sum(map(span, self.buffers))
+        self._memory = machine.allocate(self.count * set_bytes)
+        places = random.Random(seed)  # noqa: S311 - no secret
+        self.sets = [self._layout(self._memory.address + index * set_bytes, places) for index in range(self.count)]
         for index in range(self.count):
             self.reset(index)
 
-    def _layout(self, address: int) -> dict[str, Region]:
+    def _layout(self, address: int, places: random.Random) -> dict[str, Region]:
+        """Return the regions of a set that begins at `address`."""
         regions = {}
         for buffer in self.buffers:
-            regions[buffer.name] = Region(buffer=buffer, address=address + GUARD_BYTES)
-            address += span(buffer)
+            gap = ALIGNMENT * places.randrange(GAP_BYTES // ALIGNMENT)
+            regions[buffer.name] = Region(buffer=buffer, address=address + gap + GUARD_BYTES)
+            address += GAP_BYTES + span(buffer)
         return regions
 
     def addresses(self, index: int) -> dict[str, int]:

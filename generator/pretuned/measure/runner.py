@@ -58,8 +58,8 @@ class Runner:
     """A machine behind a process boundary; use it in a `with` statement, which ends the child.
 
     `target` makes it (GPU or HOST); `index` is CUDA's ordinal of a GPU. `candidate_s` is the most seconds that a
-    candidate gets at one problem; `environment` goes to the child besides this process's own. With `spare`, a second
-    child stands by once the first has answered, so that a lost one is replaced at once. Raises DeviceError if the
+    candidate gets at one problem; `environment` goes to the child besides this process's own. So many `spares` stand
+    by once the first child has answered, so that a lost one is replaced at once. Raises DeviceError if the
     machine cannot be opened at all, TuningError if a reference fails.
     """
 
@@ -69,7 +69,7 @@ class Runner:
         index: int = 0,
         *,
         candidate_s: float = CANDIDATE_S,
-        spare: bool = False,
+        spares: int = 0,
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self.index = index
@@ -77,9 +77,9 @@ class Runner:
         self.replaced = 0  # children lost so far
         self._target = target
         self._environment = environment
-        self._with_spare = spare
+        self._spares_wanted = spares
         self._child: Child | None = None
-        self._spare: Child | None = None
+        self._spares: list[Child] = []
         self._facts: DeviceFacts | None = None
         self._prepared: Prepare | None = None
         self._stale = False  # the child has not prepared the problem
@@ -97,9 +97,8 @@ class Runner:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-        if self._spare is not None:
-            self._spare.kill()
-            self._spare = None
+        while self._spares:
+            self._spares.pop().kill()
 
     def close(self) -> None:
         """End the child."""
@@ -110,7 +109,7 @@ class Runner:
     def start(self) -> None:
         """Start the child without waiting for it, so that its start overlaps with other work."""
         if self._child is None:
-            self._child, self._spare = self._spare or self._opening(), None
+            self._child = self._spares.pop(0) if self._spares else self._opening()
             self._facts, self._stale, self._sent = None, self._prepared is not None, set()
 
     def _opening(self) -> Child:
@@ -181,8 +180,8 @@ class Runner:
                     yield Screened(outcome=self._failure(answer))
                     break
                 yield answer
-        if self._with_spare and self._spare is None:
-            self._spare = self._opening()
+        while len(self._spares) < self._spares_wanted:
+            self._spares.append(self._opening())
 
     def race(
         self,

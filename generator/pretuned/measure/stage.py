@@ -52,7 +52,7 @@ class Stage:
         self._references: dict[str, Reference] | None = None
         cold = spec.cache == "cold"
         wanted = machine.sets_wanted(sum(buffer.nbytes for buffer in buffers)) if cold else 1
-        self.arena = Arena(machine, buffers, self._stored, wanted, cold=cold)
+        self.arena = Arena(machine, buffers, self._stored, wanted, cold=cold, seed=request.seed)
         self.nbytes = self.arena.nbytes + footprint(buffers)
 
     def begin_reference(self, host: Executor) -> None:

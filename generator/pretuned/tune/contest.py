@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 PROTOCOL: Final = 2  # of tuning: raised when outcomes or rows of before no longer mean the same
 KEYED: Final = 450  # candidates whose texts a settled row is remembered under
 QUARANTINED: Final = (Crashed, TimedOut, WrongResult)  # what has gone wrong so at one problem is tried at no other
-LIMIT_S: Final = 2.0  # for screening a candidate, and besides it
+LIMIT_S: Final = 1.0  # for screening a candidate, and besides it
 LIMIT_CALLS: Final = 1000  # so many calls of the default
 RETAKES: Final = 2  # of samples that were disturbed
 

@@ -4,8 +4,8 @@ Theory of operation. Log times are modelled by `pretuned.tune.surrogate`; those 
 failures stand beyond them, since a search needs to know where the fast ones are, and not how slow the others. The
 surrogate's half is chosen one by one for the expected improvement, each as if those before had come out as expected,
 so that a batch does not ask one question many times. The steps go one parameter away from the best three, most
-promising first: where the surrogate errs, they still climb. The first rows are spread over the space, since what was
-never seen cannot be learned.
+promising first, and where nothing is left around these, from the next best: where the surrogate errs, they still
+climb. The first rows are drawn at random.
 """
 
 from __future__ import annotations
@@ -22,14 +22,12 @@ from pretuned.tune.surrogate import Floats, Levels, Surrogate
 
 FIRST: Final = 32  # rows before the surrogate has a say
 LEAST: Final = 8  # of which at least so many did not fail
-EARLY: Final = 128  # rows; until then batches are halved: what is learned early counts most
-ELITE: Final = 3
-DOUBT: Final = 0.05
-PEN: Final = 1.0
+EARLY: Final = 128  # rows; until then batches are halved and without surprises: what is learned early counts most
+ELITE: Final = 3  # rows whose surroundings are tried first
+CLIMBED: Final = 16  # rows whose surroundings are tried, where those of better ones are exhausted
 STEPS_SHARE, SURPRISE_SHARE = 0.375, 0.125  # of a batch; the rest is the surrogate's
 POOL: Final = 4000  # rows that the surrogate judges: the surroundings of the best, and a sample of all others
 SHORTLIST: Final = 400  # rows of these, among which a batch is chosen one by one
-SPREAD_POOL: Final = 512
 SLOW_QUARTER: Final = 0.75
 SLOW_SPAN: Final = 0.2  # of the span of the faster ones, into which the slower are drawn
 
@@ -78,9 +76,13 @@ class Known:
         return costs
 
     @property
-    def elite(self) -> Rows:
-        """The fastest rows, best first."""
-        return self.seen[np.argsort(self.times_us, kind="stable")[:ELITE]]
+    def order(self) -> Rows:
+        """The seen rows, fastest first."""
+        return self.seen[np.argsort(self.times_us, kind="stable")]
+
+    def changes(self, row: int) -> Rows:
+        """Return in how many parameters each configuration differs from that of `row`."""
+        return np.asarray((self.levels != self.levels[row]).sum(axis=1))
 
 
 class Batch:
@@ -101,50 +103,34 @@ class Batch:
 
 
 def start(known: Known, wanted: list[int], size: int, seed: int) -> list[int]:
-    """Return `wanted` and rows far from each other and from what was seen, `size` in all."""
+    """Return `wanted` and rows drawn at random, `size` in all where the space has so many left."""
     generator = np.random.default_rng([seed, len(known.seen)])
-    pool = generator.permutation(np.flatnonzero(known.unseen))[:SPREAD_POOL]
-    chosen = list(wanted)
-    nearest = np.full(len(pool), np.inf)
-    for row in (*known.seen, *chosen):
-        nearest = np.minimum(nearest, _apart(known, pool, row))
-    while len(chosen) < size:
-        best = int(np.argmax(nearest))
-        if nearest[best] <= 0:  # all of the pool is taken
-            break
-        chosen.append(int(pool[best]))
-        nearest = np.minimum(nearest, _apart(known, pool, pool[best]))
-    return chosen
-
-
-def _apart(known: Known, rows: Rows, row: int) -> Floats:
-    """Return how far `rows` are from `row`: parameters that differ, more for values far apart."""
-    difference = np.abs(known.levels[rows] - known.levels[row])
-    return np.asarray(((difference > 0) + difference / np.maximum(known.sizes - 1, 1)).sum(axis=1))
+    batch = Batch(size)
+    batch.take(wanted, size)
+    batch.take(generator.permutation(np.flatnonzero(known.unseen)), size)
+    return list(batch.rows)
 
 
 def propose(known: Known, size: int, seed: int) -> list[int]:
     """Return the rows to try next, at most `size`."""
-    if len(known.seen) < EARLY:
-        size = math.ceil(size / 2)
+    early = len(known.seen) < EARLY
+    size = math.ceil(size / 2) if early else size
+    steps, surprises = round(STEPS_SHARE * size), 0 if early else round(SURPRISE_SHARE * size)
     generator = np.random.default_rng([seed, len(known.seen)])
     costs, unseen = known.costs, known.unseen
     model = Surrogate.fit(known.levels[known.seen], costs, known.sizes)
-    changes = [(known.levels != known.levels[row]).sum(axis=1) for row in known.elite]
-    pool = _pool(unseen, np.min(changes, axis=0) <= 2, generator)  # noqa: PLR2004 - two parameters away
-    mean, deviation, valid = model.predict(known.levels[pool], np.isfinite(known.times_us).astype(np.float64))
-    chance = np.clip(valid, DOUBT, 1.0)
+    near = np.min([known.changes(row) for row in known.order[:ELITE]], axis=0) <= 2  # noqa: PLR2004 - parameters away
+    pool = _pool(unseen, near, generator)
+    mean, deviation = model.predict(known.levels[pool])
     expected = np.full(len(known.levels), np.inf)
-    expected[pool] = mean + (1.0 - chance) * PEN * (costs.max() - costs.min())
+    expected[pool] = mean
 
     batch = Batch(size)
-    steps, surprises = round(STEPS_SHARE * size), round(SURPRISE_SHARE * size)
-    batch.take(
-        _improving(model, known.levels, pool, chance, mean, deviation, float(costs.min())), size - steps - surprises
-    )
-    for change in changes:
-        around = np.flatnonzero((change == 1) & unseen)
-        batch.take(around[np.argsort(expected[around], kind="stable")], math.ceil(steps / ELITE))
+    batch.take(_improving(model, known.levels, pool, mean, deviation, float(costs.min())), size - steps - surprises)
+    for row in known.order[:CLIMBED]:
+        around = np.flatnonzero((known.changes(row) == 1) & unseen)
+        most = min(math.ceil(steps / ELITE), size - surprises - len(batch.rows))
+        batch.take(around[np.argsort(expected[around], kind="stable")], most)
     batch.take(generator.permutation(np.flatnonzero(unseen))[: 2 * size], surprises)
     batch.take(pool[np.argsort(mean, kind="stable")], size)
     return list(batch.rows)
@@ -160,17 +146,17 @@ def _pool(unseen: npt.NDArray[np.bool_], near: npt.NDArray[np.bool_], generator:
 
 
 def _improving(
-    model: Surrogate, levels: Levels, pool: Rows, chance: Floats, mean: Floats, deviation: Floats, best: float
+    model: Surrogate, levels: Levels, pool: Rows, mean: Floats, deviation: Floats, best: float
 ) -> Iterable[int]:
     """Yield rows of `pool` by expected improvement, each as if those before had come out as expected."""
-    order = np.argsort(-chance * expected_improvement(mean, deviation, best), kind="stable")[:SHORTLIST]
-    rows, mean, chance = pool[order], mean[order], chance[order]
+    order = np.argsort(-expected_improvement(mean, deviation, best), kind="stable")[:SHORTLIST]
+    rows, mean = pool[order], mean[order]
     covariance = model.covariance(levels[rows])
     noise = model.noise * model.scale
     free = np.ones(len(rows), dtype=np.bool_)
     for _ in range(len(rows)):
         deviation = np.sqrt(np.maximum(np.diag(covariance), 1e-12))
-        chosen = int(np.argmax(np.where(free, chance * expected_improvement(mean, deviation, best), -1.0)))
+        chosen = int(np.argmax(np.where(free, expected_improvement(mean, deviation, best), -1.0)))
         yield int(rows[chosen])
         free[chosen] = False
         best = min(best, float(mean[chosen]))

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from filelock import FileLock, Timeout
 
@@ -29,6 +30,9 @@ from pretuned.tune.demand import Demand
 from pretuned.tune.library import Library
 from pretuned.tune.progress import Effort, Listener, Waiting
 from pretuned.tune.target import Target
+
+
+SPARES: Final = 2  # processes with the GPU ready: one takes 1.5 s to start, and losses may come in a row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +123,7 @@ def tune(
     with ExitStack() as stack:
         cache = stack.enter_context(Cache(cache_folder))
         library = stack.enter_context(Library(cache, effort, toolchain=CPP if index == HOST else NVRTC))
-        runner = stack.enter_context(Runner.host() if index == HOST else Runner(index=index, spare=True))
+        runner = stack.enter_context(Runner.host() if index == HOST else Runner(index=index, spares=SPARES))
         stack.enter_context(_turn(index, listen))
         stack.enter_context(_termination_interrupts())
         monitor = _monitor(index)

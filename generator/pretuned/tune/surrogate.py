@@ -67,15 +67,12 @@ class Surrogate:
             weights=solved * spread,
         )
 
-    def predict(self, levels: Levels, also: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return mean and standard deviation at `levels`, and what `also`, (known rows,), comes to there; (rows,) each."""
+    def predict(self, levels: Levels) -> tuple[Floats, Floats]:
+        """Return mean and standard deviation at `levels`, (rows,) each."""
         covariance = _covariance(self.tables, levels, self.known)
         explained = np.einsum("ij,ij->i", covariance @ self.inverse.astype(np.float32), covariance)
         variance = np.maximum(1.0 - explained.astype(np.float64), JITTER) * self.scale
-        middle = float(also.mean())
-        weights = np.stack([self.weights, self.inverse @ (also - middle)], axis=1)
-        mean, other = (covariance @ weights.astype(np.float32)).astype(np.float64).T
-        return mean + self.mean, np.sqrt(variance), other + middle
+        return covariance.astype(np.float64) @ self.weights + self.mean, np.sqrt(variance)
 
     def covariance(self, levels: Levels) -> Floats:
         """Return the covariance of `levels` among each other given what is known, (rows, rows), without noise."""

@@ -1,0 +1,5 @@
+"""What the kernel of this folder computes."""
+
+
+def survival(x, **_):
+    return 2 * x
