@@ -31,7 +31,6 @@ from pretuned.tune.library import Library
 from pretuned.tune.progress import Effort, Listener, Waiting
 from pretuned.tune.target import Target
 
-
 SPARES: Final = 2  # processes with the GPU ready: one takes 1.5 s to start, and losses may come in a row
 
 

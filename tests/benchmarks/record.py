@@ -1,0 +1,127 @@
+"""Records whole spaces of our own templates on a GPU, for replaying: `python tests/benchmarks/record.py --out FOLDER`.
+
+Every legal configuration at one problem is compiled, verified, and screened three times. What comes out are T4 files,
+one a space, that `replay.py` reads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+import tomllib
+from pathlib import Path
+
+from pretuned.build.table import problems_of
+from pretuned.compile.pool import compile_all
+from pretuned.compile.result import Binary
+from pretuned.exchange import t4
+from pretuned.exchange.results import Results
+from pretuned.measure.requests import Entry, Prepare
+from pretuned.measure.runner import Runner
+from pretuned.outcome import CompileError, Crashed, LaunchError, Timed, TimedOut, WrongResult
+from pretuned.render import module_of
+from pretuned.spec.model import KernelSpec
+from pretuned.tune.points import Points
+from pretuned.tune.session import find_target
+
+ROOT = Path(__file__).parents[2]
+PASSES = 3
+INVALIDITY = {
+    CompileError: "compile",
+    LaunchError: "runtime",
+    Crashed: "runtime",
+    WrongResult: "correctness",
+    TimedOut: "timeout",
+}
+# By name: the spec, what its space and constraints become, and the problem.
+SPACES = {
+    "stream": (
+        ROOT / "tests" / "benchmarks" / "spaces" / "stream.toml",
+        {"block": list(range(32, 1025, 32)), "unroll": [1, 2, 3, 4, 5, 6, 8], "waves": [0, 1, 2, 4, 8]},
+        {"n": 16777216},
+    ),
+    "sgemm": (
+        ROOT / "templates" / "sgemm.toml",
+        {
+            "tile_m": [16, 32, 48, 64, 96, 128, 192],
+            "tile_n": [16, 32, 48, 64, 96, 128, 192],
+            "depth": [4, 8, 12, 16, 24, 32],
+            "thread_m": [2, 4, 6, 8],
+            "thread_n": [2, 4, 6, 8],
+            "blocks_per_sm": [1, 2, 3],
+        },
+        {"m": 1024, "n": 1024, "k": 2048},
+    ),
+}
+DROPPED = ("blocks_per_sm == 1 or", "thread_m * thread_n < 64 or", "<= 256", "64 <=")  # taste, not necessity
+
+
+def wider(path, space):
+    """The spec with a larger space, and only the constraints without which it does not work."""
+    document = tomllib.loads(path.read_text(encoding="utf-8"))
+    document["space"] |= space
+    where = document["constraints"]["where"]
+    document["constraints"]["where"] = [text for text in where if not any(word in text for word in DROPPED)]
+    if "tile_m" in space:
+        document["constraints"]["where"].append("tile_m // thread_m * (tile_n // thread_n) <= 1024")
+    return KernelSpec(**document, name=path.stem, folder=path.parent)
+
+
+def record(spec, problem, target):
+    """Measure every configuration of `spec` at `problem`."""
+    points = list(Points.of(spec, problem.specialisation, [problem], target.facts))
+    started = time.perf_counter()
+    modules = {c: module_of(spec, problem.specialisation, c) for c in points}
+    binaries = compile_all(modules.values(), target.device.architecture)
+    compiled = time.perf_counter()
+    samples, invalidity = {c: [] for c in points}, dict.fromkeys(points, "compile")
+    made = {c: binaries[modules[c].key] for c in points}
+    entries = {
+        c: Entry(configuration=c, image=binary.image, digest=binary.digest)
+        for c, binary in made.items()
+        if isinstance(binary, Binary)
+    }
+    with Runner(spares=1) as runner:
+        runner.prepare(Prepare(spec=spec, problem=problem, default=entries[points[0]]))
+        for turn in range(PASSES):
+            alive = [c for c in entries if turn == 0 or invalidity[c] == "correct"]
+            for c, screened in zip(alive, runner.screen([entries[c] for c in alive], verify=turn == 0), strict=True):
+                outcome = screened.outcome
+                invalidity[c] = "correct" if isinstance(outcome, Timed) else INVALIDITY[type(outcome)]
+                if isinstance(outcome, Timed):
+                    samples[c].append(outcome.time_us)
+    print(
+        f"{spec.name}: {len(points)} configurations, {sum(i == 'correct' for i in invalidity.values())} right; "
+        f"{compiled - started:.1f} s compiling, {time.perf_counter() - compiled:.1f} s measuring",
+        flush=True,
+    )
+    return Results.of(
+        [dict(c.values) for c in points],
+        [math.inf] * len(points),
+        [invalidity[c] for c in points],
+        [samples[c] if invalidity[c] == "correct" else [] for c in points],
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--count-only", action="store_true")
+    options = parser.parse_args()
+    target = find_target("host" if options.count_only else 0, {})
+    for name, (path, space, dims) in SPACES.items():
+        spec = wider(path, space)
+        (problem,) = [p for p in problems_of(spec) if dict(p.dims) == dims]
+        if options.count_only:
+            print(name, len(Points.of(spec, problem.specialisation, [problem], target.facts)))
+            continue
+        t4.write(options.out / f"{name}_T4.json.gz", record(spec, problem, target))
+    if not options.count_only:
+        provenance = {"device": target.name, "driver": target.driver, "command": "python tests/benchmarks/record.py"}
+        (options.out / "provenance.json").write_text(json.dumps(provenance, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
