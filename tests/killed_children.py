@@ -1,0 +1,68 @@
+"""The children of a tuning that is killed: a device made of arithmetic, and a compiler that compiles nothing.
+
+The device writes a line into the file that TUNER_LOG names for each candidate that it times: run, configuration,
+problem and the moment.
+"""
+
+import hashlib
+import os
+import time
+from pathlib import Path
+
+from pretuned.compile.result import Binary
+from pretuned.measure.requests import Open, Opened, Prepare, Race, Raced, Ready, Screen, Screened, Verified
+from pretuned.outcome import Timed
+from pretuned.spec.space import DeviceFacts
+
+FACTS = DeviceFacts(sm_count=132, compute_capability=90, shared_bytes=232448, l2_bytes=1 << 25)
+TAKES_S = 0.02  # a candidate
+
+
+def device():
+    problems = []
+
+    def answer(request):
+        match request:
+            case Open():
+                return Opened(facts=FACTS)
+            case Prepare(problem=problem):
+                problems[:] = [problem]
+                return Ready()
+            case Screen(entries=entries):
+                return (screened(entry, problems[0]) for entry in entries)
+            case Race(entries=entries):
+                times = tuple((time_us(entry),) * 31 for entry in entries)
+                return Raced(times_us=times, failures=(None,) * len(entries))
+        return Verified(failure=None)
+
+    return answer
+
+
+def time_us(entry):
+    values = dict(entry.configuration.values)
+    return 100.0 / values["vec"] + values["block"] / 128
+
+
+def screened(entry, problem):
+    time.sleep(TAKES_S)
+    line = f"{os.environ['TUNER_RUN']}\t{entry.configuration}\t{problem}\t{time.time()}\n"
+    with Path(os.environ["TUNER_LOG"]).open("a") as log:
+        log.write(line)
+    return Screened(outcome=Timed(time_us=time_us(entry), spread=0.0, samples=1))
+
+
+def compiler():
+    def answer(request):
+        module, architecture = request
+        image = module.source.encode()
+        return Binary(
+            module=module.key,
+            architecture=architecture,
+            image=image,
+            digest=hashlib.sha256(image).hexdigest(),
+            flags=(),
+            compiler="13.0.88",
+            resources={},
+        )
+
+    return answer

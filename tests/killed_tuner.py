@@ -1,0 +1,41 @@
+"""A tuning of a device made of arithmetic, to be killed: `python killed_tuner.py SPEC CACHE`."""
+
+import sys
+from pathlib import Path
+
+from builders import H100
+from pretuned.build.table import problems_of
+from pretuned.compile.toolchain import Toolchain
+from pretuned.measure.runner import Runner
+from pretuned.record.cache import Cache
+from pretuned.spec.loader import load
+from pretuned.tune.demand import Demand
+from pretuned.tune.library import Library
+from pretuned.tune.progress import Effort
+from pretuned.tune.target import Target
+from pretuned.tune.tuner import Tuner
+
+
+def main():
+    spec = load(Path(sys.argv[1]))
+    toolchain = Toolchain(worker="killed_children:compiler", installed=lambda: "13.0.88", probe="compute_80")
+    effort = Effort()
+    with (
+        Cache(Path(sys.argv[2])) as cache,
+        Library(cache, effort, workers=2, toolchain=toolchain) as library,
+        Runner("killed_children:device", spares=1) as runner,
+    ):
+        tuner = Tuner(
+            runner=runner,
+            target=Target(name=H100.name, device=H100, driver="580"),
+            library=library,
+            cache=cache,
+            effort=effort,
+            listen=lambda _event: None,
+        )
+        rows = list(tuner.tune([Demand(spec=spec, problems=tuple(problems_of(spec)))]))
+    print(len(rows), effort.launched, effort.compiled)
+
+
+if __name__ == "__main__":
+    main()
