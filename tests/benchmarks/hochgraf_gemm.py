@@ -84,12 +84,17 @@ def geomean(values):
     return math.exp(sum(map(math.log, values)) / len(values))
 
 
-def peer(name, *options):
-    """Run a peer in a process of its own and return what it prints."""
+def peer(folder, name, *options):
+    """Run a peer in a process of its own, keep what it prints, and return that; None where it fails."""
     command = [sys.executable, str(HERE / f"{name}.py"), *map(str, options)]
     generator = str(Path(__file__).parents[2] / "generator")
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([generator, os.environ.get("PYTHONPATH", "")])}
-    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment).stdout)
+    ended = subprocess.run(command, check=False, stdout=subprocess.PIPE, env=environment, text=True)
+    if ended.returncode:
+        print(f"{name} ended with status {ended.returncode}", file=sys.stderr)
+        return None
+    (folder / f"hochgraf_{name}.json").write_text(ended.stdout, encoding="utf-8")
+    return json.loads(ended.stdout)
 
 
 def report(result, wall_s, configurations, times, peers):
@@ -173,19 +178,20 @@ def main():
     times = json.loads(kept.read_text(encoding="utf-8"))["time_us"] if kept.is_file() else {}
     peers = {}
     if options.cublas:
-        peers["cublas"] = peer("cublas_peer")
+        peers["cublas"] = peer(options.out, "cublas_peer")
     if options.triton_s:
         limits = ("--limit-s", options.triton_s, "--workers", options.triton_workers)
-        peers["triton"] = peer("triton_peer", "--configurations", 100, "--inputs", options.triton_inputs, *limits)
+        peers["triton"] = peer(
+            options.out, "triton_peer", "--configurations", 100, "--inputs", options.triton_inputs, *limits
+        )
     if options.kernel_tuner_s:
         peers["kernel_tuner"] = peer(
-            "kernel_tuner_peer", "--input", 4096, 4096, 4096, "--limit-s", options.kernel_tuner_s
+            options.out, "kernel_tuner_peer", "--input", 4096, 4096, 4096, "--limit-s", options.kernel_tuner_s
         )
+    peers = {name: found for name, found in peers.items() if found is not None}
     lines = [json.dumps(provenance), *report(result, wall_s, configurations, times, peers)]
     print("\n".join(lines))
     (options.out / "hochgraf_gemm.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    for name, found in peers.items():
-        (options.out / f"hochgraf_{name}.json").write_text(json.dumps(found), encoding="utf-8")
 
 
 if __name__ == "__main__":

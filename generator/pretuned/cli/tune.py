@@ -15,9 +15,9 @@ from pretuned.config import Project
 from pretuned.errors import DeviceError
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
-from pretuned.report.effort import describe, stages
+from pretuned.report.effort import by_kernel, describe, stages
 from pretuned.report.lines import of_rows
-from pretuned.report.text import table
+from pretuned.report.text import columns, table
 from pretuned.tune.progress import (
     Decided,
     Disturbed,
@@ -85,6 +85,10 @@ def _print(options: Namespace, project: Project, tuned: Tuned, *, changed: bool)
         print(table(of_rows(tuned.rows)))
         print()
         print("\n".join(stages(tuned.effort)))
+        if options.verbose:
+            table_of_kernels = by_kernel(tuned.effort)
+            print()
+            print("\n".join(columns(table_of_kernels, frozenset(range(1, len(table_of_kernels[0]))))))
     say(f"{project.lock.name}: " + ("written" if changed else "every row confirmed; left as it was"))
     if tuned.interrupted:
         say("interrupted; everything that was measured is kept")

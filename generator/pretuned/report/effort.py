@@ -55,6 +55,17 @@ def _planned(plan: Planned) -> str:
     )
 
 
+def by_kernel(effort: Effort) -> list[tuple[str, ...]]:
+    """Return a table of the seconds by kernel and stage, a heading first; the longest stages stand on the left."""
+    names = [name for name, _ in effort.longest()]
+    kernels = sorted(effort.by_kernel, key=lambda kernel: (not kernel, kernel))
+    rows = [
+        (kernel or "of none", *(f"{effort.by_kernel[kernel].get(name, 0.0):.2f}" for name in names))
+        for kernel in kernels
+    ]
+    return [("seconds", *names), *rows]
+
+
 def stages(effort: Effort) -> Iterator[str]:
     """Yield the seconds by stage, the longest first, and the counts."""
     whole_s = sum(effort.seconds.values())

@@ -102,12 +102,16 @@ class Effort:
     """Where time went and what was done.
 
     `seconds` by stage add up to what was spent: a stage within a stage takes its time from the outer one, and what no
-    stage took is `overhead`. `device_s` are the seconds that candidates ran on the device; `compiled` counts modules,
-    `launched` requests that launched something, `pruned` candidates by why they were not launched, `failed` those that
-    were and failed, by kind.
+    stage took is `overhead`. `by_kernel` has them for each kernel; "" are those of none. `device_s` are the seconds
+    that candidates ran on the device; `compiled` counts modules, `launched` requests that launched something, `pruned`
+    candidates by why they were not launched, `failed` those that were and failed, by kind.
     """
 
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    by_kernel: defaultdict[str, defaultdict[str, float]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(float))
+    )
+    kernel: str = ""  # whose seconds are counted now
     device_s: float = 0.0
     compiled: int = 0
     launched: int = 0
@@ -128,7 +132,7 @@ class Effort:
             yield
         finally:
             spent = time.perf_counter() - started
-            self.seconds[name] += spent - self._inner_s
+            self._count(name, spent - self._inner_s)
             self._inner_s = outer + spent
 
     @contextlib.contextmanager
@@ -139,9 +143,14 @@ class Effort:
             yield
         finally:
             staged = sum(self.seconds.values()) - before
-            self.seconds["overhead"] += time.perf_counter() - started - staged
+            self.kernel = ""
+            self._count("overhead", time.perf_counter() - started - staged)
 
     def move(self, stage: str, to: str, seconds: float) -> None:
         """Count seconds of `stage`, which is running or over, to another one."""
-        self.seconds[stage] -= seconds
-        self.seconds[to] += seconds
+        self._count(stage, -seconds)
+        self._count(to, seconds)
+
+    def _count(self, stage: str, seconds: float) -> None:
+        self.seconds[stage] += seconds
+        self.by_kernel[self.kernel][stage] += seconds

@@ -81,6 +81,7 @@ class Tuner:
             if self._out_of_time():
                 break
             self._share(tasks[index:])
+            self.effort.kernel = task.contest.spec.name
             for found in self._settle(task, done, rows, tasks[index + 1 : index + 2]):
                 done += 1
                 yield found

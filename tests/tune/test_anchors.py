@@ -1,0 +1,46 @@
+"""Anchors lie far apart, and what did well around a problem is expected to do well at it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+from pretuned.spec.space import Problem
+from pretuned.tune.anchors import anchors, distance, promising
+
+SIZES = (256, 512, 1024, 4096)
+
+
+def problem(**dims):
+    return Problem(specialisation=(), dims=tuple(sorted(dims.items())))
+
+
+GRID = [problem(m=m, n=n, k=k) for m, n, k in itertools.product(SIZES, SIZES, SIZES)]
+
+
+def test_anchors_hold_the_smallest_and_the_largest_and_leave_none_far_from_all():
+    chosen = anchors(GRID)
+    assert len(chosen) == 8
+    assert chosen[:2] == [GRID[0], GRID[-1]]
+    farthest = max(min(distance(one, other) for other in chosen) for one in GRID)
+    assert farthest <= min(distance(a, b) for a, b in itertools.combinations(chosen, 2))
+
+
+def test_a_few_problems_are_all_anchors():
+    assert anchors(GRID[:4]) == GRID[:4]
+    assert anchors([]) == []
+
+
+def test_a_candidate_that_is_good_on_both_sides_is_expected_to_be_good_between():
+    times = {
+        problem(n=1024): {"small": 1.0, "middle": 1.1, "large": 3.0, "broken": math.inf},
+        problem(n=65536): {"small": 30.0, "middle": 11.0, "large": 10.0, "broken": 1.0},
+    }
+    assert promising(times, problem(n=8192), 2)[0] == "middle"
+    assert promising(times, problem(n=1500), 3) == ["small", "middle", "large"]
+    assert promising(times, problem(n=60000), 1) == ["large"]
+
+
+def test_nothing_is_expected_of_who_failed_or_was_never_timed():
+    assert promising({problem(n=1): {"a": math.inf}}, problem(n=2), 5) == []
+    assert promising({}, problem(n=2), 5) == []
