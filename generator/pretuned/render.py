@@ -128,8 +128,8 @@ def located(spec: KernelSpec, specialisation: Pairs, configuration: Configuratio
 def candidate(spec: KernelSpec, specialisation: Pairs, configuration: Configuration) -> Candidate:
     """Return the candidate of `configuration`; its key changes with all that its measurements depend on.
 
-    That is: the module, how it is launched, the layout of the arguments, scratch and initial values. The reference and
-    tolerances are not part of it (`verification_key` is), nor are summaries and comments.
+    That is: the module, how it is launched and how it finds caches, the layout of the arguments, scratch and initial
+    values. The reference and tolerances are not part of it (`verification_key` is), nor are summaries and comments.
     """
     way = spec.ways[configuration.implementation]
     module = module_of(spec, specialisation, configuration)
@@ -140,6 +140,7 @@ def candidate(spec: KernelSpec, specialisation: Pairs, configuration: Configurat
             specialisation,
             _layout(spec, specialisation),
             _calls(spec, way, specialisation),
+            *(["warm"] if spec.cache == "warm" else []),  # times of both kinds say nothing of each other
         ]
     )
     return Candidate(specialisation=specialisation, configuration=configuration, module=module, key=key)

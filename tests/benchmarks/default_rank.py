@@ -36,10 +36,10 @@ def measured(gpu, spec):
     }
     binaries = compile_all(modules.values(), f"sm_{gpu.facts.compute_capability}")
     for problem, configurations in legal.items():
-        images = {c: binaries[modules[problem.specialisation, c].key].image for c in configurations}
-        entries = [Entry(configuration=c, image=image) for c, image in images.items()]
+        entries = [Entry.of(c, binaries[modules[problem.specialisation, c].key]) for c in configurations]
         gpu.prepare(Prepare(spec=spec, problem=problem, default=entries[0]))
-        taken = {entry.configuration: [gpu.screen(entry).outcome for _ in range(REPEATS)] for entry in entries}
+        passes = [[screened.outcome for screened in gpu.screen(entries)] for _ in range(REPEATS)]
+        taken = dict(zip(configurations, zip(*passes, strict=True), strict=True))
         yield (
             problem,
             {

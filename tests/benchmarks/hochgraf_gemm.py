@@ -56,7 +56,7 @@ def brute_force(spec, problems, facts):
     for configuration in configurations:
         binary = binaries[modules[configuration].key]
         assert isinstance(binary, Binary), binary
-        entries.append(Entry(configuration=configuration, image=binary.image, digest=binary.digest))
+        entries.append(Entry.of(configuration, binary))
     found = {}
     with Runner() as runner:
         for problem in problems:

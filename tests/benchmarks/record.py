@@ -78,11 +78,7 @@ def record(spec, problem, target):
     compiled = time.perf_counter()
     samples, invalidity = {c: [] for c in points}, dict.fromkeys(points, "compile")
     made = {c: binaries[modules[c].key] for c in points}
-    entries = {
-        c: Entry(configuration=c, image=binary.image, digest=binary.digest)
-        for c, binary in made.items()
-        if isinstance(binary, Binary)
-    }
+    entries = {c: Entry.of(c, binary) for c, binary in made.items() if isinstance(binary, Binary)}
     with Runner(spares=1) as runner:
         runner.prepare(Prepare(spec=spec, problem=problem, default=entries[points[0]]))
         for turn in range(PASSES):

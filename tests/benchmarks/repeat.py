@@ -43,7 +43,7 @@ def entry(spec, problem, configuration, architecture, known={}):  # noqa: B006 -
     module = module_of(spec, problem.specialisation, configuration)
     if module.key not in known:
         known[module.key] = compile_all([module], architecture, workers=1)[module.key]
-    return Entry(configuration=configuration, image=known[module.key].image, digest=known[module.key].digest)
+    return Entry.of(configuration, known[module.key])
 
 
 def main():

@@ -16,14 +16,13 @@ SPECS = load_folder(ROOT / "templates") | load_folder(ROOT / "examples" / "quick
 
 
 @pytest.mark.parametrize(("ways", "sample"), [((PLAIN,), None), ((MEMORY, RACES), SAMPLE)], ids=["all", "sanitized"])
-def test_every_configuration_is_right(ways, sample, tmp_path, capsys):
+def test_every_configuration_is_right(ways, sample, tmp_path, record_property):
     tallies = list(exercise(SPECS, ways, cache_folder=tmp_path, sample=sample))
-    with capsys.disabled():
-        for tally in tallies:
-            print(
-                f"\n{tally.kernel}, {tally.way}: {tally.configurations} configurations, {tally.executions} executions, "
-                f"{tally.compile_s:.1f} s compiling, {tally.execute_s:.1f} s executing",
-                end="",
-            )
+    for tally in tallies:
+        record_property(
+            "figure",
+            f"{tally.kernel}, {tally.way}: {tally.configurations} configurations, {tally.executions} executions, "
+            f"{tally.compile_s:.1f} s compiling, {tally.execute_s:.1f} s executing",
+        )
     assert [tally.findings for tally in tallies] == [[]] * (len(SPECS) * len(ways))
     assert all(tally.refused is None and tally.executions > tally.configurations > 1 for tally in tallies)

@@ -95,7 +95,7 @@ def entry_of(spec, problem, configuration, architecture):
     module = candidate(spec, problem.specialisation, configuration).module
     binary = compile_all([module], architecture)[module.key]
     assert isinstance(binary, Binary), binary
-    return Entry(configuration=configuration, image=binary.image)
+    return Entry.of(configuration, binary)
 
 
 @pytest.mark.parametrize("name", OFF_BY_ONE)

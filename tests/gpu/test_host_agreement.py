@@ -48,13 +48,13 @@ def chosen(spec, problem, facts):
     return random.Random(str(problem)).choice(legal)
 
 
-def outputs(machine, spec, problem, configuration, binaries):
+def outputs(machine, spec, problem, configuration, binary):
     bench = Bench(machine)
-    entry = Entry(configuration=configuration, image=binaries.image)
+    entry = Entry.of(configuration, binary)
     bench.prepare(Prepare(spec=spec, problem=problem, default=entry))
     verified = bench.verify(entry)
     assert verified.failure is None
-    return {o.name: decode(bench.arena.array(0, o.name), o_dtype(spec, o, problem)) for o in spec.outputs}, bench
+    return {o.name: decode(bench.stage.arena.array(0, o.name), o_dtype(spec, o, problem)) for o in spec.outputs}, bench
 
 
 def o_dtype(spec, argument, problem):
@@ -80,7 +80,7 @@ def test_host_and_gpu_agree(name, capsys):
         ours, _ = outputs(HostMachine(), spec, problem, configuration, made[0])
         theirs, bench = outputs(gpu, spec, problem, configuration, made[1])
         for output, found in ours.items():
-            rtol, atol = bench.tolerances[output]
+            rtol, atol = bench.stage.tolerance(output)
             allowed = atol + rtol * np.abs(theirs[output]) + 1e-300
             worst = max(worst, float((np.abs(found - theirs[output]) / allowed).max(initial=0.0)))
     with capsys.disabled():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 from contextlib import contextmanager
@@ -14,7 +16,7 @@ from pretuned.build.table import problems_of
 from pretuned.device import probe
 from pretuned.device.probe import Driver, Gpu
 from pretuned.errors import DeviceError
-from pretuned.tune import session
+from pretuned.tune import screening, session
 from pretuned.tune.demand import Demand
 from pretuned.tune.session import find_target
 from pretuned.tune.target import Target
@@ -153,3 +155,23 @@ def test_without_cupy_the_error_says_what_to_install(demand, monkeypatch):
     assert str(error.value) == (
         "tuning needs CuPy: install pretuned[cuda13], or pretuned[cuda12] for a driver older than 580"
     )
+
+
+class Interrupted(Held):
+    def screened(self, entry, *, verify):
+        if self.requests.count("race") >= 4:
+            os.kill(os.getpid(), self.signal)
+        return super().screened(entry, verify=verify)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_and_sigterm_keep_what_was_settled(demand, monkeypatch, number):
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(session, "Runner", Interrupted)
+    monkeypatch.setattr(Interrupted, "signal", number, raising=False)
+    monkeypatch.setattr(screening, "CARRIED", 0)
+    tuned = session.tune([demand], TARGET, cache_folder=None)
+    assert tuned.interrupted
+    assert 0 < len(tuned.rows) < 4
+    assert tuned.left == 4 - len(tuned.rows)
+    assert signal.getsignal(signal.SIGTERM) is before

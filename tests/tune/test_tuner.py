@@ -155,3 +155,36 @@ def test_an_incumbent_that_ties_stays(spec):
     incumbent = rows[0].winner.configuration.__class__(implementation="main", values=(("block", other), ("vec", 4)))
     again, _, _ = run(spec, FakeRunner(tied), problems=[problem], incumbents={problem: incumbent})
     assert again[0].winner.configuration == incumbent
+
+
+def test_it_is_said_what_is_ahead_before_it_starts(spec):
+    _, events, _ = run(spec, FakeRunner(model), deadline=time.monotonic() + 60)
+    (plan,) = (event for event in events if isinstance(event, Planned))
+    assert (plan.kernels, plan.rows, plan.configurations, plan.modules) == (1, 4, 12, 12)
+    assert plan.seconds > 0
+    assert round(plan.budget_s) == 60
+
+
+def test_what_crashed_in_one_build_is_not_tried_in_the_next(spec, tmp_path):
+    planted = {"wrong": lambda values, dims: values["vec"] == 4}
+    with Cache(tmp_path / "cache") as cache:
+        run(spec, FakeRunner(model, **planted), cache, problems=problems_of(spec)[:1])
+        gpu = FakeRunner(model, **planted)
+        rows, _, _ = run(spec, gpu, cache, problems=problems_of(spec)[1:2])
+    assert gpu.requests.count("screen") == 4  # of six configurations, two were wrong at the other size
+    assert winner(rows[0])["vec"] == 2
+
+
+def test_times_with_warm_caches_are_not_those_with_cold_ones(tmp_path):
+    cold, warm = loaded(tmp_path), loaded(tmp_path, ("format  = 1\n", 'format  = 1\ncache = "warm"\n'))
+    with Cache(tmp_path / "cache") as cache:
+        run(cold, FakeRunner(model), cache)
+        _, _, effort = run(warm, FakeRunner(model), cache)
+    assert effort.launched > 0
+
+
+def test_seconds_are_counted_by_kernel(spec):
+    _, _, effort = run(spec, FakeRunner(model))
+    assert effort.by_kernel["scale"]["screening"] > 0
+    total = sum(sum(stages.values()) for stages in effort.by_kernel.values())
+    assert total == pytest.approx(sum(effort.seconds.values()))

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final, Literal, Self
 
+from pretuned.compile.result import Binary
 from pretuned.measure.rounds import Everyone, Rule
 from pretuned.outcome import Failure, Outcome
 from pretuned.spec.model import KernelSpec
@@ -27,6 +28,11 @@ class Entry:
     configuration: Configuration
     image: bytes = field(repr=False)
     digest: str
+
+    @classmethod
+    def of(cls, configuration: Configuration, binary: Binary) -> Self:
+        """Return the entry of a compiled configuration."""
+        return cls(configuration=configuration, image=binary.image, digest=binary.digest)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

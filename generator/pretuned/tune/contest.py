@@ -98,7 +98,7 @@ class Contest:
     def _key(self, *parts: object) -> str:
         target = self.tuner.target
         device = [target.name, target.device.sm_count, target.device.compute_capability, target.driver]
-        return digest([PROTOCOL, device, self.tuner.library.compiler, self.verification, self.spec.cache, *parts])
+        return digest([PROTOCOL, device, self.tuner.library.compiler, self.verification, *parts])
 
     def _outcome_key(self, configuration: Configuration, problem: Problem, what: str = "screen") -> str:
         return self._key(what, self.candidate(configuration).key, problem.dims)
@@ -158,7 +158,7 @@ class Contest:
         if not isinstance(binary, Binary):
             said = located(self.spec, self.specialisation, configuration, detail(binary))
             raise TuningError(f"{self.spec.name}: {configuration} does not compile: {said}")
-        return Entry(configuration=configuration, image=binary.image, digest=binary.digest)
+        return Entry.of(configuration, binary)
 
     # Measuring, at the problem that was prepared last.
 

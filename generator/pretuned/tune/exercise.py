@@ -150,9 +150,7 @@ def _exercise(spec: KernelSpec, way: Way, library: Library, tally: Tally, sample
     for (specialisation, configuration), module in modules.items():
         made = library.get(module, way.architecture)
         if isinstance(made, Binary):
-            entries[specialisation, configuration] = Entry(
-                configuration=configuration, image=made.image, digest=made.digest
-            )
+            entries[specialisation, configuration] = Entry.of(configuration, made)
         elif not _gpu_only(module, made):
             tally.findings.append(_finding(spec, specialisation, configuration, None, way, made))
     tally.configurations = len(entries)

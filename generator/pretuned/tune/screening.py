@@ -55,6 +55,7 @@ class Screening:
         self._todo: dict[Problem, list[Configuration]] = {problem: [] for problem in (*self.anchors, *self._others)}
         self._batches: list[list[Configuration]] = []
         self._put_off: list[Configuration] = []
+        self._recalled: set[Configuration] = set()
 
     def run(self) -> None:
         """Screen at the anchors, and in the time that compilers leave at other problems."""
@@ -158,20 +159,25 @@ class Screening:
                 continue
             if compiled is None:
                 left.append(configuration)
-            elif isinstance(compiled, Binary) and pruning.spills(compiled) and configuration != contest.default:
+            elif self._spills(configuration) and configuration not in {contest.default, *self._recalled}:
                 self._put_off.append(configuration)
             else:
                 taken.append(configuration)
         self._todo[problem] = left
         return taken
 
+    def _spills(self, configuration: Configuration) -> bool:
+        compiled = self.contest.compiled(configuration)
+        return isinstance(compiled, Binary) and pruning.spills(compiled)
+
     def _recall(self) -> bool:
-        """Take back who was put off where nobody else of its implementation works; returns whether there is anybody."""
+        """Take back who was put off where none of its implementation works without; return whether anybody was."""
         contest, off = self.contest, self._put_off
         self._put_off = []
         times: Mapping[Configuration, float] = contest.times[self.anchors[0]]
-        working = {c.implementation for c, time_us in times.items() if math.isfinite(time_us)}
-        back = [c for c in off if c.implementation not in working]
+        sound = {c.implementation for c, time_us in times.items() if math.isfinite(time_us) and not self._spills(c)}
+        back = [c for c in off if c.implementation not in sound]
+        self._recalled.update(back)
         contest.tuner.effort.pruned["spills registers"] += len(off) - len(back)
         for problem, todo in self._todo.items():
             todo += [c for c in back if self._legal(c, problem) and c not in contest.times[problem]]

@@ -1,0 +1,137 @@
+"""The pipeline: batches, modules that arrive in any order, spills, seeds."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from builders import H100
+from fake_runner import FakeLibrary, FakeRunner
+from pretuned.build.table import problems_of
+from pretuned.compile.result import Resources
+from pretuned.record.cache import Cache
+from pretuned.spec import space
+from pretuned.tune.contest import Contest
+from pretuned.tune.progress import Effort
+from pretuned.tune.screening import Screening
+from pretuned.tune.search import Hybrid
+from pretuned.tune.target import Target
+from pretuned.tune.tuner import Tuner
+from specs import SCALE, edited, loaded
+
+BLOCKS = str(list(range(32, 1025, 8)))
+
+
+def model(values, dims):
+    return 1000.0 / values["vec"] + abs(values["block"] - 600) / 10
+
+
+class Late(FakeLibrary):
+    """Modules are there in an order of their own, one more at each look that waits."""
+
+    def __init__(self, seed, spilling=lambda _source: False):
+        super().__init__()
+        self.order, self.waiting, self.spilling = random.Random(seed), [], spilling
+
+    def request(self, jobs, *, first=False):
+        fresh = [module.key for module, _ in jobs if module.key not in self.compiled | set(self.waiting)]
+        self.waiting += dict.fromkeys(fresh)
+        return len(fresh)
+
+    def poll(self, *, wait=False):
+        if wait:
+            self.compiled.add(self.waiting.pop(self.order.randrange(len(self.waiting))))
+
+    def find(self, module, architecture):
+        return self.get(module, architecture) if module.key in self.compiled else None
+
+    def get(self, module, architecture):
+        if module.key in self.waiting:
+            self.waiting.remove(module.key)
+        self.compiled.add(module.key)
+        made = super().get(module, architecture)
+        if self.spilling(module.source):
+            made.resources["scale"] = Resources(registers=255, spill_bytes=64, shared_bytes=0)
+        return made
+
+
+def screened(spec, library, strategy=None, problems=None):
+    tuner = Tuner(
+        runner=FakeRunner(model),
+        target=Target(name=H100.name, device=H100, driver="580"),
+        library=library,
+        cache=Cache(None),
+        effort=Effort(),
+        listen=lambda _event: None,
+        **({"strategy": strategy} if strategy else {}),
+    )
+    chosen = problems or [problem for problem in problems_of(spec) if dict(problem.specialisation)["T"] == "float32"]
+    contest = Contest(tuner, spec, chosen[0].specialisation, chosen)
+    screening = Screening(contest, chosen)
+    screening.run()
+    assert screening.whole
+    return contest
+
+
+@pytest.fixture
+def wide(tmp_path):
+    # The block stands in the template, so that every configuration is a module of its own.
+    template = 'constexpr int vec = {{ vec }}, block = {{ block }};\nextern "C" __global__ void scale() {}\n'
+    return loaded(tmp_path, toml=edited(SCALE, ("[128, 256]", BLOCKS)), template=template)
+
+
+def test_the_order_in_which_modules_arrive_decides_nothing(wide):
+    problem = problems_of(wide)[-1:]
+
+    def found(seed):
+        contest = screened(wide, Late(seed), lambda _size, first: Hybrid(96, first=first), problem)
+        return list(contest.times[problem[0]].items())
+
+    first, second = found(1), found(2)
+    assert {c for c, _ in first} == {c for c, _ in second}
+    assert [c for c, _ in first] != [c for c, _ in second]
+    assert len(first) == 96
+
+
+def test_a_large_space_is_searched_with_few_modules(wide):
+    library = Late(0)
+    problem = problems_of(wide)[-1:]
+    contest = screened(wide, library, lambda _size, first: Hybrid(96, first=first), problem)
+    best = min(contest.times[problem[0]], key=contest.times[problem[0]].get)
+    assert dict(best.values)["vec"] == 4
+    assert len(library.compiled) == 96
+
+
+def test_seeds_are_tried_first(tmp_path, wide):
+    seeded = wide.model_copy(update={"seeds": ({"block": 1016, "vec": 2},)})
+    seeded.__dict__.pop("ways", None)
+    (seed,) = space.seeds(seeded)
+    asked = []
+
+    class Asked(Hybrid):
+        def propose(self, codes, times_us):
+            batch = super().propose(codes, times_us)
+            asked.append((codes, batch))
+            return batch
+
+    contest = screened(seeded, Late(0), lambda _size, first: Asked(64, first=first), problems_of(seeded)[-1:])
+    batch = asked[0][1]
+    assert contest.points.index(seed) in batch[:2]
+    assert batch[0] == 0
+
+
+def test_who_spills_is_left_out_where_others_do_not(tmp_path):
+    template = 'constexpr int vec = {{ vec }};\nextern "C" __global__ void scale() {}\n'
+    spec = loaded(tmp_path, template=template)
+    contest = screened(spec, Late(0, spilling=lambda source: "vec = 4" in source))
+    assert {dict(c.values)["vec"] for times in contest.times.values() for c in times} == {1, 2}
+    assert contest.tuner.effort.pruned == {"spills registers": 2}
+
+
+def test_who_spills_is_tried_where_nobody_else_works(tmp_path):
+    template = 'constexpr int vec = {{ vec }};\nextern "C" __global__ void scale() {}\n'
+    spec = loaded(tmp_path, template=template)
+    contest = screened(spec, Late(0, spilling=lambda _source: True))
+    assert {dict(c.values)["vec"] for times in contest.times.values() for c in times} == {1, 2, 4}
+    assert contest.tuner.effort.pruned["spills registers"] == 0
