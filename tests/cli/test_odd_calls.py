@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -173,3 +174,14 @@ def test_a_bad_environment_variable_is_named(run, tmp_path, monkeypatch):
     status, _, err = run("tune")
     assert status == 3
     assert "PRETUNED_BUDGET: is 'soon'; expected seconds, such as '60'" in err
+
+
+def test_commands_that_measure_nothing_need_no_numpy(tmp_path):
+    (tmp_path / "kernels").mkdir()
+    write(tmp_path / "kernels")
+    (tmp_path / "pyproject.toml").write_text(TABLE)
+    code = "import sys; sys.modules |= {'numpy': None, 'cupy': None}; from pretuned.cli import main; main(sys.argv[1:])"
+    for command, status in (("check", 4), ("devices", 0), ("tune", 5)):
+        line = [sys.executable, "-c", code, command]
+        ran = subprocess.run(line, check=False, cwd=tmp_path, capture_output=True, text=True)
+        assert (ran.returncode, "Traceback" in ran.stderr) == (status, False), ran.stderr

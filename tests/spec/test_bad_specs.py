@@ -473,7 +473,7 @@ SPACES = {
         [add("space", LISTS), add("default", DEFAULTS), (BLOCK, SUM)],
         [
             (
-                "space: has 6,000,000,000,000 combinations, more than 10,000,000; shorten the lists, or list "
+                "space: has 6,000,000,000,000 combinations, more than 1,000,000,000; shorten the lists, or list "
                 "configurations one by one as `space = [{...}, ...]`"
             )
         ],

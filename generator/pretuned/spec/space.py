@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pretuned.spec.model import Argument, Implementation, KernelSpec
 
 Pairs = tuple[tuple[str, Value], ...]
-MAX_COMBINATIONS: Final = 10_000_000  # what enumerating in Python can bear: about a minute
+MAX_COMBINATIONS: Final = 10**9  # before constraints; what they leave may be some millions
 
 
 def pairs(values: Mapping[str, Value]) -> Pairs:

@@ -86,7 +86,7 @@ class Screening:
             contest.screen(problem, fresh)
 
     def _late(self) -> bool:
-        return self.contest.tuner.late(self.contest) and self.contest.default in self.contest.times[self.anchors[0]]
+        return self.contest.tuner.late() and self.contest.default in self.contest.times[self.anchors[0]]
 
     def _legal(self, configuration: Configuration, problem: Problem) -> bool:
         return bool(self.contest.legal[problem][self.contest.row(configuration)])

@@ -102,11 +102,12 @@ def _problem(spec: KernelSpec, specialisation: Pairs, sizes: Sequence[int]) -> P
 def _sampled(
     spec: KernelSpec, problems: Sequence[Problem], device: DeviceFacts, sample: int | None
 ) -> list[Configuration]:
-    found = dict.fromkeys(c for problem in problems for c in space.configurations(spec, problem, device))
-    listed = list(found)
-    if sample is None or len(listed) <= sample:
-        return listed
-    defaults = [c for c in (space.default_of(spec, name) for name in spec.ways) if c in found]
-    rest = [c for c in listed if c not in defaults]
+    from pretuned.tune.points import Points  # noqa: PLC0415 - it imports NumPy, which most commands do without
+
+    points = Points.of(spec, problems[0].specialisation, problems, device)
+    if sample is None or len(points) <= sample:
+        return list(points)
+    defaults = [c for c in (space.default_of(spec, name) for name in spec.ways) if c in points]
     wanted = max(0, sample - len(defaults))
-    return defaults + [rest[index * len(rest) // wanted] for index in range(wanted)]
+    spread = [points[index * len(points) // wanted] for index in range(wanted)]
+    return list(dict.fromkeys([*defaults, *spread]))

@@ -102,8 +102,8 @@ class Tuner:
                 self.listen(Decided(row=row, cached=True))
                 yield row
 
-    def late(self, _contest: Contest) -> bool:
-        """Return whether a contest's time for screening is over."""
+    def late(self) -> bool:
+        """Return whether the time for screening the contest at hand is over."""
         return self._screen_until is not None and time.monotonic() > self._screen_until
 
     def _out_of_time(self) -> bool:
