@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -183,5 +184,6 @@ def test_commands_that_measure_nothing_need_no_numpy(tmp_path):
     code = "import sys; sys.modules |= {'numpy': None, 'cupy': None}; from pretuned.cli import main; main(sys.argv[1:])"
     for command, status in (("check", 4), ("devices", 0), ("tune", 5)):
         line = [sys.executable, "-c", code, command]
-        ran = subprocess.run(line, check=False, cwd=tmp_path, capture_output=True, text=True)
+        environment = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
+        ran = subprocess.run(line, check=False, cwd=tmp_path, env=environment, capture_output=True, text=True)
         assert (ran.returncode, "Traceback" in ran.stderr) == (status, False), ran.stderr

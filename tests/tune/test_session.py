@@ -167,10 +167,14 @@ class Interrupted(Held):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_and_sigterm_keep_what_was_settled(demand, monkeypatch, number):
     before = signal.getsignal(signal.SIGTERM)
+    ours = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
     monkeypatch.setattr(session, "Runner", Interrupted)
     monkeypatch.setattr(Interrupted, "signal", number, raising=False)
     monkeypatch.setattr(screening, "CARRIED", 0)
-    tuned = session.tune([demand], TARGET, cache_folder=None)
+    try:
+        tuned = session.tune([demand], TARGET, cache_folder=None)
+    finally:
+        signal.signal(signal.SIGINT, ours)
     assert tuned.interrupted
     assert 0 < len(tuned.rows) < 4
     assert tuned.left == 4 - len(tuned.rows)
