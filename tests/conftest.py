@@ -3,7 +3,8 @@
 
 def pytest_terminal_summary(terminalreporter):
     reports = [report for reports in terminalreporter.stats.values() for report in reports]
-    figures = [text for report in reports for name, text in getattr(report, "user_properties", ()) if name == "figure"]
+    told = [text for report in reports for name, text in getattr(report, "user_properties", ()) if name == "figure"]
+    figures = list(dict.fromkeys(told))  # set-up, call and tear-down each report them
     if figures:
         terminalreporter.section("figures")
         terminalreporter.write_line("\n".join(figures))

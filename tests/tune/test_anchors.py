@@ -38,7 +38,19 @@ def test_a_candidate_that_is_good_on_both_sides_is_expected_to_be_good_between()
     }
     assert promising(times, problem(n=8192), 2)[0] == "middle"
     assert promising(times, problem(n=1500), 3) == ["small", "middle", "large"]
-    assert promising(times, problem(n=60000), 1) == ["large"]
+    assert promising(times, problem(n=60000), 1)[0] == "large"
+
+
+def test_the_best_of_every_other_problem_is_tried_too():
+    everywhere = {f"steady {index}": 1.1 for index in range(30)}
+    times = {problem(n=1024): everywhere | {"special": 9.0}, problem(n=65536): everywhere | {"special": 1.0}}
+    assert "special" not in promising(times, problem(n=2048), 5)[:5]
+    assert "special" in promising(times, problem(n=2048), 5)
+
+
+def test_who_is_not_legal_takes_nobodys_place():
+    times = {problem(n=1024): {"best": 1.0, "second": 2.0, "third": 3.0}}
+    assert promising(times, problem(n=2048), 1, lambda candidate: candidate != "best") == ["second", "third"]
 
 
 def test_nothing_is_expected_of_who_failed_or_was_never_timed():

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from pretuned.spec.space import Problem
 
 FEW: Final = 4  # problems that are all anchors
 NEAREST: Final = 0.25  # squared distance, in octaves, that counts as none: it keeps weights finite
+
+BESTS: Final = 2  # of every other problem, that are tried whatever is expected of them
 
 C = TypeVar("C")
 Times = Mapping[C, float]  # microseconds; math.inf for a failure
@@ -39,11 +41,17 @@ def distance(one: Problem, other: Problem) -> float:
     return sum((a - b) ** 2 for a, b in zip(_octaves(one), _octaves(other), strict=True))
 
 
-def promising(measured: Mapping[Problem, Times[C]], problem: Problem, count: int) -> list[C]:
-    """Return the `count` candidates that should do best at `problem`, the best first.
+def promising(
+    measured: Mapping[Problem, Times[C]],
+    problem: Problem,
+    count: int,
+    legal: Callable[[C], bool] = lambda _candidate: True,
+) -> list[C]:
+    """Return the `count` candidates that should do best at `problem`, the best first, then the best of each other one.
 
     A candidate's slowdown against the best at a problem is interpolated over the problems where it was timed, by the
-    inverse of their squared distance. Who failed anywhere is left out, and so is who was timed nowhere.
+    inverse of their squared distance: that favours who does well everywhere. Who is the best somewhere may be so here
+    too, however bad elsewhere. Who failed anywhere, was timed nowhere, or is not `legal` is left out.
     """
     weighed: dict[C, tuple[float, float]] = {}
     failed = set()
@@ -58,8 +66,13 @@ def promising(measured: Mapping[Problem, Times[C]], problem: Problem, count: int
                 continue
             total, weights = weighed.get(candidate, (0.0, 0.0))
             weighed[candidate] = total + weight * math.log(time_us / best), weights + weight
-    means = [(total / weights, order, c) for order, (c, (total, weights)) in enumerate(weighed.items())]
-    return [c for *_, c in heapq.nsmallest(count, (entry for entry in means if entry[2] not in failed))]
+    able = {c: total / weights for c, (total, weights) in weighed.items() if c not in failed and legal(c)}
+    expected = heapq.nsmallest(count, able, key=able.__getitem__)
+    bests: list[C] = []
+    for other in sorted(measured, key=lambda other: distance(problem, other)):
+        times = measured[other]
+        bests += heapq.nsmallest(BESTS, (c for c in times if c in able), key=times.__getitem__)
+    return list(dict.fromkeys([*expected, *bests]))
 
 
 def _octaves(problem: Problem) -> list[float]:

@@ -79,7 +79,7 @@ class Screening:
         """Screen at `problem` who did well around it, and the default."""
         contest = self.contest
         count = HURRIED if self._late() else CARRIED
-        best = [c for c in promising(contest.times, problem, 4 * count) if self._legal(c, problem)][:count]
+        best = promising(contest.times, problem, count, lambda c: self._legal(c, problem))
         unknown = [c for c in dict.fromkeys([contest.default, *best]) if c not in contest.times[problem]]
         fresh = [c for c in unknown if not contest.known(c, problem)]
         if fresh:
