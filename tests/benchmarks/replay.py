@@ -89,8 +89,10 @@ def peers(space, strategy, noise, python, seeds):
             done = subprocess.run(
                 [python, SIMULATION], input=json.dumps(job), capture_output=True, text=True, check=False
             )
-            if done.returncode:
-                raise SystemExit(f"{space.name}: {strategy}: {done.stderr[-2000:]}")
+            if done.returncode:  # its own bug, and no reason to leave the others out
+                print(f"{space.name}: {strategy}: {done.stderr.splitlines()[-1]}", file=sys.stderr)
+                found[:, place] = np.nan
+                continue
             for seed, line in enumerate(done.stdout.splitlines()):
                 rows = json.loads(line)[:count]
                 found[seed, place] = shares(space.recording, tuple(rows), noisy[seed])[-1]
@@ -105,7 +107,10 @@ def version_of(python):
 
 
 def cells(space, noise, strategy, found, seconds):
-    marks = (f"{mean:.3f}/{low:.3f}" for mean, low in zip(found.mean(0), np.quantile(found, 0.1, axis=0), strict=True))
+    lows = np.quantile(found, 0.1, axis=0)
+    marks = (
+        "fails" if np.isnan(mean) else f"{mean:.3f}/{low:.3f}" for mean, low in zip(found.mean(0), lows, strict=True)
+    )
     return (space.name, f"{noise:g}", strategy, *marks, f"{1e3 * seconds:.0f}" if seconds else "-")
 
 

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from specs import SCALE, edited, write
 
 TESTS = Path(__file__).parents[1]
 KILLS = 50
+EARLY = 5  # every so manyth is killed while it starts, the others after they have begun to measure
 LOST_S = 1.0  # how old a measurement may be that a kill costs
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -71,11 +73,15 @@ def test_a_killed_tuning_loses_at_most_a_second(tmp_path):
         SCALE, ("[1024, 65536]", "[1024, 2048, 65536, 99999999]"), ("[128, 256]", f"{list(range(32, 1025, 32))}")
     )
     spec = write(tmp_path, wide)
-    draw = random.Random(5)
+    draw, log = random.Random(5), tmp_path / "log"
     killed: dict[str, float] = {}
     for run in range(KILLS):
         tuning = start(spec, tmp_path, run)
-        within(draw.uniform(0.2, 1.2), lambda tuning=tuning: tuning.poll() is not None)
+        ended = partial(lambda tuning: tuning.poll() is not None, tuning)
+        if run % EARLY:
+            size = log.stat().st_size if log.exists() else 0
+            within(30, lambda size=size, ended=ended: ended() or (log.exists() and log.stat().st_size > size))
+        within(draw.uniform(0, 0.6), ended)
         children = children_of(tuning.pid)
         tuning.kill()
         killed[str(run)] = time.time()
@@ -87,7 +93,7 @@ def test_a_killed_tuning_loses_at_most_a_second(tmp_path):
     assert (last.returncode, out.split()[0]) == (0, "8")
 
     measured: dict[tuple[str, str], tuple[str, float]] = {}
-    for line in (tmp_path / "log").read_text().splitlines():
+    for line in log.read_text().splitlines():
         run, configuration, problem, moment = line.split("\t")
         if (configuration, problem) in measured:
             before, taken = measured[configuration, problem]
