@@ -77,7 +77,7 @@ class FakeLibrary:
         self.compiled |= fresh
         return len(fresh)
 
-    def poll(self, *, wait=False):
+    def poll(self, *, wait_s=0.0):
         pass
 
     def find(self, module, architecture):

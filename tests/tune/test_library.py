@@ -36,7 +36,7 @@ class Compiler:
     def put(self, jobs, *, first=False):
         self.waiting = [*self.waiting, *jobs]
 
-    def take(self, *, wait):
+    def take(self, *, wait_s):
         found, self.waiting = list(self.compile(self.waiting)), []
         return found
 

@@ -39,8 +39,8 @@ class Late(FakeLibrary):
         self.waiting += dict.fromkeys(fresh)
         return len(fresh)
 
-    def poll(self, *, wait=False):
-        if wait:
+    def poll(self, *, wait_s=0.0):
+        if wait_s != 0:
             self.compiled.add(self.waiting.pop(self.order.randrange(len(self.waiting))))
 
     def find(self, module, architecture):

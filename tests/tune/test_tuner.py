@@ -9,9 +9,12 @@ import pytest
 from builders import H100
 from fake_runner import FakeLibrary, FakeRunner
 from pretuned.build.table import problems_of
+from pretuned.measure.requests import TooLarge
 from pretuned.measure.runner import TuningError
+from pretuned.outcome import Crashed
 from pretuned.record.cache import Cache
 from pretuned.record.rows import Row, Skipped
+from pretuned.spec.space import Configuration
 from pretuned.tune.demand import Demand
 from pretuned.tune.progress import Decided, Effort, Failed, OutOfBudget, Planned
 from pretuned.tune.target import Target
@@ -101,9 +104,76 @@ def test_a_default_that_fails_ends_the_tuning_with_what_to_mend(spec):
 
 def test_a_problem_that_does_not_fit_is_skipped(spec):
     found, _, _ = run(spec, FakeRunner(model, too_large=lambda dims: dims["n"] > 2000))
-    assert [type(entry) for entry in found] == [Skipped, Row, Skipped, Row]
-    assert found[0].reason == "takes 99 GB"
-    assert found[1].winner.beyond == ("n<",)
+    assert [type(entry) for entry in found] == [Row, Skipped, Row, Skipped]
+    assert found[1].reason == "takes 99 GB"
+    assert found[0].winner.beyond == ("n<",)
+
+
+def test_a_problem_that_fits_no_more_is_skipped_too(spec):
+    class Filling(FakeRunner):
+        def prepare(self, request):
+            full = self.requests and dict(request.problem.dims)["n"] == 65536
+            return TooLarge(reason="takes 99 GB") if full else super().prepare(request)
+
+    found, _, _ = run(spec, Filling(model), problems=problems_of(spec)[:2])
+    assert [type(entry) for entry in found] == [Row, Skipped]
+
+
+def test_a_race_that_a_hiccup_ended_is_run_again(spec):
+    class Hiccup(FakeRunner):
+        def race(self, entries, rounds, **given):
+            if "race" not in self.requests:
+                self.requests.append("race")
+                return Crashed(message="ended by SIGKILL")
+            return super().race(entries, rounds, **given)
+
+    rows, events, _ = run(spec, Hiccup(model), problems=problems_of(spec)[:1])
+    assert winner(rows[0])["vec"] == 4
+    assert not any(isinstance(event, Failed) for event in events)
+
+
+def test_who_differs_from_the_default_beyond_the_sizes_wins_within_them_only(spec):
+    gpu = FakeRunner(model, wrong=lambda values, dims: values["vec"] == 4 and dims["n"] < 1024 and dims["n"] > 100)
+    rows, _, _ = run(spec, gpu, problems=problems_of(spec)[:1])
+    assert (winner(rows[0])["vec"], rows[0].winner.beyond) == (4, ())
+
+
+def test_every_row_checks_the_boundaries_of_its_own_bucket(spec):
+    lower = 8192  # of the second size's bucket
+    gpu = FakeRunner(model, wrong=lambda values, dims: values["vec"] == 4 and dims["n"] == lower)
+    rows, _, _ = run(spec, gpu, problems=problems_of(spec)[:2])
+    assert [winner(row)["vec"] for row in rows] == [4, 2]
+
+
+def test_an_incumbent_is_tried_whatever_the_search_finds(tmp_path):
+    blocks = str(list(range(32, 1025, 4)))
+    wide = loaded(tmp_path, ("[128, 256]", blocks))
+    problem = problems_of(wide)[0]
+    held = Configuration(implementation="main", values=(("block", 700), ("vec", 2)))
+
+    def needle(values, dims):
+        return 5.0 if dict(held.values) == values else 10.0 + values["block"] % 7
+
+    rows, _, _ = run(wide, FakeRunner(needle), problems=[problem], incumbents={problem: held})
+    assert rows[0].winner.configuration == held
+
+
+def test_a_default_that_failed_as_a_candidate_is_tried_again_and_told(spec, tmp_path):
+    def wrong(values, dims):
+        return values["block"] == 128
+
+    with Cache(tmp_path / "cache") as cache:
+        run(spec, FakeRunner(model, wrong=wrong), cache)
+        other = loaded(tmp_path, ("block = 256", "block = 128"))
+        with pytest.raises(TuningError, match="the default"):
+            run(other, FakeRunner(model, wrong=wrong), cache)
+
+
+def test_rows_of_another_default_are_not_taken_over(spec, tmp_path):
+    with Cache(tmp_path / "cache") as cache:
+        run(spec, FakeRunner(model), cache)
+        rows, _, _ = run(loaded(tmp_path, ("block = 256", "block = 128")), FakeRunner(model), cache)
+    assert {dict(row.default.configuration.values)["block"] for row in rows} == {128}
 
 
 def test_a_second_build_launches_nothing_and_finds_the_same(spec, tmp_path):

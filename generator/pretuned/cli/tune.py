@@ -66,6 +66,8 @@ def run(options: Namespace) -> int:
     fresh = kept.updated({target.name: target.device}, tuned.rows, tuned.skipped)
     changed = lockfile.write(project.lock, fresh)
     _print(options, project, tuned, changed=changed)
+    if tuned.trouble:
+        raise DeviceError(tuned.trouble)
     return INTERRUPTED if tuned.interrupted else 0
 
 

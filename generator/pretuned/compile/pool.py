@@ -49,6 +49,7 @@ class CompilePool:
         self._done: queue.SimpleQueue[tuple[Job, Result] | Exception] = queue.SimpleQueue()
         self._wake_reader, self._wake_writer = Pipe(duplex=False)
         self._closing = False
+        self._broken: Exception | None = None
         self._thread = threading.Thread(target=self._work, name="compiling", daemon=True)
         self._thread.start()
 
@@ -80,16 +81,22 @@ class CompilePool:
             self._waiting.extend(distinct)
         self._wake()
 
-    def take(self, *, wait: bool) -> list[tuple[Job, Result]]:
-        """Return the jobs that have ended since, at least one with `wait`; raises DeviceError without a compiler."""
+    def take(self, *, wait_s: float | None) -> list[tuple[Job, Result]]:
+        """Return the jobs that have ended since; raises DeviceError without a compiler.
+
+        Waits up to `wait_s` seconds for one, as long as it takes with None.
+        """
         found: list[tuple[Job, Result]] = []
         while self.unanswered:
+            if self._broken is not None:
+                raise self._broken
             try:
-                answer = self._done.get(block=wait and not found)
+                answer = self._done.get(block=not found and wait_s != 0, timeout=wait_s or None)
             except queue.Empty:
                 break
             if isinstance(answer, Exception):
-                raise answer
+                self._broken = answer
+                continue
             self.unanswered -= 1
             found.append(answer)
         return found
@@ -103,7 +110,7 @@ class CompilePool:
         wanted = {(module.key, architecture) for module, architecture in listed}
         self.put(listed)
         while wanted:
-            for (module, architecture), result in self.take(wait=True):
+            for (module, architecture), result in self.take(wait_s=None):
                 if (module.key, architecture) in wanted:
                     wanted.discard((module.key, architecture))
                     yield (module, architecture), result

@@ -22,7 +22,7 @@ class Reading:
     """The state of a GPU at one moment.
 
     `slowdown` says why the GPU protects itself, empty where it does not; `power_capped` whether it is at its power
-    limit; `others` whether a process that was there before this one, or joined since, used its SMs.
+    limit; `others` whether a process that was there before the tuning began used its SMs.
     """
 
     clock_mhz: int
@@ -44,7 +44,7 @@ POWER_CAP: Final = 0x04
 
 
 class Nvml:
-    """Readings of the GPU with NVML's `handle`; `ours` tells which process ids belong to this tuning."""
+    """Readings of the GPU with NVML's `handle`."""
 
     def __init__(self, nvml: Any, handle: object) -> None:  # noqa: ANN401 - pynvml ships no types
         self._nvml = nvml
@@ -101,9 +101,8 @@ class Monitor:
 
     def readings(self) -> list[Reading]:
         """Return what was read since, and one reading of now."""
-        now = self._read()
         with self._lock:
-            return [*self._found, now]
+            return [*self._found, self._read()]
 
     def close(self) -> None:
         """End the thread."""
@@ -112,9 +111,8 @@ class Monitor:
 
     def _work(self) -> None:
         while not self._ended.wait(EVERY_S):
-            reading = self._read()
             with self._lock:
-                self._found = [*self._found[-KEPT:], reading]
+                self._found = [*self._found[-KEPT:], self._read()]
 
 
 def monitor_of(uuid: str) -> Monitor | None:

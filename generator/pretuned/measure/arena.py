@@ -1,8 +1,8 @@
 """The memory of one problem: sets of buffers to rotate through, guard bands, pristine inputs.
 
 Each *set* holds every buffer of one call. Timing rotates through as many sets as it takes to keep a launch from finding
-its own data in L2. All buffers of all sets lie in one allocation, each between two guard bands of a known pattern, so
-that a write just outside a buffer changes a band, and a write further away most likely another buffer's.
+its own data in L2. All buffers of all sets lie in one allocation, and guard bands of a known pattern fill everything
+between them: a write outside a buffer changes a band, or another buffer.
 
 Where a buffer lies decides how its accesses spread over the channels of memory and the slices of L2, by a percent or
 two of a kernel's time. So buffers lie at random distances from each other: launches that rotate through the sets meet
@@ -30,15 +30,16 @@ GUARD: Final = 0xA5
 POISON: Final = 0xFF  # a NaN in every floating type
 INTEGER_POISON: Final = 0x5B  # nothing that counts or small inputs give
 MEMORY_SHARE: Final = 0.8
-GAP_BYTES: Final = 1 << 20  # between two buffers, at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Region:
-    """One buffer of one set: its address on the machine."""
+    """One buffer of one set: its address on the machine, and the lengths of the guard bands around it."""
 
     buffer: Buffer
     address: int
+    front_bytes: int = GUARD_BYTES
+    slack_bytes: int = 0  # of the band behind it, besides what `span` holds
 
     @property
     def end(self) -> int:
@@ -48,7 +49,7 @@ class Region:
     @property
     def tail_bytes(self) -> int:
         """The length of the guard band behind it."""
-        return span(self.buffer) - GUARD_BYTES - self.buffer.nbytes
+        return span(self.buffer) - GUARD_BYTES - self.buffer.nbytes + self.slack_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +65,7 @@ class Watch:
         size = DTYPES[self.region.buffer.dtype].size
         match self.kind:
             case "before":
-                return f"written {_elements(GUARD_BYTES - first, size)} before its start"
+                return f"written {_elements(self.region.front_bytes - first, size)} before its start"
             case "behind":
                 return f"written {_elements(first + 1, size)} past its end"
             case _:
@@ -76,7 +77,7 @@ class Arena:
 
     Raises OutOfMemory if not even one set fits; fewer sets than asked are made where not all do. `cold` says whether
     calls shall find nothing of their data in caches, `restores` whether they change what they read. `nbytes` are those
-    of all sets, without the gaps between buffers that `seed` decides.
+    of all sets; `allocated_bytes` count the gaps too, of up to the machine's `gap_bytes`, that `seed` decides.
     """
 
     def __init__(
@@ -93,14 +94,15 @@ class Arena:
         self.cold = cold
         self.restores = any(buffer.role == "inout" for buffer in self.buffers)
         self._machine = machine
-        set_bytes = sum(span(buffer) + GAP_BYTES for buffer in self.buffers)
+        set_bytes = sum(span(buffer) + machine.gap_bytes for buffer in self.buffers)
         self._pristine = {name: _tiled(machine, array) for name, array in stored.items()}
         room = int(machine.free_bytes() * MEMORY_SHARE)
         self.count = min(count, room // max(1, set_bytes))
         if self.count == 0:
             raise OutOfMemory(f"a call takes {set_bytes:,} bytes; {room:,} are free to measure with")
         self.nbytes = self.count * sum(map(span, self.buffers))
-        self._memory = machine.allocate(self.count * set_bytes)
+        self.allocated_bytes = self.count * set_bytes
+        self._memory = machine.allocate(self.allocated_bytes)
         places = random.Random(seed)  # noqa: S311 - no secret
         self.sets = [self._layout(self._memory.address + index * set_bytes, places) for index in range(self.count)]
         for index in range(self.count):
@@ -108,11 +110,14 @@ class Arena:
 
     def _layout(self, address: int, places: random.Random) -> dict[str, Region]:
         """Return the regions of a set that begins at `address`."""
-        regions = {}
+        regions, room = {}, self._machine.gap_bytes
         for buffer in self.buffers:
-            gap = ALIGNMENT * places.randrange(GAP_BYTES // ALIGNMENT)
-            regions[buffer.name] = Region(buffer=buffer, address=address + gap + GUARD_BYTES)
-            address += GAP_BYTES + span(buffer)
+            gap = ALIGNMENT * places.randrange(room // ALIGNMENT + 1)
+            front = GUARD_BYTES + gap
+            regions[buffer.name] = Region(
+                buffer=buffer, address=address + front, front_bytes=front, slack_bytes=room - gap
+            )
+            address += room + span(buffer)
         return regions
 
     def addresses(self, index: int) -> dict[str, int]:
@@ -130,7 +135,7 @@ class Arena:
     def reset(self, index: int) -> None:
         """Bring set `index` to the state before a call: inputs pristine, outputs and scratch poisoned, bands whole."""
         for region in self.sets[index].values():
-            self._fill(region.address - GUARD_BYTES, GUARD, GUARD_BYTES)
+            self._fill(region.address - region.front_bytes, GUARD, region.front_bytes)
             self._fill(region.end, GUARD, region.tail_bytes)
             if region.buffer.name in self._pristine:
                 self._copy_pristine(region)
@@ -157,7 +162,7 @@ class Arena:
         """Return the checks that find a changed guard band or input in set `index`."""
         found = []
         for region in self.sets[index].values():
-            front = Unlike(address=region.address - GUARD_BYTES, nbytes=GUARD_BYTES, value=GUARD)
+            front = Unlike(address=region.address - region.front_bytes, nbytes=region.front_bytes, value=GUARD)
             found.append(Watch(check=front, region=region, kind="before"))
             tail = Unlike(address=region.end, nbytes=region.tail_bytes, value=GUARD)
             found.append(Watch(check=tail, region=region, kind="behind"))

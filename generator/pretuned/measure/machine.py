@@ -117,6 +117,11 @@ class Machine(Protocol):
         """What expressions may ask of it."""
         ...
 
+    @property
+    def gap_bytes(self) -> int:
+        """How far buffers may lie from each other at random, in bytes, a multiple of 512."""
+        ...
+
     def free_bytes(self) -> int:
         """Return how much memory buffers may still take."""
         ...

@@ -32,7 +32,7 @@ class Everyone:
 class Cut:
     """Who was slower than the leader by more than `slack` (0.005 is half a percent) in every round is cut.
 
-    The race is over when nobody but the leader is left, or when all that are left lie within `slack` of it.
+    The race is over when nobody but the leader is left.
     """
 
     slack: float

@@ -80,6 +80,7 @@ class Runner:
         self._spares_wanted = spares
         self._child: Child | None = None
         self._spares: list[Child] = []
+        self._is_spare = False  # the child stood by before
         self._facts: DeviceFacts | None = None
         self._prepared: Prepare | None = None
         self._stale = False  # the child has not prepared the problem
@@ -109,6 +110,7 @@ class Runner:
     def start(self) -> None:
         """Start the child without waiting for it, so that its start overlaps with other work."""
         if self._child is None:
+            self._is_spare = bool(self._spares)
             self._child = self._spares.pop(0) if self._spares else self._opening()
             self._facts, self._stale, self._sent = None, self._prepared is not None, set()
 
@@ -120,15 +122,17 @@ class Runner:
     @property
     def facts(self) -> DeviceFacts:
         """What expressions may ask of the device."""
-        if self._child is None or self._facts is None:
+        while self._child is None or self._facts is None:
             self.start()
             assert self._child is not None
             answer = self._child.answer(START_S)
-            if not isinstance(answer, Opened):
-                self.close()
+            if isinstance(answer, Opened):
+                self._facts = answer.facts
+                break
+            self.close()
+            if not self._is_spare:  # a spare may have died while it stood by, or have found no room beside its elder
                 name = "the host device" if self._target == HOST else f"GPU {self.index}"
                 raise DeviceError(f"{name} cannot be used: {_reason(answer)}")
-            self._facts = answer.facts
         return self._facts
 
     def prepare(self, request: Prepare) -> TooLarge | None:
@@ -149,7 +153,7 @@ class Runner:
     def verify(self, entry: Entry) -> Verified:
         """Run `entry` once at the prepared problem and judge the result."""
         self._ready()
-        answer = self._ask(Verify(entry=self._once(entry)), self.candidate_s)
+        answer = self._judged(Verify(entry=self._once(entry)), self.candidate_s)
         return answer if isinstance(answer, Verified) else Verified(failure=self._failure(answer))
 
     def screen(
@@ -204,7 +208,7 @@ class Runner:
             rule=rule or Everyone(),
             judge=judge,
         )
-        answer = self._ask(request, RACE_S + RACE_SLACK * (rounds + 3) * PROBE_LAUNCHES * sum(estimates_us) / 1e6)
+        answer = self._judged(request, RACE_S + RACE_SLACK * (rounds + 3) * PROBE_LAUNCHES * sum(estimates_us) / 1e6)
         return answer if isinstance(answer, Raced) else self._failure(answer)
 
     def _ready(self) -> None:
@@ -235,6 +239,13 @@ class Runner:
         answer: Answer | Died | Expired = self._child.ask(request, timeout_s=timeout_s)
         if isinstance(answer, Died | Expired | Lost):
             self._lose(answer)
+        return answer
+
+    def _judged(self, request: Request, timeout_s: float) -> Answer | Died | Expired:
+        """Ask for what may run the author's own functions; raises TuningError where these fail."""
+        answer = self._ask(request, timeout_s)
+        if isinstance(answer, Trouble):
+            raise TuningError(answer.message)
         return answer
 
     def _lose(self, answer: Answer | Died | Expired) -> None:

@@ -53,7 +53,7 @@ class Stage:
         cold = spec.cache == "cold"
         wanted = machine.sets_wanted(sum(buffer.nbytes for buffer in buffers)) if cold else 1
         self.arena = Arena(machine, buffers, self._stored, wanted, cold=cold, seed=request.seed)
-        self.nbytes = self.arena.nbytes + footprint(buffers)
+        self.nbytes = self.arena.allocated_bytes + footprint(buffers)
 
     def begin_reference(self, host: Executor) -> None:
         """Have `host` make the reference, if nothing does yet."""

@@ -56,8 +56,8 @@ class Contest:
     """The candidates of `spec` for one specialisation, over `problems`.
 
     `times` holds what is known, by problem: microseconds a call, math.inf for a failure. `failed` are the candidates
-    that are tried no more, `proven` those that are right at odd sizes too; `disturbed` says by problem what its times
-    suffered from.
+    that are tried no more, `proven` those that the reference has found right at odd sizes; `disturbed` says by problem
+    what its times suffered from, `unfit` why it does not fit into the device's memory after all.
     """
 
     def __init__(self, tuner: Tuner, spec: KernelSpec, specialisation: Pairs, problems: Sequence[Problem]) -> None:
@@ -76,7 +76,9 @@ class Contest:
         self.failed: set[Configuration] = set()
         self.proven: set[Configuration] = set()
         self.disturbed: dict[Problem, str] = {}
+        self.unfit: dict[Problem, str] = {}
         self._verified: set[Configuration] = set()
+        self._pruned: set[Configuration] = set()
         self._rows: dict[Configuration, int] = {}
         self._candidates: dict[Configuration, Candidate] = {}
 
@@ -110,7 +112,8 @@ class Contest:
         legal = np.flatnonzero(self.legal[problem])
         spread = legal[:: max(1, len(legal) // KEYED)]
         keys = sorted(self.candidate(self.points[int(index)]).key for index in spread)
-        return self._key("row", keys, len(legal), self.space, problem.specialisation, problem.dims)
+        default = self.candidate(self.default).key
+        return self._key("row", keys, len(legal), default, self.space, problem.specialisation, problem.dims)
 
     def cached_row(self, problem: Problem) -> Row | None:
         """Return the row that an earlier build settled from the same candidates."""
@@ -130,8 +133,8 @@ class Contest:
         outcome = cache.outcome(self._outcome_key(configuration, problem))
         if outcome is None and (data := cache.record(self._quarantine_key(configuration))) is not None:
             outcome = from_json(data)
-        if outcome is None:
-            return False
+        if outcome is None or (configuration == self.default and not isinstance(outcome, Timed)):
+            return False  # a default that failed is tried again, and told
         self._note(configuration, problem, outcome)
         return True
 
@@ -198,12 +201,18 @@ class Contest:
         unknown = [c for c in chosen if c not in self._verified]
         for verify, listed in ((True, unknown), (False, right)):
             group = [c for c in listed if c not in self.failed]
-            if group and self.prepare(problem, reference="now" if verify else "none") is None:
+            if not group or problem in self.unfit:
+                continue
+            if (refused := self.prepare(problem, reference="now" if verify else "none")) is not None:
+                self.unfit[problem] = refused.reason
+            else:
                 self._screen(problem, group, verify=verify)
 
     def _screen(self, problem: Problem, group: Sequence[Configuration], *, verify: bool) -> None:
         effort, times = self.tuner.effort, self.times[problem]
         limit_s = LIMIT_S + LIMIT_CALLS * times[self.default] / 1e6 if self.default in times else None
+        if self.spec.verify.compare is not None:  # which takes as long as its author made it
+            limit_s = None
         entries = [self._entry(configuration) for configuration in group]
         with effort.stage("screening"):
             best_us = min(times.values(), default=np.inf)
@@ -239,8 +248,12 @@ class Contest:
         refused = planned if isinstance(planned, LaunchError) else pruning.refusal(binary, planned, self.facts)
         if refused is None:
             return True
-        self.tuner.effort.pruned["does not fit the device"] += 1
-        self._note(configuration, problem, self.fail(configuration, problem, refused, keep=False))
+        if configuration not in self._pruned:
+            self._pruned.add(configuration)
+            self.tuner.effort.pruned["does not fit the device"] += 1
+        self._note(configuration, problem, refused)
+        if configuration == self.default:
+            self.fail(configuration, problem, refused)
         return False
 
     def refusal(self) -> str | None:
@@ -262,8 +275,9 @@ class Contest:
     ) -> tuple[Samples, Failures]:
         """Time `chosen` at `problem`, which is prepared, in interleaved rounds.
 
-        Whoever failed is among the failures, and the samples are then empty. Samples that something disturbed are taken
-        again; where that does not help, `disturbed` says what it was.
+        Whoever failed is dropped and among the failures, and the samples are then empty. Samples that something
+        disturbed are taken again; where that does not help, `disturbed` says what it was. So is a race that was lost to
+        nobody: each runs alone then, and where all do, all together once more.
         """
 
         def race(chosen: Sequence[Configuration], estimates_us: Sequence[float]) -> Raced | Failure:
@@ -272,18 +286,26 @@ class Contest:
             return self.tuner.runner.race(entries, rounds, estimates_us=estimates_us, rule=rule, judge=judge)
 
         raced = self._undisturbed(problem, lambda: race(chosen, estimates_us))
+        failures: Failures = {}
+        keep = True
+        if not isinstance(raced, Raced):
+            for configuration, estimate_us in zip(chosen, estimates_us, strict=True) if len(chosen) > 1 else ():
+                alone = race([configuration], [estimate_us])
+                failure = alone.failures[0] if isinstance(alone, Raced) else alone
+                if failure is not None:
+                    failures[configuration] = failure
+            if not failures:
+                raced = self._undisturbed(problem, lambda: race(chosen, estimates_us))
         if isinstance(raced, Raced):
-            failures = {c: failure for c, failure in zip(chosen, raced.failures, strict=True) if failure is not None}
-            return ({} if failures else dict(zip(chosen, raced.times_us, strict=True))), failures
-        if len(chosen) == 1:
-            return {}, {chosen[0]: raced}
-        culprits: Failures = {}
-        for configuration, estimate_us in zip(chosen, estimates_us, strict=True):
-            alone = race([configuration], [estimate_us])
-            failure = alone.failures[0] if isinstance(alone, Raced) else alone
-            if failure is not None:
-                culprits[configuration] = failure
-        return {}, culprits or {c: raced for c in chosen if c != self.default}
+            failures |= {c: failure for c, failure in zip(chosen, raced.failures, strict=True) if failure is not None}
+        elif not failures:  # twice, and to nobody: no reason to remember any of them for
+            keep = len(chosen) == 1
+            failures = {c: raced for c in chosen if c != self.default or len(chosen) == 1}
+        for configuration, failure in failures.items():
+            self.drop(configuration, problem, failure, keep=keep)
+        if failures or not isinstance(raced, Raced):
+            return {}, failures
+        return dict(zip(chosen, raced.times_us, strict=True)), {}
 
     def _undisturbed(self, problem: Problem, race: Callable[[], Raced | Failure]) -> Raced | Failure:
         watch = self.tuner.watch
@@ -295,10 +317,9 @@ class Contest:
             self.tuner.effort.device_s += raced.device_s
             reason = watch.disturbance(raced.canary_us)
             if reason is None:
-                self.disturbed.pop(problem, None)
                 return raced
-            self.disturbed[problem] = reason
             if attempt > RETAKES:
+                self.disturbed[problem] = reason
                 return raced
             self.tuner.listen(Disturbed(kernel=self.spec.name, problem=problem, reason=reason, attempt=attempt))
         raise AssertionError("the last attempt returns")
@@ -307,21 +328,24 @@ class Contest:
         """Return whether a configuration was found right at `problem` with these inputs before."""
         return self.tuner.cache.record(self._outcome_key(configuration, problem, f"check {seed}")) is not None
 
-    def check(self, configuration: Configuration, problem: Problem, seed: int = 0) -> bool:
-        """Verify a configuration at `problem`, which is prepared with `seed`, and return whether it is right."""
+    def check(self, configuration: Configuration, problem: Problem, seed: int = 0) -> Failure | None:
+        """Verify a configuration at `problem`, which is prepared with `seed`, and return what is wrong with it."""
         self.tuner.effort.launched += 1
         verified = self.tuner.runner.verify(self._entry(configuration))
-        if verified.failure is not None:
-            self.drop(configuration, problem, verified.failure)
-            return False
-        key = self._outcome_key(configuration, problem, f"check {seed}")
-        self.tuner.cache.put_record(key, {"error": verified.error})
-        return True
+        if verified.failure is None:
+            key = self._outcome_key(configuration, problem, f"check {seed}")
+            self.tuner.cache.put_record(key, {"error": verified.error})
+        return verified.failure
 
-    def drop(self, configuration: Configuration, problem: Problem, failure: Failure) -> None:
+    def drop(self, configuration: Configuration, problem: Problem, failure: Failure, *, keep: bool = True) -> None:
         """Have a candidate that failed after it was screened take no part any more."""
-        self.fail(configuration, problem, failure)
+        self.fail(configuration, problem, failure, keep=keep)
         self.failed.add(configuration)
+
+    def launchable(self, configuration: Configuration, problem: Problem) -> bool:
+        """Return whether a configuration is legal at `problem`, and can be launched there."""
+        legal = space.legal(self.spec, problem, configuration, self.facts)
+        return legal and not isinstance(launches(self.spec, problem, configuration, self.facts), LaunchError)
 
     def fail(self, configuration: Configuration, problem: Problem, failure: Failure, *, keep: bool = True) -> Failure:
         """Tell and keep a failure, by the template's lines; raises TuningError where it is the default that fails."""

@@ -4,53 +4,72 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from pretuned.compile.result import Binary
+from pretuned.measure.requests import PROBE_LAUNCHES
 from pretuned.measure.rounds import Against, Cut
 from pretuned.record.rows import Choice, Row
-from pretuned.spec import space
 from pretuned.spec.buckets import PROBE_RATIO, probes
 from pretuned.spec.space import Configuration, Problem
 from pretuned.tune import select
 from pretuned.tune.checks import check_problems
-from pretuned.tune.contest import Contest, Failures, Samples
+from pretuned.tune.contest import Contest, Samples
 from pretuned.tune.statistics import ratio_interval
 
 FRESH_SEED: Final = 1  # of the inputs that finalists race on and are judged by: not those that they were screened with
-PROBE_SEED: Final = 2  # of its own: what was judged against the default only is no check against the reference
-ATTEMPTS: Final = 4  # to settle on finalists; each drops those that turned out wrong or lost a race as a whole
+TRUSTED_SEED: Final = 2  # of its own: what was judged against the default only is no check against the reference
+ATTEMPTS: Final = 8  # to settle on finalists; each drops those that turned out wrong or lost a race as a whole
+LEAST_ROUNDS: Final = 7  # of slow kernels: the fewest that an interval of 95% can be had from, and one more
+ROUNDS_US: Final = 2e6  # what all rounds of a race may take together, beyond the fewest
 
 
 class Decision:
     """Settles the row of `problem` from what `contest` knows of it; `problem` fits the device."""
 
-    def __init__(self, contest: Contest, problem: Problem, incumbent: Configuration | None) -> None:
+    def __init__(
+        self,
+        contest: Contest,
+        problem: Problem,
+        considered: Iterable[Configuration],
+        incumbent: Configuration | None,
+    ) -> None:
         self.contest = contest
         self.problem = problem
         self.incumbent = incumbent
-        known = contest.times[problem].items()
-        self.times = {c: time_us for c, time_us in known if math.isfinite(time_us) and c not in contest.failed}
+        known = contest.times[problem]
+        alive = (c for c in considered if c not in contest.failed)
+        self.times = {c: known[c] for c in alive if math.isfinite(known.get(c, math.inf))}
         self.guards = contest.guards(list(self.times))
         self.effort = contest.tuner.effort
         self.pace = contest.tuner.target.pace
 
-    def row(self) -> Row:
-        """Return the row: finalists that hold, ranked, or the default alone."""
+    def row(self) -> Row | None:
+        """Return the row: finalists that hold, ranked, or the default alone; None where the problem fits no more."""
         for _ in range(ATTEMPTS):
+            if not self._prepared():
+                return None
             ranked = self._ranked(select.finalists(self.times, self.guards, self.contest.default, self.incumbent))
             if ranked is not None and self._all_right([entry.configuration for entry in ranked]):
                 return self._row(ranked, self._beyond(ranked))
         self.times = {self.contest.default: self.times[self.contest.default]}
-        ranked = self._ranked([self.contest.default])
-        assert ranked is not None  # a failing default ends in an error
-        return self._row(ranked, {})
+        ranked = self._ranked([self.contest.default]) if self._prepared() else None
+        return None if ranked is None else self._row(ranked, {})
+
+    def _prepared(self) -> bool:
+        """Prepare the problem with fresh inputs, or where these do not fit beside the others, with those it has."""
+        for seed in (FRESH_SEED, 0):
+            refused = self.contest.prepare(self.problem, seed)
+            if refused is None:
+                self.contest.unfit.pop(self.problem, None)
+                return True
+            self.contest.unfit[self.problem] = refused.reason
+        return False
 
     def _ranked(self, finalists: Sequence[Configuration]) -> list[select.Ranked] | None:
         """Race the finalists, and let the leaders meet the default; None where somebody failed and was dropped."""
         default, guards = self.contest.default, self.guards
-        self.contest.prepare(self.problem, FRESH_SEED)
         with self.effort.stage("racing"):
             samples = self._raced(finalists, self.pace.race_rounds, Cut(slack=select.TIE)) if len(finalists) > 1 else {}
         if samples is None:
@@ -64,40 +83,62 @@ class Decision:
         self, chosen: Sequence[Configuration], rounds: int, rule: Cut | Against, *, judge: bool = False
     ) -> Samples | None:
         estimates_us = [self.times[c] for c in chosen]
+        rounds = max(min(rounds, LEAST_ROUNDS), min(rounds, int(ROUNDS_US / (PROBE_LAUNCHES * sum(estimates_us)))))
         samples, failures = self.contest.race(self.problem, chosen, estimates_us, rounds, rule, judge=judge)
-        self._drop(failures)
+        self.times = {c: time_us for c, time_us in self.times.items() if c not in failures}
         return None if failures else samples
 
-    def _drop(self, failures: Failures) -> None:
-        for configuration, failure in failures.items():
-            self.contest.drop(configuration, self.problem, failure)
-            self.times.pop(configuration, None)
-
     def _all_right(self, chosen: Sequence[Configuration]) -> bool:
-        """Verify who was not verified so before at odd and boundary problems; who is wrong anywhere is dropped."""
+        """Verify at the odd and boundary problems of the row's bucket; who is wrong anywhere is dropped.
+
+        The reference judges who was not judged so by it before, the default's own results the others: it was judged
+        with them at its first row, and takes no time on the host.
+        """
         contest = self.contest
-        unproven = [c for c in chosen if c not in contest.proven]
         with self.effort.stage("checking"):
-            for problem in check_problems(contest.spec, self.problem) if unproven else ():
-                asked = [c for c in unproven if space.legal(contest.spec, problem, c, contest.facts)]
-                unknown = [c for c in asked if c in self.times and not contest.checked(c, problem)]
-                if unknown and contest.prepare(problem) is None:
-                    wrong = [c for c in unknown if not contest.check(c, problem)]
-                    self.times = {c: time_us for c, time_us in self.times.items() if c not in wrong}
-        contest.proven.update(c for c in unproven if c in self.times)
+            for problem in check_problems(contest.spec, self.problem):
+                if not contest.launchable(contest.default, problem):
+                    continue
+                asked = [c for c in chosen if c in self.times and contest.launchable(c, problem)]
+                self._check(problem, [c for c in asked if c not in contest.proven], 0)
+                trusted = [c for c in asked if c in contest.proven and c != contest.default]
+                self._check(problem, trusted, TRUSTED_SEED)
+        contest.proven.update(c for c in chosen if c in self.times)
         return all(c in self.times for c in chosen)
 
+    def _check(self, problem: Problem, asked: Sequence[Configuration], seed: int) -> None:
+        contest = self.contest
+        unknown = [c for c in asked if not contest.checked(c, problem, seed)]
+        if not unknown or contest.prepare(problem, seed, trust_default=seed == TRUSTED_SEED) is not None:
+            return
+        for configuration in unknown:
+            failure = contest.check(configuration, problem, seed)
+            if failure is not None:
+                contest.drop(configuration, problem, failure)
+                del self.times[configuration]
+
     def _beyond(self, ranked: Sequence[select.Ranked]) -> dict[Configuration, list[str]]:
-        """Return in which directions each choice also beats the default outside the measured sizes."""
+        """Return in which directions each choice also beats the default outside the measured sizes.
+
+        Who differs from the default there does not: a call that far out gets the default instead.
+        """
         contest, rounds = self.contest, self.pace.probe_rounds
         found: dict[Configuration, list[str]] = {}
         winners = [entry.configuration for entry in ranked if entry.configuration != contest.default]
         with self.effort.stage("probing"):
             for direction, problem in probes(contest.spec, self.problem) if winners and rounds else ():
-                legal = [c for c in winners if space.legal(contest.spec, problem, c, contest.facts)]
-                if not legal or contest.prepare(problem, PROBE_SEED, trust_default=True) is not None:
+                able = [c for c in winners if contest.launchable(c, problem)]
+                if not able or not contest.launchable(contest.default, problem):
                     continue
-                right = [c for c in legal if contest.check(c, problem, PROBE_SEED)]
+                if contest.prepare(problem, TRUSTED_SEED, trust_default=True) is not None:
+                    continue
+                right = []
+                for configuration in able:
+                    failure = contest.check(configuration, problem, TRUSTED_SEED)
+                    if failure is None:
+                        right.append(configuration)
+                    else:
+                        contest.fail(configuration, problem, failure, keep=False)
                 chosen = [contest.default, *right]
                 estimates_us = [PROBE_RATIO * self.times[c] for c in chosen]
                 rule = Against(gain=select.MIN_GAIN)

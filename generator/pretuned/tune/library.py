@@ -78,12 +78,12 @@ class Library:
             self.start().put(fresh, first=first)
         return len(fresh)
 
-    def poll(self, *, wait: bool = False) -> None:
-        """Take over what has been compiled since; with `wait`, until there is something, if anything is under way."""
+    def poll(self, *, wait_s: float | None = 0.0) -> None:
+        """Take over what has been compiled since, waiting up to `wait_s` seconds (None: as long as it takes) for it."""
         if self._pool is None or not self._under_way:
             return
-        with self._effort.stage("waiting for compilers") if wait else contextlib.nullcontext():
-            ended = self._pool.take(wait=wait)
+        with contextlib.nullcontext() if wait_s == 0 else self._effort.stage("waiting for compilers"):
+            ended = self._pool.take(wait_s=wait_s)
         for (module, architecture), result in ended:
             self._under_way.discard((module.key, architecture))
             self._effort.compiled += 1
@@ -100,7 +100,7 @@ class Library:
         listed = list(jobs)
         self.request(listed, first=True)
         while any((module.key, architecture) in self._under_way for module, architecture in listed):
-            self.poll(wait=True)
+            self.poll(wait_s=None)
 
     def get(self, module: Module, architecture: str) -> Binary | Failure:
         """Return a module, compiling it if need be."""

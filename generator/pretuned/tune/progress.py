@@ -42,7 +42,7 @@ class Compiling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measuring:
-    """A row is begun: `candidates` are to be screened at `problem`; `done` of `rows` are through."""
+    """A kernel's rows are begun, from `problem` on: there are `candidates`; `done` of `rows` are through."""
 
     kernel: str
     problem: Problem
@@ -103,8 +103,8 @@ class Effort:
 
     `seconds` by stage add up to what was spent: a stage within a stage takes its time from the outer one, and what no
     stage took is `overhead`. `by_kernel` has them for each kernel; "" are those of none. `device_s` are the seconds
-    that candidates ran on the device; `compiled` counts modules, `launched` requests that launched something, `pruned`
-    candidates by why they were not launched, `failed` those that were and failed, by kind.
+    that candidates ran on the device; `compiled` counts modules, `launched` candidates timed or verified and races,
+    `pruned` candidates by why they were not launched, `failed` the others that failed, by kind and problem.
     """
 
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))

@@ -31,6 +31,7 @@ from pretuned.tune.search import Exhaustive
 CHUNK: Final = 32  # candidates that are screened before compilers and deadline are looked at again, at most
 CHUNK_US: Final = 300_000.0  # the same, in the time that so many calls of the default take
 CALLS: Final = 10  # of a candidate that is screened
+SHORT_S: Final = 0.05
 CARRIED: Final = 24  # candidates that are screened at a problem which is no anchor
 HURRIED: Final = 6  # the same, where the budget is spent
 
@@ -38,11 +39,18 @@ HURRIED: Final = 6  # the same, where the budget is spent
 class Screening:
     """Screens the candidates of `contest` until its strategy has no more to ask, or the deadline passes.
 
-    `whole` tells, once it has run, whether there was time for all that the strategy asked.
+    `incumbents` are tried first, as the spec's own seeds are. `whole` tells, once it has run, whether there was time
+    for all that the strategy asked.
     """
 
-    def __init__(self, contest: Contest, problems: Sequence[Problem]) -> None:
+    def __init__(
+        self,
+        contest: Contest,
+        problems: Sequence[Problem],
+        incumbents: Mapping[Problem, Configuration] | None = None,
+    ) -> None:
         self.contest = contest
+        self.incumbents = incumbents or {}
         self.problems = list(problems)
         self.anchors = anchors(problems)
         self.whole = False
@@ -56,6 +64,8 @@ class Screening:
         self._batches: list[list[Configuration]] = []
         self._put_off: list[Configuration] = []
         self._recalled: set[Configuration] = set()
+        self._left_out: set[Configuration] = set()
+        self._exhausted: set[Problem] = set()  # anchors whose strategies have no more to ask
 
     def run(self) -> None:
         """Screen at the anchors, and in the time that compilers leave at other problems."""
@@ -70,32 +80,55 @@ class Screening:
             if work is not None:
                 self.contest.screen(*work)
             elif self._open():
-                library.poll(wait=True)
+                library.poll(wait_s=self._left_s())
             elif not self._recall():
                 self.whole = True
                 return
 
-    def carry(self, problem: Problem) -> None:
-        """Screen at `problem` who did well around it, and the default."""
-        contest = self.contest
-        count = HURRIED if self._late() else CARRIED
-        best = promising(contest.times, problem, count, lambda c: self._legal(c, problem))
-        unknown = [c for c in dict.fromkeys([contest.default, *best]) if c not in contest.times[problem]]
-        fresh = [c for c in unknown if not contest.known(c, problem)]
-        if fresh:
-            contest.screen(problem, fresh)
+    def carry(self, problem: Problem) -> tuple[list[Configuration], bool]:
+        """Screen at `problem` who did well at the anchors, the incumbent and the default.
+
+        Returns who is to be considered there, and whether there was time for all of them. That depends on nothing but
+        the times at the anchors: what else is known of the problem depends on how fast modules were compiled.
+        """
+        contest, late = self.contest, self._late()
+        if problem in self.anchors:
+            return list(contest.times[problem]), self.whole
+        measured = {anchor: contest.times[anchor] for anchor in self.anchors}
+        count = HURRIED if late else CARRIED
+        best = promising(measured, problem, count, lambda c: self._legal(c, problem))
+        first = [contest.default, *([self.incumbents[problem]] if self._holds(problem) else [])]
+        chosen = list(dict.fromkeys([*first, *best]))
+        unknown = [c for c in chosen if c not in contest.times[problem] and not contest.known(c, problem)]
+        if unknown:
+            contest.screen(problem, unknown)
+        return chosen, self.whole and not late
+
+    def _holds(self, problem: Problem) -> bool:
+        """Whether `problem` has an incumbent that may still be tried."""
+        incumbent = self.incumbents.get(problem)
+        return incumbent is not None and incumbent in self.contest.points and self._legal(incumbent, problem)
 
     def _late(self) -> bool:
-        return self.contest.tuner.late() and self.contest.default in self.contest.times[self.anchors[0]]
+        first = self.anchors[0]
+        begun = self.contest.default in self.contest.times[first] or first in self.contest.unfit
+        return begun and self.contest.tuner.late()
+
+    def _left_s(self) -> float | None:
+        """Return how long to wait for compilers at most; the default is waited for as long as it takes."""
+        left_s = self.contest.tuner.screening_left_s()
+        begun = self.contest.default in self.contest.times[self.anchors[0]]
+        return None if left_s is None or not begun else max(left_s, SHORT_S)
 
     def _legal(self, configuration: Configuration, problem: Problem) -> bool:
         return bool(self.contest.legal[problem][self.contest.row(configuration)])
 
     def _seeds(self, anchor: Problem) -> list[int]:
-        """Return the spec's own seeds that are legal at `anchor`, as places among the configurations that are."""
+        """Return incumbents and seeds that are legal at `anchor`, as places among the configurations that are."""
         place = {int(row): index for index, row in enumerate(self._rows[anchor])}
         contest = self.contest
-        rows = [contest.row(seed) for seed in space.seeds(contest.spec) if seed in contest.points]
+        first = dict.fromkeys([*self.incumbents.values(), *space.seeds(contest.spec)])
+        rows = [contest.row(seed) for seed in first if seed in contest.points]
         return [place[row] for row in rows if row in place]
 
     # Proposals.
@@ -105,16 +138,28 @@ class Screening:
         outstanding = self._outstanding()
         if any(not outstanding.isdisjoint(batch) for batch in self._batches[:-1]):
             return
-        anchor = self.anchors[len(self._batches) % len(self.anchors)]
-        batch = self._asked(anchor, outstanding)
+        batch = self._next_batch(outstanding)
         if not batch:
             return
         self._batches.append(batch)
         for problem, todo in self._todo.items():
             todo += [c for c in batch if self._legal(c, problem) and not self.contest.known(c, problem)]
-        modules = self.contest.request([c for c in batch if c in self._outstanding()])
+        outstanding = self._outstanding()
+        modules = self.contest.request([c for c in batch if c in outstanding])
         if modules:
             self.contest.tuner.listen(Compiling(kernel=self.contest.spec.name, modules=modules))
+
+    def _next_batch(self, outstanding: set[Configuration]) -> list[Configuration]:
+        """Return what the next anchor in turn asks for that asks for anything."""
+        turn = len(self._batches)
+        for offset in range(len(self.anchors)):
+            anchor = self.anchors[(turn + offset) % len(self.anchors)]
+            if anchor in self._exhausted:
+                continue
+            if batch := self._asked(anchor, outstanding):
+                return batch
+            self._exhausted.add(anchor)
+        return []
 
     def _asked(self, anchor: Problem, outstanding: set[Configuration]) -> list[Configuration]:
         """Return what the strategy asks for at `anchor`; it takes those of the last batch for middling, so far."""
@@ -123,7 +168,7 @@ class Screening:
         seen: dict[Configuration, float] = {c: t for c, t in contest.times[anchor].items() if c not in last}
         timed = [time_us for time_us in seen.values() if math.isfinite(time_us)]
         seen |= dict.fromkeys(contest.failed - last, math.inf)
-        seen |= dict.fromkeys(set(self._put_off) - last, math.inf)
+        seen |= dict.fromkeys({*self._put_off, *self._left_out} - last, math.inf)
         seen |= dict.fromkeys(last, statistics.median(timed) if timed else 1.0)
         place = {int(row): index for index, row in enumerate(rows)} if seen else {}
         times = {place[row]: time_us for c, time_us in seen.items() if (row := contest.row(c)) in place}
@@ -134,7 +179,9 @@ class Screening:
 
     def _outstanding(self) -> set[Configuration]:
         """Return who is proposed and not yet timed at every anchor."""
-        return {c for anchor in self.anchors for c in self._todo[anchor] if c not in self.contest.failed}
+        gone = self.contest.failed
+        fit = [anchor for anchor in self.anchors if anchor not in self.contest.unfit]
+        return {c for anchor in fit for c in self._todo[anchor] if c not in gone and c not in self._put_off}
 
     def _open(self) -> bool:
         return bool(self._outstanding())
@@ -147,7 +194,7 @@ class Screening:
         return None
 
     def _take(self, problem: Problem) -> list[Configuration]:
-        """Take compiled candidates off what is to be done at `problem`; the default comes alone."""
+        """Take compiled candidates off what is to be done at `problem`: one, until the default's time is known."""
         contest = self.contest
         taken: list[Configuration] = []
         left: list[Configuration] = []
@@ -155,7 +202,8 @@ class Screening:
         most = 1 if default_us is None else max(1, min(CHUNK, int(CHUNK_US / (CALLS * default_us))))
         for configuration in self._todo[problem]:
             compiled = None if len(taken) == most else contest.compiled(configuration)
-            if configuration in contest.failed or configuration in self._put_off:
+            done = configuration in contest.times[problem] or configuration in contest.failed
+            if done or configuration in self._put_off or problem in contest.unfit:
                 continue
             if compiled is None:
                 left.append(configuration)
@@ -178,6 +226,7 @@ class Screening:
         sound = {c.implementation for c, time_us in times.items() if math.isfinite(time_us) and not self._spills(c)}
         back = [c for c in off if c.implementation not in sound]
         self._recalled.update(back)
+        self._left_out.update(c for c in off if c not in back)
         contest.tuner.effort.pruned["spills registers"] += len(off) - len(back)
         for problem, todo in self._todo.items():
             todo += [c for c in back if self._legal(c, problem) and c not in contest.times[problem]]

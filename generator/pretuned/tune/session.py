@@ -38,7 +38,8 @@ SPARES: Final = 2  # processes with the GPU ready: one takes 1.5 s to start, and
 class Tuned:
     """What a session found: rows and skipped problems, how many problems were not reached, and the effort.
 
-    `interrupted` tells whether the user ended it; what was settled until then holds.
+    `interrupted` tells whether the user ended it, `trouble` why the device was lost on the way (empty: it was not);
+    what was settled until then holds.
     """
 
     target: Target
@@ -47,6 +48,7 @@ class Tuned:
     left: int
     effort: Effort
     interrupted: bool = False
+    trouble: str = ""
 
 
 def find_target(index: Where, known: Mapping[str, Device]) -> Target | None:
@@ -118,7 +120,7 @@ def tune(
 
     effort = Effort()
     found: list[Row | Skipped] = []
-    interrupted = False
+    interrupted, trouble = False, ""
     with ExitStack() as stack:
         cache = stack.enter_context(Cache(cache_folder))
         library = stack.enter_context(Library(cache, effort, toolchain=CPP if index == HOST else NVRTC))
@@ -146,6 +148,10 @@ def tune(
                     found.append(entry)  # noqa: PERF402 - what was found before an interruption stays
         except KeyboardInterrupt:
             interrupted = True
+        except DeviceError as error:
+            if not found:
+                raise
+            trouble = str(error)
     return Tuned(
         target=target,
         rows=tuple(entry for entry in found if isinstance(entry, Row)),
@@ -153,6 +159,7 @@ def tune(
         left=sum(len(demand.problems) for demand in demands) - len(found),
         effort=effort,
         interrupted=interrupted,
+        trouble=trouble,
     )
 
 

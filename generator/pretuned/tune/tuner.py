@@ -104,7 +104,12 @@ class Tuner:
 
     def late(self) -> bool:
         """Return whether the time for screening the contest at hand is over."""
-        return self._screen_until is not None and time.monotonic() > self._screen_until
+        left_s = self.screening_left_s()
+        return left_s is not None and left_s <= 0
+
+    def screening_left_s(self) -> float | None:
+        """Return the seconds that are left for screening the contest at hand; None for as long as it takes."""
+        return None if self._screen_until is None else self._screen_until - time.monotonic()
 
     def _out_of_time(self) -> bool:
         return self.deadline is not None and time.monotonic() > self.deadline
@@ -133,40 +138,39 @@ class Tuner:
         contest = task.contest
         self.runner.start()  # while the first modules compile
         refusal = contest.refusal()
-        fitting: list[Problem] = []
         for problem in task.problems:
             too_large = None if refusal else contest.prepare(problem, reference="none")
             if refusal or too_large:
-                entry = Skipped(
-                    kernel=contest.spec.name,
-                    device=self.target.name,
-                    problem=problem,
-                    reason=refusal or (too_large.reason if too_large else ""),
-                )
-                self.listen(Passed(entry=entry))
-                yield entry
-            else:
-                fitting.append(problem)
+                contest.unfit[problem] = refusal or (too_large.reason if too_large else "")
+        fitting = [problem for problem in task.problems if problem not in contest.unfit]
         if fitting:
-            yield from self._rows(task, fitting, done + len(task.problems) - len(fitting), rows, following)
+            yield from self._rows(task, fitting, done, rows, following)
+        for problem, reason in contest.unfit.items():
+            entry = Skipped(kernel=contest.spec.name, device=self.target.name, problem=problem, reason=reason)
+            self.listen(Passed(entry=entry))
+            yield entry
 
     def _rows(
         self, task: _Task, problems: Sequence[Problem], done: int, rows: int, following: Sequence[_Task]
     ) -> Iterator[Row]:
         contest, name = task.contest, task.contest.spec.name
         self.listen(Measuring(kernel=name, problem=problems[0], candidates=len(contest.points), done=done, rows=rows))
-        screening = Screening(contest, problems)
+        screening = Screening(contest, problems, task.incumbents)
         screening.run()
         for task_ahead in following:
             self._compile_ahead(task_ahead.contest)
         for index, problem in enumerate(problems):
             if self._out_of_time() and index:
                 return
-            screening.carry(problem)
+            considered, whole = screening.carry(problem)
+            if problem in contest.unfit:
+                continue
             if index + 1 < len(problems):  # its reference is made while this one is decided
                 contest.prepare(problems[index + 1], FRESH_SEED, reference="soon")
-            row = Decision(contest, problem, task.incumbents.get(problem)).row()
-            if screening.whole:
+            row = Decision(contest, problem, considered, task.incumbents.get(problem)).row()
+            if row is None:
+                continue
+            if whole:
                 contest.keep_row(row)
             else:  # good enough to bake now; the next build goes on from what was measured
                 row = replace(row, space="")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import Any, Final
 
 import cupy
 
-from pretuned.measure.arena import Arena
+from pretuned.measure.arena import ALIGNMENT, Arena
 from pretuned.measure.cuda.judge import Judge
 from pretuned.measure.cuda.kernel import Kernel, Module, judged
 from pretuned.measure.cuda.timing import Timer, sets_wanted
@@ -21,6 +22,9 @@ from pretuned.measure.server import Answerer, server
 from pretuned.spec.space import DeviceFacts
 
 _runtime: Final[Any] = cupy.cuda.runtime
+GAP_BYTES: Final = 1 << 20
+GAP_SHARE: Final = 1 << 16  # of the free memory: hundreds of buffers have a gap each
+SWITCH_S: Final = 2e-4  # a reference in another thread may keep the launches waiting for so long
 MODULES: Final = 1024  # that stay loaded: one takes 0.1 ms to load and some 100 KB
 
 
@@ -51,6 +55,7 @@ class CudaMachine:
             shared_bytes=attributes["MaxSharedMemoryPerBlockOptin"],
             l2_bytes=attributes["L2CacheSize"],
         )
+        self.gap_bytes = min(GAP_BYTES, self.free_bytes() // GAP_SHARE // ALIGNMENT * ALIGNMENT)
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.stream.use()
         self._judge = Judge(self.facts, self.stream)
@@ -151,4 +156,5 @@ def serve() -> Answerer:
     """Return the function that answers requests in a child (see `pretuned.child`)."""
     # Functions are loaded with their module: loading one may wait for the device, which may be held for the host.
     os.environ["CUDA_MODULE_LOADING"] = "EAGER"
+    sys.setswitchinterval(SWITCH_S)
     return server(CudaMachine, lost=CudaMachine.errors)

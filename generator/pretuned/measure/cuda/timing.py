@@ -3,10 +3,10 @@
 Theory of operation. What the host takes for a launch, 4 us and more, must never show in a time. Two ways lead there.
 
 *Screening* enqueues a kernel that waits for the host, then events and launches, and lets all of it go at once: the
-device runs the launches back to back however long the host took. A candidate gets one warming launch and two timed
-ones; who is clearly slower than the best gets no more. A sample that was too short for what an event resolves is taken
-again with more launches, from the time that was just measured warm, until it is long enough: nothing is ever estimated
-from a cold launch and then trusted, which is how other tuners stop short with fast kernels.
+device runs the launches back to back however long the host took. A candidate gets one warming launch, which counts for
+nothing, and two timed ones; who is clearly slower than the best gets no more. A sample that was too short for what an
+event resolves is taken again with more launches, from the time that was just measured warm, until it is long enough:
+nothing is ever estimated from a cold launch and then trusted, which is how other tuners stop short with fast kernels.
 
 *Races* replay a graph of several launches between two events, which has the least spread. A *round* takes one sample
 of everyone, in an order that turns by one each round: what drifts (clocks, temperature, a neighbour's load) hits all
@@ -38,8 +38,7 @@ SAMPLE_US: Final = 200.0  # of device time a sample: long against the 0.5 us tha
 SCREEN_SAMPLE_US: Final = 60.0
 MAX_LAUNCHES: Final = 50
 COLD_FACTOR: Final = 2  # times L2 that all sets together must take for rotation to do without a sweep
-HOPELESS: Final = 3.0  # times the best, at the first launch
-LOSING: Final = 1.5  # times the best, after two more
+LOSING: Final = 1.5  # times the best, after a warming launch and two more: worth no more launches
 NEAR: Final = 1.1  # times the best: worth more samples
 SAMPLES: Final = 3
 PATIENCE_S: Final = 0.8 * HOLD_NS / 1e9  # a host that took longer to enqueue has let the device run ahead
@@ -86,11 +85,14 @@ class Timer:
     def screen(self, kernel: Kernel, arena: Arena, best_us: float) -> tuple[list[float], list[int], float]:
         """Return samples of a kernel in microseconds a call, the sets it ran on last, and the device's seconds."""
         most = self._most(arena)
-        (first_us, *rest), sets = self._held(kernel, arena, (1, PROBE_LAUNCHES) if most > PROBE_LAUNCHES else (1,))
-        launches, elapsed_us = (PROBE_LAUNCHES, rest[0]) if rest else (1, first_us)
-        time_us, spent_us = elapsed_us / launches, first_us + sum(rest)
-        if first_us > HOPELESS * best_us:
-            return [time_us], sets, spent_us / 1e6
+        if most > PROBE_LAUNCHES:
+            (warming_us, elapsed_us), sets = self._held(kernel, arena, (1, PROBE_LAUNCHES))
+            launches = PROBE_LAUNCHES
+        else:  # so many sets are given their values back each time
+            (warming_us,), _ = self._held(kernel, arena, (1,))
+            (elapsed_us,), sets = self._held(kernel, arena, (most,))
+            launches = most
+        time_us, spent_us = elapsed_us / launches, warming_us + elapsed_us
         while elapsed_us < SCREEN_SAMPLE_US / 2 and launches < most and time_us <= LOSING * best_us:
             launches = max(launches + 1, launches_for(time_us, SCREEN_SAMPLE_US, most))
             (elapsed_us,), sets = self._held(kernel, arena, (launches,))
@@ -128,8 +130,9 @@ class Timer:
         )
 
     def canary_us(self) -> float:
-        """Return the time of a kernel that takes a fixed number of cycles, the faster of two."""
-        return min(self._timed([self._judge.canary])[0] for _ in range(2))
+        """Return the time of a kernel that takes a fixed number of cycles, the fastest of three; 0 if there is none."""
+        taken = [self._timed([self._judge.canary]) for _ in range(TRIES)]
+        return min((times_us[0] for times_us, punctual in taken if punctual), default=0.0)
 
     def _most(self, arena: Arena) -> int:
         return arena.count if arena.restores else MAX_LAUNCHES
@@ -139,15 +142,13 @@ class Timer:
         return arena.cold and arena.nbytes < COLD_FACTOR * self._l2_bytes
 
     def _held(self, kernel: Kernel, arena: Arena, groups: Sequence[int]) -> tuple[list[float], list[int]]:
-        """Return the device time of each group of launches, in microseconds, and the sets they ran on."""
+        """Return the device time of each group of launches, in microseconds, and the sets they ran on.
+
+        A sample whose host was late is taken again, from the start: in-out arrays have changed by then.
+        """
         first, total = self._turn, sum(groups)
         sets = [(first + offset) % arena.count for offset in range(total)]
         self._turn = (first + total) % arena.count
-        if arena.restores:
-            for index in set(sets):
-                arena.restore(index)
-        if self._cold(arena):
-            self._judge.sweep()
         ends = [sum(groups[: position + 1]) for position in range(len(groups))]
 
         def calls(begin: int, end: int) -> Callable[[], None]:
@@ -157,28 +158,38 @@ class Timer:
 
             return enqueue
 
-        times_us = self._timed([calls(begin, end) for begin, end in zip([0, *ends], ends, strict=False)])
+        parts = [calls(begin, end) for begin, end in zip([0, *ends], ends, strict=False)]
+        for _ in range(TRIES):
+            if arena.restores:
+                for index in set(sets):
+                    arena.restore(index)
+            if self._cold(arena):
+                self._judge.sweep()
+            times_us, punctual = self._timed(parts)
+            if punctual:
+                break
         return times_us, list(dict.fromkeys(sets))
 
-    def _timed(self, parts: Sequence[Callable[[], None]]) -> list[float]:
-        """Return the device time of what each of `parts` enqueues, all of it let go at once, in microseconds."""
+    def _timed(self, parts: Sequence[Callable[[], None]]) -> tuple[list[float], bool]:
+        """Return the device time of what each of `parts` enqueues, in microseconds, all of it let go at once.
+
+        Besides, whether the host was done before the device could run ahead of it.
+        """
         while len(self._events) <= len(parts):
             self._events.append(cupy.cuda.Event())
-        for _ in range(TRIES):
-            started = time.perf_counter()
-            self._judge.hold()
-            try:
-                self._events[0].record(self._stream)
-                for part, event in zip(parts, self._events[1:], strict=False):
-                    part()
-                    event.record(self._stream)
-            finally:
-                took_s = time.perf_counter() - started
-                self._judge.release()
-            self._events[len(parts)].synchronize()
-            if took_s < PATIENCE_S:
-                break
-        return [_elapsed_us(self._events[index], self._events[index + 1]) for index in range(len(parts))]
+        started = time.perf_counter()
+        self._judge.hold()
+        try:
+            self._events[0].record(self._stream)
+            for part, event in zip(parts, self._events[1:], strict=False):
+                part()
+                event.record(self._stream)
+        finally:
+            took_s = time.perf_counter() - started
+            self._judge.release()
+        self._events[len(parts)].synchronize()
+        times_us = [_elapsed_us(self._events[index], self._events[index + 1]) for index in range(len(parts))]
+        return times_us, took_s < PATIENCE_S
 
     def _replay(self, kernel: Kernel, arena: Arena, estimate_us: float) -> Replay:
         """Return a replay of about SAMPLE_US of device time that has run once, whatever the estimate was."""

@@ -46,6 +46,7 @@ class HostMachine:
     """This process as a machine; `memory` makes AddressSanitizer watch buffers while a kernel runs."""
 
     facts: Final = FACTS
+    gap_bytes: Final = 0  # where buffers lie says nothing of a GPU
 
     def __init__(self, *, manner: Manner | None = None, memory: bool = False) -> None:
         self._manner = manner or Manner()
