@@ -34,7 +34,7 @@ class Build:
             lock=folder / "pretuned.lock.json",
         )
         self.settings = Settings(cache=folder / "cache")
-        self.said, self.asked, self.left = [], [], 0
+        self.said, self.asked, self.left, self.ending = [], [], 0, {}
         self.gpu = None
         monkeypatch.setattr(table, "find_target", lambda index, known: self.gpu)
         monkeypatch.setattr(core, "find_target", lambda index, known: self.gpu)
@@ -44,7 +44,7 @@ class Build:
         self.asked = [(problem, demand.incumbents.get(problem)) for demand in demands for problem in demand.problems]
         self.given = given
         found = [row(self.spec, problem) for problem, _ in self.asked[self.left :]]
-        return Tuned(target=target, rows=tuple(found), skipped=(), left=self.left, effort=Effort())
+        return Tuned(target=target, rows=tuple(found), skipped=(), left=self.left, effort=Effort(), **self.ending)
 
     def lock(self, entries):
         lockfile.write(self.project.lock, Lock().updated({H100.name: H100}, entries))
@@ -118,6 +118,21 @@ def test_a_spent_budget_is_told(build):
     )
     with pytest.raises(DeviceError, match=r"^require-tuned: the budget of 60 s left out 1 rows$"):
         build.resolve(require_tuned=True)
+
+
+def test_a_device_that_is_lost_on_the_way_costs_only_what_was_not_settled(build):
+    build.gpu, build.left, build.ending = TARGET, 3, {"trouble": "GPU 0 cannot be used: fallen off the bus"}
+    assert len(build.resolve().rows) == 1
+    assert build.said[0] == "warning: the tuning ended early: GPU 0 cannot be used: fallen off the bus"
+    for demand in ({"require_tuned": True}, {"mode": "force"}):
+        with pytest.raises(DeviceError, match="fallen off the bus"):
+            build.resolve(**demand)
+
+
+def test_a_build_that_its_user_interrupts_ends(build):
+    build.gpu, build.ending = TARGET, {"interrupted": True}
+    with pytest.raises(KeyboardInterrupt):
+        build.resolve()
 
 
 def test_rows_of_another_device_are_kept_beside(build):

@@ -32,7 +32,7 @@ class Machine:
         (root / "pyproject.toml").write_text(TABLE)
         self.spec = loaded(root / "kernels")
         self.lock = root / "pretuned.lock.json"
-        self.asked, self.given, self.skip, self.error = [], {}, 0, None
+        self.asked, self.given, self.skip, self.error, self.ending = [], {}, 0, None, {}
         monkeypatch.setattr(command, "find_target", lambda index, known: TARGET)
         monkeypatch.setattr(command, "tune", self.tune)
         monkeypatch.setenv("PRETUNED_CACHE_DIR", str(root / "cache"))
@@ -44,7 +44,7 @@ class Machine:
         self.given = given
         self.asked = [(one.spec, problem) for one in demands for problem in one.problems]
         found = tuple(row(spec, problem) for spec, problem in self.asked[self.skip :])
-        return Tuned(target=target, rows=found, skipped=(), left=self.skip, effort=Effort(launched=9))
+        return Tuned(target=target, rows=found, skipped=(), left=self.skip, effort=Effort(launched=9), **self.ending)
 
     def run(self, *arguments):
         with pytest.raises(SystemExit) as end:
@@ -151,3 +151,14 @@ def test_ctrl_c_leaves_the_lock(machine):
     machine.error = KeyboardInterrupt()
     assert machine.run() == (130, "", "interrupted; what was measured is kept\n")
     assert not machine.lock.exists()
+
+
+@pytest.mark.parametrize(
+    ("ending", "status", "said"),
+    [({"interrupted": True}, 130, "interrupted; everything"), ({"trouble": "the GPU is gone"}, 5, "the GPU is gone")],
+)
+def test_what_was_settled_before_an_early_end_is_written(machine, ending, status, said):
+    machine.skip, machine.ending = 1, ending
+    code, _, err = machine.run()
+    assert (code, said in err) == (status, True)
+    assert len(lockfile.read(machine.lock).rows) == 3

@@ -168,7 +168,7 @@ def _force(project: Project, settings: Settings, specs: Mapping[str, KernelSpec]
         raise DeviceError(f"mode force: there is no GPU {settings.device} to tune on; use mode auto or locked here")
     wanted = demands(specs, Lock(), target, everything=True)
     tuned = tune(wanted, target, index=settings.device, cache_folder=None, budget_s=project.budget_s, listen=listen)
-    _tell(tuned, say)
+    _tell(tuned, say, whole=True)
     return Table(rows=tuned.rows, devices={target.name: target.device}, tuned=tuned)
 
 
@@ -206,7 +206,7 @@ def _auto(
             raise
         say(f"warning: {target.name} is here, but nothing was tuned: {error}")
         return Table(rows=base.rows, devices=base.devices)
-    _tell(tuned, say)
+    _tell(tuned, say, whole=project.require_tuned)
     _require(project, tuned.left, f"the budget of {project.budget_s:g} s left out")
     merged = base.updated({target.name: target.device}, tuned.rows, tuned.skipped)
     return Table(rows=merged.rows, devices=merged.devices, tuned=tuned)
@@ -243,14 +243,21 @@ def _require(project: Project, missing: int, why: str) -> None:
         raise DeviceError(f"require-tuned: {why} {missing} rows")
 
 
-def _tell(tuned: Tuned, say: Say) -> None:
+def _tell(tuned: Tuned, say: Say, *, whole: bool = False) -> None:
+    """Say what was tuned; a build that its user interrupts ends, and with `whole` one that loses the device."""
+    if tuned.interrupted:
+        raise KeyboardInterrupt
+    if tuned.trouble and whole:
+        raise DeviceError(tuned.trouble)
+    if tuned.trouble:
+        say(f"warning: the tuning ended early: {tuned.trouble}")
     effort = tuned.effort
     stages = ", ".join(f"{name} {seconds:.1f}" for name, seconds in effort.longest() if seconds >= 0.05)  # noqa: PLR2004 - shown to a tenth
     say(
         f"{tuned.target.name}: {len(tuned.rows)} rows, {effort.compiled} modules compiled, "
         f"{effort.launched} measurements" + (f"; seconds: {stages}" if stages else "")
     )
-    if tuned.left:
+    if tuned.left and not tuned.trouble:
         say(
             f"warning: the budget ended {tuned.left} rows early; what was measured is kept: build again, raise "
             "`budget`, or run `pretuned tune`"
