@@ -193,8 +193,12 @@ def _demand_packages(index: Where) -> None:
 
 @contextmanager
 def _turn(index: Where, listen: Listener) -> Iterator[None]:
-    """Take the lock of a device among builds on this machine; it ends with the process that holds it."""
-    lock = FileLock(Path(tempfile.gettempdir()) / f"pretuned-gpu-{index}-{os.getuid()}.lock")
+    """Take the lock of a device among builds on this machine; it ends with the process that holds it.
+
+    The device goes by its UUID: processes may number their GPUs differently.
+    """
+    uuid = next((gpu.uuid for gpu in probe.gpus() if gpu.index == index), "")
+    lock = FileLock(Path(tempfile.gettempdir()) / f"pretuned-gpu-{uuid or index}-{os.getuid()}.lock")
     try:
         lock.acquire(timeout=0)
     except Timeout:
