@@ -88,6 +88,28 @@ def test_the_default_is_measured_however_short_the_budget(spec, monkeypatch):
     assert [dict(choice.configuration.values)["vec"] for choice in row.choices] == [1]
 
 
+def test_a_budget_that_ends_at_the_first_of_many_sizes_leaves_defaults_at_the_others(tmp_path, monkeypatch):
+    spec = loaded(tmp_path, ("[1024, 65536]", "[1024, 4096, 16384, 65536, 262144, 1048576, 4194304]"))
+    problems = tuple(problem for problem in problems_of(spec) if dict(problem.specialisation)["T"] == "float32")
+    gpu = FakeRunner(model)
+    tuner = Tuner(
+        runner=gpu,
+        target=TARGET,
+        library=FakeLibrary(),
+        cache=Cache(None),
+        effort=Effort(),
+        listen=lambda _event: None,
+        deadline=1.0,
+    )
+    # All screening is late from the first candidate on; the rows themselves are in time.
+    monkeypatch.setattr(Tuner, "late", lambda self: "screen" in gpu.requests)
+    monkeypatch.setattr(time, "monotonic", lambda: 0.0)
+    rows = list(tuner.tune([Demand(spec=spec, problems=problems)]))
+    assert len(rows) == len(problems)
+    assert {row.space for row in rows} == {""}
+    assert all(dict(row.default.configuration.values) == {"block": 256, "vec": 1} for row in rows)
+
+
 def test_a_default_that_crashes_alone_in_its_duel_is_an_error_with_the_cause(spec):
     class Fragile(FakeRunner):
         def race(self, entries, rounds, **given):

@@ -74,8 +74,9 @@ def stages(effort: Effort) -> Iterator[str]:
     share = f" ({effort.device_s / whole_s:.0%} of them with candidates on the device)" if whole_s else ""
     yield f"{'in all':<22}{whole_s:8.2f} s{share}"
     yield f"{effort.compiled} modules compiled, {effort.launched} measurements"
-    if effort.pruned:
-        yield "not launched: " + ", ".join(f"{count} ({why})" for why, count in sorted(effort.pruned.items()))
+    pruned = [f"{count} ({why})" for why, count in sorted(effort.pruned.items()) if count]
+    if pruned:
+        yield f"not launched: {', '.join(pruned)}"
     if effort.failed:
         counts = sorted((kind_of(failure), count) for failure, count in effort.failed.items())
         yield "failed: " + ", ".join(f"{count} ({name})" for name, count in counts)

@@ -92,8 +92,8 @@ class Screening:
         the times at the anchors: what else is known of the problem depends on how fast modules were compiled.
         """
         contest, late = self.contest, self._late()
-        if problem in self.anchors:
-            return list(contest.times[problem]), self.whole
+        if problem in self.anchors and self.whole:
+            return list(contest.times[problem]), True
         measured = {anchor: contest.times[anchor] for anchor in self.anchors}
         count = HURRIED if late else CARRIED
         best = promising(measured, problem, count, lambda c: self._legal(c, problem))
@@ -102,7 +102,7 @@ class Screening:
         unknown = [c for c in chosen if c not in contest.times[problem] and not contest.known(c, problem)]
         if unknown:
             contest.screen(problem, unknown)
-        return chosen, self.whole and not late
+        return chosen if self.whole else list(contest.times[problem]), self.whole and not late
 
     def _holds(self, problem: Problem) -> bool:
         """Whether `problem` has an incumbent that may still be tried."""

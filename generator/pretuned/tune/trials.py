@@ -108,6 +108,7 @@ def _sampled(
     if sample is None or len(points) <= sample:
         return list(points)
     defaults = [c for c in (space.default_of(spec, name) for name in spec.ways) if c in points]
+    taken = {points.index(configuration) for configuration in defaults}
+    rest = [row for row in range(len(points)) if row not in taken]
     wanted = max(0, sample - len(defaults))
-    spread = [points[index * len(points) // wanted] for index in range(wanted)]
-    return list(dict.fromkeys([*defaults, *spread]))
+    return [*defaults, *(points[rest[index * len(rest) // wanted]] for index in range(wanted))]
