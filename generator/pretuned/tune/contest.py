@@ -15,35 +15,28 @@ from pretuned.measure.requests import Entry, Prepare, Raced, TooLarge
 from pretuned.measure.rounds import Rule
 from pretuned.measure.runner import TuningError
 from pretuned.outcome import (
-    Crashed,
     Failure,
     LaunchError,
     Outcome,
     Timed,
-    TimedOut,
-    WrongResult,
     detail,
-    from_json,
     reworded,
-    to_json,
 )
 from pretuned.record.freshness import space_key
-from pretuned.record.lock import row_from_json, row_to_json
 from pretuned.record.rows import Row
-from pretuned.render import Candidate, candidate, digest, located, verification_key
+from pretuned.render import Candidate, candidate, located, verification_key
 from pretuned.spec import space
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, Guards, Pairs, Problem
 from pretuned.tune import pruning
+from pretuned.tune.memory import Memory
 from pretuned.tune.points import Points
 from pretuned.tune.progress import Disturbed, Failed
 
 if TYPE_CHECKING:
     from pretuned.tune.tuner import Tuner
 
-PROTOCOL: Final = 2  # of tuning: raised when outcomes or rows of before no longer mean the same
 KEYED: Final = 450  # candidates whose texts a settled row is remembered under
-QUARANTINED: Final = (Crashed, TimedOut, WrongResult)  # what has gone wrong so at one problem is tried at no other
 LIMIT_S: Final = 1.0  # for screening a candidate, and besides it
 LIMIT_CALLS: Final = 1000  # so many calls of the default
 RETAKES: Final = 2  # of samples that were disturbed
@@ -81,6 +74,7 @@ class Contest:
         self._pruned: set[Configuration] = set()
         self._rows: dict[Configuration, int] = {}
         self._candidates: dict[Configuration, Candidate] = {}
+        self.memory = Memory(tuner.cache, self._context, self.candidate)
 
     def row(self, configuration: Configuration) -> int:
         """Return which of the points a configuration is."""
@@ -95,44 +89,32 @@ class Contest:
                 self._candidates[configuration] = candidate(self.spec, self.specialisation, configuration)
         return self._candidates[configuration]
 
-    # What is kept in the cache, under keys of all that it depends on.
+    # What earlier builds found out.
 
-    def _key(self, *parts: object) -> str:
+    def _context(self) -> list[object]:
+        """Return what everything measured depends on besides the candidate."""
         target = self.tuner.target
         device = [target.name, target.device.sm_count, target.device.compute_capability, target.driver]
-        return digest([PROTOCOL, device, self.tuner.library.compiler, self.verification, *parts])
+        return [device, self.tuner.library.compiler, self.verification]
 
-    def _outcome_key(self, configuration: Configuration, problem: Problem, what: str = "screen") -> str:
-        return self._key(what, self.candidate(configuration).key, problem.dims)
-
-    def _quarantine_key(self, configuration: Configuration) -> str:
-        return self._key("quarantine", self.candidate(configuration).key)
-
-    def _row_key(self, problem: Problem) -> str:
+    def _chosen_from(self, problem: Problem) -> list[object]:
+        """Return what decides the row of `problem`: of a large space, a part of its candidates stands for all."""
         legal = np.flatnonzero(self.legal[problem])
         spread = legal[:: max(1, len(legal) // KEYED)]
         keys = sorted(self.candidate(self.points[int(index)]).key for index in spread)
-        default = self.candidate(self.default).key
-        return self._key("row", keys, len(legal), default, self.space, problem.specialisation, problem.dims)
+        return [keys, len(legal), self.candidate(self.default).key, self.space]
 
     def cached_row(self, problem: Problem) -> Row | None:
         """Return the row that an earlier build settled from the same candidates."""
-        data = self.tuner.cache.record(self._row_key(problem))
-        try:
-            return None if data is None else row_from_json(data)
-        except (AttributeError, KeyError, TypeError, ValueError):
-            return None  # written by another version
+        return self.memory.row(problem, self._chosen_from(problem))
 
     def keep_row(self, row: Row) -> None:
         """Keep a settled row."""
-        self.tuner.cache.put_record(self._row_key(row.problem), row_to_json(row))
+        self.memory.keep_row(row, self._chosen_from(row.problem))
 
     def known(self, configuration: Configuration, problem: Problem) -> bool:
         """Take over what an earlier build found out about a candidate at a problem, and return whether it did."""
-        cache = self.tuner.cache
-        outcome = cache.outcome(self._outcome_key(configuration, problem))
-        if outcome is None and (data := cache.record(self._quarantine_key(configuration))) is not None:
-            outcome = from_json(data)
+        outcome = self.memory.outcome(configuration, problem)
         if outcome is None or (configuration == self.default and not isinstance(outcome, Timed)):
             return False  # a default that failed is tried again, and told
         self._note(configuration, problem, outcome)
@@ -226,7 +208,7 @@ class Contest:
                 if not isinstance(outcome, Timed):
                     outcome = self.fail(configuration, problem, outcome)
                 else:
-                    self.tuner.cache.put_outcome(self._outcome_key(configuration, problem), outcome)
+                    self.memory.keep(configuration, problem, outcome)
                 self._note(configuration, problem, outcome)
 
     def _note(self, configuration: Configuration, problem: Problem, outcome: Outcome) -> None:
@@ -324,17 +306,12 @@ class Contest:
             self.tuner.listen(Disturbed(kernel=self.spec.name, problem=problem, reason=reason, attempt=attempt))
         raise AssertionError("the last attempt returns")
 
-    def checked(self, configuration: Configuration, problem: Problem, seed: int = 0) -> bool:
-        """Return whether a configuration was found right at `problem` with these inputs before."""
-        return self.tuner.cache.record(self._outcome_key(configuration, problem, f"check {seed}")) is not None
-
     def check(self, configuration: Configuration, problem: Problem, seed: int = 0) -> Failure | None:
         """Verify a configuration at `problem`, which is prepared with `seed`, and return what is wrong with it."""
         self.tuner.effort.launched += 1
         verified = self.tuner.runner.verify(self._entry(configuration))
         if verified.failure is None:
-            key = self._outcome_key(configuration, problem, f"check {seed}")
-            self.tuner.cache.put_record(key, {"error": verified.error})
+            self.memory.keep_check(configuration, problem, seed, verified.error)
         return verified.failure
 
     def drop(self, configuration: Configuration, problem: Problem, failure: Failure, *, keep: bool = True) -> None:
@@ -358,9 +335,7 @@ class Contest:
                 "a table ends in its default, so this has to be mended first"
             )
         if keep:
-            self.tuner.cache.put_outcome(self._outcome_key(configuration, problem), failure)
-        if keep and isinstance(failure, QUARANTINED):
-            self.tuner.cache.put_record(self._quarantine_key(configuration), to_json(failure))
+            self.memory.keep(configuration, problem, failure)
         return failure
 
     def guards(self, configurations: Sequence[Configuration]) -> Mapping[Configuration, Guards]:

@@ -108,7 +108,7 @@ class Decision:
 
     def _check(self, problem: Problem, asked: Sequence[Configuration], seed: int) -> None:
         contest = self.contest
-        unknown = [c for c in asked if not contest.checked(c, problem, seed)]
+        unknown = [c for c in asked if not contest.memory.checked(c, problem, seed)]
         if not unknown or contest.prepare(problem, seed, trust_default=seed == TRUSTED_SEED) is not None:
             return
         for configuration in unknown:

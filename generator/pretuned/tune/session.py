@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from filelock import FileLock, Timeout
 
@@ -30,6 +30,9 @@ from pretuned.tune.demand import Demand
 from pretuned.tune.library import Library
 from pretuned.tune.progress import Effort, Listener, Waiting
 from pretuned.tune.target import Target
+
+if TYPE_CHECKING:
+    from pretuned.tune.tuner import Tuner
 
 SPARES: Final = 2  # processes with the GPU ready: one takes 1.5 s to start, and losses may come in a row
 
@@ -115,37 +118,15 @@ def tune(
     compiler; TuningError for a kernel whose default or reference is wrong.
     """
     _demand_packages(index)
-    from pretuned.tune.tuner import Tuner  # noqa: PLC0415 - it imports NumPy, which a build may have to ask for first
-    from pretuned.tune.watch import Watch  # noqa: PLC0415 - the same
-
     effort = Effort()
     found: list[Row | Skipped] = []
     interrupted, trouble = False, ""
-    with ExitStack() as stack:
-        cache = stack.enter_context(Cache(cache_folder))
-        library = stack.enter_context(Library(cache, effort, toolchain=CPP if index == HOST else NVRTC))
-        runner = stack.enter_context(Runner.host() if index == HOST else Runner(index=index, spares=SPARES))
-        stack.enter_context(_turn(index, listen))
-        stack.enter_context(_termination_interrupts())
-        monitor = _monitor(index)
-        if monitor is not None:
-            stack.callback(monitor.close)
-        library.start()
-        tuner = Tuner(
-            runner=runner,
-            target=target,
-            library=library,
-            cache=cache,
-            effort=effort,
-            listen=listen,
-            watch=Watch(monitor),
-            # Waiting for the turn costs none of it.
-            deadline=None if budget_s is None else time.monotonic() + budget_s,
-        )
+    with _tuner(index, target, cache_folder, effort, listen) as tuner, effort.whole():
+        # Waiting for the turn has cost none of it.
+        tuner.deadline = None if budget_s is None else time.monotonic() + budget_s
         try:
-            with effort.whole():
-                for entry in tuner.tune(demands):
-                    found.append(entry)  # noqa: PERF402 - what was found before an interruption stays
+            for entry in tuner.tune(demands):
+                found.append(entry)  # noqa: PERF402 - what was found before an interruption stays
         except KeyboardInterrupt:
             interrupted = True
         except DeviceError as error:
@@ -161,6 +142,30 @@ def tune(
         interrupted=interrupted,
         trouble=trouble,
     )
+
+
+@contextmanager
+def _tuner(
+    index: Where, target: Target, cache_folder: Path | None, effort: Effort, listen: Listener
+) -> Iterator[Tuner]:
+    """Yield a tuner that has the device for itself, and its workers started."""
+    from pretuned.tune.tuner import Tuner  # noqa: PLC0415 - it imports NumPy, which a build may have to ask for first
+    from pretuned.tune.watch import Watch  # noqa: PLC0415 - the same
+
+    with ExitStack() as stack:
+        cache = stack.enter_context(Cache(cache_folder))
+        library = stack.enter_context(Library(cache, effort, toolchain=CPP if index == HOST else NVRTC))
+        runner = stack.enter_context(Runner.host() if index == HOST else Runner(index=index, spares=SPARES))
+        stack.enter_context(_turn(index, listen))
+        stack.enter_context(_termination_interrupts())
+        monitor = _monitor(index)
+        if monitor is not None:
+            stack.callback(monitor.close)
+        library.start()
+        watch = Watch(monitor)
+        yield Tuner(
+            runner=runner, target=target, library=library, cache=cache, effort=effort, listen=listen, watch=watch
+        )
 
 
 def _monitor(index: Where) -> Monitor | None:

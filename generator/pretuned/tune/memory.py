@@ -1,0 +1,80 @@
+"""What earlier builds found out about one kernel's candidates, and what this one adds: the user cache by its own words.
+
+Everything stands under keys of all that it depends on: device, driver, compiler, the candidate's text and launch, how
+it is judged and timed. What a key holds never changes, so nothing here is ever out of date.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from pretuned.outcome import Crashed, Outcome, TimedOut, WrongResult, from_json, to_json
+from pretuned.record.cache import Cache
+from pretuned.record.lock import row_from_json, row_to_json
+from pretuned.record.rows import Row
+from pretuned.render import Candidate, digest
+from pretuned.spec.space import Configuration, Problem
+
+PROTOCOL: Final = 2  # of tuning: raised when outcomes or rows of before no longer mean the same
+QUARANTINED: Final = (Crashed, TimedOut, WrongResult)  # what has gone wrong so at one problem is tried at no other
+
+
+class Memory:
+    """Keeps outcomes, checks and rows in `cache`.
+
+    `context` returns what all of them depend on besides the candidate, as plain data; `candidate` the candidate of a
+    configuration.
+    """
+
+    def __init__(
+        self, cache: Cache, context: Callable[[], list[object]], candidate: Callable[[Configuration], Candidate]
+    ) -> None:
+        self._cache = cache
+        self._context = context
+        self._candidate = candidate
+
+    def outcome(self, configuration: Configuration, problem: Problem) -> Outcome | None:
+        """Return what became of a candidate at a problem, or what it is in quarantine for."""
+        found = self._cache.outcome(self._at(configuration, problem, "screen"))
+        if found is None and (data := self._cache.record(self._quarantine(configuration))) is not None:
+            found = from_json(data)
+        return found
+
+    def keep(self, configuration: Configuration, problem: Problem, outcome: Outcome) -> None:
+        """Keep an outcome; who crashed, hung or was wrong goes into quarantine."""
+        self._cache.put_outcome(self._at(configuration, problem, "screen"), outcome)
+        if isinstance(outcome, QUARANTINED):
+            self._cache.put_record(self._quarantine(configuration), to_json(outcome))
+
+    def checked(self, configuration: Configuration, problem: Problem, seed: int) -> bool:
+        """Return whether a configuration was found right at `problem` with these inputs."""
+        return self._cache.record(self._at(configuration, problem, f"check {seed}")) is not None
+
+    def keep_check(self, configuration: Configuration, problem: Problem, seed: int, error: float) -> None:
+        """Keep that it was right, and its largest error as a share of the tolerance."""
+        self._cache.put_record(self._at(configuration, problem, f"check {seed}"), {"error": error})
+
+    def row(self, problem: Problem, chosen_from: Sequence[object]) -> Row | None:
+        """Return the row that was settled at `problem` from the same choice."""
+        data = self._cache.record(self._row(problem, chosen_from))
+        try:
+            return None if data is None else row_from_json(data)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            return None  # written by another version
+
+    def keep_row(self, row: Row, chosen_from: Sequence[object]) -> None:
+        """Keep a settled row."""
+        self._cache.put_record(self._row(row.problem, chosen_from), row_to_json(row))
+
+    def _key(self, *parts: object) -> str:
+        return digest([PROTOCOL, *self._context(), *parts])
+
+    def _at(self, configuration: Configuration, problem: Problem, what: str) -> str:
+        return self._key(what, self._candidate(configuration).key, problem.dims)
+
+    def _quarantine(self, configuration: Configuration) -> str:
+        return self._key("quarantine", self._candidate(configuration).key)
+
+    def _row(self, problem: Problem, chosen_from: Sequence[object]) -> str:
+        return self._key("row", *chosen_from, problem.specialisation, problem.dims)
