@@ -92,17 +92,19 @@ class Timer:
             (warming_us,), _ = self._held(kernel, arena, (1,))
             (elapsed_us,), sets = self._held(kernel, arena, (most,))
             launches = most
-        time_us, spent_us = elapsed_us / launches, warming_us + elapsed_us
-        while elapsed_us < SCREEN_SAMPLE_US / 2 and launches < most and time_us <= LOSING * best_us:
-            launches = max(launches + 1, launches_for(time_us, SCREEN_SAMPLE_US, most))
+        spent_us, samples = warming_us + elapsed_us, list[float]()
+        while True:
+            time_us = elapsed_us / launches
+            short = elapsed_us < SCREEN_SAMPLE_US / 2 and launches < most
+            if short and time_us <= LOSING * best_us:  # also where it was long enough before: launches were cold then
+                launches = max(launches + 1, launches_for(time_us, SCREEN_SAMPLE_US, most))
+                samples.clear()
+            else:
+                samples.append(time_us)
+                if len(samples) == SAMPLES or time_us > NEAR * best_us:
+                    return samples, sets, spent_us / 1e6
             (elapsed_us,), sets = self._held(kernel, arena, (launches,))
-            time_us, spent_us = elapsed_us / launches, spent_us + elapsed_us
-        samples = [time_us]
-        while len(samples) < SAMPLES and time_us <= NEAR * best_us:
-            (elapsed_us,), sets = self._held(kernel, arena, (launches,))
-            samples.append(elapsed_us / launches)
             spent_us += elapsed_us
-        return samples, sets, spent_us / 1e6
 
     def race(
         self, kernels: Sequence[Kernel], arena: Arena, estimates_us: Sequence[float], rounds: int, going: Going

@@ -1,0 +1,63 @@
+"""Buffers at random distances: what lies between them is watched, and all else goes on as without."""
+
+from __future__ import annotations
+
+import pytest
+
+from pretuned.compile import host
+from pretuned.compile.pool import compile_all
+from pretuned.compile.toolchain import CPP
+from pretuned.measure.bench import Bench
+from pretuned.measure.host.machine import HostMachine
+from pretuned.measure.requests import Entry, Prepare, Race, Screen
+from pretuned.outcome import Timed
+from pretuned.render import module_of
+from pretuned.spec import space
+from specs import SCALE_TEMPLATE, loaded
+
+pytestmark = pytest.mark.skipif(host.compiler() is None, reason="no C++ compiler here")
+GAP_BYTES = 1 << 16
+
+
+class Gapped(HostMachine):
+    gap_bytes = GAP_BYTES
+
+
+def prepared(folder, template):
+    spec = loaded(folder, template=f"#include <cuda_fp16.h>\n{template}")
+    problem = next(p for s in space.specialisations(spec) for p in space.problems(spec, s))
+    configuration = space.default(spec)
+    module = module_of(spec, problem.specialisation, configuration)
+    binary = compile_all([module], host.HOST, workers=1, toolchain=CPP)[module.key]
+    bench, entry = Bench(Gapped()), Entry.of(configuration, binary)
+    bench.prepare(Prepare(spec=spec, problem=problem, default=entry))
+    return bench, entry
+
+
+def test_buffers_lie_apart_and_everything_between_them_is_a_band(tmp_path):
+    bench, _ = prepared(tmp_path, SCALE_TEMPLATE)
+    arena = bench.stage.arena
+    gaps = {region.front_bytes for regions in arena.sets for region in regions.values()}
+    assert len(gaps) > 1
+    covered = sum(
+        region.front_bytes + region.buffer.nbytes + region.tail_bytes
+        for regions in arena.sets
+        for region in regions.values()
+    )
+    assert covered == arena.allocated_bytes
+
+
+def test_a_sound_kernel_is_right_timed_and_races(tmp_path):
+    bench, entry = prepared(tmp_path, SCALE_TEMPLATE)
+    assert bench.verify(entry).failure is None
+    assert [type(one.outcome) for one in bench.screen(Screen(entries=(entry,)))] == [Timed]
+    raced = bench.race(Race(entries=(entry, entry), estimates_us=(1.0, 1.0), rounds=3, judge=True))
+    assert raced.failures == (None, None)
+
+
+@pytest.mark.parametrize(("offset", "said"), [(1500, "past its end"), (-1500, "before its start")])
+def test_a_write_far_outside_is_found(tmp_path, offset, said):
+    place = f"n + {offset}" if offset > 0 else f"{offset}"
+    stray = f"    if (begin == 0) y[{place}] = y[0];\n    for (int i"
+    bench, entry = prepared(tmp_path, SCALE_TEMPLATE.replace("    for (int i", stray, 1))
+    assert said in bench.verify(entry).failure.message

@@ -1,0 +1,63 @@
+"""How many launches a candidate gets: samples long enough for an event, whatever the first launches took."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+timing = pytest.importorskip("pretuned.measure.cuda.timing", reason="no CuPy here", exc_type=ImportError)
+EVENT_US = 0.5  # what an event resolves
+
+
+class Scripted(timing.Timer):
+    """A device on which launch number i takes `takes_us(i)`."""
+
+    def __init__(self, takes_us):
+        self.takes_us, self.launched, self.groups = takes_us, 0, []
+
+    def _held(self, kernel, arena, groups):
+        self.groups.append(groups)
+        times = []
+        for count in groups:
+            times.append(sum(self.takes_us(self.launched + i) for i in range(count)))
+            self.launched += count
+        return times, [0]
+
+
+def screened(takes_us, best_us=float("inf"), count=50, restores=False):
+    timer = Scripted(takes_us)
+    samples, _, device_s = timer.screen(None, SimpleNamespace(count=count, restores=restores), best_us)
+    return samples, timer, device_s
+
+
+def test_a_kernel_that_begins_slowly_gets_samples_as_long_as_any():
+    """Repetitions from cold launches, 40 us each, would stop at two of 2 us."""
+    samples, timer, _ = screened(lambda launch: 40.0 if launch < 3 else 2.0)
+    assert samples[-1] == pytest.approx(2.0)
+    assert timer.groups[-1][0] * samples[-1] >= timing.SCREEN_SAMPLE_US / 2
+
+
+@pytest.mark.parametrize("time_us", [0.8, 2.0, 7.0, 25.0, 60.0, 900.0])
+def test_samples_are_long_against_what_an_event_resolves(time_us):
+    samples, timer, _ = screened(lambda _launch: time_us)
+    assert samples[-1] == pytest.approx(time_us)
+    last = timer.groups[-1][-1]
+    assert last * time_us >= min(timing.SCREEN_SAMPLE_US / 2, timing.MAX_LAUNCHES * time_us)
+    assert last * time_us > 30 * EVENT_US
+
+
+def test_who_is_clearly_slower_gets_three_launches():
+    samples, timer, device_s = screened(lambda _launch: 20.0, best_us=5.0)
+    assert (samples, timer.launched) == ([20.0], 3)
+    assert device_s == pytest.approx(60e-6)
+
+
+def test_who_is_near_the_best_gets_samples_with_a_median():
+    assert len(screened(lambda _launch: 5.2, best_us=5.0)[0]) == timing.SAMPLES
+    assert len(screened(lambda _launch: 7.0, best_us=5.0)[0]) == 1
+
+
+def test_in_out_arrays_have_one_launch_a_set():
+    _, timer, _ = screened(lambda _launch: 1.0, count=2, restores=True)
+    assert max(sum(groups) for groups in timer.groups) <= 2
