@@ -167,7 +167,7 @@ def main():
         "driver": target.driver,
         "compiler": result.rows[0].compiler,
         "date": dt.datetime.now(dt.UTC).date().isoformat(),
-        "command": "python " + " ".join(sys.argv),
+        "command": "python " + " ".join(sys.argv).replace(str(options.out), "FOLDER"),
     }
     name = "hochgraf_gemm_brute_force.json"
     kept = Path(__file__).parent / "results" / name
