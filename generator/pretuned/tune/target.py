@@ -11,16 +11,15 @@ from pretuned.spec.space import DeviceFacts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How thoroughly candidates are timed: samples of a screening, rounds of races and duels (0 probes: none)."""
+    """How thoroughly candidates are timed: the most rounds of races, duels and probes (0 probes: none)."""
 
-    samples: int = 3
     race_rounds: int = 11
     duel_rounds: int = 31  # the 95% interval lies between the 10th and the 22nd sample
     probe_rounds: int = 15
 
 
 # On the host a time means nothing for a GPU: enough to settle an order, and to go through all that tuning does.
-HOST_PACE: Final = Pace(samples=1, race_rounds=3, duel_rounds=7, probe_rounds=0)
+HOST_PACE: Final = Pace(race_rounds=3, duel_rounds=7, probe_rounds=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
