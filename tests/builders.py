@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+
+from pretuned.compile.result import Binary
 from pretuned.record.freshness import space_key
 from pretuned.record.rows import Choice, Device, Row
 from pretuned.render import candidate, verification_key
@@ -17,6 +20,20 @@ H100 = Device(
     memory_gbps=3352,
     power_w=700,
 )
+
+
+def binary_of(module, architecture, compiler="13.0.88"):
+    """What a compiler makes of a module that compiles nothing: its text is the image."""
+    image = module.source.encode()
+    return Binary(
+        module=module.key,
+        architecture=architecture,
+        image=image,
+        digest=hashlib.sha256(image).hexdigest(),
+        flags=(),
+        compiler=compiler,
+        resources={},
+    )
 
 
 def choice(spec, problem, configuration, time_us, ratio=(0.8, 0.9), cubin="c" * 64, beyond=()):

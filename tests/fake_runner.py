@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import random
 
-from pretuned.compile.result import Binary
+from builders import binary_of
 from pretuned.measure.requests import Raced, Screened, TooLarge, Verified
 from pretuned.measure.rounds import Everyone
 from pretuned.outcome import Crashed, Timed, WrongResult
@@ -84,13 +83,4 @@ class FakeLibrary:
         return self.get(module, architecture)
 
     def get(self, module, architecture):
-        image = module.source.encode()
-        return Binary(
-            module=module.key,
-            architecture=architecture,
-            image=image,
-            digest=hashlib.sha256(image).hexdigest(),
-            flags=(),
-            compiler=self.compiler,
-            resources={},
-        )
+        return binary_of(module, architecture, self.compiler)

@@ -4,12 +4,11 @@ The device writes a line into the file that TUNER_LOG names for each candidate t
 problem and the moment.
 """
 
-import hashlib
 import os
 import time
 from pathlib import Path
 
-from pretuned.compile.result import Binary
+from builders import binary_of
 from pretuned.measure.requests import Open, Opened, Prepare, Race, Raced, Ready, Screen, Screened, Verified
 from pretuned.outcome import Timed
 from pretuned.spec.space import DeviceFacts
@@ -52,17 +51,4 @@ def screened(entry, problem):
 
 
 def compiler():
-    def answer(request):
-        module, architecture = request
-        image = module.source.encode()
-        return Binary(
-            module=module.key,
-            architecture=architecture,
-            image=image,
-            digest=hashlib.sha256(image).hexdigest(),
-            flags=(),
-            compiler="13.0.88",
-            resources={},
-        )
-
-    return answer
+    return lambda request: binary_of(*request)

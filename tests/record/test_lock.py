@@ -155,3 +155,14 @@ def test_hostile_texts_come_back(reason, name):
     text = lockfile.dumps(lock)
     assert lockfile.loads(json.loads(text), "lock") == lock
     assert len(text.splitlines()) == text.count("\n") == 11
+
+
+def test_what_a_row_suffered_from_is_kept_until_it_is_measured_undisturbed(tmp_path, lock):
+    clean = lock.rows[0]
+    disturbed = replace(clean, disturbed="clocks were 20% below their best")
+    marked = Lock().updated({H100.name: H100}, [disturbed])
+    path = tmp_path / "pretuned.lock.json"
+    lockfile.write(path, marked)
+    assert lockfile.read(path).rows == (disturbed,)
+    assert marked.updated({}, [clean]).rows == (clean,)
+    assert lock.updated({}, [disturbed]).rows == lock.rows  # it confirms what was measured in peace

@@ -115,3 +115,8 @@ def test_a_stage_inside_another_is_counted_once(monkeypatch):
 def test_every_configuration_of_the_table_is_one_of_the_spec(spec, won):
     (line,) = of_rows([won])
     assert line.configuration in {str(one) for one in space.configurations(spec, PROBLEM)}
+
+
+def test_a_disturbed_row_is_marked(won):
+    assert "[disturbed]" in table(of_rows([replace(won, disturbed="another process ran on the GPU")]))
+    assert "[disturbed]" not in table(of_rows([won]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -16,7 +17,7 @@ from pretuned.record.cache import Cache
 from pretuned.record.rows import Row, Skipped
 from pretuned.spec.space import Configuration
 from pretuned.tune.demand import Demand
-from pretuned.tune.progress import Decided, Effort, Failed, OutOfBudget, Planned
+from pretuned.tune.progress import Decided, Disturbed, Effort, Failed, OutOfBudget, Planned
 from pretuned.tune.target import Target
 from pretuned.tune.tuner import Tuner
 from specs import loaded
@@ -258,3 +259,17 @@ def test_seconds_are_counted_by_kernel(spec):
     assert effort.by_kernel["scale"]["screening"] > 0
     total = sum(sum(stages.values()) for stages in effort.by_kernel.values())
     assert total == pytest.approx(sum(effort.seconds.values()))
+
+
+def test_a_disturbed_row_is_told_marked_and_measured_again_by_the_next_build(spec, tmp_path):
+    class Slowing(FakeRunner):
+        def race(self, entries, rounds, **given):
+            raced = super().race(entries, rounds, **given)
+            return replace(raced, canary_us=(20.0, 30.0))
+
+    with Cache(tmp_path / "cache") as cache:
+        rows, events, _ = run(spec, Slowing(model), cache, problems=problems_of(spec)[:1])
+        assert rows[0].disturbed == "clocks were 33% below their best"
+        assert [event.attempt for event in events if isinstance(event, Disturbed)][:2] == [1, 2]
+        again, _, effort = run(spec, FakeRunner(model), cache, problems=problems_of(spec)[:1])
+    assert (again[0].disturbed, effort.launched > 0) == ("", True)

@@ -81,7 +81,12 @@ def _order(key: Key) -> tuple[str, str, str, list[tuple[str, Any]]]:
 
 
 def confirms(new: Row, old: Row) -> bool:
-    """Return whether `new` chose what `old` did, from the same modules, space and verification."""
+    """Return whether `new` chose what `old` did, from the same modules, space and verification.
+
+    An old row that something disturbed is confirmed by none that was measured in peace: it makes way.
+    """
+    if old.disturbed and not new.disturbed:
+        return False
 
     def essence(row: Row) -> object:
         choices = [(c.configuration, c.candidate, c.cubin, c.beyond) for c in row.choices]

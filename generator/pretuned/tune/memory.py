@@ -33,18 +33,24 @@ class Memory:
         self._cache = cache
         self._context = context
         self._candidate = candidate
+        self._free: set[Configuration] = set()  # who is known to be in no quarantine: asked once, not at every problem
 
     def outcome(self, configuration: Configuration, problem: Problem) -> Outcome | None:
         """Return what became of a candidate at a problem, or what it is in quarantine for."""
         found = self._cache.outcome(self._at(configuration, problem, "screen"))
-        if found is None and (data := self._cache.record(self._quarantine(configuration))) is not None:
-            found = from_json(data)
-        return found
+        if found is not None or configuration in self._free:
+            return found
+        data = self._cache.record(self._quarantine(configuration))
+        if data is not None:
+            return from_json(data)
+        self._free.add(configuration)
+        return None
 
     def keep(self, configuration: Configuration, problem: Problem, outcome: Outcome) -> None:
         """Keep an outcome; who crashed, hung or was wrong goes into quarantine."""
         self._cache.put_outcome(self._at(configuration, problem, "screen"), outcome)
         if isinstance(outcome, QUARANTINED):
+            self._free.discard(configuration)
             self._cache.put_record(self._quarantine(configuration), to_json(outcome))
 
     def checked(self, configuration: Configuration, problem: Problem, seed: int) -> bool:

@@ -60,7 +60,7 @@ class Screening:
         }
         small = all(isinstance(strategy, Exhaustive) for strategy in self._strategies.values())
         self._others = [problem for problem in self.problems if problem not in self.anchors] if small else []
-        self._todo: dict[Problem, list[Configuration]] = {problem: [] for problem in (*self.anchors, *self._others)}
+        self._ahead: dict[Problem, list[Configuration]] = {problem: [] for problem in (*self.anchors, *self._others)}
         self._batches: list[list[Configuration]] = []
         self._put_off: list[Configuration] = []
         self._recalled: set[Configuration] = set()
@@ -142,8 +142,8 @@ class Screening:
         if not batch:
             return
         self._batches.append(batch)
-        for problem, todo in self._todo.items():
-            todo += [c for c in batch if self._legal(c, problem) and not self.contest.known(c, problem)]
+        for problem, ahead in self._ahead.items():
+            ahead += [c for c in batch if self._legal(c, problem) and not self.contest.known(c, problem)]
         outstanding = self._outstanding()
         modules = self.contest.request([c for c in batch if c in outstanding])
         if modules:
@@ -181,7 +181,7 @@ class Screening:
         """Return who is proposed and not yet timed at every anchor."""
         gone = self.contest.failed
         fit = [anchor for anchor in self.anchors if anchor not in self.contest.unfit]
-        return {c for anchor in fit for c in self._todo[anchor] if c not in gone and c not in self._put_off}
+        return {c for anchor in fit for c in self._ahead[anchor] if c not in gone and c not in self._put_off}
 
     def _open(self) -> bool:
         return bool(self._outstanding())
@@ -200,18 +200,17 @@ class Screening:
         left: list[Configuration] = []
         default_us = contest.times[problem].get(contest.default)
         most = 1 if default_us is None else max(1, min(CHUNK, int(CHUNK_US / (CALLS * default_us))))
-        for configuration in self._todo[problem]:
-            compiled = None if len(taken) == most else contest.compiled(configuration)
+        for configuration in self._ahead[problem]:
             done = configuration in contest.times[problem] or configuration in contest.failed
             if done or configuration in self._put_off or problem in contest.unfit:
                 continue
-            if compiled is None:
+            if len(taken) == most or contest.compiled(configuration) is None:
                 left.append(configuration)
             elif self._spills(configuration) and configuration not in {contest.default, *self._recalled}:
                 self._put_off.append(configuration)
             else:
                 taken.append(configuration)
-        self._todo[problem] = left
+        self._ahead[problem] = left
         return taken
 
     def _spills(self, configuration: Configuration) -> bool:
@@ -228,6 +227,6 @@ class Screening:
         self._recalled.update(back)
         self._left_out.update(c for c in off if c not in back)
         contest.tuner.effort.pruned["spills registers"] += len(off) - len(back)
-        for problem, todo in self._todo.items():
-            todo += [c for c in back if self._legal(c, problem) and c not in contest.times[problem]]
-        return any(self._todo[anchor] for anchor in self.anchors)
+        for problem, ahead in self._ahead.items():
+            ahead += [c for c in back if self._legal(c, problem) and c not in contest.times[problem]]
+        return any(self._ahead[anchor] for anchor in self.anchors)

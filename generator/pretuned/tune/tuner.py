@@ -170,9 +170,9 @@ class Tuner:
             row = Decision(contest, problem, considered, task.incumbents.get(problem)).row()
             if row is None:
                 continue
-            if whole:
+            if whole and not row.disturbed:
                 contest.keep_row(row)
-            else:  # good enough to bake now; the next build goes on from what was measured
+            if not whole:  # good enough to bake now; the next build goes on from what was measured
                 row = replace(row, space="")
             self.listen(Decided(row=row, cached=False))
             yield row
