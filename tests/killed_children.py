@@ -1,6 +1,6 @@
-"""The children of a tuning that is killed: a device made of arithmetic, and a compiler that compiles nothing.
+"""The children of a tuning that is killed: a device made of arithmetic, a GPU, and a compiler that compiles nothing.
 
-The device writes a line into the file that TUNER_LOG names for each candidate that it times: run, configuration,
+The devices write a line into the file that TUNER_LOG names for each candidate that they time: run, configuration,
 problem and the moment.
 """
 
@@ -44,10 +44,34 @@ def time_us(entry):
 
 def screened(entry, problem):
     time.sleep(TAKES_S)
+    write(entry, problem)
+    return Screened(outcome=Timed(time_us=time_us(entry), spread=0.0, samples=1))
+
+
+def gpu():
+    from pretuned.measure.cuda.machine import serve  # noqa: PLC0415 - imports CuPy
+
+    answer, problems = serve(), []
+
+    def logged(request):
+        if isinstance(request, Prepare):
+            problems[:] = [request.problem]
+        answers = answer(request)
+        return written(request, answers, problems[0]) if isinstance(request, Screen) else answers
+
+    return logged
+
+
+def written(request, answers, problem):
+    for entry, answer in zip(request.entries, answers, strict=False):  # fewer where the device is lost
+        write(entry, problem)
+        yield answer
+
+
+def write(entry, problem):
     line = f"{os.environ['TUNER_RUN']}\t{entry.configuration}\t{problem}\t{time.time()}\n"
     with Path(os.environ["TUNER_LOG"]).open("a") as log:
         log.write(line)
-    return Screened(outcome=Timed(time_us=time_us(entry), spread=0.0, samples=1))
 
 
 def compiler():

@@ -1,33 +1,35 @@
-"""A tuning of a device made of arithmetic, to be killed: `python killed_tuner.py SPEC CACHE`."""
+"""A tuning to be killed, of a device made of arithmetic or of GPU 0: `python killed_tuner.py SPEC CACHE fake|gpu`."""
 
 import sys
 from pathlib import Path
 
 from builders import H100
 from pretuned.build.table import problems_of
-from pretuned.compile.toolchain import Toolchain
+from pretuned.compile.toolchain import NVRTC, Toolchain
 from pretuned.measure.runner import Runner
 from pretuned.record.cache import Cache
 from pretuned.spec.loader import load
 from pretuned.tune.demand import Demand
 from pretuned.tune.library import Library
 from pretuned.tune.progress import Effort
+from pretuned.tune.session import find_target
 from pretuned.tune.target import Target
 from pretuned.tune.tuner import Tuner
 
+FAKE = Toolchain(worker="killed_children:compiler", installed=lambda: "13.0.88", probe="compute_80")
+
 
 def main():
-    spec = load(Path(sys.argv[1]))
-    toolchain = Toolchain(worker="killed_children:compiler", installed=lambda: "13.0.88", probe="compute_80")
+    spec, on_gpu = load(Path(sys.argv[1])), sys.argv[3] == "gpu"
     effort = Effort()
     with (
         Cache(Path(sys.argv[2])) as cache,
-        Library(cache, effort, workers=2, toolchain=toolchain) as library,
-        Runner("killed_children:device", spares=1) as runner,
+        Library(cache, effort, workers=2, toolchain=NVRTC if on_gpu else FAKE) as library,
+        Runner("killed_children:gpu" if on_gpu else "killed_children:device", spares=1) as runner,
     ):
         tuner = Tuner(
             runner=runner,
-            target=Target(name=H100.name, device=H100, driver="580"),
+            target=find_target(0, {}) if on_gpu else Target(name=H100.name, device=H100, driver="580"),
             library=library,
             cache=cache,
             effort=effort,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pretuned.build.table import problems_of
-from pretuned.outcome import CompileError, Crashed, LaunchError, TimedOut, WrongResult
+from pretuned.outcome import CompileError, Crashed, TimedOut, WrongResult
 from pretuned.spec.loader import load
 from pretuned.tune.progress import Failed
 from pretuned.tune.session import Demand, find_target, tune
@@ -23,11 +23,10 @@ EXPECTED = {
     2: Crashed,  # illegal address
     3: WrongResult,
     4: WrongResult,  # one element past the end
-    5: LaunchError,  # too much shared memory
     6: CompileError,
     7: WrongResult,  # NaN
-    8: WrongResult,  # a race that shows only sometimes
 }
+SOMETIMES = 8  # a race that shows in one call of 16: whoever gets far enough to win is found out
 
 
 def children() -> str:
@@ -58,7 +57,9 @@ def test_every_planted_bug_has_its_outcome_and_the_good_one_wins(tmp_path, capsy
     (row,) = tuned.rows
     assert dict(row.winner.configuration.values) == {"bug": 0, "block": 256}
     assert dict(row.default.configuration.values) == {"bug": 0, "block": 64}
+    assert isinstance(failures.pop(SOMETIMES, None), WrongResult | None)
     assert {bug: type(failure) for bug, failure in failures.items()} == EXPECTED
+    assert tuned.effort.pruned == {"does not fit the device": 1}  # bug 5: too much shared memory, never launched
     assert failures[4].message == "out: written 1 element past its end"
     assert children() == before
 

@@ -7,7 +7,7 @@ import pytest
 from pretuned.compile import host
 from pretuned.compile.pool import compile_all
 from pretuned.compile.toolchain import CPP
-from pretuned.measure.bench import Bench
+from pretuned.measure.bench import SETTLED, Bench
 from pretuned.measure.host.machine import HostMachine
 from pretuned.measure.requests import Entry, Prepare, Race, Screen
 from pretuned.outcome import Timed
@@ -53,6 +53,17 @@ def test_a_sound_kernel_is_right_timed_and_races(tmp_path):
     assert [type(one.outcome) for one in bench.screen(Screen(entries=(entry,)))] == [Timed]
     raced = bench.race(Race(entries=(entry, entry), estimates_us=(1.0, 1.0), rounds=3, judge=True))
     assert raced.failures == (None, None)
+
+
+def test_a_finalist_that_is_seldom_wrong_is_found(tmp_path, monkeypatch):
+    monkeypatch.setattr("pretuned.measure.bench.SETTLING_S", 60.0)
+    seldom = f"    if (begin == 0 && ++calls % {SETTLED // 2} == 0) y[0] += 1.0f;\n"
+    template = SCALE_TEMPLATE.replace('extern "C"', 'static int calls = 0;\n\nextern "C"', 1)
+    head, brace, rest = template.rpartition("}")
+    bench, entry = prepared(tmp_path, f"{head}{seldom}{brace}{rest}")
+    assert bench.verify(entry).failure is None
+    raced = bench.race(Race(entries=(entry,), estimates_us=(1.0,), rounds=3, judge=True))
+    assert "1 of" in raced.failures[0].message
 
 
 @pytest.mark.parametrize(("offset", "said"), [(1500, "past its end"), (-1500, "before its start")])

@@ -26,7 +26,9 @@ from pretuned.outcome import Failure, LaunchError, Timed, WrongResult
 from pretuned.spec.expressions import ExpressionError
 from pretuned.spec.types import DTYPES
 
-SCREEN_SETS: Final = 4  # judged again after screening; finals judge all
+SCREEN_SETS: Final = 4  # judged again after screening; finals judge all, time and again
+SETTLED: Final = 64  # executions of a finalist that are judged: one wrong in 16 shows in 98 of 100
+SETTLING_S: Final = 0.02  # but no more than this long for one finalist, beyond once on every set
 RESIDENT_SHARE: Final = 0.5  # of the machine's free memory, for problems that stay prepared
 
 
@@ -157,7 +159,7 @@ class Bench:
             kernel.unload()
 
     def race(self, request: Race) -> Raced:
-        """Time the entries in interleaved rounds; then, if asked, run each once on every set and judge them all."""
+        """Time the entries in interleaved rounds; then, if asked, run each time and again and judge every result."""
         kernels = [self.load(entry) for entry in request.entries]
         try:
             raced = self.machine.race(
@@ -172,12 +174,17 @@ class Bench:
     def _settle(self, kernel: Kernel) -> Failure | None:
         """Run a kernel back to back on every set, as the timing does, and judge every result: races show here."""
         sets = range(self.stage.arena.count)
-        for index in sets:
-            self._reset(kernel, index)
-        for index in sets:
-            self.machine.call(kernel, self.stage.arena, index)
-        self.machine.synchronize()
-        return self._judge(kernel, sets)[0]
+        end = time.perf_counter() + SETTLING_S
+        for _ in range(-(-SETTLED // len(sets))):
+            for index in sets:
+                self._reset(kernel, index)
+            for index in sets:
+                self.machine.call(kernel, self.stage.arena, index)
+            self.machine.synchronize()
+            failure, _ = self._judge(kernel, sets)
+            if failure is not None or time.perf_counter() > end:
+                return failure
+        return None
 
     def _run(self, kernel: Kernel, index: int) -> None:
         self._reset(kernel, index)

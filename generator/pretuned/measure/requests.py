@@ -130,8 +130,8 @@ class Race:
     """Time `entries`, all screened before, in interleaved rounds; answered by `Raced`.
 
     `estimates_us` is what a call of each is expected to take, in microseconds. `rounds` is the most of them; a race
-    ends as soon as its `rule` is satisfied (see `pretuned.measure.rounds`). With `judge`, what everyone left behind is
-    judged.
+    ends as soon as its `rule` is satisfied (see `pretuned.measure.rounds`). With `judge`, everyone then runs on every
+    set time and again, and each result is judged.
     """
 
     entries: tuple[Entry, ...]

@@ -12,7 +12,6 @@ from pretuned.measure.launch import Launch, Scalar, packed
 from pretuned.measure.machine import Poisoned, Refused
 from pretuned.outcome import LaunchError
 
-STATIC_SHARED_BYTES: Final = 48 * 1024  # what a block gets without asking: CUDA C++ Programming Guide, 9.0
 # What the driver answers when it refuses a launch or an image and the context lives on: cuda.h, CUresult.
 REFUSALS: Final = {
     "CUDA_ERROR_INVALID_VALUE",
@@ -42,7 +41,6 @@ class Module:
         except driver.CUDADriverError as error:
             raise judged(error) from None
         self._functions: dict[str, int] = {}
-        self._shared_bytes: dict[str, int] = {}
 
     def function(self, launch: Launch) -> int:
         """Return the function that `launch` names, ready for its block; raises Refused."""
@@ -62,10 +60,9 @@ class Module:
         if threads > limit:
             message = f"{launch.function}: a block of {threads} threads; its registers or launch bounds allow {limit}"
             raise Refused(LaunchError(message=message))
-        if launch.shared_bytes > max(STATIC_SHARED_BYTES, self._shared_bytes.get(launch.function, 0)):
-            attribute = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            driver.funcSetAttribute(function, attribute, launch.shared_bytes)
-            self._shared_bytes[launch.function] = launch.shared_bytes
+        dynamic = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES  # at first 48 KiB less what is static
+        if launch.shared_bytes > driver.funcGetAttribute(dynamic, function):
+            driver.funcSetAttribute(function, dynamic, launch.shared_bytes)
 
     def unload(self) -> None:
         """Free it on the device."""
