@@ -17,7 +17,7 @@ from pretuned.tune.statistics import median, ratio_interval
 MIN_GAIN: Final = 0.01  # less than this is not worth another kernel, and is near what a sample resolves
 TIE: Final = 0.005  # times this near are one
 SLACK: Final = 1.06  # how far behind its group's best a screened candidate may be and still race
-MAX_FINALISTS: Final = 12  # of each set of guards
+MAX_FINALISTS: Final = 24  # of each set of guards: so many may lie within what a screen resolves
 MAX_GROUPS: Final = 4
 
 

@@ -8,8 +8,7 @@ nothing, and two timed ones; who is clearly slower than the best gets no more. A
 event resolves is taken again with more launches, from the time that was just measured warm, until it is long enough:
 nothing is ever estimated from a cold launch and then trusted, which is how other tuners stop short with fast kernels.
 
-*Races* replay a graph of several launches between two events, which has the least spread. A *round* takes one sample
-of everyone, in an order that turns by one each round: what drifts (clocks, temperature, a neighbour's load) hits all
+X what drifts (clocks, temperature, a neighbour's load) hits all
 alike, and the ratio of two kernels is taken within rounds.
 
 Launches rotate through the arena's sets of buffers. Where all sets together are larger than L2, a launch finds nothing
@@ -35,6 +34,7 @@ from pretuned.measure.machine import Going
 from pretuned.measure.requests import PROBE_LAUNCHES, Raced
 
 SAMPLE_US: Final = 200.0  # of device time a sample: long against the 0.5 us that an event resolves
+SLOWEST: Final = 10.0  # times that, for a sample of the slowest in a race
 SCREEN_SAMPLE_US: Final = 60.0
 MAX_LAUNCHES: Final = 50
 COLD_FACTOR: Final = 2  # times L2 that all sets together must take for rotation to do without a sweep
@@ -111,7 +111,7 @@ class Timer:
     ) -> Raced:
         """Return interleaved samples of kernels in microseconds a call, for as long as `going` names somebody."""
         before_us, spent_us = self.canary_us(), 0.0
-        replays = [self._replay(kernel, arena, time) for kernel, time in zip(kernels, estimates_us, strict=True)]
+        replays = self._replays(kernels, arena, min(estimates_us), max(estimates_us))
         times: list[list[float]] = [[] for _ in kernels]
         running: Sequence[int] = range(len(kernels))
         for turn in range(rounds):
@@ -193,15 +193,23 @@ class Timer:
         times_us = [_elapsed_us(self._events[index], self._events[index + 1]) for index in range(len(parts))]
         return times_us, took_s < PATIENCE_S
 
-    def _replay(self, kernel: Kernel, arena: Arena, estimate_us: float) -> Replay:
-        """Return a replay of about SAMPLE_US of device time that has run once, whatever the estimate was."""
-        most = self._most(arena)
-        replay = self._capture(kernel, arena, launches_for(estimate_us, SAMPLE_US, most))
-        elapsed_us = _elapsed_us(*self._sample(replay, arena))  # uploads the graph, and warms the clocks up
-        if elapsed_us < SAMPLE_US / 2 and replay.launches < most:
-            replay = self._capture(kernel, arena, launches_for(elapsed_us / replay.launches, SAMPLE_US, most))
-            _elapsed_us(*self._sample(replay, arena))
-        return replay
+    def _replays(self, kernels: Sequence[Kernel], arena: Arena, fastest_us: float, slowest_us: float) -> list[Replay]:
+        """Return a replay of each kernel that has run once, of as many launches for all.
+
+        The fastest takes about SAMPLE_US of device time, whatever the estimate was, unless the slowest would take ten
+        times that. Who had fewer launches in a sample would carry more of what a graph costs to start, by a percent or
+        two of a short kernel's time.
+        """
+        most = min(self._most(arena), launches_for(slowest_us, SLOWEST * SAMPLE_US, MAX_LAUNCHES))
+        launches = launches_for(fastest_us, SAMPLE_US, most)
+        while True:
+            replays = [self._capture(kernel, arena, launches) for kernel in kernels]
+            # Once each: that uploads the graphs, and warms the clocks up.
+            elapsed_us = min(_elapsed_us(*self._sample(replay, arena)) for replay in replays)
+            wanted = launches_for(elapsed_us / launches, SAMPLE_US, most)
+            if elapsed_us >= SAMPLE_US / 2 or wanted <= launches:
+                return replays
+            launches = wanted
 
     def _capture(self, kernel: Kernel, arena: Arena, launches: int) -> Replay:
         """Capture calls over the arena's sets; what is initialised to zero is so inside the graph."""
