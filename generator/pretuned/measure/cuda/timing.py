@@ -8,8 +8,10 @@ nothing, and two timed ones; who is clearly slower than the best gets no more. A
 event resolves is taken again with more launches, from the time that was just measured warm, until it is long enough:
 nothing is ever estimated from a cold launch and then trusted, which is how other tuners stop short with fast kernels.
 
-X what drifts (clocks, temperature, a neighbour's load) hits all
-alike, and the ratio of two kernels is taken within rounds.
+*Races* replay a graph of several launches between two events, which has the least spread; of as many launches for all,
+since each shares what a graph costs to start. A *round* takes one sample of everyone, in an order that turns by one
+each round: what drifts (clocks, temperature, a neighbour's load) hits all alike, and the ratio of two kernels is taken
+within rounds.
 
 Launches rotate through the arena's sets of buffers. Where all sets together are larger than L2, a launch finds nothing
 of its own there; where they are not, a kernel reads twice L2's size before the sample, outside the timed span. It
