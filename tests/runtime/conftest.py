@@ -1,14 +1,16 @@
-"""A generated package beside a CuPy that is none, fresh for every test."""
+"""A generated package beside a driver and a CuPy that are none, fresh for every test."""
 
+import ctypes
 import importlib
 import sys
 
 import pytest
 
 from bake import sample
+from runtime.fake_cuda import FakeCuda
 from runtime.fake_cupy import FakeCupy
 
-VARIABLES = ("DEVICE", "CONFIG", "TABLE", "DEFAULTS", "STRICT", "WARN")
+VARIABLES = ("DEVICE", "CONFIG", "TABLE", "DEFAULTS", "STRICT", "WARN", "USAGE")
 
 
 @pytest.fixture(scope="session")
@@ -37,12 +39,22 @@ def load(monkeypatch):
 
 
 @pytest.fixture
-def cupy(monkeypatch):
-    """A CuPy with two H100s that records what is asked of it."""
+def cuda(monkeypatch, tmp_path):
+    """A driver with two H100s that records what is asked of it, and no override in the environment."""
     for name in VARIABLES:
         monkeypatch.delenv(f"PRETUNED_{name}", raising=False)
-    fake = FakeCupy()
-    monkeypatch.setitem(sys.modules, "cupy", fake)
+    monkeypatch.setenv("PRETUNED_CACHE_DIR", str(tmp_path / "cache"))
+    fake = FakeCuda()
+    monkeypatch.setattr(ctypes, "CDLL", lambda _name: fake)
+    return fake
+
+
+@pytest.fixture
+def cupy(monkeypatch, cuda):
+    """A CuPy over that driver."""
+    fake = FakeCupy(cuda)
+    for name, module in (("cupy", fake), ("cupy.cuda", fake.cuda), ("cupy.cuda.nvrtc", fake.cuda.nvrtc)):
+        monkeypatch.setitem(sys.modules, name, module)
     return fake
 
 

@@ -1,5 +1,6 @@
 """`explain`: what would run, why, and on which evidence."""
 
+import dataclasses
 import re
 
 import pytest
@@ -15,7 +16,12 @@ def test_tells_row_times_and_alternatives(tuned):
     assert (found.bucket, found.measured) == ({"cols": 256, "rows": 0}, {"cols": 1024, "rows": 16})
     assert (found.time_us, found.default_us, found.ratio) == (4.0, 8.0, (0.5, 0.6))
     assert (found.date, found.driver, found.compiler) == ("2026-11-20", "580.65.06", "13.0.88")
-    assert found.alternatives == (("main", {"block": 64, "vec": 1}, 5.0), ("main", {"block": 128, "vec": 1}, 8.0))
+    assert [(one.implementation, one.configuration, one.time_us) for one in found.alternatives[:2]] == [
+        ("main", {"block": 64, "vec": 1}, 5.0),
+        ("main", {"block": 128, "vec": 1}, 8.0),
+    ]
+    assert all(one.time_us is None for one in found.alternatives[2:])
+    assert dataclasses.is_dataclass(found)
     assert not found.recompiled
     assert found.tuned
 
@@ -29,7 +35,10 @@ def test_reads_well(tuned):
         "  time    4.00 us, default 8.00 us, ratio 0.500 to 0.600\n"
         "  on      2026-11-20, driver 580.65.06, NVRTC 13.0.88\n"
         "  else    block=64, vec=1 (5.00 us)\n"
-        "  else    block=128, vec=1 (8.00 us)"
+        "  else    block=128, vec=1 (8.00 us)\n"
+        "  else    block=1024, vec=1\n"
+        "  else    block=64, vec=2\n"
+        "  else    block=64, vec=4"
     )
 
 
@@ -48,10 +57,10 @@ def test_tells_what_was_passed_over(tuned):
 
 
 @pytest.mark.parametrize("cols", [1, 32, 100, 1022, 1024, 5000, 16384, 70000])
-def test_agrees_with_the_call(tuned, cupy, cols):
+def test_agrees_with_the_call(tuned, cupy, cols, cuda):
     found = tuned.explain("affine", **PROBLEM | {"cols": cols})
     tuned.affine(cupy.ndarray((16, cols), "float32"), 1.0, relu=False)
-    launch = cupy.launches[-1]
+    launch = cuda.launches[-1]
     assert launch.block[0] == found.configuration["block"]
     assert launch.grid[1] == -(-cols // (found.configuration["block"] * found.configuration["vec"]))
 

@@ -5,12 +5,14 @@ import re
 import pytest
 
 DEFAULT = (128, 1, 1)
+# CUdevice_attribute
+MAX_THREADS, REGISTERS, SM_COUNT, MAJOR, MINOR, SHARED_BYTES = 1, 12, 16, 75, 76, 97
 
 
 def run(tuned, cupy, cols, rows=16, **options):
     """Call affine and return the block and the elements a thread takes: what tells its configurations apart."""
     tuned.affine(cupy.ndarray((rows, cols), "float32", **options), 1.0, relu=False)
-    launch = cupy.launches[-1]
+    launch = cupy.library.launches[-1]
     return launch.block[0], -(-cols // (launch.grid[1] * launch.block[0]))
 
 
@@ -36,18 +38,18 @@ def test_buckets_meet_at_their_edges(tuned, cupy, cols, block):
         (255, 128),  # nothing but the default is left
     ],
 )
-def test_a_choice_whose_guard_fails_gives_way_to_the_next(tuned, cupy, cols, block):
+def test_a_choice_whose_guard_fails_gives_way_to_the_next(tuned, cupy, cols, block, cuda):
     run(tuned, cupy, cols)
-    assert cupy.launches[-1].block == (block, 1, 1)
+    assert cuda.launches[-1].block == (block, 1, 1)
 
 
-def test_beyond_the_sizes_only_confirmed_winners_run(tuned, cupy):
+def test_beyond_the_sizes_only_confirmed_winners_run(tuned, cupy, cuda):
     assert run(tuned, cupy, 32)[0] == 64  # confirmed below
     assert run(tuned, cupy, 65536)[0] == 128  # not confirmed above: the default
     tuned.accumulate(cupy.ndarray((2,), "float32"), cupy.ndarray((2**20, 2), "float32"))
-    assert cupy.launches[-1].function == "finish"  # confirmed above
+    assert cuda.launches[-1].function == "finish"  # confirmed above
     tuned.accumulate(cupy.ndarray((2,), "float32"), cupy.ndarray((8, 2), "float32"))
-    assert cupy.launches[-1].block == (256, 1, 1)  # not confirmed below
+    assert cuda.launches[-1].block == (256, 1, 1)  # not confirmed below
 
 
 def test_a_dim_with_one_size_has_no_beyond(tuned, cupy):
@@ -71,9 +73,9 @@ def test_a_bucket_without_a_row_is_answered_by_the_nearest(tuned, cupy):
     ],
 )
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_rows_of_the_device_or_one_like_it(tuned, cupy, name, sms, major, block):
-    cupy.devices[0].update(name=name.encode(), multiProcessorCount=sms, major=major)
-    cupy.devices[0]["minor"] = 0
+def test_rows_of_the_device_or_one_like_it(tuned, cupy, name, sms, major, block, cuda):
+    cuda.devices[0].update({"name": name, SM_COUNT: sms, MAJOR: major})
+    cuda.devices[0]["minor"] = 0
     assert run(tuned, cupy, 64 if major == 9 else 1024)[0] == block
 
 
@@ -91,8 +93,8 @@ def test_the_nearest_device_is_so_by_sm_count_and_bandwidth(tuned):
     assert devices.match(here, ["other"], facts) is None
 
 
-def test_a_part_of_a_device_is_not_that_device(tuned, cupy):
-    cupy.devices[0]["multiProcessorCount"] = 16
+def test_a_part_of_a_device_is_not_that_device(tuned, cupy, cuda):
+    cuda.devices[0][16] = 16
     found = tuned.explain("affine", rows=16, cols=64, T="float32", relu=False)
     assert "nearest device of compute capability 9.0" in "; ".join(found.why)
 
@@ -100,34 +102,34 @@ def test_a_part_of_a_device_is_not_that_device(tuned, cupy):
 @pytest.mark.parametrize(
     ("limit", "value", "reason"),
     [
-        ("maxThreadsPerBlock", 100, "128 threads a block, and the device takes 1 to 100"),
-        ("regsPerBlock", 2048, "4096 registers a block, and the device has 2048"),
-        ("sharedMemPerBlockOptin", 300, "512 bytes of shared memory a block, and the device has 300"),
+        (1, 100, "128 threads a block, and the device takes 1 to 100"),
+        (12, 2048, "4096 registers a block, and the device has 2048"),
+        (97, 300, "512 bytes of shared memory a block, and the device has 300"),
     ],
 )
-def test_a_choice_that_does_not_fit_the_device_is_passed_over(tuned, cupy, limit, value, reason):
-    cupy.devices[0][limit] = value
+def test_a_choice_that_does_not_fit_the_device_is_passed_over(tuned, cupy, limit, value, reason, cuda):
+    cuda.devices[0][limit] = value
     assert run(tuned, cupy, 1024)[0] == 64
     found = tuned.explain("affine", rows=16, cols=1024, T="float32", relu=False)
     assert found.configuration == {"block": 64, "vec": 1}
     assert f"passed over block=128, vec=4: {reason}" in found.why
 
 
-def test_a_default_that_does_not_fit_either_is_an_error_with_the_reasons(tuned, cupy):
-    cupy.devices[0]["maxThreadsPerBlock"] = 32
+def test_a_default_that_does_not_fit_either_is_an_error_with_the_reasons(tuned, cupy, cuda):
+    cuda.devices[0][1] = 32
     with pytest.raises(ValueError, match=re.escape("affine: no configuration can run this call")) as caught:
         run(tuned, cupy, 1024)
     assert "passed over block=128, vec=1: 128 threads a block" in str(caught.value)
 
 
-def test_a_specialisation_without_rows_runs_its_default_and_says_so(tuned, cupy):
+def test_a_specialisation_without_rows_runs_its_default_and_says_so(tuned, cupy, cuda):
     with pytest.warns(UserWarning, match="no row for the device 'NVIDIA H100 80GB HBM3' or one like it"):
         tuned.affine(cupy.ndarray((16, 1024), "float16"), 1.0, relu=False)
-    assert cupy.launches[-1].block == DEFAULT
+    assert cuda.launches[-1].block == DEFAULT
 
 
-def test_an_untuned_device_warns_once(tuned, cupy, recwarn):
-    cupy.devices[0].update(name=b"NVIDIA L4", major=8, minor=9)
+def test_an_untuned_device_warns_once(tuned, cupy, recwarn, cuda):
+    cuda.devices[0].update({"name": "NVIDIA L4", MAJOR: 8, MINOR: 9})
     for cols in (64, 65, 66):
         run(tuned, cupy, cols)
     (warning,) = recwarn

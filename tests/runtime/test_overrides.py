@@ -23,7 +23,7 @@ def loaded(load, baked, cupy, monkeypatch):
 
 def block(tuned, cupy, cols=1024):
     tuned.affine(cupy.ndarray((16, cols), "float32"), 1.0, relu=False)
-    return cupy.launches[-1].block[0]
+    return cupy.library.launches[-1].block[0]
 
 
 def test_another_devices_rows(loaded, cupy):
@@ -32,9 +32,9 @@ def test_another_devices_rows(loaded, cupy):
     assert cupy.compiled[0][1][:2] == ("-arch=sm_90", "--std=c++17")
 
 
-def test_the_defaults(loaded, cupy):
+def test_the_defaults(loaded, cupy, cuda):
     assert block(loaded(DEFAULTS=1), cupy) == 128
-    assert cupy.launches[0].grid == (16, 8, 1)
+    assert cuda.launches[0].grid == (16, 8, 1)
 
 
 @pytest.mark.parametrize(
@@ -52,14 +52,14 @@ def test_a_shipped_configuration(loaded, cupy, wish):
     assert tuned.explain("affine", **PROBLEM).why[-1] == "PRETUNED_CONFIG"
 
 
-def test_a_configuration_whose_guards_fail_leaves_the_rows_choice(loaded, cupy):
+def test_a_configuration_whose_guards_fail_leaves_the_rows_choice(loaded, cupy, cuda):
     tuned = loaded(CONFIG="affine:block=64,vec=4")
     assert block(tuned, cupy, cols=1022) == 64
     found = tuned.explain("affine", **PROBLEM | {"cols": 1022})
     assert found.configuration == {"block": 64, "vec": 1}
     assert found.why[0] == "passed over block=64, vec=4: 'cols % vec == 0' does not hold"
     assert block(tuned, cupy) == 64
-    assert cupy.launches[-1].grid == (16, 4, 1)
+    assert cuda.launches[-1].grid == (16, 4, 1)
 
 
 @pytest.mark.parametrize(
@@ -96,13 +96,13 @@ def test_a_configuration_whose_guards_fail_leaves_the_rows_choice(loaded, cupy):
         ({"TABLE": "nowhere.json"}, "PRETUNED_TABLE: 'nowhere.json' cannot be read as JSON"),
     ],
 )
-def test_a_wish_that_cannot_be_granted_is_an_error_at_every_call(loaded, cupy, variables, message):
+def test_a_wish_that_cannot_be_granted_is_an_error_at_every_call(loaded, cupy, variables, message, cuda):
     tuned = loaded(**variables)
     for _ in range(2):
         with pytest.raises(ValueError, match=re.escape(message)) as caught:
             block(tuned, cupy)
         assert isinstance(caught.value, tuned.PretunedError)
-    assert cupy.launches == []
+    assert cuda.launches == []
 
 
 def test_a_configuration_not_shipped_for_this_specialisation(loaded, cupy):
@@ -114,7 +114,7 @@ def test_a_configuration_not_shipped_for_this_specialisation(loaded, cupy):
 def test_strict_refuses_what_was_not_measured(loaded, cupy):
     tuned = loaded(STRICT=1)
     assert block(tuned, cupy) == 128
-    with pytest.raises(RuntimeError, match=r"no row for the device .* and PRETUNED_STRICT is set") as caught:
+    with pytest.raises(RuntimeError, match=r"no row for the device .* and strict is set") as caught:
         tuned.affine(cupy.ndarray((16, 1024), "float16"), 1.0, relu=False)
     assert isinstance(caught.value, tuned.PretunedError)
 

@@ -51,24 +51,21 @@ def keywords(spec: KernelSpec) -> dict[str, tuple[Value, ...]]:
 def function_lines(kernel: KernelPlan) -> Iterator[str]:
     """Yield the lines of the kernel's function."""
     spec = kernel.spec
-    returns = "ndarray" if len(spec.outputs) == 1 else f"tuple[{', '.join('ndarray' for _ in spec.outputs)}]"
+    returns = "GpuArray" if len(spec.outputs) == 1 else f"tuple[{', '.join('GpuArray' for _ in spec.outputs)}]"
+    yield "@launcher"
     yield f"def {spec.name}("
-    yield from (f"    {argument.name}: ndarray," for argument in spec.inputs)
+    yield from (f"    {argument.name}: GpuArray," for argument in spec.inputs)
     yield from (f"    {argument.name}: {_SCALARS[argument.dtype]}," for argument in spec.scalars)
     yield "    *,"
     for name, values in keywords(spec).items():
         yield f"    {name}: {'bool' if all(isinstance(value, bool) for value in values) else 'int'},"
-    yield from (f"    {argument.name}: ndarray | None = None," for argument in spec.arrays if argument.role == "out")
+    yield from (f"    {argument.name}: GpuArray | None = None," for argument in spec.arrays if argument.role == "out")
     yield "    stream: Stream | None = None,"
     yield f") -> {returns}:"
     yield from _docstring(kernel)
-    arrays, scalars, words = ([a.name for a in spec.arrays], [a.name for a in spec.scalars], list(keywords(spec)))
-    yield f"    result: {returns} = _{spec.name}.run({_tuple(arrays)}, {_tuple(scalars)}, {_tuple(words)}, stream)"
+    call = [*(a.name for a in spec.arrays), *(a.name for a in spec.scalars), *keywords(spec), "stream"]
+    yield f"    result: {returns} = _{spec.name}.run({', '.join(call)})"
     yield "    return result"
-
-
-def _tuple(names: list[str]) -> str:
-    return f"({', '.join(names)}{',' if len(names) == 1 else ''})"
 
 
 def _docstring(kernel: KernelPlan) -> Iterator[str]:
@@ -126,7 +123,7 @@ def _described(spec: KernelSpec) -> Iterator[tuple[str, str]]:
                 argument.name,
                 f"Array of {argument.dtype} with shape {shape_text(argument)} to write; allocated if None.",
             )
-    yield "stream", "CuPy stream to launch on; the current one if None."
+    yield "stream", "Stream to launch on; the current one of the arrays' library if None."
 
 
 def shape_text(argument: Argument) -> str:

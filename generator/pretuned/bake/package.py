@@ -28,38 +28,19 @@ _WAIVED: Final = (
     ("SIM201, SIM202, SIM208, SIM210, SIM211, SIM212, SIM220, SIM221, SIM222, SIM223, SIM300", "as above"),
     ("RUF100", "not every package needs all of these"),
 )
-_BODY: Final = '''from __future__ import annotations
+_OFFERED: Final = ("explain", "prepare", "use", "using")  # besides the kernels
+_BODY: Final = """from __future__ import annotations
 
-from ._runtime import {imports}
-from ._runtime import explain as _explain
+from ._runtime import (
+{imports}
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cupy import ndarray
-    from cupy.cuda import Stream
-
-    from ._runtime import Devices, Modules, Shipped, Table
-    from ._runtime.explanation import Explanation
+    from ._runtime import Devices, GpuArray, Modules, Shipped, Stream, Table
 
 __all__ = [{names}]
-
-
-def explain(kernel: object, /, *, device: str | None = None, **problem: int | bool | str) -> Explanation:
-    """Tell which configuration would run a problem, and on which evidence.
-
-    Args:
-        kernel: A function of this package, or its name.
-        device: Name of a device in `DEVICES`; the current GPU if None.
-        problem: Every dim and specialisation by name, as in `n=4096, T="float32"`.
-
-    Returns:
-        An object with the configuration, the row, times and reasons; `str()` of it is for people.
-
-    Raises:
-        PretunedError: The kernel, device or problem is not known here.
-    """
-    return _explain(kernel, device, problem)
-'''
+"""
 
 
 def files(plan: Plan, binaries: Binaries, *, version: str = "") -> dict[str, bytes]:
@@ -100,8 +81,10 @@ def _source(plan: Plan, binaries: Binaries, version: str) -> str:
     """Return the text of `__init__.py`."""
     declared = [line for kernel in plan.kernels for line in ("", *declaration_lines(kernel))]
     imports = _imports("\n".join(declared))
-    names = ["DEVICES", "TABLE", "PretunedError", *sorted(["explain", *(kernel.spec.name for kernel in plan.kernels)])]
-    body = _BODY.format(imports=", ".join(imports), names=", ".join(map(literal, _all_order(names))))
+    names = ["DEVICES", "TABLE", "PretunedError", *_OFFERED, *(kernel.spec.name for kernel in plan.kernels)]
+    body = _BODY.format(
+        imports="\n".join(f"    {name}," for name in imports), names=", ".join(map(literal, _all_order(names)))
+    )
     lines = [*_head(plan, version), "", *(f"# ruff: noqa: {codes} - {reason}" for codes, reason in _WAIVED), ""]
     lines += body.splitlines()
     for kernel in plan.kernels:
@@ -117,7 +100,7 @@ def _imports(text: str) -> list[str]:
     """Return what the declarations use of the runtime, in the order that import sorting wants."""
     optional = ("Array", "Buffer", "Launch", "Scalar", "Way", "ceil_div", "power", "sizeof")
     used = {name for name in optional if f"{name}(" in text}
-    return _all_order([*used, "Kernel", "PretunedError"])
+    return _all_order([*used, *_OFFERED, "Kernel", "PretunedError", "launcher"])
 
 
 def _all_order(names: list[str]) -> list[str]:

@@ -2,27 +2,32 @@
 
 This folder is copied unchanged into every generated package as `_runtime`. Its rules:
 
-- Standard library only, and CuPy from the first call on. Nothing of the library that wrote the package.
+- Standard library only, and the driver through ctypes (`driver`). CuPy or PyTorch are met as what callers pass; nothing
+  of the library that wrote the package is here.
 - Importing the package runs this module and no other: no dataclasses, logging, typing, json, pathlib, re here.
 - `calls` is the path of a call: `arrays` (the one door for arrays) -> `checks` (the problem) -> `lookup` (which
-  configuration) -> `prepare` (grids, parameters, `modules`) -> launch. `explain` takes the same path up to `lookup`.
-- State is one per process and package: the overrides (read once), loaded modules, prepared calls. All of it may be
-  used by several threads at once.
+  configuration) -> `plans` (grids, parameter blocks, `modules`) -> launch. `explain` takes the same path up to
+  `lookup`. A problem that was seen before goes by a lane (`lanes`): the same checks, written out for the kernel.
+- State is one per process and package: the overrides (read once), loaded modules, plans. All of it may be used by
+  several threads at once, with the GIL or without it.
 """
 
 from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any, ParamSpec, Protocol, TypeVar
 
     from .explanation import Explanation
+    from .overrides import Using
 
-    Foreign = Any  # CuPy ships no types
+    Foreign = Any  # arrays and streams of any library
+    GpuArray = Any  # of CuPy or PyTorch, or with __cuda_array_interface__ or __dlpack__
+    Stream = Any  # of CuPy or PyTorch, with __cuda_stream__, or a handle
     Value = int | bool | str
     Values = dict[str, Value]
-    Run = Callable[[tuple[Foreign, ...], tuple[Foreign, ...], tuple[Value, ...], Foreign], Foreign]
+    Run = Callable[..., Foreign]  # arrays in launch order, numbers, keywords, the stream, all by place
     Formula = Callable[..., Any]  # an expression of the spec, as a function of the names it reads
     Pairs = tuple[tuple[str, Value], ...]
 
@@ -39,6 +44,24 @@ if TYPE_CHECKING:
     Image = tuple[str, str, dict[str, tuple[int, int]]]
     # entry points' compile options, whether for one architecture only, images
     Modules = dict[str, tuple[tuple[str, ...], bool, tuple[Image, ...]]]
+
+    P = ParamSpec("P")
+    R_co = TypeVar("R_co", covariant=True)
+
+    class Launcher(Protocol[P, R_co]):
+        """A kernel's function."""
+
+        __name__: str
+
+        def __call__(self, *arguments: P.args, **keywords: P.kwargs) -> R_co:
+            """Run the kernel."""
+
+        def bind(self, *arguments: P.args, **keywords: P.kwargs) -> Callable[[], R_co]:
+            """Return what launches this call, checked and packed."""
+
+        def prepare(self, device: int | None = None) -> None:
+            """Load what a device needs."""
+
 
 PACKAGE = __name__.rpartition(".")[0]
 MAX_EXPONENT = 64  # the bounds of the spec's expressions
@@ -186,21 +209,118 @@ class Kernel:
         self.run: Run = self._first
         KERNELS[name] = self
 
-    def _first(
-        self, arrays: tuple[Foreign, ...], scalars: tuple[Foreign, ...], keywords: tuple[Value, ...], stream: Foreign
-    ) -> Foreign:
+    def _first(self, *call: Foreign) -> Foreign:
         """Load what a call needs, and call; later calls go straight there."""
-        from .calls import bind  # noqa: PLC0415 - importing the package must stay cheap
+        from .calls import caller  # noqa: PLC0415 - importing the package must stay cheap
 
-        self.run = run = bind(self)
-        return run(arrays, scalars, keywords, stream)
+        return caller(self).dispatch(*call)
 
 
 KERNELS: dict[str, Kernel] = {}
 
 
-def explain(kernel: object, device: str | None, problem: Values) -> Explanation:
-    """Tell which row would run; see `explanation`."""
+class Binding:
+    """What `bind` passes as a call's stream: the call is to be bound, on the stream that it holds."""
+
+    __slots__ = ("stream",)
+
+    def __init__(self, stream: Foreign) -> None:
+        self.stream = stream
+
+
+def launcher(function: Callable[P, R_co]) -> Launcher[P, R_co]:
+    """Give a kernel's function its `bind` and `prepare`."""
+
+    def bind(*arguments: Foreign, stream: Foreign = None, **keywords: Foreign) -> Foreign:
+        """Check and pack a call, and return what launches it, without arguments, and returns its outputs.
+
+        The arguments are those of the call. The stream is fixed too: the one given, or the one that is current now. A
+        bound call may be launched from any thread, and while a graph is captured.
+        """
+        return function(*arguments, stream=Binding(stream), **keywords)  # type: ignore[arg-type]
+
+    def prepare(device: int | None = None) -> None:
+        """Load what a device, by its ordinal, needs for this kernel, ahead of the first call; the current one if None.
+
+        After it calls with outputs given allocate nothing on the device and never wait for it, unless the kernel has
+        scratch memory; they may be captured into a graph.
+        """
+        from .bound import prepare as load  # noqa: PLC0415 - importing the package must stay cheap
+
+        load(KERNELS[function.__name__], device)
+
+    made: Foreign = function
+    made.bind, made.prepare = bind, prepare
+    result: Launcher[P, R_co] = made
+    return result
+
+
+def prepare(device: int | None = None) -> None:
+    """Load what a device, by its ordinal, needs for every kernel, ahead of the first call; the current one if None."""
+    from .bound import prepare as load  # noqa: PLC0415 - importing the package must stay cheap
+
+    for kernel in KERNELS.values():
+        load(kernel, device)
+
+
+def using(
+    *,
+    device: str | None = None,
+    defaults: bool | Iterable[str] | None = None,
+    table: str | None = None,
+    strict: bool | None = None,
+    **configurations: Mapping[str, Value],
+) -> Using:
+    """Override what runs for a block of code, in its thread or task.
+
+    As in `with using(row_softmax={"block": 512}): ...`.
+
+    Args:
+        device: Whose rows to use, by a name in `DEVICES`.
+        defaults: Run defaults only, of all kernels or of those named.
+        table: A lock file whose rows are used in place of the package's.
+        strict: A call for which nothing was measured is an error.
+        configurations: By kernel, a configuration that ships; `implementation` is a key where there are several.
+
+    Raises:
+        PretunedError: Something is not in this package.
+    """
+    from .overrides import using as override  # noqa: PLC0415 - importing the package must stay cheap
+
+    return override(device=device, defaults=defaults, table=table, strict=strict, configurations=configurations)
+
+
+def use(
+    *,
+    device: str | None = None,
+    defaults: bool | Iterable[str] | None = None,
+    table: str | None = None,
+    strict: bool | None = None,
+    **configurations: Mapping[str, Value],
+) -> None:
+    """Override what runs, for the process, over the environment; without arguments, the environment alone counts again.
+
+    The arguments are those of `using`. Raises PretunedError for what is not in this package.
+    """
+    from .overrides import use as override  # noqa: PLC0415 - importing the package must stay cheap
+
+    override(device=device, defaults=defaults, table=table, strict=strict, configurations=configurations)
+
+
+def explain(kernel: object, /, *, device: str | None = None, **problem: Value) -> Explanation:
+    """Tell which configuration would run a problem, and on which evidence.
+
+    Args:
+        kernel: A function of the package, or its name.
+        device: Name of a device in `DEVICES`; the current GPU if None.
+        problem: Every dim and specialisation by name, as in `n=4096, T="float32"`.
+
+    Returns:
+        An object with the configuration, the row, times and reasons; `str()` of it is for people.
+
+    Raises:
+        PretunedError: The kernel, device or problem is not known here.
+    """
     from .explanation import explain as tell  # noqa: PLC0415 - importing the package must stay cheap
 
     return tell(kernel, device, problem)

@@ -1,168 +1,302 @@
-"""The path of a call: check, look up, launch. What depends on the problem alone is worked out once and remembered."""
+"""A call from its beginning: check, look up, prepare, launch. What a lane leaves undone ends here, or in an error.
+
+What depends on the problem alone is worked out once and remembered: here for every class of call, by the types, shapes
+and alignments of its arrays, and in the lane for the usual class, where every array is aligned for every configuration.
+"""
 
 from __future__ import annotations
 
 import math
-import struct
+import sys
 import threading
-from ctypes import addressof
+from collections import defaultdict
+from functools import partial
 
-from .arrays import cupy as find_cupy
-from .arrays import empty, view
+from . import PACKAGE, Binding
+from .arrays import allocating, current_stream, device_at_hand, handle_of, library_of, view
 from .checks import arrays_of, keyword_values, problem, refuse_overlaps, same_device
 from .devices import in_hand
+from .dialects import dialect_of
+from .driver import driver as find_driver
+from .driver import failed
 from .errors import ArgumentTypeError, UntunedWarning, qualified, warn
+from .lanes import Lane
 from .lookup import decide
-from .overrides import overrides
-from .prepare import call_scalars, prepare, wrong_scalar
+from .overrides import ambient, describe, overrides, watched
+from .plans import INVALID, call_scalars, make, wrong_scalar
+from .usage import counter_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from . import Array, Foreign, Kernel, Run, Value
     from .arrays import View
     from .lookup import Decision
-    from .prepare import Plan
-
+    from .overrides import Overrides
+    from .plans import Plan
 
 REMEMBERED = 1024  # problems a kernel; shapes that never repeat must not fill the memory
 _PLAIN = frozenset({int, float, bool})
+_callers: dict[str, Caller] = {}
 _warned: set[str] = set()
-_lock = threading.Lock()
+_lock = threading.RLock()
 
 
-def bind(kernel: Kernel) -> Run:
-    """Return the function that runs `kernel`; raises UnavailableError without CuPy or a GPU."""
-    cupy = find_cupy(kernel.name)
+def caller(kernel: Kernel) -> Caller:
+    """Return what runs a kernel; raises UnavailableError where there is no GPU, OverrideError for a wrong override."""
     overrides()
-    return Caller(kernel, cupy).run
+    with _lock:
+        if kernel.name not in _callers:
+            _callers[kernel.name] = Caller(kernel)
+    return _callers[kernel.name]
+
+
+def forget() -> None:
+    """Begin anew with what is remembered, because overrides have changed."""
+    with _lock:
+        for one in _callers.values():
+            one.forget()
 
 
 class Caller:
-    """A kernel's calls on this machine: what is asked once, and the problems seen so far."""
+    """A kernel's calls on this machine: what is asked once, the problems seen so far, and the lanes."""
 
-    __slots__ = ("arrays", "cupy", "kernel", "moduli", "names", "plans", "results", "scalars")
-
-    def __init__(self, kernel: Kernel, cupy: Foreign) -> None:
-        self.kernel, self.cupy = kernel, cupy
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel, self.driver = kernel, find_driver(qualified(kernel.name))
         self.arrays: tuple[Array, ...] = arrays_of(kernel)
         self.names = tuple(array.name for array in self.arrays)
-        self.scalars = len(call_scalars(kernel))
         self.results = tuple(index for index, array in enumerate(self.arrays) if array.role != "in")
         self.moduli = tuple(math.lcm(1, *(entry[4].get(name, 1) for entry in kernel.shipped)) for name in self.names)
-        self.plans: dict[object, Plan] = {}
+        # The first input: its library allocates outputs, and says which stream is the current one.
+        self.lead = next((index for index, array in enumerate(self.arrays) if array.role != "out"), 0)
+        self.forget()
 
-    def run(
-        self, arrays: tuple[Foreign, ...], scalars: tuple[Foreign, ...], keywords: tuple[Value, ...], stream: Foreign
+    def forget(self) -> None:
+        """Begin anew: no plans, no lanes."""
+        self.plans: dict[Overrides, dict[Foreign, Plan]] = {}
+        self.lanes: dict[str, Opened] = {}
+        self.by_type: dict[type, Run] = {}
+        self.kernel.run = self.dispatch
+
+    def dispatch(self, *call: Foreign) -> Foreign:
+        """Run a call, given as a lane takes it, by the lane of its library; from its beginning where there is none."""
+        lane = self.by_type.get(type(call[self.lead]))
+        return self.slow(*self.parted(call)) if lane is None else lane(*call)
+
+    def parted(self, call: Sequence[Foreign]) -> tuple[Foreign, Foreign, Foreign, Foreign]:
+        """Return arrays, numbers, keywords and the stream of a call."""
+        arrays, numbers = len(self.arrays), len(self.arrays) + len(call_scalars(self.kernel))
+        return call[:arrays], call[arrays:numbers], call[numbers:-1], call[-1]
+
+    def slow(
+        self, arrays: Sequence[Foreign], scalars: Sequence[Foreign], keywords: tuple[Value, ...], stream: Foreign
     ) -> Foreign:
-        """Run the kernel on `arrays` (launch order, None for an output to allocate) and return its outputs."""
-        cupy, name = self.cupy, self.kernel.name
-        views = tuple(
-            [
-                None if array is None and declared.role == "out" else view(cupy, name, declared.name, array)
-                for declared, array in zip(self.arrays, arrays, strict=True)
-            ]
-        )
-        runtime = cupy.cuda.runtime
-        previous = runtime.getDevice()
-        ordinal = same_device(name, self.names, views)
-        if ordinal is None:
-            ordinal = previous
-        classes = tuple([seen and (seen[1], seen[2], seen[0] % m) for seen, m in zip(views, self.moduli, strict=True)])
+        """Run a call from its beginning: arrays in launch order, None for an output to allocate; return its outputs."""
+        if isinstance(stream, Binding):
+            from .bound import bind  # noqa: PLC0415 - it imports this module
+
+            return bind(self, (arrays, scalars, keywords, stream.stream))
+        made = self.made(arrays, scalars, keywords, stream)
+        plan = made.plan
+        with self.driver.on(made.ordinal):
+            self.launch(made)
+            if made.scratch and self.driver.capturing(made.handle):
+                plan.captured.append(made.scratch)  # a graph that is replayed goes on writing there
+        if plan.counter is not None:
+            next(plan.counter)
+        self.remember(made)
+        results = [made.arrays[index] for index in self.results]
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def made(
+        self, arrays: Sequence[Foreign], scalars: Sequence[Foreign], keywords: tuple[Value, ...], stream: Foreign
+    ) -> Made:
+        """Return a call with everything that it needs, checked; launches nothing."""
+        name, lead = self.kernel.name, arrays[self.lead]
         if keywords:
             keywords = tuple(keyword_values(self.kernel, keywords).values())
-        runtime.setDevice(ordinal)  # also binds the device's context to this thread
-        try:
-            plan = self.plans.get((ordinal, keywords, classes))
-            if plan is None:
-                plan = self.plan(views, keywords, ordinal)
-                if len(self.plans) >= REMEMBERED:
-                    self.plans.clear()
-                self.plans[ordinal, keywords, classes] = plan
-            if stream is None:
-                return self.launch(plan, arrays, views, scalars, cupy.cuda.get_current_stream().ptr)
-            self.check_stream(stream, ordinal)
-            with stream:  # so that CuPy's pool takes the outputs' memory in the order of this stream
-                return self.launch(plan, arrays, views, scalars, stream.ptr)
-        finally:
-            if previous != ordinal:
-                runtime.setDevice(previous)
-
-    def launch(
-        self,
-        plan: Plan,
-        arrays: Sequence[Foreign],
-        views: Sequence[View | None],
-        scalars: Sequence[Foreign],
-        stream: int,
-    ) -> Foreign:
-        """Allocate what is missing and launch on `stream`, the current one."""
-        cupy, name = self.cupy, self.kernel.name
-        filled = [empty(cupy, *plan.outputs[i]) if array is None else array for i, array in enumerate(arrays)]
-        seen = [view(cupy, name, self.names[i], filled[i]) if old is None else old for i, old in enumerate(views)]
-        refuse_overlaps(name, self.arrays, seen)
+        made = Made(scalars, keywords, ambient())
+        made.library = library = library_of(lead)
+        at_hand = device_at_hand(self.driver, library, lead)
+        made.handle = current_stream(library, at_hand) if stream is None else handle_of(name, stream, at_hand)
+        made.alive = taken = [
+            None if array is None and one.role == "out" else view(name, one.name, array, made.handle)
+            for one, array in zip(self.arrays, arrays, strict=True)
+        ]
+        given = [None if entry is None else entry[0] for entry in taken]
+        made.ordinal = same_device(name, self.names, given, at_hand)
+        with self.driver.on(made.ordinal):
+            made.plan = self.plan(made, given)
         for index, value in enumerate(scalars):
             if type(value) not in _PLAIN:
                 self.check_scalar(index, value)
-        scratch = [cupy.cuda.alloc(size) for size, _ in plan.scratch]
-        values = [*(s[0] for s in seen), *(memory.ptr for memory in scratch), *scalars, *plan.constants]
-        try:
-            blocks = [launch.parameters(values) for launch in plan.launches]
-        except (struct.error, OverflowError, TypeError):
-            raise wrong_scalar(self.kernel, scalars) from None
-        memset, start = cupy.cuda.runtime.memsetAsync, cupy.cuda.driver.launchKernel
-        for index, size in plan.zeroed:
-            if size:
-                memset(seen[index][0], 0, size, stream)
-        for memory, (size, zeroed) in zip(scratch, plan.scratch, strict=True):
-            if zeroed and size:
-                memset(memory.ptr, 0, size, stream)
-        for one, block in zip(plan.launches, blocks, strict=True):
-            start(one.function, *one.grid, *one.block, one.shared_bytes, stream, addressof(block), 0)
-        results = [filled[index] for index in self.results]
-        return results[0] if len(results) == 1 else tuple(results)
+        self.allocate(made, arrays, given, explicit=stream is not None)
+        refuse_overlaps(name, self.arrays, made.views)
+        rooms = [view(name, "scratch", room, made.handle)[0][0] for room in made.scratch]
+        made.values = (*(seen[0] for seen in made.views), *scalars, *rooms)
+        return made
 
-    def plan(self, views: Sequence[View | None], keywords: Sequence[Value], ordinal: int) -> Plan:
+    def allocate(self, made: Made, arrays: Sequence[Foreign], given: Sequence[View | None], *, explicit: bool) -> None:
+        """Fill in the outputs that are missing, and scratch; on an explicit stream, in its order."""
+        name, plan = self.kernel.name, made.plan
+        made.arrays = list(arrays)
+        if None in given or plan.scratch:
+            with allocating(name, made.library, made.ordinal, made.handle if explicit else None) as empty:
+                made.arrays = [empty(*plan.outputs[i]) if given[i] is None else one for i, one in enumerate(arrays)]
+                made.scratch = [empty((nbytes,), "uint8") for nbytes in plan.scratch]
+        made.views = [
+            view(name, self.names[i], made.arrays[i], made.handle)[0] if seen is None else seen
+            for i, seen in enumerate(given)
+        ]
+
+    def launch(self, made: Made) -> None:
+        """Enqueue a call; raises what is wrong with a number, or what the driver says."""
+        try:
+            status = made.plan.launch(self.driver, made.handle, made.values)
+        except INVALID:
+            raise wrong_scalar(self.kernel, made.scalars) from None
+        if status:
+            raise failed(qualified(self.kernel.name), self.driver.named(status))
+
+    def plan(self, made: Made, views: Sequence[View | None]) -> Plan:
+        """Return the plan of a class of calls, made at its first; None stands for an output that is yet to be made."""
+        classes = tuple([seen and (seen[1], seen[2], seen[0] % m) for seen, m in zip(views, self.moduli, strict=True)])
+        key, memo = (made.ordinal, made.keywords, classes), self.plans.setdefault(made.wishes, {})
+        found = memo.get(key)
+        if found is None:
+            found = self.planned(made, views)
+            if len(memo) >= REMEMBERED:
+                memo.clear()
+            memo[key] = found
+        return found
+
+    def planned(self, made: Made, views: Sequence[View | None]) -> Plan:
         """Check a problem that was not seen before, decide what runs it, and prepare that."""
-        kernel = self.kernel
-        device = in_hand(self.cupy, ordinal)
-        given = dict(zip(kernel.keywords, keywords, strict=True))
+        kernel, device = self.kernel, in_hand(self.driver, made.ordinal)
+        given = dict(zip(kernel.keywords, made.keywords, strict=True))
         specialisation, values = problem(kernel, views, given, device)
         addresses = {name: seen[0] if seen else 0 for name, seen in zip(self.names, views, strict=True)}
-        decision = decide(
-            kernel, device, specialisation, values, lambda name, size: addresses[name] % size == 0, overrides()
-        )
-        _warn(kernel, decision, device.name)
-        return prepare(self.cupy, kernel, decision, device, ordinal)
 
-    def check_stream(self, stream: Foreign, ordinal: int) -> None:
-        """Refuse what is no CuPy stream, or one of another device."""
-        if not hasattr(stream, "ptr") or not hasattr(stream, "__enter__"):
-            raise ArgumentTypeError(
-                f"{qualified(self.kernel.name)}: stream: expected a cupy.cuda.Stream or None, "
-                f"found {type(stream).__qualname__}"
-            )
-        found = getattr(stream, "device_id", -1)
-        if found not in {-1, ordinal}:
-            raise ArgumentTypeError(
-                f"{qualified(self.kernel.name)}: stream: expected device {ordinal} as the arrays have, "
-                f"found device {found}"
-            )
+        def aligned(name: str, nbytes: int) -> bool:
+            return addresses[name] % nbytes == 0
+
+        decision = decide(kernel, device, specialisation, values, aligned, made.wishes)
+        _tell(kernel, decision, device.name, made.wishes)
+        plan = make(self.driver, kernel, decision, device, made.handle)
+        plan.counter = counter_of(kernel, device.name, decision)
+        return plan
 
     def check_scalar(self, index: int, value: object) -> None:
         """Refuse a number that lies on the GPU: reading it would wait for all that was launched."""
-        if isinstance(value, self.cupy.ndarray):
+        if library_of(value):
             scalar = call_scalars(self.kernel)[index]
             raise ArgumentTypeError(
-                f"{qualified(self.kernel.name)}: {scalar.name}: expected a number, found a cupy.ndarray; "
+                f"{qualified(self.kernel.name)}: {scalar.name}: expected a number, found an array on the GPU; "
                 f"pass {scalar.name}.item(), which waits for the GPU"
             )
 
+    def remember(self, made: Made) -> None:
+        """Let the lane of the call's library know the problem, if every array is aligned as lanes ask."""
+        plan, views = made.plan, made.views
+        if any(seen[0] % m for seen, m in zip(views, self.moduli, strict=True)) or not plan.launches:
+            return
+        opened = self.lanes.get(made.library) or self.open(made)
+        if opened is None:
+            return
+        single = plan.single
+        start = (single.pool, single.function, None) if single else (None, None, self.several(plan, made))
+        memo = opened.memos[made.wishes]
+        if len(memo) >= REMEMBERED:
+            memo.clear()
+        memo[opened.lane.key(views, made.keywords, made.ordinal)] = opened.lane.entry(views, start, plan.counter)
+        kind = type(made.arrays[self.lead])
+        if kind not in self.by_type:
+            self.by_type[kind] = opened.call
+            self.kernel.run = opened.call if len(self.by_type) == 1 else self.dispatch
 
-def _warn(kernel: Kernel, decision: Decision, device: str) -> None:
-    """Say once a device that nothing was measured for it."""
-    if decision.tuned or not overrides().warn:
+    def open(self, made: Made) -> Opened | None:
+        """Write the lane of a library, if it has one."""
+        dialect = dialect_of(made.library)
+        if dialect is None:
+            return None
+        ranks = [len(seen[2]) for seen in made.views]
+        lane = Lane(self.kernel, self.moduli, ranks, dialect, several_gpus=self.driver.count > 1)
+        memos: defaultdict[Overrides, dict[Foreign, Foreign]] = defaultdict(dict)
+        names = {
+            "get": memos[made.wishes].get,
+            "memos": memos,
+            "active": ambient,
+            "launch": self.driver.launch,
+            "handle_of": partial(handle_of, self.kernel.name),
+            "slow": self.slow,
+        }
+        call = lane.function(names, watched=watched(), counted=made.plan.counter is not None)
+        self.lanes[made.library] = opened = Opened(lane, memos, call)
+        return opened
+
+    def several(self, plan: Plan, made: Made) -> Callable[[int, tuple[Foreign, ...]], bool]:
+        """Return what runs a plan of several launches, or with zeros or scratch; its False leaves it to `slow`."""
+        driver, library, ordinal, name = self.driver, made.library, made.ordinal, self.kernel.name
+
+        def run(handle: int, values: tuple[Foreign, ...]) -> bool:
+            if not plan.scratch:
+                return plan.launch(driver, handle, values) == 0
+            if driver.capturing(handle):
+                return False
+            with allocating(name, library, ordinal, None) as empty:
+                scratch = [empty((nbytes,), "uint8") for nbytes in plan.scratch]
+            rooms = [view(name, "scratch", room, handle)[0][0] for room in scratch]
+            return plan.launch(driver, handle, (*values, *rooms)) == 0
+
+        return run
+
+
+class Made:
+    """One call that is ready to be launched: what its arrays are, and the values that it packs."""
+
+    __slots__ = (
+        "alive",
+        "arrays",
+        "handle",
+        "keywords",
+        "library",
+        "ordinal",
+        "plan",
+        "scalars",
+        "scratch",
+        "values",
+        "views",
+        "wishes",
+    )
+
+    def __init__(self, scalars: Sequence[Foreign], keywords: tuple[Value, ...], wishes: Overrides) -> None:
+        self.scalars, self.keywords, self.wishes = scalars, keywords, wishes
+        self.library, self.ordinal, self.handle = "", 0, 0
+        self.arrays: list[Foreign] = []
+        self.views: list[View] = []
+        self.scratch: list[Foreign] = []
+        self.alive: Foreign = None  # what arrays of other libraries were taken in as
+        self.values: tuple[Foreign, ...] = ()
+        self.plan: Plan
+
+
+class Opened:
+    """A library's lane: how it asks, what it knows by overrides and problem, and the function."""
+
+    __slots__ = ("call", "lane", "memos")
+
+    def __init__(self, lane: Lane, memos: dict[Overrides, dict[Foreign, Foreign]], call: Run) -> None:
+        self.lane, self.memos, self.call = lane, memos, call
+
+
+def _tell(kernel: Kernel, decision: Decision, device: str, wishes: Overrides) -> None:
+    """Log a first dispatch, for who listens, and say once a device that nothing was measured for it."""
+    if (logging := sys.modules.get("logging")) is not None:  # nobody listens where it was never imported
+        _, implementation, configuration, *_ = decision.shipped
+        told = describe(implementation, configuration)
+        logging.getLogger(PACKAGE).debug("%s on %s: %s: %s", kernel.name, device, told, "; ".join(decision.why))
+    if decision.tuned or not wishes.warn:
         return
     with _lock:
         if device in _warned:

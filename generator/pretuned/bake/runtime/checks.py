@@ -26,8 +26,8 @@ def arrays_of(kernel: Kernel) -> tuple[Array, ...]:
     return tuple(argument for argument in kernel.arguments if isinstance(argument, Array))
 
 
-def same_device(kernel: str, names: Sequence[str], views: Sequence[View | None]) -> int | None:
-    """Return the device of all arrays, or None where there is none; raises ArgumentError where they differ."""
+def same_device(kernel: str, names: Sequence[str], views: Sequence[View | None], otherwise: int) -> int:
+    """Return the device of all arrays, or `otherwise` where there is none; raises ArgumentError where they differ."""
     first: tuple[str, int] | None = None
     for name, view in zip(names, views, strict=True):
         if view is None:
@@ -38,7 +38,7 @@ def same_device(kernel: str, names: Sequence[str], views: Sequence[View | None])
             raise ArgumentError(
                 f"{qualified(kernel)}: {name}: expected device {first[1]} as {first[0]} has, found device {view[3]}"
             )
-    return None if first is None else first[1]
+    return otherwise if first is None else first[1]
 
 
 def problem(

@@ -4,23 +4,34 @@ from __future__ import annotations
 
 import math
 
+from .driver import (
+    CAPABILITY_MAJOR,
+    CAPABILITY_MINOR,
+    L2_BYTES,
+    MAX_THREADS,
+    MEMORY_BUS_BITS,
+    MEMORY_CLOCK_KHZ,
+    REGISTERS,
+    SHARED_OPTIN_BYTES,
+    SM_COUNT,
+    DriverError,
+)
 from .errors import closest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from . import Devices, Foreign
+    from . import Devices
+    from .driver import Driver
 
 _found: dict[int, Device] = {}
-_MEMORY_CLOCK = 36  # cudaDevAttrMemoryClockRate, kHz
-_MEMORY_BUS = 37  # cudaDevAttrGlobalMemoryBusWidth, bits
 
 
 class Device:
     """What lookup and the spec's expressions ask of a GPU; sizes in bytes, `cuda` the driver's version (13000).
 
-    A device that is only named has no `cuda` (0), and the limits that all GPUs share.
+    A device that is only named has no `cuda` (0) and no `ordinal` (-1), and the limits that all GPUs share.
     """
 
     __slots__ = (
@@ -30,6 +41,7 @@ class Device:
         "max_threads",
         "memory_gbps",
         "name",
+        "ordinal",
         "registers",
         "shared_bytes",
         "sm_count",
@@ -45,34 +57,34 @@ class Device:
         self.max_threads = facts.get("max_threads", 1024)
         self.registers = facts.get("registers", 65536)
         self.cuda = facts.get("cuda", 0)
+        self.ordinal = facts.get("ordinal", -1)
 
 
-def in_hand(cupy: Foreign, device: int) -> Device:
+def in_hand(driver: Driver, ordinal: int) -> Device:
     """Return the facts of a device of this machine, asked for once."""
-    if device in _found:
-        return _found[device]
-    runtime = cupy.cuda.runtime
-    properties = runtime.getDeviceProperties(device)
-    name = properties["name"]
+    if ordinal in _found:
+        return _found[ordinal]
     facts = {
-        "sm_count": properties["multiProcessorCount"],
-        "compute_capability": 10 * properties["major"] + properties["minor"],
-        "l2_bytes": properties["l2CacheSize"],
-        "shared_bytes": properties["sharedMemPerBlockOptin"],
-        "max_threads": properties["maxThreadsPerBlock"],
-        "registers": properties["regsPerBlock"],
-        "memory_gbps": _bandwidth(runtime, device),
-        "cuda": runtime.driverGetVersion(),
+        "sm_count": driver.attribute(SM_COUNT, ordinal),
+        "compute_capability": 10 * driver.attribute(CAPABILITY_MAJOR, ordinal)
+        + driver.attribute(CAPABILITY_MINOR, ordinal),
+        "l2_bytes": driver.attribute(L2_BYTES, ordinal),
+        "shared_bytes": driver.attribute(SHARED_OPTIN_BYTES, ordinal),
+        "max_threads": driver.attribute(MAX_THREADS, ordinal),
+        "registers": driver.attribute(REGISTERS, ordinal),
+        "memory_gbps": _bandwidth(driver, ordinal),
+        "cuda": driver.version,
+        "ordinal": ordinal,
     }
-    _found[device] = Device(name.decode() if isinstance(name, bytes) else name, facts)
-    return _found[device]
+    _found[ordinal] = Device(driver.name(ordinal), facts)
+    return _found[ordinal]
 
 
-def _bandwidth(runtime: Foreign, device: int) -> int:
+def _bandwidth(driver: Driver, ordinal: int) -> int:
     """Return GB/s by clock and bus width (two transfers a clock), or 0 where the driver does not tell."""
     try:
-        khz, bits = (runtime.deviceGetAttribute(key, device) for key in (_MEMORY_CLOCK, _MEMORY_BUS))
-    except runtime.CUDARuntimeError:
+        khz, bits = (driver.attribute(key, ordinal) for key in (MEMORY_CLOCK_KHZ, MEMORY_BUS_BITS))
+    except DriverError:
         return 0
     return int(2 * khz * 1000 * bits // 8 // 10**9)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ArgumentTypeError(PretunedError, TypeError):
-    """An argument is of the wrong kind: no CuPy array, another dtype, no number."""
+    """An argument is of the wrong kind: no array on a GPU, another dtype, no number."""
 
 
 class ArgumentError(PretunedError, ValueError):
@@ -22,15 +22,23 @@ class ArgumentError(PretunedError, ValueError):
 
 
 class OverrideError(PretunedError, ValueError):
-    """An environment variable asks for what this package does not have."""
+    """An environment variable, or `using`, asks for what this package does not have."""
 
 
 class UnavailableError(PretunedError, RuntimeError):
-    """CuPy, a GPU or its driver is missing."""
+    """A GPU, its driver, or a library that a call needs is missing."""
 
 
 class LoadError(PretunedError, RuntimeError):
     """No shipped binary runs on this device, and its source could not be compiled."""
+
+
+class LaunchError(PretunedError, RuntimeError):
+    """The driver refused a launch: often an earlier kernel of the process has failed, which shows only now."""
+
+
+class CaptureError(PretunedError, RuntimeError):
+    """A call under graph capture needs what cannot be done there; `prepare()` or a first call outside does it."""
 
 
 class UntunedError(PretunedError, RuntimeError):

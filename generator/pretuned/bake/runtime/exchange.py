@@ -1,4 +1,4 @@
-"""PRETUNED_TABLE: a lock file read as a table. Its content is untrusted: a row's needs are taken and checked."""
+"""{by}: a lock file read as a table. Its content is untrusted: a row's needs are taken and checked."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 FORMAT = 1
 
 
-def read(path: str) -> tuple[Devices, dict[str, dict[str, tuple[Row, ...]]]]:
-    """Return the devices and the rows of this package's kernels from the lock file at `path`."""
+def read(path: str, by: str) -> tuple[Devices, dict[str, dict[str, tuple[Row, ...]]]]:
+    """Return the devices and the rows of this package's kernels from the lock file at `path`, that `by` named."""
     try:
         with open(path, encoding="utf-8") as file:  # noqa: PTH123 - pathlib costs more than this file does
             document = json.load(file)
     except (OSError, ValueError, RecursionError) as error:
-        raise OverrideError(f"PRETUNED_TABLE: '{path}' cannot be read as JSON: {error}") from None
+        raise OverrideError(f"{by}: '{path}' cannot be read as JSON: {error}") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         found = document.get("format") if isinstance(document, dict) else None
-        raise OverrideError(f"PRETUNED_TABLE: '{path}' is no lock of format {FORMAT} (its format reads {found!r})")
+        raise OverrideError(f"{by}: '{path}' is no lock of format {FORMAT} (its format reads {found!r})")
     devices = {
         str(name): {key: value for key, value in facts.items() if type(value) is int}
         for name, facts in _dict(document.get("devices", {})).items()
@@ -42,8 +42,8 @@ def read(path: str) -> tuple[Devices, dict[str, dict[str, tuple[Row, ...]]]]:
             parsed = _row(kernel, row)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             if isinstance(error, OverrideError):
-                raise OverrideError(f"PRETUNED_TABLE: '{path}': {error}") from None
-            raise OverrideError(f"PRETUNED_TABLE: '{path}': row {number} cannot be read: {error!r}") from None
+                raise OverrideError(f"{by}: '{path}': {error}") from None
+            raise OverrideError(f"{by}: '{path}': row {number} cannot be read: {error!r}") from None
         of_kernel = table.setdefault(kernel.name, {})
         of_kernel[str(row["device"])] = (*of_kernel.get(str(row["device"]), ()), parsed)
     return devices, table

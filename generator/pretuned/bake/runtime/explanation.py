@@ -2,66 +2,69 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from . import KERNELS, PACKAGE
-from .arrays import cupy as find_cupy
 from .checks import admit, stated
 from .devices import Device, in_hand, named, unknown
+from .driver import driver
 from .errors import ArgumentError, closest, qualified
-from .lookup import decide
-from .overrides import describe, overrides
+from .lookup import decide, refusal
+from .overrides import ambient, describe, same
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from . import Kernel, Row, Values
+    from . import Kernel, Shipped, Values
     from .lookup import Decision
     from .overrides import Overrides
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alternative:
+    """Another configuration that ships for the specialisation.
+
+    `time_us` is what the row measured of it, None where it did not; `refused` says why it cannot run the problem, and
+    is empty where it can, and PRETUNED_CONFIG or `using` may ask for it.
+    """
+
+    implementation: str
+    configuration: Values
+    time_us: float | None
+    refused: str
+
+    def __str__(self) -> str:
+        said = [] if self.time_us is None else [f"{self.time_us:.2f} us"]
+        said += [self.refused] if self.refused else []
+        return describe(self.implementation, self.configuration) + (f" ({'; '.join(said)})" if said else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
     """What would run, and why; `str()` of it is for people.
 
     `device` is the device asked for and `rows_of` the one whose row answers; `bucket` the row's lower bounds and
-    `measured` its sizes. Times are in us; `ratio` is the 95% interval of the time over the default's. `alternatives`
-    are the row's other choices as (implementation, configuration, time_us). What the table does not have is
-    None or an empty string.
+    `measured` its sizes. Times are in us; `ratio` is the 95% interval of the time over the default's. What the table
+    does not have is None or an empty string.
     """
 
-    __slots__ = (
-        "alternatives",
-        "bucket",
-        "compiler",
-        "configuration",
-        "date",
-        "default_us",
-        "device",
-        "driver",
-        "implementation",
-        "kernel",
-        "measured",
-        "problem",
-        "ratio",
-        "recompiled",
-        "rows_of",
-        "time_us",
-        "tuned",
-        "why",
-    )
-
-    def __init__(self, kernel: Kernel, device: Device, problem: Values, decision: Decision) -> None:
-        choice, row = decision.choice, decision.row
-        self.kernel = qualified(kernel.name)
-        self.device, self.rows_of = device.name, decision.device
-        self.problem = problem
-        self.implementation, self.configuration = decision.shipped[1], decision.shipped[2]
-        self.why, self.tuned = tuple(decision.why), decision.tuned
-        self.bucket = row[1] if row else None
-        self.measured = row[2] if row else None
-        self.time_us = choice[2] if choice else None
-        self.default_us = row[3][-1][2] if row and row[3] else None
-        self.ratio = choice[3] if choice else None
-        self.recompiled = bool(choice and choice[5])
-        self.date, self.driver, self.compiler = row[4] if row else ("", "", "")
-        self.alternatives = _others(row, decision)
+    kernel: str
+    device: str
+    problem: Values
+    implementation: str
+    configuration: Values
+    why: tuple[str, ...]
+    tuned: bool
+    rows_of: str | None
+    bucket: dict[str, int] | None
+    measured: dict[str, int] | None
+    time_us: float | None
+    default_us: float | None
+    ratio: tuple[float, float] | None
+    recompiled: bool
+    date: str
+    driver: str
+    compiler: str
+    alternatives: tuple[Alternative, ...]
 
     def __str__(self) -> str:
         problem = ", ".join(f"{name}={value}" for name, value in sorted(self.problem.items()))
@@ -81,16 +84,52 @@ class Explanation:
         if self.date:
             recompiled = "; what ships was recompiled since" if self.recompiled else ""
             lines.append(f"  on      {self.date}, driver {self.driver}, NVRTC {self.compiler}{recompiled}")
-        lines += [f"  else    {describe(way, values)} ({time_us:.2f} us)" for way, values, time_us in self.alternatives]
-        return "\n".join(lines)
-
-    def __repr__(self) -> str:
-        return f"<Explanation of {self.kernel}: {describe(self.implementation, self.configuration)}>"
+        others = [one for one in self.alternatives if one.time_us is not None or not one.refused]
+        return "\n".join([*lines, *(f"  else    {one}" for one in others)])
 
 
-def _others(row: Row | None, decision: Decision) -> tuple[tuple[str, Values, float], ...]:
-    choices = row[3] if row else ()
-    return tuple((choice[0], choice[1], choice[2]) for choice in choices if choice is not decision.choice)
+def _explanation(kernel: Kernel, device: Device, problem: Values, decision: Decision) -> Explanation:
+    choice, row = decision.choice, decision.row
+    date, version, compiler = row[4] if row else ("", "", "")
+    return Explanation(
+        kernel=qualified(kernel.name),
+        device=device.name,
+        problem=problem,
+        implementation=decision.shipped[1],
+        configuration=decision.shipped[2],
+        why=tuple(decision.why),
+        tuned=decision.tuned,
+        rows_of=decision.device,
+        bucket=row[1] if row else None,
+        measured=row[2] if row else None,
+        time_us=choice[2] if choice else None,
+        default_us=row[3][-1][2] if row and row[3] else None,
+        ratio=choice[3] if choice else None,
+        recompiled=bool(choice and choice[5]),
+        date=date,
+        driver=version,
+        compiler=compiler,
+        alternatives=tuple(_alternatives(kernel, device, decision)),
+    )
+
+
+def _alternatives(kernel: Kernel, device: Device, decision: Decision) -> list[Alternative]:
+    """Return what else ships for the specialisation, what the row measured first, and the fastest of that."""
+
+    def measured(entry: Shipped) -> float | None:
+        choices = decision.row[3] if decision.row else ()
+        return next((one[2] for one in choices if one[0] == entry[1] and same(one[1], entry[2])), None)
+
+    found = []
+    for entry in kernel.shipped:
+        if entry[0] == decision.shipped[0] and entry is not decision.shipped:
+            reason = refusal(kernel, entry, decision.values | entry[2], device, lambda _name, _size: True)
+            found.append(
+                Alternative(
+                    implementation=entry[1], configuration=entry[2], time_us=measured(entry), refused=reason or ""
+                )
+            )
+    return sorted(found, key=lambda one: (one.time_us is None, one.time_us or 0.0, str(one)))
 
 
 def explain(kernel: object, device: str | None, problem: Values) -> Explanation:
@@ -105,20 +144,20 @@ def explain(kernel: object, device: str | None, problem: Values) -> Explanation:
         raise ArgumentError(
             f"{PACKAGE} has no kernel '{name}'{closest(name, KERNELS)}; it has {', '.join(sorted(KERNELS))}"
         )
-    found, wishes = KERNELS[name], overrides()
+    found, wishes = KERNELS[name], ambient()
     facts = _device(found, device, wishes)
     specialisation, values = stated(found, problem)
     admit(found, values, facts)
     decision = decide(found, facts, specialisation, values, lambda _name, _size: True, wishes)
-    return Explanation(found, facts, {key: values[key] for key in {**found.dims, **specialisation}}, decision)
+    return _explanation(found, facts, {key: values[key] for key in {**found.dims, **specialisation}}, decision)
 
 
 def _device(kernel: Kernel, wanted: str | None, wishes: Overrides) -> Device:
     """Return the device to explain for: the one asked for, PRETUNED_DEVICE's, or the current one."""
-    wanted = wanted or wishes.device
+    wanted = wanted or wishes.device(kernel)
     if wanted is None:
-        cupy = find_cupy(kernel.name)
-        return in_hand(cupy, cupy.cuda.runtime.getDevice())
+        found = driver(qualified(kernel.name))
+        return in_hand(found, found.current())
     facts = wishes.facts(kernel)
     if (name := named(wanted, facts)) is None:
         raise ArgumentError(f"{qualified(kernel.name)}: {unknown(wanted, facts)}")

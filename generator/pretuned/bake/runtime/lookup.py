@@ -94,16 +94,16 @@ def _candidates(
     if (wanted := wishes.configurations.get(kernel.name)) is not None:
         forced = [entry for entry in shipped if fits(wanted, entry)]
         if not forced:
-            raise not_shipped(kernel, wanted, tuple(shipped))
+            raise not_shipped(kernel, wanted, tuple(shipped), wishes.by["config"])
         for entry in forced:
-            yield entry, None, "PRETUNED_CONFIG"
-    if wishes.defaults:
-        yield default, None, "PRETUNED_DEFAULTS: the default"
+            yield entry, None, wishes.by["config"]
+    if wishes.defaults(kernel):
+        yield default, None, f"{wishes.by['defaults']}: the default"
         return
     find_row(kernel, device, default[0], decision, wishes)
     if decision.row is None:
         if wishes.strict:
-            raise UntunedError(f"{qualified(kernel.name)}: {decision.why[-1]}, and PRETUNED_STRICT is set")
+            raise UntunedError(f"{qualified(kernel.name)}: {decision.why[-1]}, and strict is set (PRETUNED_STRICT)")
         yield default, None, "the default"
         return
     directions = beyond(kernel, decision.values)
@@ -133,13 +133,14 @@ def find_row(kernel: Kernel, device: Device, specialisation: Values, decision: D
         for name, of_device in sorted(wishes.rows(kernel).items())
     }
     rows = {name: of_device for name, of_device in rows.items() if of_device}
-    if wishes.device is not None:
-        found = (wishes.device, "PRETUNED_DEVICE") if wishes.device in rows else None
+    wanted = wishes.device(kernel)
+    if wanted is not None:
+        found = (wanted, wishes.by["device"]) if wanted in rows else None
     else:
         found = match(device, rows, wishes.facts(kernel))
     if found is None:
         decision.tuned = False
-        decision.why.append(f"no row for the device '{wishes.device or device.name}' or one like it")
+        decision.why.append(f"no row for the device '{wanted or device.name}' or one like it")
         return
     decision.device, why = found
     sizes = bucket(kernel, decision.values)
@@ -150,7 +151,7 @@ def find_row(kernel: Kernel, device: Device, specialisation: Values, decision: D
     nearest = (
         "" if exact else f"; the bucket of {_sizes(sizes)} has no row of its own, {_sizes(decision.row[2])} is nearest"
     )
-    decision.why.append(f"{why} '{decision.device}'{nearest}" if why == "PRETUNED_DEVICE" else f"{why}{nearest}")
+    decision.why.append(f"{why} '{decision.device}'{nearest}" if wanted is not None else f"{why}{nearest}")
 
 
 def bucket(kernel: Kernel, values: Values) -> dict[str, int]:

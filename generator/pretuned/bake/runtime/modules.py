@@ -7,71 +7,89 @@ skipped: cubins need the driver's major version, PTX its minor version as well. 
 
 from __future__ import annotations
 
-import importlib
 import pkgutil
 import threading
 
 from . import PACKAGE
-from .errors import LoadError, RecompiledWarning, qualified, warn
+from .driver import MAX_DYNAMIC_SHARED_BYTES, STATIC_SHARED_BYTES, DriverError
+from .errors import CaptureError, LoadError, RecompiledWarning, qualified, warn
+from .recompile import recompiled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from . import Foreign, Kernel
+    from . import Kernel
     from .devices import Device
+    from .driver import Driver
 
-STANDARD = "--std=c++17"  # as the cubins are compiled
 STATIC_LIMIT = 48 * 1024  # a block's shared memory beyond this has to be asked for
 _lock = threading.RLock()
 _modules: dict[tuple[int, str], int] = {}
 _functions: dict[tuple[int, str, str], int] = {}
 
 
-def function(cupy: Foreign, kernel: Kernel, module: str, name: str, device: Device, ordinal: int) -> int:
-    """Return the handle of an entry point on the current device; raises LoadError that lists what was tried."""
-    key = ordinal, module, name
+def function(driver: Driver, kernel: Kernel, module: str, name: str, device: Device, stream: int) -> int:
+    """Return the handle of an entry point in the current context.
+
+    Raises LoadError that lists what was tried, and CaptureError where it would have to be loaded while `stream` is
+    being captured into a graph.
+    """
+    key = device.ordinal, module, name
     if key in _functions:
         return _functions[key]
     with _lock:
-        if (ordinal, module) not in _modules:
-            _modules[ordinal, module] = _load(cupy, kernel, module, device)
-        driver = cupy.cuda.driver
-        handle: int = driver.moduleGetFunction(_modules[ordinal, module], name)
-        static_bytes = driver.funcGetAttribute(driver.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, handle)
+        if (device.ordinal, module) not in _modules:
+            if driver.capturing(stream):
+                raise CaptureError(
+                    f"{qualified(kernel.name)}: its code has to be loaded, which cannot be done while a graph is "
+                    f"captured; call {kernel.name}.prepare() before the capture, or {kernel.name} once"
+                )
+            _modules[device.ordinal, module] = _load(driver, kernel, module, device)
+        handle = driver.function(_modules[device.ordinal, module], name)
+        static_bytes = driver.function_attribute(STATIC_SHARED_BYTES, handle)
         if device.shared_bytes > STATIC_LIMIT:  # a limit only: what a launch takes is the launch's
-            most = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            driver.funcSetAttribute(handle, most, device.shared_bytes - static_bytes)
+            driver.set_function_attribute(MAX_DYNAMIC_SHARED_BYTES, handle, device.shared_bytes - static_bytes)
         _functions[key] = handle
     return handle
 
 
-def _load(cupy: Foreign, kernel: Kernel, module: str, device: Device) -> int:
-    driver = cupy.cuda.driver
+def prepare(driver: Driver, kernel: Kernel, device: Device) -> None:
+    """Load what the kernel ships for a device, in whose context the caller is: binaries that fit, and the defaults."""
+    defaults = {next(entry for entry in kernel.shipped if entry[0] == own)[3] for own, *_ in kernel.shipped}
+    for _, implementation, _, module, _ in kernel.shipped:
+        fitting = [file for file, skip in images(kernel, module, device) if not skip] if module else []
+        if fitting or module in defaults:
+            for launch in kernel.ways[implementation].launches:
+                function(driver, kernel, module, launch.function, device, 0)
+
+
+def _load(driver: Driver, kernel: Kernel, module: str, device: Device) -> int:
     tried: list[str] = []
     for file, skip in images(kernel, module, device):
         if skip:
             tried.append(f"{file}: {skip}")
             continue
         try:
-            handle: int = driver.moduleLoadData(_read(file))
-        except (OSError, driver.CUDADriverError) as error:
+            return driver.load(_read(file) + b"\0")  # PTX is read as a C string
+        except (OSError, DriverError) as error:
             tried.append(f"{file}: {error}")
-        else:
-            return handle
-    file = f"{module}.cu"
     try:
-        handle = driver.moduleLoadData(_compile(cupy, kernel, module, device))
+        image, compiled = recompiled(_read(f"{module}.cu"), kernel.modules[module], device)
+        handle = driver.load(image)
     except Exception as error:  # noqa: BLE001 - whatever NVRTC's absence or refusal raises, it ends in one clear error
-        tried.append(f"{file}: {type(error).__name__}: {error}")
+        tried.append(f"{module}.cu: {type(error).__name__}: {error}")
         listed = "".join(f"\n  {line}" for line in tried)
         raise LoadError(
             f"{qualified(kernel.name)}: nothing shipped runs on '{device.name}' (compute capability "
             f"{device.compute_capability / 10:.1f}, driver for CUDA {_version(device.cuda)}); tried:{listed}"
         ) from None
-    reasons = "; ".join(tried) or "no binary is shipped"
-    warn(
-        f"{qualified(kernel.name)}: {file} was compiled for '{device.name}' while the program runs ({reasons})",
-        RecompiledWarning,
-    )
+    if compiled:
+        reasons = "; ".join(tried) or "no binary is shipped"
+        warn(
+            f"{qualified(kernel.name)}: {module}.cu was compiled for '{device.name}' while the program runs "
+            f"({reasons}); it is kept for the next time. Build on such a device, or with its architecture in "
+            "`architectures`, to ship it; `pretuned tune` there gives it rows of its own",
+            RecompiledWarning,
+        )
     return handle
 
 
@@ -110,28 +128,3 @@ def _read(file: str) -> bytes:
     if data is None:
         raise OSError("this package's loader cannot read data files")
     return data
-
-
-def _compile(cupy: Foreign, kernel: Kernel, module: str, device: Device) -> bytes:
-    """Compile the shipped source for the device, with the flags that the cubins had."""
-    options, arch_specific, _ = kernel.modules[module]
-    nvrtc = importlib.import_module("cupy.cuda.nvrtc") if not hasattr(cupy.cuda, "nvrtc") else cupy.cuda.nvrtc
-    arch = f"-arch=sm_{device.compute_capability}{'a' if arch_specific else ''}"
-    program = nvrtc.createProgram(_read(f"{module}.cu").decode(), "kernel.cu", (), ())
-    try:
-        nvrtc.compileProgram(program, (arch, STANDARD, *options, *_includes()))
-        return bytes(nvrtc.getCUBIN(program)) + b"\0"  # the binding takes the last byte for a C string's end
-    except nvrtc.NVRTCError as error:
-        raise RuntimeError(f"{error}: {nvrtc.getProgramLog(program).strip()}") from None
-    finally:
-        nvrtc.destroyProgram(program)
-
-
-def _includes() -> tuple[str, ...]:
-    """Return the flags that find CUDA's headers, where CuPy's companion can tell."""
-    try:
-        pathfinder = importlib.import_module("cuda.pathfinder")
-    except ImportError:
-        return ()
-    folders = (pathfinder.find_nvidia_header_directory(name) for name in ("cudart", "cccl"))
-    return tuple(dict.fromkeys(f"-I{folder}" for folder in folders if folder))

@@ -1,17 +1,21 @@
-"""What the environment asks for: read once, at the first call, and held against what this package ships.
+"""What the environment, `use` and `using` ask for, held against what this package ships.
 
-PRETUNED_DEVICE    whose rows to use
+PRETUNED_DEVICE    whose rows to use: NVIDIA H200, or pkg.tuned:NVIDIA H200; other.kernel:NVIDIA A100-SXM4-40GB
 PRETUNED_CONFIG    pkg.tuned.kernel:block=512,vec=4; other:implementation=atomic,block=256
 PRETUNED_TABLE     a lock file whose rows are used in place of the package's
-PRETUNED_DEFAULTS  1: run defaults only
+PRETUNED_DEFAULTS  1: run defaults only; or the packages and kernels to do so for: axpby, pkg.tuned
 PRETUNED_STRICT    1: a call for which nothing was measured is an error
 PRETUNED_WARN      0: do not warn of such a call
+
+The environment is read once, at the first call. `use` puts other wishes over it for the process, `using` over both for
+a block of code: in its thread, or its task. A name without its package counts in every package that has such a kernel.
 """
 
 from __future__ import annotations
 
 import os
 import threading
+from contextvars import ContextVar
 
 from . import KERNELS, PACKAGE
 from .devices import named, unknown
@@ -19,40 +23,40 @@ from .errors import OverrideError, closest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from . import Devices, Kernel, Row, Shipped, Values
+    from collections.abc import Iterable, Iterator, Mapping
+    from contextvars import Token
+    from types import TracebackType
+
+    from . import Devices, Kernel, Row, Shipped, Value, Values
+
+    Wanted = tuple[str | None, Values]  # implementation or None for any, configuration
 
 _FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
-_lock = threading.Lock()
-_read: list[Overrides] = []
+_lock = threading.RLock()
+_process: list[Overrides] = []  # the environment's, and over it what `use` put there
+_known: dict[object, Overrides] = {}  # what `using` made before: the same wishes are one object, and keep their plans
+_KEPT = 64
+_here: ContextVar[Overrides | None] = ContextVar(f"{PACKAGE}.using", default=None)
+_used: list[bool] = []  # whether `using` was ever entered: lanes look for it from then on
 
 
 class Overrides:
-    """The environment's wishes, checked; `configurations` by kernel as (implementation or None, configuration)."""
+    """Wishes, checked: by kernel, and `devices_by` and `defaulted` also by "" for all of them.
 
-    __slots__ = ("configurations", "defaults", "device", "devices", "strict", "table", "warn")
+    `by` says who asked for a device, a configuration or the defaults: PRETUNED_DEVICE, `using`, and so on.
+    """
 
-    def __init__(self) -> None:
-        self.defaults = _flag("PRETUNED_DEFAULTS", default=False)
-        self.strict = _flag("PRETUNED_STRICT", default=False)
-        self.warn = _flag("PRETUNED_WARN", default=True)
-        self.devices: Devices | None = None
-        self.table: dict[str, dict[str, tuple[Row, ...]]] | None = None
-        if path := os.environ.get("PRETUNED_TABLE"):
-            from .exchange import read  # noqa: PLC0415 - brings json, which few calls need
+    __slots__ = ("by", "configurations", "defaulted", "devices", "devices_by", "strict", "table", "warn")
 
-            self.devices, self.table = read(path)
-        self.device = self._device(os.environ.get("PRETUNED_DEVICE"))
-        self.configurations = _configurations(os.environ.get("PRETUNED_CONFIG", ""))
-
-    def _device(self, wanted: str | None) -> str | None:
-        """The device whose rows PRETUNED_DEVICE names, by its name in the table."""
-        if not wanted:
-            return None
-        tables = self.table if self.table is not None else {name: kernel.rows for name, kernel in KERNELS.items()}
-        known = {device for rows in tables.values() for device in rows}
-        if (name := named(wanted, known)) is None:
-            raise OverrideError(f"PRETUNED_DEVICE: {unknown(wanted, known)}")
-        return name
+    def __init__(self, under: Overrides | None = None) -> None:
+        self.strict: bool = under.strict if under else False
+        self.warn: bool = under.warn if under else True
+        self.devices: Devices | None = under.devices if under else None
+        self.table: dict[str, dict[str, tuple[Row, ...]]] | None = under.table if under else None
+        self.devices_by: dict[str, str] = dict(under.devices_by) if under else {}
+        self.defaulted: dict[str, bool] = dict(under.defaulted) if under else {}
+        self.configurations: dict[str, Wanted] = dict(under.configurations) if under else {}
+        self.by: dict[str, str] = dict(under.by) if under else {}  # wish -> who asked for it
 
     def rows(self, kernel: Kernel) -> dict[str, tuple[Row, ...]]:
         """Return the rows in force for `kernel`, by device."""
@@ -62,18 +66,90 @@ class Overrides:
         """Return what is known of the devices of those rows."""
         return kernel.devices if self.devices is None else self.devices
 
+    def device(self, kernel: Kernel) -> str | None:
+        """Return the device whose rows are wanted for `kernel`."""
+        return self.devices_by.get(kernel.name, self.devices_by.get(""))
+
+    def defaults(self, kernel: Kernel) -> bool:
+        """Return whether `kernel` shall run its default."""
+        return self.defaulted.get(kernel.name, self.defaulted.get("", False))
+
+    def read_table(self, path: str, by: str) -> None:
+        """Take the rows of a lock file instead."""
+        from .exchange import read  # noqa: PLC0415 - brings json, which few calls need
+
+        self.devices, self.table = read(path, by)
+
+    def want_device(self, name: str, kernel: str, by: str) -> None:
+        """Use the rows of a device, by its name in the table or an alias; for one kernel, or "" for all."""
+        tables = self.table if self.table is not None else {one.name: one.rows for one in KERNELS.values()}
+        known = {device for key, rows in tables.items() if kernel in {"", key} for device in rows}
+        if (found := named(name, known)) is None:
+            raise OverrideError(f"{by}: {unknown(name, known)}")
+        self.devices_by[kernel] = found
+        self.by["device"] = by
+
+    def want_configuration(self, kernel: str, wanted: Wanted, by: str) -> None:
+        """Run a configuration that ships, where it is legal."""
+        if not any(fits(wanted, shipped) for shipped in KERNELS[kernel].shipped):
+            raise not_shipped(KERNELS[kernel], wanted, KERNELS[kernel].shipped, by)
+        self.configurations[kernel] = wanted
+        self.by["config"] = by
+
+    def want_defaults(self, kernel: str, by: str, *, wanted: bool = True) -> None:
+        """Run the default, of one kernel, or of all for ""."""
+        self.defaulted[kernel] = wanted
+        self.by["defaults"] = by
+
+
+def ambient() -> Overrides:
+    """Return the wishes in force here: those of `using`, else the process's."""
+    return _here.get() or overrides()
+
 
 def overrides() -> Overrides:
-    """Return the overrides in force; raises OverrideError at every call while one of them is wrong."""
-    if not _read:
+    """Return the process's wishes; raises OverrideError at every call while one of the environment's is wrong."""
+    if not _process:
         with _lock:
-            if not _read:
-                _read.append(Overrides())
-    return _read[0]
+            if not _process:
+                _process.append(_of_environment(os.environ))
+    return _process[-1]
 
 
-def _flag(name: str, *, default: bool) -> bool:
-    text = os.environ.get(name, "").strip()
+def watched() -> bool:
+    """Return whether calls have to look for wishes of a block of code."""
+    return bool(_used)
+
+
+def _of_environment(environment: Mapping[str, str]) -> Overrides:
+    wishes = Overrides()
+    wishes.strict = _flag(environment, "PRETUNED_STRICT", default=False)
+    wishes.warn = _flag(environment, "PRETUNED_WARN", default=True)
+    if path := environment.get("PRETUNED_TABLE"):
+        wishes.read_table(path, "PRETUNED_TABLE")
+    text = environment.get("PRETUNED_DEVICE", "")
+    for entry in _entries(text):
+        scope, colon, name = entry.partition(":")
+        for kernel in _scoped(scope, "PRETUNED_DEVICE") if colon else [""]:
+            wishes.want_device(name.strip() if colon else entry, kernel, "PRETUNED_DEVICE")
+    for entry in _entries(environment.get("PRETUNED_CONFIG", "")):
+        _configuration(wishes, entry)
+    text = environment.get("PRETUNED_DEFAULTS", "").strip()
+    if text.lower() in _FLAGS:
+        wishes.want_defaults("", "PRETUNED_DEFAULTS", wanted=_FLAGS[text.lower()])
+    else:
+        for name in filter(None, (part.strip() for part in text.split(","))):
+            for kernel in _scoped(name, "PRETUNED_DEFAULTS"):
+                wishes.want_defaults(kernel, "PRETUNED_DEFAULTS")
+    return wishes
+
+
+def _entries(text: str) -> Iterator[str]:
+    return filter(None, (part.strip() for part in text.split(";")))
+
+
+def _flag(environment: Mapping[str, str], name: str, *, default: bool) -> bool:
+    text = environment.get(name, "").strip()
     if not text:
         return default
     if text.lower() not in _FLAGS:
@@ -81,32 +157,36 @@ def _flag(name: str, *, default: bool) -> bool:
     return _FLAGS[text.lower()]
 
 
-def _configurations(text: str) -> dict[str, tuple[str | None, Values]]:
-    """Parse PRETUNED_CONFIG; entries for other packages are none of ours."""
-    wanted: dict[str, tuple[str | None, Values]] = {}
-    for entry in filter(None, (part.strip() for part in text.split(";"))):
-        target, colon, assignments = entry.partition(":")
-        package, _, name = target.strip().rpartition(".")
-        if not colon or not name:
-            raise OverrideError(f"PRETUNED_CONFIG: '{entry}' is no KERNEL:key=value,... as in 'axpby:block=512,vec=4'")
-        if package and package != PACKAGE:
-            continue
-        if name not in KERNELS:
-            if package:
-                known = ", ".join(sorted(KERNELS))
-                raise OverrideError(
-                    f"PRETUNED_CONFIG: {PACKAGE} has no kernel '{name}'{closest(name, KERNELS)}; it has {known}"
-                )
-            continue
+def _scoped(scope: str, by: str) -> list[str]:
+    """Return the kernels of this package that a scope names, "" for all; those of another package are none of ours."""
+    scope = scope.strip()
+    if scope == PACKAGE:
+        return [""]
+    package, _, name = scope.rpartition(".")
+    if package and package != PACKAGE:
+        return []
+    if name in KERNELS:
+        return [name]
+    if package:
+        known = ", ".join(sorted(KERNELS))
+        raise OverrideError(f"{by}: {PACKAGE} has no kernel '{name}'{closest(name, KERNELS)}; it has {known}")
+    return []
+
+
+def _configuration(wishes: Overrides, entry: str) -> None:
+    target, colon, assignments = entry.partition(":")
+    if not colon or not target.strip():
+        raise OverrideError(f"PRETUNED_CONFIG: '{entry}' is no KERNEL:key=value,... as in 'axpby:block=512,vec=4'")
+    for kernel in _scoped(target, "PRETUNED_CONFIG"):
+        if not kernel:
+            raise OverrideError(f"PRETUNED_CONFIG: '{entry}' names a package; name one of its kernels")
         values = dict(_assignment(entry, part) for part in assignments.split(","))
         implementation = values.pop("implementation", None)
-        wanted[name] = (None if implementation is None else str(implementation), values)
-        if not any(fits(wanted[name], shipped) for shipped in KERNELS[name].shipped):
-            raise not_shipped(KERNELS[name], wanted[name], KERNELS[name].shipped)
-    return wanted
+        wanted = None if implementation is None else str(implementation), values
+        wishes.want_configuration(kernel, wanted, "PRETUNED_CONFIG")
 
 
-def _assignment(entry: str, text: str) -> tuple[str, int | bool | str]:
+def _assignment(entry: str, text: str) -> tuple[str, Value]:
     key, equals, value = (part.strip() for part in text.partition("="))
     if not key or not equals or not value:
         raise OverrideError(f"PRETUNED_CONFIG: '{text.strip()}' in '{entry}' is no key=value")
@@ -120,7 +200,95 @@ def _assignment(entry: str, text: str) -> tuple[str, int | bool | str]:
         raise OverrideError(f"PRETUNED_CONFIG: '{value}' in '{entry}' is no integer, true or false") from None
 
 
-def fits(wanted: tuple[str | None, Values], shipped: Shipped) -> bool:
+class Using:
+    """Wishes for a block of code: `with using(row_softmax={"block": 512}): ...`, in its thread or its task."""
+
+    def __init__(self, wishes: Overrides) -> None:
+        self._wishes = wishes
+        self._tokens: list[Token[Overrides | None]] = []
+
+    def __enter__(self) -> None:
+        if not _used:
+            from .calls import forget  # noqa: PLC0415 - it imports this module
+
+            _used.append(True)
+            forget()  # lanes that do not look for such wishes
+        self._tokens.append(_here.set(self._wishes))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        _here.reset(self._tokens.pop())
+
+
+def wishes_of(
+    by: str,
+    *,
+    device: str | None,
+    defaults: bool | Iterable[str] | None,
+    table: str | None,
+    strict: bool | None,
+    configurations: Mapping[str, object],
+) -> Overrides:
+    """Return the wishes in force with these over them; raises OverrideError for what this package does not have."""
+    wishes = Overrides(ambient())
+    if strict is not None:
+        wishes.strict = strict
+    if table is not None:
+        wishes.read_table(table, by)
+    if device is not None:
+        wishes.devices_by.clear()
+        wishes.want_device(device, "", by)
+    if isinstance(defaults, bool):
+        wishes.defaulted.clear()
+        wishes.want_defaults("", by, wanted=defaults)
+    for name in [] if defaults is None or isinstance(defaults, bool) else defaults:
+        wishes.want_defaults(_kernel(str(name), by), by)
+    for name, values in configurations.items():
+        if not isinstance(values, dict):
+            raise OverrideError(f"{by}: {name}: expected a configuration as in {{'block': 512}}, found {values!r}")
+        plain = {key: value for key, value in values.items() if key != "implementation"}
+        wishes.want_configuration(_kernel(name, by), (values.get("implementation"), plain), by)
+    return wishes
+
+
+def _kernel(name: str, by: str) -> str:
+    name = name.removeprefix(f"{PACKAGE}.")
+    if name not in KERNELS:
+        known = ", ".join(sorted(KERNELS))
+        raise OverrideError(f"{by}: {PACKAGE} has no kernel '{name}'{closest(name, KERNELS)}; it has {known}")
+    return name
+
+
+def using(**wishes: object) -> Using:
+    """Return wishes for a block of code; the arguments are those of `wishes_of`."""
+    key = ambient(), repr(sorted(wishes.items(), key=lambda item: item[0]))
+    with _lock:
+        if key not in _known:
+            if len(_known) >= _KEPT:
+                _known.clear()
+            _known[key] = wishes_of("using", **wishes)  # type: ignore[arg-type]
+        return Using(_known[key])
+
+
+def use(**wishes: object) -> None:
+    """Put wishes over the environment's for the process; without any, the environment's alone count again."""
+    from .calls import forget  # noqa: PLC0415 - it imports this module
+
+    overrides()
+    with _lock:
+        del _process[1:]
+        if any(value is not None and value != {} for value in wishes.values()):
+            token = _here.set(None)
+            try:
+                _process.append(wishes_of("use", **wishes))  # type: ignore[arg-type]
+            finally:
+                _here.reset(token)
+        _known.clear()
+    forget()
+
+
+def fits(wanted: Wanted, shipped: Shipped) -> bool:
     """Return whether what ships is what was asked for; without a name, of any implementation."""
     implementation, values = wanted
     return implementation in {None, shipped[1]} and same(values, shipped[2])
@@ -131,15 +299,15 @@ def same(left: Values, right: Values) -> bool:
     return left == right and all(type(value) is type(right[name]) for name, value in left.items())
 
 
-def not_shipped(kernel: Kernel, wanted: tuple[str | None, Values], shipped: tuple[Shipped, ...]) -> OverrideError:
-    """Return the error for a configuration of PRETUNED_CONFIG that is not in the package."""
+def not_shipped(kernel: Kernel, wanted: Wanted, shipped: tuple[Shipped, ...], by: str) -> OverrideError:
+    """Return the error for a configuration that was asked for and is not in the package."""
     implementation, values = wanted
     listed = sorted({describe(entry[1], entry[2]) for entry in shipped})
     asked = describe(implementation or "main", values)
     plain = ",".join(f"{name}={_text(value)}" for name, value in sorted(values.items()))
     named = f"implementation={implementation}," if implementation not in {None, "main"} else ""
     return OverrideError(
-        f"PRETUNED_CONFIG: {PACKAGE}.{kernel.name} does not ship {asked}; it ships {'; '.join(listed)}. "
+        f"{by}: {PACKAGE}.{kernel.name} does not ship {asked}; it ships {'; '.join(listed)}. "
         f"To ship another, build with `pretuned bake --with {kernel.name}:{named}{plain}`"
     )
 

@@ -13,44 +13,37 @@ To change what stands here, change the kernel specs and build again; `pretuned t
 
 from __future__ import annotations
 
-from ._runtime import Array, Buffer, Kernel, Launch, PretunedError, Scalar, Way, ceil_div
-from ._runtime import explain as _explain
+from ._runtime import (
+    Array,
+    Buffer,
+    Kernel,
+    Launch,
+    PretunedError,
+    Scalar,
+    Way,
+    ceil_div,
+    explain,
+    launcher,
+    prepare,
+    use,
+    using,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from cupy import ndarray
-    from cupy.cuda import Stream
+    from ._runtime import Devices, GpuArray, Modules, Shipped, Stream, Table
 
-    from ._runtime import Devices, Modules, Shipped, Table
-    from ._runtime.explanation import Explanation
-
-__all__ = ["DEVICES", "TABLE", "PretunedError", "accumulate", "affine", "explain"]
+__all__ = ["DEVICES", "TABLE", "PretunedError", "accumulate", "affine", "explain", "prepare", "use", "using"]
 
 
-def explain(kernel: object, /, *, device: str | None = None, **problem: int | bool | str) -> Explanation:
-    """Tell which configuration would run a problem, and on which evidence.
-
-    Args:
-        kernel: A function of this package, or its name.
-        device: Name of a device in `DEVICES`; the current GPU if None.
-        problem: Every dim and specialisation by name, as in `n=4096, T="float32"`.
-
-    Returns:
-        An object with the configuration, the row, times and reasons; `str()` of it is for people.
-
-    Raises:
-        PretunedError: The kernel, device or problem is not known here.
-    """
-    return _explain(kernel, device, problem)
-
-
+@launcher
 def accumulate(
-    total: ndarray,
-    x: ndarray,
+    total: GpuArray,
+    x: GpuArray,
     *,
-    last: ndarray | None = None,
+    last: GpuArray | None = None,
     stream: Stream | None = None,
-) -> tuple[ndarray, ndarray]:
+) -> tuple[GpuArray, GpuArray]:
     """total[lane] += sum over i of x[i, lane]; `last` is what was added to lane 0.
 
     lanes is 2 or 4, as the arrays have it.
@@ -61,7 +54,7 @@ def accumulate(
         total: Array of float32 with shape (lanes,); changed in place.
         x: Array of float32 with shape (n, lanes).
         last: Array of float32 with shape (1,) to write; allocated if None.
-        stream: CuPy stream to launch on; the current one if None.
+        stream: Stream to launch on; the current one of the arrays' library if None.
 
     Returns:
         total, last.
@@ -69,18 +62,19 @@ def accumulate(
     Raises:
         PretunedError: Something cannot be used as it is; also a TypeError, ValueError or RuntimeError.
     """
-    result: tuple[ndarray, ndarray] = _accumulate.run((total, last, x), (), (), stream)
+    result: tuple[GpuArray, GpuArray] = _accumulate.run(total, last, x, stream)
     return result
 
 
+@launcher
 def affine(
-    x: ndarray,
+    x: GpuArray,
     alpha: float,
     *,
     relu: bool,
-    y: ndarray | None = None,
+    y: GpuArray | None = None,
     stream: Stream | None = None,
-) -> ndarray:
+) -> GpuArray:
     """y[i, j] = alpha * x[i, j], or its positive part.
 
     T is float16 or float32, as the arrays have it.
@@ -94,7 +88,7 @@ def affine(
         alpha: Number, passed as float32.
         relu: False or True.
         y: Array of T with shape (rows, cols) to write; allocated if None.
-        stream: CuPy stream to launch on; the current one if None.
+        stream: Stream to launch on; the current one of the arrays' library if None.
 
     Returns:
         y.
@@ -102,7 +96,7 @@ def affine(
     Raises:
         PretunedError: Something cannot be used as it is; also a TypeError, ValueError or RuntimeError.
     """
-    result: ndarray = _affine.run((y, x), (alpha,), (relu,), stream)
+    result: GpuArray = _affine.run(y, x, alpha, relu, stream)
     return result
 
 

@@ -1,0 +1,77 @@
+"""What is done ahead of a call: `bind` one call, `prepare` a device.
+
+A bound call launches and does nothing else: its arrays, numbers and stream are fixed, checked and packed. It may be
+called from any thread, and while a graph is captured; it keeps its arrays, and its scratch, alive.
+"""
+
+from __future__ import annotations
+
+from .devices import in_hand
+from .driver import driver as find_driver
+from .driver import failed
+from .errors import ArgumentError, qualified
+from .modules import prepare as load
+from .plans import INVALID, wrong_scalar
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from . import Foreign, Kernel
+    from .calls import Caller, Made
+    from .driver import Driver
+
+
+def prepare(kernel: Kernel, device: int | None = None) -> None:
+    """Load all binaries of a kernel that a device can run, so that calls have nothing left to load.
+
+    `device` is an ordinal; the calling thread's device if None. Raises ArgumentError for one that is not there.
+    """
+    name = qualified(kernel.name)
+    driver = find_driver(name)
+    ordinal = driver.current() if device is None else device
+    if not 0 <= ordinal < driver.count:
+        raise ArgumentError(f"{name}: prepare: expected a device from 0 to {driver.count - 1}, found {device}")
+    with driver.on(ordinal):
+        load(driver, kernel, in_hand(driver, ordinal))
+
+
+def bind(one: Caller, call: tuple[Foreign, Foreign, Foreign, Foreign]) -> Callable[[], Foreign]:
+    """Return a function without arguments that launches a call and returns its outputs.
+
+    `call` is arrays, numbers, keywords, the stream, of which None means the one that is current now. Raises what the
+    call itself would raise.
+    """
+    made = one.made(*call)
+    try:
+        enqueue = made.plan.bound(one.driver, made.handle, made.values)
+    except INVALID:
+        raise wrong_scalar(one.kernel, made.scalars) from None
+    results = [made.arrays[index] for index in one.results]
+    answer = results[0] if len(results) == 1 else tuple(results)
+    again = _again(one.driver, qualified(one.kernel.name), made, enqueue)
+    if one.driver.count > 1:  # the thread's context may be another device's
+
+        def bound() -> Foreign:
+            again()
+            return answer
+
+    else:
+
+        def bound() -> Foreign:
+            if enqueue():
+                again()
+            return answer
+
+    return bound
+
+
+def _again(driver: Driver, name: str, made: Made, enqueue: Callable[[], int]) -> Callable[[], None]:
+    """Return what enqueues on the call's own device, whatever the thread's is; it raises what the driver says."""
+
+    def again() -> None:
+        with driver.on(made.ordinal):
+            if status := enqueue():
+                raise failed(name, driver.named(status))
+
+    return again

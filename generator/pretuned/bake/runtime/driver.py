@@ -1,0 +1,198 @@
+"""The CUDA driver through ctypes: what a call needs of it, and nothing of any array library's insides.
+
+`cuLaunchKernelEx` takes four arguments where `cuLaunchKernel` takes eleven, which makes it the fastest public way to
+launch from Python: the rest stands in a block of memory that is prepared ahead (see `plans`). Contexts are the primary
+ones, which CuPy, PyTorch and the CUDA runtime share. Names and numbers are those of cuda.h.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from contextlib import contextmanager
+from ctypes import CDLL, byref, c_char_p, c_int, c_size_t, c_ubyte, c_uint, c_void_p, create_string_buffer
+
+from .errors import LaunchError, UnavailableError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from . import Foreign
+
+# CUdevice_attribute
+MAX_THREADS = 1
+REGISTERS = 12
+SM_COUNT = 16
+MEMORY_CLOCK_KHZ = 36
+MEMORY_BUS_BITS = 37
+L2_BYTES = 38
+CAPABILITY_MAJOR = 75
+CAPABILITY_MINOR = 76
+SHARED_OPTIN_BYTES = 97
+# CUfunction_attribute
+STATIC_SHARED_BYTES = 1
+MAX_DYNAMIC_SHARED_BYTES = 8
+
+_lock = threading.RLock()
+_loaded: list[Driver] = []
+
+
+class DriverError(Exception):
+    """The driver refused; the message names the call and the CUresult."""
+
+
+class Driver:
+    """A loaded libcuda, initialised. `launch(configuration, function, parameters, None)` answers 0 for success."""
+
+    __slots__ = ("_contexts", "_library", "count", "launch", "version")
+
+    def __init__(self, library: Foreign) -> None:
+        self._library = library
+        number = c_int()
+        self.ask("cuInit", c_uint(0))
+        self.ask("cuDriverGetVersion", byref(number))
+        self.version = number.value
+        self.ask("cuDeviceGetCount", byref(number))
+        self.count = number.value
+        if not self.count:
+            raise DriverError("no device found")
+        self.launch = self._find("cuLaunchKernelEx")
+        self._contexts: dict[int, int] = {}
+
+    def _find(self, name: str) -> Foreign:
+        try:
+            return getattr(self._library, name)
+        except AttributeError:
+            raise DriverError(f"{name} is missing: the driver is older than CUDA 11.8") from None
+
+    def ask(self, name: str, *arguments: Foreign) -> None:
+        """Call a function of the driver; raises DriverError where it does not answer success."""
+        if status := self._find(name)(*arguments):
+            raise DriverError(f"{name}: {self.named(status)}")
+
+    def named(self, status: int) -> str:
+        """Return a CUresult's name, as `CUDA_ERROR_INVALID_VALUE`."""
+        text = c_char_p()
+        if self._library.cuGetErrorName(c_int(status), byref(text)) or not text.value:
+            return f"CUresult {status}"
+        return text.value.decode()
+
+    def attribute(self, attribute: int, ordinal: int) -> int:
+        """Return one of the device attributes above."""
+        value = c_int()
+        self.ask("cuDeviceGetAttribute", byref(value), c_int(attribute), c_int(self._device(ordinal)))
+        return value.value
+
+    def name(self, ordinal: int) -> str:
+        """Return a device's name."""
+        text = create_string_buffer(256)
+        self.ask("cuDeviceGetName", text, c_int(len(text)), c_int(self._device(ordinal)))
+        return text.value.decode(errors="replace")
+
+    def current(self) -> int:
+        """Return the ordinal of the calling thread's device; 0 where it has none yet."""
+        context, device = c_void_p(), c_int()
+        self.ask("cuCtxGetCurrent", byref(context))
+        if not context.value:
+            return 0
+        self.ask("cuCtxGetDevice", byref(device))
+        return next(ordinal for ordinal in range(self.count) if self._device(ordinal) == device.value)
+
+    def device_of(self, address: int) -> int:
+        """Return the ordinal of the device that an address belongs to."""
+        ordinal = c_int()
+        self.ask("cuPointerGetAttribute", byref(ordinal), c_int(9), c_void_p(address))  # ..._DEVICE_ORDINAL
+        return ordinal.value
+
+    @contextmanager
+    def on(self, ordinal: int) -> Iterator[None]:
+        """Make a device's primary context the calling thread's; a thread that had none keeps it."""
+        wanted, before = self._context(ordinal), c_void_p()
+        self.ask("cuCtxGetCurrent", byref(before))
+        if before.value == wanted:
+            yield
+            return
+        self.ask("cuCtxSetCurrent", c_void_p(wanted))
+        try:
+            yield
+        finally:
+            if before.value:
+                self.ask("cuCtxSetCurrent", before)
+
+    def load(self, image: bytes) -> int:
+        """Load a cubin or PTX into the current context and return the module."""
+        module = c_void_p()
+        self.ask("cuModuleLoadData", byref(module), image)
+        return module.value or 0
+
+    def function(self, module: int, name: str) -> int:
+        """Return a module's entry point, loaded."""
+        function = c_void_p()
+        self.ask("cuModuleGetFunction", byref(function), c_void_p(module), name.encode())
+        if hasattr(self._library, "cuFuncLoad"):  # CUDA 12.4: not at its first launch, which may be under capture
+            self.ask("cuFuncLoad", function)
+        return function.value or 0
+
+    def function_attribute(self, attribute: int, function: int) -> int:
+        """Return one of the function attributes above."""
+        value = c_int()
+        self.ask("cuFuncGetAttribute", byref(value), c_int(attribute), c_void_p(function))
+        return value.value
+
+    def set_function_attribute(self, attribute: int, function: int, value: int) -> None:
+        """Set one of the function attributes above."""
+        self.ask("cuFuncSetAttribute", c_void_p(function), c_int(attribute), c_int(value))
+
+    def clear(self, address: int, nbytes: int, stream: int) -> None:
+        """Set bytes to zero, in stream order."""
+        self.ask("cuMemsetD8Async", c_void_p(address), c_ubyte(0), c_size_t(nbytes), c_void_p(stream))
+
+    def capturing(self, stream: int) -> bool:
+        """Return whether `stream` is being captured into a graph."""
+        status = c_int()
+        self.ask("cuStreamIsCapturing", c_void_p(stream), byref(status))
+        return status.value != 0
+
+    def wait(self, waiting: int, other: int) -> None:
+        """Have the stream `waiting` wait for all that was enqueued on `other`."""
+        event = c_void_p()
+        self.ask("cuEventCreate", byref(event), c_uint(2))  # CU_EVENT_DISABLE_TIMING
+        try:
+            self.ask("cuEventRecord", event, c_void_p(other))
+            self.ask("cuStreamWaitEvent", c_void_p(waiting), event, c_uint(0))
+        finally:
+            self.ask("cuEventDestroy_v2", event)
+
+    def _device(self, ordinal: int) -> int:
+        device = c_int()
+        self.ask("cuDeviceGet", byref(device), c_int(ordinal))
+        return device.value
+
+    def _context(self, ordinal: int) -> int:
+        with _lock:
+            if ordinal not in self._contexts:
+                context = c_void_p()
+                self.ask("cuDevicePrimaryCtxRetain", byref(context), c_int(self._device(ordinal)))
+                self._contexts[ordinal] = context.value or 0
+            return self._contexts[ordinal]
+
+
+def driver(kernel: str) -> Driver:
+    """Return the driver of this machine; raises UnavailableError in `kernel`'s name where there is none, or no GPU."""
+    if _loaded:
+        return _loaded[0]
+    with _lock:
+        if not _loaded:
+            try:
+                _loaded.append(Driver(CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")))
+            except OSError as error:
+                raise UnavailableError(f"{kernel} needs an NVIDIA GPU: no driver is installed ({error})") from None
+            except DriverError as error:
+                raise UnavailableError(f"{kernel} needs an NVIDIA GPU: {error}") from None
+    return _loaded[0]
+
+
+def failed(kernel: str, name: str) -> LaunchError:
+    """Return the error for a launch that the driver refused, by the name of its CUresult."""
+    return LaunchError(f"{kernel}: the driver refused the launch: {name}")

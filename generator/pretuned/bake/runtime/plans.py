@@ -1,0 +1,226 @@
+"""What a problem needs for its launches, worked out once: functions, grids, parameter blocks, scratch.
+
+`cuLaunchKernelEx` reads a configuration (CUlaunchConfig) and, through an array of addresses, the parameters. Both stand
+in one *block*: the configuration, the values that calls bring (8 bytes each: arrays, numbers, scratch), the constants
+of the problem, the addresses. Its stream is the configuration's fifth word, just before the values but for 16 bytes of
+zeros, so that one `pack_into` writes all that a call changes.
+
+The driver reads a block while other threads run. So a block is taken out of its plan's pool for the time of a launch,
+and whoever finds the pool empty makes another one: no block is ever shared, with the GIL or without it.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from ctypes import addressof, c_void_p, create_string_buffer
+
+from . import Array, Scalar, sizeof
+from .checks import INTEGERS, output_shape
+from .errors import ArgumentError, ArgumentTypeError, qualified
+from .lookup import evaluate, extent, sizes_of
+from .modules import function
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from . import Buffer, Foreign, Kernel, Launch
+    from .devices import Device
+    from .driver import Driver
+    from .lookup import Decision
+
+    Block = tuple[Foreign, c_void_p, c_void_p]  # memory, the configuration's address, the addresses' address
+
+CONFIGURATION = struct.Struct("=7I4xQQI4x")  # grid, block, shared bytes; stream; attributes, their number
+STREAM_AT = 32
+CALLED = "=Q16x"  # from there on: the stream, no attributes, then the values
+SLOT = 8
+CODES = {
+    "float64": "d",
+    "float32": "f4x",
+    "int64": "q",
+    "int32": "i4x",
+    "int16": "h6x",
+    "int8": "b7x",
+    "uint64": "Q",
+    "uint32": "I4x",
+    "uint16": "H6x",
+    "uint8": "B7x",
+    "bool": "?7x",
+}
+POINTER = "Q"
+INVALID = (struct.error, OverflowError, TypeError)  # what packing raises for a number that cannot be passed
+
+
+class Prepared:
+    """A launch that is ready but for the values of a call: its function, its blocks, and how they are packed."""
+
+    __slots__ = ("_addresses", "_content", "_slots", "function", "pack_into", "pool")
+
+    def __init__(self, function: int, configuration: bytes, codes: Sequence[str], constants: bytes) -> None:
+        self.function = c_void_p(function)
+        self.pack_into = struct.Struct(CALLED + "".join(codes)).pack_into
+        self._content = configuration + bytes(SLOT * len(codes)) + constants
+        self._slots: tuple[int, ...] = ()
+        self._addresses = struct.Struct("")
+        self.pool: list[Block] = []
+
+    def take(self, slots: Sequence[int]) -> None:
+        """Fix which values the entry point takes, by place: those of a call first, then the constants."""
+        self._slots = tuple(slots)
+        self._addresses = struct.Struct(f"={len(slots)}Q")
+        self.pool.append(self.block())
+
+    def block(self) -> Block:
+        """Return a new block; it has to outlive the launch."""
+        memory = create_string_buffer(self._content, len(self._content) + SLOT * max(1, len(self._slots)))
+        base = addressof(memory)
+        values = base + CONFIGURATION.size
+        self._addresses.pack_into(memory, len(self._content), *[values + SLOT * slot for slot in self._slots])
+        return memory, c_void_p(base), c_void_p(base + len(self._content))
+
+    def taken(self) -> Block:
+        """Return a block that nobody else has; put it back into `pool` after the launch."""
+        try:
+            return self.pool.pop()
+        except IndexError:
+            return self.block()
+
+
+class Plan:
+    """All that one problem needs: outputs to allocate, what to zero, scratch to provide, launches."""
+
+    __slots__ = ("captured", "counter", "decision", "launches", "outputs", "scratch", "zeroed")
+
+    def __init__(self, decision: Decision) -> None:
+        self.decision = decision
+        self.outputs: list[tuple[tuple[int, ...], str]] = []  # shape, dtype; one an array, inputs too
+        self.zeroed: list[tuple[int, int]] = []  # place among the values, bytes
+        self.scratch: list[int] = []  # bytes
+        self.launches: list[Prepared] = []
+        self.captured: list[Foreign] = []  # scratch of calls that became part of a graph
+        self.counter: Foreign = None  # counts calls, where they are counted
+
+    @property
+    def single(self) -> Prepared | None:
+        """The one launch, where there is nothing else to do."""
+        return self.launches[0] if len(self.launches) == 1 and not (self.zeroed or self.scratch) else None
+
+    def launch(self, driver: Driver, stream: int, values: Sequence[Foreign]) -> int:
+        """Enqueue everything for a call's values: addresses of arrays, numbers, addresses of scratch.
+
+        Returns the first CUresult that is no success, or 0. Raises struct.error, TypeError or OverflowError for a
+        number that cannot be passed, before anything is enqueued.
+        """
+        blocks = [prepared.taken() for prepared in self.launches]
+        self._pack(blocks, stream, values)
+        status = self._enqueue(driver, blocks, stream, values)
+        for prepared, block in zip(self.launches, blocks, strict=True):
+            prepared.pool.append(block)
+        return status
+
+    def bound(self, driver: Driver, stream: int, values: Sequence[Foreign]) -> Callable[[], int]:
+        """Return what enqueues everything for values, packed now into blocks of its own; raises as `launch`."""
+        blocks = [prepared.block() for prepared in self.launches]
+        self._pack(blocks, stream, values)
+        if self.single is None:
+            return lambda: self._enqueue(driver, blocks, stream, values)
+        launch, function, (memory, configuration, addresses) = driver.launch, self.launches[0].function, blocks[0]
+
+        def enqueue() -> int:
+            status: int = launch(configuration, function, addresses, None)
+            return status
+
+        enqueue.memory = memory  # type: ignore[attr-defined] # it lives as long as what reads it
+        return enqueue
+
+    def _pack(self, blocks: Sequence[Block], stream: int, values: Sequence[Foreign]) -> None:
+        for prepared, block in zip(self.launches, blocks, strict=True):
+            prepared.pack_into(block[0], STREAM_AT, stream, *values)
+
+    def _enqueue(self, driver: Driver, blocks: Sequence[Block], stream: int, values: Sequence[Foreign]) -> int:
+        for place, nbytes in self.zeroed:
+            driver.clear(values[place], nbytes, stream)
+        for prepared, block in zip(self.launches, blocks, strict=True):
+            if status := driver.launch(block[1], prepared.function, block[2], None):
+                return int(status)
+        return 0
+
+
+def make(driver: Driver, kernel: Kernel, decision: Decision, device: Device, stream: int) -> Plan:
+    """Return the plan of a decided problem; loads its module into the current context."""
+    plan = Plan(decision)
+    way = kernel.ways[decision.shipped[1]]
+    places: dict[str, tuple[int, str]] = {}  # argument -> its place among the values, struct code
+    for array in (argument for argument in kernel.arguments if isinstance(argument, Array)):
+        shape = output_shape(array, decision.values, device)
+        dtype = str(decision.values.get(array.dtype, array.dtype))
+        plan.outputs.append((shape, dtype))
+        if array.init or array.name in way.init:
+            plan.zeroed.append((len(places), math.prod(shape) * sizeof(dtype)))
+        places[array.name] = (len(places), POINTER)
+    for scalar in call_scalars(kernel):
+        places[scalar.name] = (len(places), CODES[scalar.dtype])
+    for buffer in way.scratch:
+        plan.scratch.append(_bytes(buffer, decision, device))
+        if buffer.init:
+            plan.zeroed.append((len(places), plan.scratch[-1]))
+        places[buffer.name] = (len(places), POINTER)
+    plan.zeroed = [(place, nbytes) for place, nbytes in plan.zeroed if nbytes]
+    codes, constants = [code for _, code in places.values()], b""
+    for argument in kernel.arguments:
+        if isinstance(argument, Scalar) and argument.name in decision.values:
+            constants += struct.pack(f"={CODES[argument.dtype]}", decision.values[argument.name])
+            places[argument.name] = (len(places), "")
+    for launch in way.launches:
+        if (prepared := _launch(driver, kernel, launch, decision, device, stream, codes, constants)) is not None:
+            prepared.take([places[name][0] for name in launch.arguments])
+            plan.launches.append(prepared)
+    return plan
+
+
+def _launch(  # noqa: PLR0913, PLR0917 - what a launch is made of
+    driver: Driver,
+    kernel: Kernel,
+    launch: Launch,
+    decision: Decision,
+    device: Device,
+    stream: int,
+    codes: Sequence[str],
+    constants: bytes,
+) -> Prepared | None:
+    grid = extent(launch.grid, decision.values, device)
+    if 0 in grid:
+        return None  # nothing to do
+    block = extent(launch.block, decision.values, device)
+    shared_bytes = int(evaluate(launch.shared, decision.values, device))
+    handle = function(driver, kernel, decision.shipped[3], launch.function, device, stream)
+    return Prepared(handle, CONFIGURATION.pack(*grid, *block, shared_bytes, 0, 0, 0), codes, constants)
+
+
+def call_scalars(kernel: Kernel) -> tuple[Scalar, ...]:
+    """Return the values that a call brings: scalars that are neither a dim nor a specialisation."""
+    known = {*kernel.dims, *kernel.shipped[0][0]}
+    return tuple(a for a in kernel.arguments if isinstance(a, Scalar) and a.name not in known)
+
+
+def _bytes(buffer: Buffer, decision: Decision, device: Device) -> int:
+    dtype = str(decision.values.get(buffer.dtype, buffer.dtype))
+    return math.prod(max(0, size) for size in sizes_of(buffer.shape, decision.values, device)) * sizeof(dtype)
+
+
+def wrong_scalar(kernel: Kernel, scalars: Sequence[Foreign]) -> ArgumentError | ArgumentTypeError:
+    """Return the error for the scalar that could not be packed."""
+    for scalar, value in zip(call_scalars(kernel), scalars, strict=True):
+        try:
+            struct.pack(f"={CODES[scalar.dtype]}", value)
+        except (struct.error, OverflowError, TypeError):
+            place = f"{qualified(kernel.name)}: {scalar.name}: expected {scalar.dtype}"
+            if scalar.dtype in INTEGERS:
+                low, high = INTEGERS[scalar.dtype]
+                place += f" (an integer from {low} to {high})"
+            numeric = isinstance(value, int) or (isinstance(value, float) and scalar.dtype not in INTEGERS)
+            kind: type[ArgumentError | ArgumentTypeError] = ArgumentError if numeric else ArgumentTypeError
+            return kind(f"{place}, found {value!r}")
+    raise AssertionError("every scalar packs")

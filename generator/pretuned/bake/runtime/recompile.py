@@ -1,0 +1,94 @@
+"""The last resort: a shipped source, compiled for the device in hand by NVRTC, once for each machine.
+
+What was compiled is kept in the user's cache, under a name that its source, options, architecture and compiler decide.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from . import Foreign, Image
+    from .devices import Device
+
+STANDARD = "--std=c++17"  # as the cubins are compiled
+
+
+def recompiled(
+    source: bytes, module: tuple[tuple[str, ...], bool, tuple[Image, ...]], device: Device
+) -> tuple[bytes, bool]:
+    """Return a cubin of `source` for the device, and whether it was compiled now rather than kept from before.
+
+    Raises ImportError or RuntimeError where NVRTC is missing or refuses.
+    """
+    options, arch_specific, _ = module
+    nvrtc = _nvrtc()
+    flags = (f"-arch=sm_{device.compute_capability}{'a' if arch_specific else ''}", STANDARD, *options)
+    parts = (source, *(flag.encode() for flag in flags), ".".join(map(str, nvrtc.getVersion())).encode())
+    key = hashlib.sha256(b"\0".join(parts)).hexdigest()
+    kept = _folder() / f"{key}.cubin"
+    with suppress(OSError):
+        return kept.read_bytes(), False
+    image = _compile(nvrtc, source.decode(), (*flags, *_includes()))
+    with suppress(OSError):
+        _keep(kept, image)
+    return image, True
+
+
+def _nvrtc() -> Foreign:
+    try:
+        return importlib.import_module("cupy.cuda.nvrtc")
+    except ImportError as error:
+        raise ImportError(f"compiling needs NVRTC by way of CuPy (install cupy-cuda13x[ctk]): {error}") from None
+
+
+def _compile(nvrtc: Foreign, source: str, flags: tuple[str, ...]) -> bytes:
+    program = nvrtc.createProgram(source, "kernel.cu", (), ())
+    try:
+        nvrtc.compileProgram(program, flags)
+        return bytes(nvrtc.getCUBIN(program)) + b"\0"  # the binding takes the last byte for a C string's end
+    except nvrtc.NVRTCError as error:
+        raise RuntimeError(f"{error}: {nvrtc.getProgramLog(program).strip()}") from None
+    finally:
+        nvrtc.destroyProgram(program)
+
+
+def _includes() -> tuple[str, ...]:
+    """Return the flags that find CUDA's headers, where CuPy's companion can tell."""
+    try:
+        pathfinder = importlib.import_module("cuda.pathfinder")
+    except ImportError:
+        return ()
+    folders = (pathfinder.find_nvidia_header_directory(name) for name in ("cudart", "cccl"))
+    return tuple(dict.fromkeys(f"-I{folder}" for folder in folders if folder))
+
+
+def _folder() -> Path:
+    """Return the user's cache folder: PRETUNED_CACHE_DIR's, or the platform's."""
+    if chosen := os.environ.get("PRETUNED_CACHE_DIR"):
+        return Path(chosen, "recompiled")
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "pretuned" / "recompiled"
+
+
+def _keep(path: Path, image: bytes) -> None:
+    """Write a file whole or not at all, whoever else writes it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, partial = tempfile.mkstemp(dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(image)
+        Path(partial).replace(path)
+    except OSError:
+        Path(partial).unlink()
+        raise

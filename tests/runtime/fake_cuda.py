@@ -1,0 +1,190 @@
+# ruff: noqa: N802 - the functions have the driver's names
+"""As much of libcuda as the runtime uses, over no GPU: called as by ctypes, it records loads, zeros and launches."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import struct
+import threading
+import types
+
+# How the entry points of the sample kernels take their arguments, as struct codes.
+SIGNATURES = {"affine": "QQfii", "accumulate": "QQQi", "partials": "QQi", "finish": "QQQ"}
+CONFIGURATION = struct.Struct("=7I4xQQI4x")
+H100 = {
+    "name": "NVIDIA H100 80GB HBM3",
+    16: 132,
+    75: 9,
+    76: 0,
+    38: 50 * 2**20,
+    97: 232448,
+    1: 1024,
+    12: 65536,
+    36: 2619000,
+    37: 5120,
+}
+
+
+class Launched(types.SimpleNamespace):
+    """One launch: function, image of its module, grid, block, shared_bytes, stream, arguments, device."""
+
+
+class FakeCuda:
+    """The library, with knobs: `devices`, `version`, `refused` images, `captured` streams, `status` of launches.
+
+    Contexts are numbered 1000 + ordinal. Those of threads are their own, as in CUDA, and none at first.
+    """
+
+    def __init__(self):
+        self.devices, self.version = [dict(H100), dict(H100)], 13000
+        self.refused, self.captured, self.status = set(), set(), 0
+        self.loaded, self.launches, self.memsets, self.limits, self.events, self.waits = [], [], [], {}, [], []
+        self.addresses = {}  # address -> device, for arrays of other libraries
+        self._functions, self._handles, self._local = {}, itertools.count(1), threading.local()
+
+    # Devices and contexts.
+
+    def cuInit(self, _flags):
+        return 0
+
+    def cuDriverGetVersion(self, found):
+        found._obj.value = self.version
+        return 0
+
+    def cuDeviceGetCount(self, found):
+        found._obj.value = len(self.devices)
+        return 0 if self.devices else 100
+
+    def cuDeviceGet(self, found, ordinal):
+        found._obj.value = 50 + ordinal.value  # a handle is no ordinal
+        return 0
+
+    def cuDeviceGetName(self, text, _length, device):
+        text.value = self.devices[device.value - 50]["name"].encode()
+        return 0
+
+    def cuDeviceGetAttribute(self, found, attribute, device):
+        found._obj.value = self.devices[device.value - 50][attribute.value]
+        return 0
+
+    def cuDevicePrimaryCtxRetain(self, found, device):
+        found._obj.value = 1000 + device.value - 50
+        return 0
+
+    def cuCtxGetCurrent(self, found):
+        found._obj.value = getattr(self._local, "context", None)
+        return 0
+
+    def cuCtxSetCurrent(self, context):
+        self._local.context = context.value
+        return 0
+
+    def cuCtxGetDevice(self, found):
+        found._obj.value = self._local.context - 1000 + 50
+        return 0
+
+    @property
+    def device(self):
+        """The device of the calling thread's context, or None."""
+        context = getattr(self._local, "context", None)
+        return None if context is None else context - 1000
+
+    # Modules and functions.
+
+    def cuModuleLoadData(self, found, image):
+        assert isinstance(image, bytes)
+        assert image.endswith(b"\0")
+        text = image.rstrip(b"\0").decode()
+        if any(part in text for part in self.refused):
+            return 209
+        self.loaded.append(text)
+        found._obj.value = len(self.loaded)
+        return 0
+
+    def cuModuleGetFunction(self, found, module, name):
+        found._obj.value = next(self._handles)
+        self._functions[found._obj.value] = name.decode(), self.loaded[module.value - 1], self.device
+        return 0
+
+    def cuFuncLoad(self, _function):
+        return 0
+
+    def cuFuncGetAttribute(self, found, _attribute, _function):
+        found._obj.value = 0
+        return 0
+
+    def cuFuncSetAttribute(self, function, attribute, value):
+        self.limits[function.value] = attribute.value, value.value
+        return 0
+
+    # Work.
+
+    def cuLaunchKernelEx(self, configuration, function, addresses, extra):
+        assert extra is None
+        name, image, device = self._functions[function.value]
+        if self.device is None:
+            return 201
+        if self.device != device:
+            return 400
+        if self.status:
+            return self.status
+        x, y, z, bx, by, bz, shared_bytes, stream, attributes, count = CONFIGURATION.unpack(
+            ctypes.string_at(configuration.value, CONFIGURATION.size)
+        )
+        assert (attributes, count) == (0, 0)
+        codes = SIGNATURES[name]
+        pointers = (ctypes.c_uint64 * len(codes)).from_address(addresses.value)
+        arguments = tuple(
+            struct.unpack(f"={code}", ctypes.string_at(pointer, struct.calcsize(f"={code}")))[0]
+            for code, pointer in zip(codes, pointers, strict=True)
+        )
+        self.events.append(name)
+        self.launches.append(
+            Launched(
+                function=name,
+                image=image,
+                grid=(x, y, z),
+                block=(bx, by, bz),
+                shared_bytes=shared_bytes,
+                stream=stream,
+                arguments=arguments,
+                device=device,
+            )
+        )
+        return 0
+
+    def cuMemsetD8Async(self, address, value, nbytes, stream):
+        self.memsets.append((address.value or 0, value.value, nbytes.value, stream.value or 0))
+        self.events.append("memset")
+        return 0
+
+    def cuStreamIsCapturing(self, stream, found):
+        found._obj.value = int((stream.value or 0) in self.captured)
+        return 0
+
+    def cuPointerGetAttribute(self, found, attribute, address):
+        assert attribute.value == 9
+        found._obj.value = self.addresses.get(address.value, 0)
+        return 0
+
+    def cuEventCreate(self, found, _flags):
+        found._obj.value = 5
+        return 0
+
+    def cuEventRecord(self, _event, stream):
+        self.events.append(f"record on {stream.value or 0}")
+        return 0
+
+    def cuStreamWaitEvent(self, stream, _event, _flags):
+        self.events.append(f"{stream.value or 0} waits")
+        return 0
+
+    def cuEventDestroy_v2(self, _event):
+        return 0
+
+    def cuGetErrorName(self, status, found):
+        names = {100: b"CUDA_ERROR_NO_DEVICE", 201: b"CUDA_ERROR_INVALID_CONTEXT", 209: b"CUDA_ERROR_NO_BINARY_FOR_GPU"}
+        names |= {400: b"CUDA_ERROR_INVALID_HANDLE", 700: b"CUDA_ERROR_ILLEGAL_ADDRESS"}
+        found._obj.value = names.get(status.value)
+        return 0 if status.value in names else 1
