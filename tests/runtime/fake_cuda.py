@@ -40,6 +40,7 @@ class FakeCuda:
         self.devices, self.version = [dict(H100), dict(H100)], 13000
         self.refused, self.captured, self.status = set(), set(), 0
         self.loaded, self.launches, self.memsets, self.limits, self.events, self.waits = [], [], [], {}, [], []
+        self.direct, self.direct_error = 0, RuntimeError
         self.addresses = {}  # address -> device, for arrays of other libraries
         self._functions, self._handles, self._local = {}, itertools.count(1), threading.local()
 
@@ -153,6 +154,16 @@ class FakeCuda:
             )
         )
         return 0
+
+    def launch_kernel(self, function, *rest):
+        """Launch as CuPy's binding does: numbers in, an exception out."""
+        *extents, stream, addresses, extra = rest
+        assert extra == 0
+        block = ctypes.create_string_buffer(CONFIGURATION.pack(*extents, stream, 0, 0))
+        self.direct += 1
+        address = ctypes.c_void_p(ctypes.addressof(block))
+        if status := self.cuLaunchKernelEx(address, ctypes.c_void_p(function), ctypes.c_void_p(addresses), None):
+            raise self.direct_error(str(status))
 
     def cuMemsetD8Async(self, address, value, nbytes, stream):
         self.memsets.append((address.value or 0, value.value, nbytes.value, stream.value or 0))

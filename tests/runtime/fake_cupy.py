@@ -14,6 +14,10 @@ class FakeNVRTCError(RuntimeError):
     pass
 
 
+class FakeDriverError(RuntimeError):
+    pass
+
+
 class FakeCupy(types.ModuleType):
     """The module `cupy` over a FakeCuda, `library`; with the knob `nvrtc_works`, and records of what it did."""
 
@@ -83,6 +87,8 @@ class FakeCupy(types.ModuleType):
         cuda.get_current_stream = lambda _device=-1: types.SimpleNamespace(ptr=getattr(local, "stream", 0))
         cuda.runtime = types.SimpleNamespace(getDevice=lambda: getattr(local, "device", 0))
         cuda.nvrtc = self._nvrtc()
+        self.library.direct_error = FakeDriverError
+        cuda.driver = types.SimpleNamespace(launchKernel=self.library.launch_kernel, CUDADriverError=FakeDriverError)
         return cuda
 
     def _nvrtc(self):

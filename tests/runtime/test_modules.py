@@ -70,7 +70,7 @@ def test_what_was_tried_stands_in_the_error(tuned, cupy, cuda):
 
 
 @pytest.mark.parametrize(
-    ("capability", "cuda", "files"),
+    ("capability", "supports", "files"),
     [
         (90, 13000, ["m.sm_90a.cubin", "m.sm_90.cubin", "m.compute_80.ptx"]),
         (100, 13000, ["m.compute_80.ptx"]),
@@ -79,7 +79,7 @@ def test_what_was_tried_stands_in_the_error(tuned, cupy, cuda):
         (75, 13000, []),
     ],
 )
-def test_features_of_one_architecture_run_nowhere_else(tuned, capability, cuda, files):
+def test_features_of_one_architecture_run_nowhere_else(tuned, capability, supports, files):
     modules = __import__(f"{tuned.__name__}._runtime.modules", fromlist=["modules"])
     devices = __import__(f"{tuned.__name__}._runtime.devices", fromlist=["devices"])
 
@@ -87,7 +87,7 @@ def test_features_of_one_architecture_run_nowhere_else(tuned, capability, cuda, 
         architectures = ("compute_80", "sm_80", "sm_86", "sm_90", "sm_90a")
         modules = MappingProxyType({"m": ((), False, tuple((name, "13.0.88", {}) for name in architectures))})
 
-    device = devices.Device("d", {"compute_capability": capability, "cuda": cuda})
+    device = devices.Device("d", {"compute_capability": capability, "cuda": supports})
     found = modules.images(Kernel, "m", device)
     assert sorted(file for file, _ in found) == sorted(files)
     assert [skip for _, skip in found] == [""] * len(files)
@@ -95,7 +95,7 @@ def test_features_of_one_architecture_run_nowhere_else(tuned, capability, cuda, 
 
 
 @pytest.mark.parametrize(
-    ("compiler", "cuda", "skipped"),
+    ("compiler", "supports", "skipped"),
     [
         ("13.0.88", 13000, set()),
         ("13.4.1", 13000, {"m.compute_80.ptx"}),  # minor versions are compatible for cubins alone
@@ -103,12 +103,12 @@ def test_features_of_one_architecture_run_nowhere_else(tuned, capability, cuda, 
         ("12.9.1", 13000, set()),
     ],
 )
-def test_what_a_driver_is_too_old_for(tuned, compiler, cuda, skipped):
+def test_what_a_driver_is_too_old_for(tuned, compiler, supports, skipped):
     modules = __import__(f"{tuned.__name__}._runtime.modules", fromlist=["modules"])
     devices = __import__(f"{tuned.__name__}._runtime.devices", fromlist=["devices"])
 
     class Kernel:
         modules = MappingProxyType({"m": ((), False, (("compute_80", compiler, {}), ("sm_90", compiler, {})))})
 
-    device = devices.Device("d", {"compute_capability": 90, "cuda": cuda})
+    device = devices.Device("d", {"compute_capability": 90, "cuda": supports})
     assert {file for file, skip in modules.images(Kernel, "m", device) if skip} == skipped

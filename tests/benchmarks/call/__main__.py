@@ -41,7 +41,7 @@ def import_ms(folder):
     for _ in range(IMPORTS):
         command = [sys.executable, "-X", "importtime", "-c", "import baked.tuned"]
         told = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=True).stderr
-        taken.append(int(re.search(r"\|\s+(\d+) \|\s+baked\.tuned$", told, re.M)[1]) / 1e3)
+        taken.append(int(re.search(r"\|\s+(\d+) \|\s+baked\.tuned$", told, re.MULTILINE)[1]) / 1e3)
     return statistics.median(taken)
 
 

@@ -1,3 +1,4 @@
+# ruff: noqa: PLC0415 - libraries are optional, and importing them is a part of what is timed
 """A fresh process's first call: `python cold.py FOLDER ours|nvrtc|triton`; prints milliseconds of each step as JSON."""
 
 from __future__ import annotations
@@ -5,6 +6,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 from kernels import SIZE, source
@@ -48,7 +50,7 @@ def main():
             numbers = cupy.float32(2.0), cupy.int32(SIZE)
             cupy.RawKernel(salted, "touch3")((SIZE // 256,), (256,), (a0, a1, a2, *numbers))
             mark("first call")
-    steps = {name: (then - before) * 1e3 for (_, before), (name, then) in zip(marks, marks[1:], strict=False)}
+    steps = {name: (then - before) * 1e3 for (_, before), (name, then) in pairwise(marks)}
     loaded = [name for name in sys.modules if "nvrtc" in name]
     libraries = Path("/proc/self/maps").read_text()
     print(json.dumps({"steps": steps, "nvrtc": bool(loaded) and "libnvrtc" in libraries}))

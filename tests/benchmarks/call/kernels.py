@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import importlib
 import sys
 from pathlib import Path
@@ -103,6 +104,7 @@ def bake(target, folder: Path) -> None:
         binaries[module.key, architecture] = compile_all([module], architecture, workers=1)[module.key]
     place({"__init__.py": b""}, folder / "baked")
     place(files(planned, binaries), folder / "baked" / "tuned")
+    compileall.compile_dir(str(folder / "baked"), quiet=1)  # as an installer does
 
 
 def imported(folder: Path):

@@ -1,3 +1,4 @@
+# ruff: noqa: PLC0415 - libraries are optional, and importing them is a part of what is timed
 """Times ways to launch, in one process: `python routes.py FOLDER plain|using|usage`; prints one JSON object.
 
 Routes take turns, so that what slows the host hits all alike: a *sample* is the mean over CALLS calls, and the device
@@ -12,7 +13,8 @@ import statistics
 import struct
 import sys
 import time
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
+from functools import partial
 from pathlib import Path
 
 import cupy
@@ -23,54 +25,50 @@ CALLS = 300
 GRID, BLOCK = SIZE // 256, 256
 
 
-def library():
-    found = ctypes.CDLL("libcuda.so.1")
-    return found.cuLaunchKernelEx
-
-
 def bare(function: int, count: int, scalars: int, ask: str, stream: str, **names):
     """The route of our calls without their checks: packed at the call, prepacked; `ask` tells an array's address.
 
     Nothing is looked up, asked or compared: all that is left is addresses, the current stream, one pack, one launch.
     """
-    launch, handle = library(), ctypes.c_void_p(function)
     values = count + scalars + 1
-    content = struct.pack("=7I4xQQI4x", GRID, 1, 1, BLOCK, 1, 1, 0, 0, 0, 0) + bytes(8 * values)
-    memory = ctypes.create_string_buffer(content, len(content) + 8 * values)
+    memory = ctypes.create_string_buffer(16 * values)
     base = ctypes.addressof(memory)
-    struct.pack_into(f"={values}Q", memory, len(content), *[base + 56 + 8 * i for i in range(values)])
-    struct.pack_into("=i", memory, 56 + 8 * (values - 1), SIZE)
-    pack = struct.Struct("=Q16x" + "Q" * count + "f4x" * scalars).pack_into
+    struct.pack_into(f"={values}Q", memory, 8 * values, *[base + 8 * i for i in range(values)])
+    struct.pack_into("=i", memory, 8 * (values - 1), SIZE)
+    pack = struct.Struct("=" + "Q" * count + "f4x" * scalars).pack_into
     arrays, numbers = [f"a{i}" for i in range(count)], ["s"] * scalars
     addresses = ", ".join(ask.format(a=a) for a in arrays)
     text = (
         f"def call({', '.join([*arrays, *numbers])}):\n"
         "    block = pool.pop()\n"
-        f"    pack(block[0], 32, {stream}, {', '.join([addresses, *numbers])})\n"
-        "    if not launch(block[1], function, block[2], None):\n"
-        "        pool.append(block)\n"
-        "        return a0\n"
+        f"    pack(block[0], 0, {', '.join([addresses, *numbers])})\n"
+        f"    launch({stream}, block[1], 0)\n"
+        "    pool.append(block)\n"
+        "    return a0\n"
     )
-    blocks = memory, ctypes.c_void_p(base), ctypes.c_void_p(base + len(content))
-    names |= {"pool": [blocks], "pack": pack, "launch": launch, "function": handle}
+    launch = partial(cupy.cuda.driver.launchKernel, function, GRID, 1, 1, BLOCK, 1, 1, 0)
+    names |= {"pool": [(memory, base + 8 * values)], "pack": pack, "launch": launch}
     exec(text, names)
-
-    def prepacked():
-        return launch(blocks[1], handle, blocks[2], None)
-
-    return names["call"], prepacked
+    return names["call"], partial(launch, 0, base + 8 * values, 0)
 
 
 def ours(tuned, name, arrays, scalars):
+    """Our routes, each written as a caller writes it."""
     kernel = getattr(tuned, name)
-    inputs, out = (arrays, {}) if len(arrays) == 1 else (arrays[1:], {"a0": arrays[0]})
-    bound = kernel.bind(*inputs, *scalars, **out)
-    kernel(*inputs, *scalars, **out)
-    if out:
-        a0 = out["a0"]
-        return (lambda: kernel(*inputs, *scalars, a0=a0)), bound, lambda: kernel(*inputs, *scalars)
-    (array,) = inputs
-    return (lambda: kernel(array)), bound, None
+    inputs = [f"a{i}" for i in range(len(arrays))][len(arrays) > 1 :]
+    names = {f"a{i}": array for i, array in enumerate(arrays)} | {"kernel": kernel}
+    given = ", ".join([*inputs, *map(str, scalars)])
+    out = ", a0=a0" if len(arrays) > 1 else ""
+    exec(f"def checked(): kernel({given}{out})\ndef allocating(): kernel({given})", names)
+    bound = eval(f"kernel.bind({given}{out})", names)
+    return names["checked"], bound, names["allocating"] if out else None
+
+
+def packing(call, arrays, scalars):
+    """A call of `bare`'s, written as a caller writes it."""
+    names = {f"a{i}": array for i, array in enumerate(arrays)} | {"call": call}
+    exec(f"def packed(): call({', '.join([*(f'a{i}' for i in range(len(arrays))), *map(str, scalars)])})", names)
+    return names["packed"]
 
 
 def of_cupy(tuned, count, peers):
@@ -96,7 +94,7 @@ def of_cupy(tuned, count, peers):
         graph = stream.end_capture()
     routes |= {
         "ours, replayed from a graph": lambda: graph.launch(stream),
-        "same route, packed, no checks": lambda: packed(*arrays, *scalars),
+        "same route, packed, no checks": packing(packed, arrays, scalars),
         "same route, prepacked": prepacked,
         "CuPy Function": lambda: function((GRID,), (BLOCK,), arguments),
         "CuPy RawKernel": lambda: raw((GRID,), (BLOCK,), arguments),
@@ -151,7 +149,7 @@ def of_torch(tuned, count, peers):
     function = cupy.RawKernel(source(name, count), name).kernel
     stream = {"stream": "raw(0)", "raw": torch._C._cuda_getCurrentRawStream}
     packed, _ = bare(function.ptr, count, len(scalars), "{a}.data_ptr()", **stream)
-    routes["same route, packed, no checks (PyTorch)"] = lambda: packed(*arrays, *scalars)
+    routes["same route, packed, no checks (PyTorch)"] = packing(packed, arrays, scalars)
     if count == 3:
         routes["torch.add(out=)"] = lambda: torch.add(arrays[1], arrays[2], out=arrays[0])
         routes["ours, output allocated (PyTorch)"] = allocating
@@ -200,10 +198,8 @@ def main():
         found = {}
         for count in COUNTS:
             routes = of_cupy(tuned, count, mode == "plain")
-            try:
+            with suppress(ImportError):
                 routes |= of_torch(tuned, count, mode == "plain")
-            except ImportError:
-                pass
             found[count] = measured(routes)
     print(json.dumps(found))
 

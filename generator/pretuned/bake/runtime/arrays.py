@@ -164,8 +164,26 @@ def allocating(kernel: str, library: str, device: int, stream: int | None) -> It
             yield lambda shape, dtype: torch.empty(shape, dtype=getattr(torch, dtype), device=device)
         return
     cupy = imported(kernel, "cupy")
-    with cupy.cuda.Device(device), nullcontext() if stream is None else cupy.cuda.ExternalStream(stream, device):
+    with cupy.cuda.Device(device), nullcontext() if stream is None else _cupy_stream(cupy, stream, device):
         yield lambda shape, dtype: cupy.empty(shape, numpy_type(dtype))
+
+
+def _cupy_stream(cupy: Foreign, stream: int, device: int) -> Foreign:
+    """Return a stream of CuPy's over a handle, by the name that its version has for that."""
+    made = getattr(cupy.cuda.Stream, "from_external", None)
+    if made is None:
+        return cupy.cuda.ExternalStream(stream, device)
+    return made(_Handle(stream))
+
+
+class _Handle:
+    """A handle as the protocol for streams has it."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self._handle
 
 
 def numpy_type(dtype: str) -> Foreign:

@@ -7,6 +7,7 @@ and alignments of its arrays, and in the lane for the usual class, where every a
 from __future__ import annotations
 
 import math
+import os
 import sys
 import threading
 from collections import defaultdict
@@ -17,14 +18,13 @@ from .arrays import allocating, current_stream, device_at_hand, handle_of, libra
 from .checks import arrays_of, keyword_values, problem, refuse_overlaps, same_device
 from .devices import in_hand
 from .dialects import dialect_of
+from .driver import direct, failed
 from .driver import driver as find_driver
-from .driver import failed
 from .errors import ArgumentTypeError, UntunedWarning, qualified, warn
 from .lanes import Lane
 from .lookup import decide
 from .overrides import ambient, describe, overrides, watched
 from .plans import INVALID, call_scalars, make, wrong_scalar
-from .usage import counter_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -184,7 +184,10 @@ class Caller:
         decision = decide(kernel, device, specialisation, values, aligned, made.wishes)
         _tell(kernel, decision, device.name, made.wishes)
         plan = make(self.driver, kernel, decision, device, made.handle)
-        plan.counter = counter_of(kernel, device.name, decision)
+        if os.environ.get("PRETUNED_USAGE"):
+            from .usage import counter_of  # noqa: PLC0415 - brings json, which few processes need
+
+            plan.counter = counter_of(kernel, device.name, decision)
         return plan
 
     def check_scalar(self, index: int, value: object) -> None:
@@ -201,15 +204,17 @@ class Caller:
         plan, views = made.plan, made.views
         if any(seen[0] % m for seen, m in zip(views, self.moduli, strict=True)) or not plan.launches:
             return
+        if not plan.again:  # a lane takes as long to write as many calls: not for the first of a problem
+            plan.again = True
+            return
         opened = self.lanes.get(made.library) or self.open(made)
         if opened is None:
             return
-        single = plan.single
-        start = (single.pool, single.function, None) if single else (None, None, self.several(plan, made))
         memo = opened.memos[made.wishes]
         if len(memo) >= REMEMBERED:
             memo.clear()
-        memo[opened.lane.key(views, made.keywords, made.ordinal)] = opened.lane.entry(views, start, plan.counter)
+        start = self.start(plan, made, opened)
+        opened.lane.remember(memo, views, made.keywords, made.ordinal, start, plan.counter)
         kind = type(made.arrays[self.lead])
         if kind not in self.by_type:
             self.by_type[kind] = opened.call
@@ -221,7 +226,9 @@ class Caller:
         if dialect is None:
             return None
         ranks = [len(seen[2]) for seen in made.views]
-        lane = Lane(self.kernel, self.moduli, ranks, dialect, several_gpus=self.driver.count > 1)
+        launch = direct()
+        raises = launch[1] if launch else None
+        lane = Lane(self.kernel, self.moduli, ranks, dialect, several_gpus=self.driver.count > 1, direct=raises)
         memos: defaultdict[Overrides, dict[Foreign, Foreign]] = defaultdict(dict)
         names = {
             "get": memos[made.wishes].get,
@@ -232,8 +239,15 @@ class Caller:
             "slow": self.slow,
         }
         call = lane.function(names, watched=watched(), counted=made.plan.counter is not None)
-        self.lanes[made.library] = opened = Opened(lane, memos, call)
+        self.lanes[made.library] = opened = Opened(lane, memos, call, direct=launch is not None)
         return opened
+
+    def start(self, plan: Plan, made: Made, opened: Opened) -> tuple[Foreign, Foreign, Foreign]:
+        """Return pool, function and what launches several, as a lane's entries begin."""
+        single, launch = plan.single, direct()
+        if single is None:
+            return None, None, self.several(plan, made)
+        return single.pool, single.directly(launch[0]) if opened.direct and launch else single.function, None
 
     def several(self, plan: Plan, made: Made) -> Callable[[int, tuple[Foreign, ...]], bool]:
         """Return what runs a plan of several launches, or with zeros or scratch; its False leaves it to `slow`."""
@@ -282,12 +296,12 @@ class Made:
 
 
 class Opened:
-    """A library's lane: how it asks, what it knows by overrides and problem, and the function."""
+    """A library's lane: how it asks, what it knows by overrides and problem, the function, how it launches."""
 
-    __slots__ = ("call", "lane", "memos")
+    __slots__ = ("call", "direct", "lane", "memos")
 
-    def __init__(self, lane: Lane, memos: dict[Overrides, dict[Foreign, Foreign]], call: Run) -> None:
-        self.lane, self.memos, self.call = lane, memos, call
+    def __init__(self, lane: Lane, memos: dict[Overrides, dict[Foreign, Foreign]], call: Run, *, direct: bool) -> None:
+        self.lane, self.memos, self.call, self.direct = lane, memos, call, direct
 
 
 def _tell(kernel: Kernel, decision: Decision, device: str, wishes: Overrides) -> None:

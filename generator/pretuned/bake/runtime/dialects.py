@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 class Dialect:
     """Expressions of `{a}`, an array, and the names that they use.
 
-    `first` is asked of the first array that decides the problem, and `each` of all of them, where they say something;
-    `device` and `current_device` are compared where a process has several GPUs; `stream` is the current one's handle.
+    What no array of the library has raises AttributeError where another library's is asked. `each` is asked of every
+    array, where it says something; `device` and `current_device` are compared where a process has several GPUs;
+    `stream` is the current one's handle.
     """
 
     address: str
@@ -27,7 +28,6 @@ class Dialect:
     stream: str
     contiguous: str
     library: str
-    first = ""
     each = ""
     dtype = "{a}.dtype"
     current_device = "get_device()"
@@ -56,14 +56,12 @@ class Cupy(Dialect):
     address = "{a}.data.ptr"
     device = "{a}.data.device_id"
     stream = "current().ptr"
-    first = "type({a}) is ndarray"
 
     def __init__(self) -> None:
         super().__init__()
         cupy = sys.modules["cupy"]
         self.contiguous = "{a}._c_contiguous" if hasattr(cupy.ndarray, "_c_contiguous") else "{a}.flags.c_contiguous"
         self.names = {
-            "ndarray": cupy.ndarray,
             "get_device": cupy.cuda.runtime.getDevice,
             "current": cupy.cuda.get_current_stream,
             "empty": cupy.empty,

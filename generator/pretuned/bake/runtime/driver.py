@@ -1,6 +1,6 @@
 """The CUDA driver through ctypes: what a call needs of it, and nothing of any array library's insides.
 
-`cuLaunchKernelEx` takes four arguments where `cuLaunchKernel` takes eleven, which makes it the fastest public way to
+`cuLaunchKernelEx` takes four arguments where `cuLaunchKernel` takes eleven, which makes it the cheapest public way to
 launch from Python: the rest stands in a block of memory that is prepared ahead (see `plans`). Contexts are the primary
 ones, which CuPy, PyTorch and the CUDA runtime share. Names and numbers are those of cuda.h.
 """
@@ -191,6 +191,16 @@ def driver(kernel: str) -> Driver:
             except DriverError as error:
                 raise UnavailableError(f"{kernel} needs an NVIDIA GPU: {error}") from None
     return _loaded[0]
+
+
+def direct() -> tuple[Foreign, type[Exception]] | None:
+    """Return CuPy's own `launchKernel` and what it raises, where CuPy is imported and still has it.
+
+    It is no public name, but a quarter of a microsecond cheaper than the way through ctypes, which lanes take without.
+    """
+    driver = getattr(getattr(sys.modules.get("cupy"), "cuda", None), "driver", None)
+    launch, error = getattr(driver, "launchKernel", None), getattr(driver, "CUDADriverError", None)
+    return None if launch is None or error is None else (launch, error)
 
 
 def failed(kernel: str, name: str) -> LaunchError:

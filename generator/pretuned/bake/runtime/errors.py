@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import warnings
-from difflib import get_close_matches
 
 from . import PACKAGE, PretunedError
 
@@ -60,6 +59,8 @@ def qualified(name: str) -> str:
 
 def closest(name: str, known: Iterable[str]) -> str:
     """Return `"; did you mean 'x'?"` for the known name nearest to `name`, or an empty string."""
+    from difflib import get_close_matches  # noqa: PLC0415 - needed for an error alone, and slow to import
+
     matches = get_close_matches(name, sorted(known), n=1, cutoff=0.6)
     return f"; did you mean '{matches[0]}'?" if matches else ""
 

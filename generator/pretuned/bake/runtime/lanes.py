@@ -10,28 +10,30 @@ The beginning of the lane of a kernel with arrays out and x, which decides the p
 
     def call(a0, a1, s0, stream):
         try:
-            t1 = a1.dtype
-            e1 = a1.size
-            plan = get((t1, e1))
-            if plan is not None:
-                pool, function, several, t0, e0, x0, b0_1, c0_1 = plan
-                handle = current().ptr if stream is None else handle_of(stream, ordinal)
-                if a0 is None and stream is None:
-                    a0 = empty(x0, t0)
-                p0 = a0.data.ptr
-                p1 = a1.data.ptr
-                if (type(a1) is ndarray
-                        and a0.dtype is t0
-                        ...
+            plan = get(a1.size)
+            kind = a1.dtype
+            while plan[0] is not kind:
+                plan = plan[1]
+            t1, _, pool, function, several, t0, e0, x0, n0, n1 = plan
+            handle = current().ptr if stream is None else handle_of(stream, ordinal)
+            if a0 is None and stream is None:
+                a0 = empty(x0, t0)
+            p0 = a0.data.ptr
+            p1 = a1.data.ptr
+            q0 = p0 + n0
+            if (
+                a0.dtype is t0
+                and a0.size == e0
+                ...
 """
 
 from __future__ import annotations
 
-import linecache
 import struct
+import sys
 
 from . import PACKAGE, Array
-from .plans import CALLED, CODES, POINTER, STREAM_AT, call_scalars
+from .plans import CALLED, CODES, POINTER, STREAM_AT, VALUES_AT, call_scalars
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,23 +44,34 @@ if TYPE_CHECKING:
     from .dialects import Dialect
 
 FALLS = (AttributeError, IndexError, KeyError, OverflowError, TypeError, struct.error)
-KINDS = {"d": "type({s}) is float", "f": "type({s}) is float", "?": "type({s}) is bool"}  # the others are integers
-FLOAT_TOO = "(type({s}) is float or type({s}) is int)"
+FLOATING = "(type({s}) is float or type({s}) is int)"
+KINDS = {"d": FLOATING, "f": FLOATING, "?": "type({s}) is bool"}  # the others are integers
 
 
 class Lane:
     """What the lanes of a kernel ask, in numbers; `ranks` are those of its arrays.
 
-    A *key* is the device, where there are several, then type and extent of each array that decides the problem, then
-    keywords. An *entry* is what a lane unpacks: pool, function and None, or None, None and what launches `several`; for
-    each other array its type and extent; for each output its shape; for each pair that must not overlap the bounds
-    between which the difference of their addresses must not lie; and what counts the calls, where they are counted.
+    With `direct` launches go by CuPy's own `launchKernel`, which raises that; a lane that meets it leaves the call to
+    `slow`, which knows how to tell of it, and what to do in a thread that has no context yet.
+
+    A *key* is the device, where there are several, then the extent of each array that decides the problem, then
+    keywords. Under a key stands a chain of *entries*, one for each type of the first deciding array. An entry is what a
+    lane unpacks: that type; the next entry or None; pool, function and None, or None, None and what launches `several`;
+    of each other array type and extent, of the other deciding ones the type; of each output the shape; of each array
+    that is in a pair that must not overlap its bytes; and what counts the calls, where they are counted.
     """
 
     def __init__(
-        self, kernel: Kernel, moduli: Sequence[int], ranks: Sequence[int], dialect: Dialect, *, several_gpus: bool
+        self,
+        kernel: Kernel,
+        moduli: Sequence[int],
+        ranks: Sequence[int],
+        dialect: Dialect,
+        *,
+        several_gpus: bool,
+        direct: type[Exception] | None = None,
     ) -> None:
-        self.kernel, self.dialect, self.several_gpus = kernel, dialect, several_gpus
+        self.kernel, self.dialect, self.several_gpus, self._direct = kernel, dialect, several_gpus, direct
         self._arrays = [argument for argument in kernel.arguments if isinstance(argument, Array)]
         self._scalars = call_scalars(kernel)
         self._moduli, self._ranks = moduli, ranks
@@ -69,7 +82,8 @@ class Lane:
             if not deciding & set(typed):
                 deciding.add(typed[0])
         self._deciding = sorted(deciding)
-        self._first = next((i for i, array in enumerate(self._arrays) if array.role != "out"), 0)
+        self._lead = next((i for i, array in enumerate(self._arrays) if array.role != "out"), 0)
+        self._typing = self._deciding[0] if self._deciding else self._lead
         self._others = [i for i in range(len(names)) if i not in deciding]
         self._outputs = [i for i, array in enumerate(self._arrays) if array.role == "out"]
         self._pairs = [
@@ -78,6 +92,7 @@ class Lane:
             for j, other in enumerate(self._arrays)
             if written.role != "in" and i != j and (other.role == "in" or i < j)
         ]
+        self._paired = sorted({i for pair in self._pairs for i in pair})
 
     def function(self, names: dict[str, Foreign], *, watched: bool, counted: bool) -> Callable[..., Foreign]:
         """Return the lane, compiled.
@@ -87,12 +102,13 @@ class Lane:
         """
         text = self.source(watched=watched, counted=counted)
         file = f"<{PACKAGE}.{self.kernel.name}, {self.dialect.library}>"
-        linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file  # for tracebacks
+        if (linecache := sys.modules.get("linecache")) is not None:  # so that tracebacks show it
+            linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
         codes = [POINTER] * len(self._arrays) + [CODES[scalar.dtype] for scalar in self._scalars]
         space = {
             **self.dialect.names,
-            "pack": struct.Struct(CALLED + "".join(codes)).pack_into,
-            "falls": FALLS,
+            "pack": struct.Struct(("=" if self._direct else CALLED) + "".join(codes)).pack_into,
+            "falls": (*FALLS, *([self._direct] if self._direct else [])),
             "ordinal": 0,
             **names,
         }
@@ -100,22 +116,38 @@ class Lane:
         made: Callable[..., Foreign] = space["call"]
         return made
 
-    def key(self, views: Sequence[View], keywords: tuple[Foreign, ...], ordinal: int) -> Foreign:
-        """Return the key of a problem from its arrays' views."""
-        parts: list[Foreign] = [ordinal] if self.several_gpus else []
-        for i in self._deciding:
-            parts += [self.dialect.type_of(views[i][1]), self.dialect.told(views[i][2])]
-        return (*parts, *keywords)
-
-    def entry(self, views: Sequence[View], start: tuple[Foreign, Foreign, Foreign], counter: Foreign) -> Foreign:
-        """Return the entry of a problem from its arrays' views; `start` are pool, function and several."""
-        parts: list[Foreign] = [*start]
-        for i in self._others:
-            parts += [self.dialect.type_of(views[i][1]), self.dialect.told(views[i][2])]
-        parts += [views[i][2] for i in self._outputs]
-        for i, j in self._pairs:
-            parts += [-views[i][4], views[j][4]]
-        return (*parts, *([] if counter is None else [counter]))
+    def remember(
+        self,
+        memo: dict[Foreign, Foreign],
+        views: Sequence[View],
+        keywords: tuple[Foreign, ...],
+        ordinal: int,
+        start: tuple[Foreign, Foreign, Foreign],
+        counter: Foreign,
+    ) -> None:
+        """Put the entry of a problem into `memo`, from its arrays' views; `start` are pool, function and several."""
+        extents = [self.dialect.told(views[i][2]) for i in self._deciding]
+        parts = [*([ordinal] if self.several_gpus else []), *extents, *keywords]
+        key = parts[0] if len(parts) == 1 else tuple(parts)
+        entry: list[Foreign] = [*start]
+        for i in range(len(self._arrays)):
+            if i != self._typing:
+                entry.append(self.dialect.type_of(views[i][1]))
+            if i in self._others:
+                entry.append(self.dialect.told(views[i][2]))
+        entry += [views[i][2] for i in self._outputs]
+        entry += [views[i][4] for i in self._paired]
+        entry += [] if counter is None else [counter]
+        kind = self.dialect.type_of(views[self._typing][1])
+        known, chain = memo.get(key), []
+        while known is not None:
+            if known[0] is not kind:
+                chain.append(known)
+            known = known[1]
+        behind = None
+        for one in reversed(chain):
+            behind = (one[0], behind, *one[2:])
+        memo[key] = (kind, behind, *entry)
 
     # The source.
 
@@ -128,24 +160,22 @@ class Lane:
         answer = f"return {results[0] if len(results) == 1 else _tuple(results)}"
         count = ["next(counter)"] if counted else []
         first, *further = self._conditions()
+        lookup = self._lookup(words, watched=watched)
         return "\n".join(
             (
                 f"def call({', '.join([*arrays, *scalars, *words, 'stream'])}):",
                 "    try:",
-                *_indented(2, self._lookup(words, watched=watched)),
-                "        if plan is not None:",
-                *_indented(3, self._unpacking(counted=counted)),
-                f"            if ({first}",
-                *(f"                    and {condition}" for condition in further),
-                "            ):",
-                "                if several is None:",
-                "                    block = pool.pop()",
-                f"                    pack(block[0], {STREAM_AT}, handle, {', '.join(values)})",
-                "                    if not launch(block[1], function, block[2], None):",
-                "                        pool.append(block)",
-                *_indented(6, [*count, answer]),
-                f"                elif several(handle, {_tuple(values)}):",
-                *_indented(5, [*count, answer]),
+                *_indented(2, lookup),
+                *_indented(2, self._unpacking(counted=counted)),
+                "        if (",
+                f"            {first}",
+                *(f"            and {condition}" for condition in further),
+                "        ):",
+                "            if several is None:",
+                "                block = pool.pop()",
+                *_indented(4, self._launching(values, [*count, answer])),
+                f"            elif several(handle, {_tuple(values)}):",
+                *_indented(4, [*count, answer]),
                 "    except falls:",
                 "        pass",
                 f"    return slow({_tuple(arrays)}, {_tuple(scalars)}, {_tuple(words)}, stream)",
@@ -154,20 +184,22 @@ class Lane:
         )
 
     def _lookup(self, words: Sequence[str], *, watched: bool) -> Iterator[str]:
-        key = []
         if self.several_gpus:
-            yield f"ordinal = {self._ask(self.dialect.device, self._first)}"
-            key.append("ordinal")
-        for i in self._deciding:
-            yield f"t{i} = {self._ask(self.dialect.dtype, i)}"
-            yield f"e{i} = {self._ask(self._extent(i)[0], i)}"
-            key += [f"t{i}", f"e{i}"]
-        yield f"plan = {'memos[active()].get' if watched else 'get'}({_tuple([*key, *words])})"
+            yield f"ordinal = {self._ask(self.dialect.device, self._lead)}"
+        key = ["ordinal"] if self.several_gpus else []
+        key += [*(self._ask(self._extent(i)[0], i) for i in self._deciding), *words]
+        getter = "memos[active()].get" if watched else "get"
+        yield f"plan = {getter}({key[0] if len(key) == 1 else _tuple(key)})"
+        yield f"kind = {self._ask(self.dialect.dtype, self._typing)}"
+        yield "while plan[0] is not kind:"  # a TypeError where there is none
+        yield "    plan = plan[1]"
 
     def _unpacking(self, *, counted: bool) -> Iterator[str]:
-        names = ["pool", "function", "several", *(f"{letter}{i}" for i in self._others for letter in "te")]
-        names += [f"x{i}" for i in self._outputs]
-        names += [f"{letter}{i}_{j}" for i, j in self._pairs for letter in "bc"]
+        names = [f"t{self._typing}", "_", "pool", "function", "several"]
+        for i in range(len(self._arrays)):
+            names += [f"t{i}"] if i != self._typing else []
+            names += [f"e{i}"] if i in self._others else []
+        names += [*(f"x{i}" for i in self._outputs), *(f"n{i}" for i in self._paired)]
         names += ["counter"] if counted else []
         yield f"{', '.join(names)} = plan"
         yield f"handle = {self.dialect.stream} if stream is None else handle_of(stream, ordinal)"
@@ -176,39 +208,41 @@ class Lane:
             yield f"if a{i} is None and stream is None{at_home}:"
             yield f"    a{i} = empty(x{i}, t{i})"
         yield from (f"p{i} = {self._ask(self.dialect.address, i)}" for i in range(len(self._arrays)))
+        yield from (f"q{i} = p{i} + n{i}" for i in sorted({i for i, _ in self._pairs}))
 
     def _conditions(self) -> Iterator[str]:
         dialect = self.dialect
-        yield (
-            self._ask(dialect.first, self._first)
-            if dialect.first
-            else f"{dialect.current_device} == ordinal"
-            if (self.several_gpus)
-            else "True"
-        )
-        if self.several_gpus and dialect.first:
+        if self.several_gpus:
             yield f"{dialect.current_device} == ordinal"
         for i in range(len(self._arrays)):
             extent, rank = self._extent(i)
-            if i in self._others:
+            if i != self._typing:
                 yield f"{self._ask(dialect.dtype, i)} is t{i}"
+            if i in self._others:
                 yield f"{self._ask(extent, i)} == e{i}"
             asked = [rank, dialect.contiguous, dialect.each]
             yield from (self._ask(expression, i) for expression in asked if expression)
-            if self.several_gpus and i != self._first:
+            if self.several_gpus and i != self._lead:
                 yield f"{self._ask(dialect.device, i)} == ordinal"
-        yield from self._alignment()
-        yield from (f"not b{i}_{j} < p{i} - p{j} < c{i}_{j}" for i, j in self._pairs)
+        aligned = [f"p{i} % {modulus}" for i, modulus in enumerate(self._moduli) if modulus > 1]
+        if aligned:
+            yield f"not ({' or '.join(aligned)})"
+        yield from (f"(q{i} <= p{j} or p{j} + n{j} <= p{i})" for i, j in self._pairs)
         for index, scalar in enumerate(self._scalars):
             kind = KINDS.get(CODES[scalar.dtype][0], "type({s}) is int")
-            yield (FLOAT_TOO if "float" in kind else kind).format(s=f"s{index}")
+            yield kind.format(s=f"s{index}")
 
-    def _alignment(self) -> Iterator[str]:
-        """Yield what makes every address a multiple of its modulus; powers of two are asked at once, of the largest."""
-        binary = {i: m for i, m in enumerate(self._moduli) if m > 1 and not m & (m - 1)}
-        if binary:
-            yield f"not ({' | '.join(f'p{i}' for i in binary)}) & {max(binary.values()) - 1}"
-        yield from (f"not p{i} % {m}" for i, m in enumerate(self._moduli) if m > 1 and i not in binary)
+    def _launching(self, values: Sequence[str], done: Sequence[str]) -> Iterator[str]:
+        if self._direct:
+            yield f"pack(block[0], {VALUES_AT}, {', '.join(values)})"
+            yield "function(handle, block[3], 0)"
+            yield "pool.append(block)"
+            yield from done
+        else:
+            yield f"pack(block[0], {STREAM_AT}, handle, {', '.join(values)})"
+            yield "if not launch(block[1], function, block[2], None):"
+            yield "    pool.append(block)"
+            yield from _indented(1, done)
 
     def _extent(self, index: int) -> tuple[str, str]:
         return self.dialect.extent(self._ranks[index])

@@ -7,17 +7,17 @@ skipped: cubins need the driver's major version, PTX its minor version as well. 
 
 from __future__ import annotations
 
-import pkgutil
+import os
+import sys
 import threading
 
 from . import PACKAGE
 from .driver import MAX_DYNAMIC_SHARED_BYTES, STATIC_SHARED_BYTES, DriverError
 from .errors import CaptureError, LoadError, RecompiledWarning, qualified, warn
-from .recompile import recompiled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from . import Kernel
+    from . import Foreign, Kernel
     from .devices import Device
     from .driver import Driver
 
@@ -72,6 +72,8 @@ def _load(driver: Driver, kernel: Kernel, module: str, device: Device) -> int:
             return driver.load(_read(file) + b"\0")  # PTX is read as a C string
         except (OSError, DriverError) as error:
             tried.append(f"{file}: {error}")
+    from .recompile import recompiled  # noqa: PLC0415 - a last resort, and slow to import
+
     try:
         image, compiled = recompiled(_read(f"{module}.cu"), kernel.modules[module], device)
         handle = driver.load(image)
@@ -124,7 +126,10 @@ def _version(cuda: int) -> str:
 
 
 def _read(file: str) -> bytes:
-    data = pkgutil.get_data(PACKAGE, f"kernels/{file}")
-    if data is None:
+    package = sys.modules[PACKAGE]
+    loader: Foreign = package.__spec__.loader if package.__spec__ else None
+    if not hasattr(loader, "get_data"):
         raise OSError("this package's loader cannot read data files")
+    path = os.path.join(os.path.dirname(package.__file__ or ""), "kernels", file)  # noqa: PTH118, PTH120 - cheap to import
+    data: bytes = loader.get_data(path)
     return data

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import struct
 from ctypes import addressof, c_void_p, create_string_buffer
+from functools import partial
 
 from . import Array, Scalar, sizeof
 from .checks import INTEGERS, output_shape
@@ -30,11 +31,14 @@ if TYPE_CHECKING:
     from .driver import Driver
     from .lookup import Decision
 
-    Block = tuple[Foreign, c_void_p, c_void_p]  # memory, the configuration's address, the addresses' address
+    Block = tuple[
+        Foreign, c_void_p, c_void_p, int
+    ]  # memory, addresses of configuration and addresses, the latter again
 
 CONFIGURATION = struct.Struct("=7I4xQQI4x")  # grid, block, shared bytes; stream; attributes, their number
 STREAM_AT = 32
 CALLED = "=Q16x"  # from there on: the stream, no attributes, then the values
+VALUES_AT = CONFIGURATION.size
 SLOT = 8
 CODES = {
     "float64": "d",
@@ -76,9 +80,15 @@ class Prepared:
         """Return a new block; it has to outlive the launch."""
         memory = create_string_buffer(self._content, len(self._content) + SLOT * max(1, len(self._slots)))
         base = addressof(memory)
-        values = base + CONFIGURATION.size
+        values = base + VALUES_AT
         self._addresses.pack_into(memory, len(self._content), *[values + SLOT * slot for slot in self._slots])
-        return memory, c_void_p(base), c_void_p(base + len(self._content))
+        addresses = base + len(self._content)
+        return memory, c_void_p(base), c_void_p(addresses), addresses
+
+    def directly(self, launch: Foreign) -> Foreign:
+        """Return what launches by CuPy's `launchKernel`, given stream, a block's last, and 0."""
+        *extents, _, _, _ = CONFIGURATION.unpack_from(self._content)
+        return partial(launch, self.function.value, *extents)
 
     def taken(self) -> Block:
         """Return a block that nobody else has; put it back into `pool` after the launch."""
@@ -91,7 +101,7 @@ class Prepared:
 class Plan:
     """All that one problem needs: outputs to allocate, what to zero, scratch to provide, launches."""
 
-    __slots__ = ("captured", "counter", "decision", "launches", "outputs", "scratch", "zeroed")
+    __slots__ = ("again", "captured", "counter", "decision", "launches", "outputs", "scratch", "zeroed")
 
     def __init__(self, decision: Decision) -> None:
         self.decision = decision
@@ -101,6 +111,7 @@ class Plan:
         self.launches: list[Prepared] = []
         self.captured: list[Foreign] = []  # scratch of calls that became part of a graph
         self.counter: Foreign = None  # counts calls, where they are counted
+        self.again = False  # whether the problem was called before
 
     @property
     def single(self) -> Prepared | None:
@@ -126,7 +137,7 @@ class Plan:
         self._pack(blocks, stream, values)
         if self.single is None:
             return lambda: self._enqueue(driver, blocks, stream, values)
-        launch, function, (memory, configuration, addresses) = driver.launch, self.launches[0].function, blocks[0]
+        launch, function, (memory, configuration, addresses, _) = driver.launch, self.launches[0].function, blocks[0]
 
         def enqueue() -> int:
             status: int = launch(configuration, function, addresses, None)

@@ -24,11 +24,8 @@ _counters: dict[str, itertools.count[int]] = {}
 _lock = threading.Lock()
 
 
-def counter_of(kernel: Kernel, device: str, decision: Decision) -> itertools.count[int] | None:
-    """Return what counts the calls of a problem; None where PRETUNED_USAGE is not set."""
-    path = os.environ.get("PRETUNED_USAGE")
-    if not path:
-        return None
+def counter_of(kernel: Kernel, device: str, decision: Decision) -> itertools.count[int]:
+    """Return what counts the calls of a problem."""
     dims = {name: decision.values[name] for name in sorted(kernel.dims)}
     specialisation = {name: value for name, value in sorted(decision.shipped[0].items()) if name not in dims}
     line = {
@@ -41,7 +38,7 @@ def counter_of(kernel: Kernel, device: str, decision: Decision) -> itertools.cou
     }
     with _lock:
         if not _counters:
-            atexit.register(_write, path)
+            atexit.register(_write, os.environ["PRETUNED_USAGE"])
         return _counters.setdefault(json.dumps(line), itertools.count())
 
 
