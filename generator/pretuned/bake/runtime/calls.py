@@ -24,7 +24,7 @@ from .errors import ArgumentTypeError, UntunedWarning, qualified, warn
 from .lanes import Lane
 from .lookup import decide
 from .overrides import ambient, describe, overrides, watched
-from .plans import INVALID, call_scalars, make, wrong_scalar
+from .plans import FLOATS, INVALID, REMEMBERED, Packed, call_scalars, make, wrong_scalar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
     from . import Array, Foreign, Kernel, Run, Value
     from .arrays import View
+    from .lanes import Start
     from .lookup import Decision
     from .overrides import Overrides
     from .plans import Plan
 
-REMEMBERED = 1024  # problems a kernel; shapes that never repeat must not fill the memory
 _PLAIN = frozenset({int, float, bool})
 _callers: dict[str, Caller] = {}
 _warned: set[str] = set()
@@ -242,12 +242,16 @@ class Caller:
         self.lanes[made.library] = opened = Opened(lane, memos, call, direct=launch is not None)
         return opened
 
-    def start(self, plan: Plan, made: Made, opened: Opened) -> tuple[Foreign, Foreign, Foreign]:
-        """Return pool, function and what launches several, as a lane's entries begin."""
+    def start(self, plan: Plan, made: Made, opened: Opened) -> Start:
+        """Return how a lane's entry of a problem begins."""
         single, launch = plan.single, direct()
         if single is None:
-            return None, None, self.several(plan, made)
-        return single.pool, single.directly(launch[0]) if opened.direct and launch else single.function, None
+            return None, None, None, None, self.several(plan, made)
+        before = len(self.arrays) + (0 if opened.direct else 1)
+        scalars = enumerate(call_scalars(self.kernel), before)
+        packed = Packed(single, [place for place, one in scalars if one.dtype in FLOATS], stream=not opened.direct)
+        function = single.directly(launch[0]) if opened.direct and launch else single.function
+        return packed.known.get, packed.note, single.pool, function, None
 
     def several(self, plan: Plan, made: Made) -> Callable[[int, tuple[Foreign, ...]], bool]:
         """Return what runs a plan of several launches, or with zeros or scratch; its False leaves it to `slow`."""

@@ -14,16 +14,22 @@ The beginning of the lane of a kernel with arrays out and x, which decides the p
             kind = a1.dtype
             while plan[0] is not kind:
                 plan = plan[1]
-            t1, _, pool, function, several, t0, e0, x0, n0, n1 = plan
+            t1, _, known, note, pool, function, several, t0, e0, x0, n0, n1 = plan
             handle = current().ptr if stream is None else handle_of(stream, ordinal)
             if a0 is None and stream is None:
                 a0 = empty(x0, t0)
             p0 = a0.data.ptr
             p1 = a1.data.ptr
-            q0 = p0 + n0
             if (
                 a0.dtype is t0
                 and a0.size == e0
+                ...
+            ):
+                if several is None:
+                    block = known((p0, p1, s0))
+                    if block is not None:
+                        function(handle, block[3], 0)
+                        return a0
                 ...
 """
 
@@ -43,6 +49,9 @@ if TYPE_CHECKING:
     from .arrays import View
     from .dialects import Dialect
 
+    # What finds and what notes packed blocks, pool, function, None; or five times None, and what launches several.
+    Start = tuple[Foreign, Foreign, Foreign, Foreign, Foreign]
+
 FALLS = (AttributeError, IndexError, KeyError, OverflowError, TypeError, struct.error)
 FLOATING = "(type({s}) is float or type({s}) is int)"
 KINDS = {"d": FLOATING, "f": FLOATING, "?": "type({s}) is bool"}  # the others are integers
@@ -56,7 +65,7 @@ class Lane:
 
     A *key* is the device, where there are several, then the extent of each array that decides the problem, then
     keywords. Under a key stands a chain of *entries*, one for each type of the first deciding array. An entry is what a
-    lane unpacks: that type; the next entry or None; pool, function and None, or None, None and what launches `several`;
+    lane unpacks: that type; the next entry or None; how it starts (see `Start`);
     of each other array type and extent, of the other deciding ones the type; of each output the shape; of each array
     that is in a pair that must not overlap its bytes; and what counts the calls, where they are counted.
     """
@@ -122,10 +131,10 @@ class Lane:
         views: Sequence[View],
         keywords: tuple[Foreign, ...],
         ordinal: int,
-        start: tuple[Foreign, Foreign, Foreign],
+        start: Start,
         counter: Foreign,
     ) -> None:
-        """Put the entry of a problem into `memo`, from its arrays' views; `start` are pool, function and several."""
+        """Put the entry of a problem into `memo`, from its arrays' views."""
         extents = [self.dialect.told(views[i][2]) for i in self._deciding]
         parts = [*([ordinal] if self.several_gpus else []), *extents, *keywords]
         key = parts[0] if len(parts) == 1 else tuple(parts)
@@ -156,6 +165,7 @@ class Lane:
         arrays, scalars = _numbered("a", len(self._arrays)), _numbered("s", len(self._scalars))
         words = _numbered("k", len(self.kernel.keywords))
         values = [*_numbered("p", len(arrays)), *scalars]
+        packed = _tuple(values if self._direct else ["handle", *values])
         results = [f"a{i}" for i, array in enumerate(self._arrays) if array.role != "in"]
         answer = f"return {results[0] if len(results) == 1 else _tuple(results)}"
         count = ["next(counter)"] if counted else []
@@ -172,10 +182,17 @@ class Lane:
                 *(f"            and {condition}" for condition in further),
                 "        ):",
                 "            if several is None:",
-                "                block = pool.pop()",
-                *_indented(4, self._launching(values, [*count, answer])),
-                f"            elif several(handle, {_tuple(values)}):",
-                *_indented(4, [*count, answer]),
+                f"                block = known({packed})",
+                "                if block is not None:",
+                *_indented(5, self._launching([*count, answer])),
+                *(f"            q{i} = p{i} + n{i}" for i in sorted({i for i, _ in self._pairs})),
+                f"            if {' and '.join(self._of_addresses()) or 'True'}:",
+                "                if several is None:",
+                "                    block = pool.pop()",
+                f"                    pack(block[0], {self._packing(values)})",
+                *_indented(5, self._launching(["pool.append(block)", f"note({packed})", *count, answer])),
+                f"                elif several(handle, {_tuple(values)}):",
+                *_indented(5, [*count, answer]),
                 "    except falls:",
                 "        pass",
                 f"    return slow({_tuple(arrays)}, {_tuple(scalars)}, {_tuple(words)}, stream)",
@@ -195,7 +212,7 @@ class Lane:
         yield "    plan = plan[1]"
 
     def _unpacking(self, *, counted: bool) -> Iterator[str]:
-        names = [f"t{self._typing}", "_", "pool", "function", "several"]
+        names = [f"t{self._typing}", "_", "known", "note", "pool", "function", "several"]
         for i in range(len(self._arrays)):
             names += [f"t{i}"] if i != self._typing else []
             names += [f"e{i}"] if i in self._others else []
@@ -208,7 +225,6 @@ class Lane:
             yield f"if a{i} is None and stream is None{at_home}:"
             yield f"    a{i} = empty(x{i}, t{i})"
         yield from (f"p{i} = {self._ask(self.dialect.address, i)}" for i in range(len(self._arrays)))
-        yield from (f"q{i} = p{i} + n{i}" for i in sorted({i for i, _ in self._pairs}))
 
     def _conditions(self) -> Iterator[str]:
         dialect = self.dialect
@@ -224,24 +240,28 @@ class Lane:
             yield from (self._ask(expression, i) for expression in asked if expression)
             if self.several_gpus and i != self._lead:
                 yield f"{self._ask(dialect.device, i)} == ordinal"
+        for index, scalar in enumerate(self._scalars):
+            kind = KINDS.get(CODES[scalar.dtype][0], "type({s}) is int")
+            yield kind.format(s=f"s{index}")
+        if not self._arrays:
+            yield "True"
+
+    def _of_addresses(self) -> Iterator[str]:
+        """Yield what addresses alone decide: alignment and overlap."""
         aligned = [f"p{i} % {modulus}" for i, modulus in enumerate(self._moduli) if modulus > 1]
         if aligned:
             yield f"not ({' or '.join(aligned)})"
         yield from (f"(q{i} <= p{j} or p{j} + n{j} <= p{i})" for i, j in self._pairs)
-        for index, scalar in enumerate(self._scalars):
-            kind = KINDS.get(CODES[scalar.dtype][0], "type({s}) is int")
-            yield kind.format(s=f"s{index}")
 
-    def _launching(self, values: Sequence[str], done: Sequence[str]) -> Iterator[str]:
+    def _packing(self, values: Sequence[str]) -> str:
+        return ", ".join([str(VALUES_AT) if self._direct else f"{STREAM_AT}, handle", *values])
+
+    def _launching(self, done: Sequence[str]) -> Iterator[str]:
         if self._direct:
-            yield f"pack(block[0], {VALUES_AT}, {', '.join(values)})"
             yield "function(handle, block[3], 0)"
-            yield "pool.append(block)"
             yield from done
         else:
-            yield f"pack(block[0], {STREAM_AT}, handle, {', '.join(values)})"
             yield "if not launch(block[1], function, block[2], None):"
-            yield "    pool.append(block)"
             yield from _indented(1, done)
 
     def _extent(self, index: int) -> tuple[str, str]:

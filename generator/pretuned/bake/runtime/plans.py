@@ -53,7 +53,9 @@ CODES = {
     "uint8": "B7x",
     "bool": "?7x",
 }
+FLOATS = frozenset({"float64", "float32"})
 POINTER = "Q"
+REMEMBERED = 1024  # of what is kept, so that what never repeats does not fill the memory
 INVALID = (struct.error, OverflowError, TypeError)  # what packing raises for a number that cannot be passed
 
 
@@ -96,6 +98,41 @@ class Prepared:
             return self.pool.pop()
         except IndexError:
             return self.block()
+
+
+class Packed:
+    """Blocks of calls that came again with the very same addresses and numbers: `known` has them by these.
+
+    Such a block is never written again, so all threads may launch it; and alignment and overlap, which addresses alone
+    decide, were looked at before. Allocators hand out the same memory time and again, so most calls of a loop find
+    theirs. A first time is only noted, so that numbers that change with every call cost little.
+    """
+
+    __slots__ = ("_floats", "_noted", "_prepared", "_stream", "known")
+
+    def __init__(self, prepared: Prepared, floats: Sequence[int], *, stream: bool) -> None:
+        self.known: dict[tuple[Foreign, ...], Block] = {}
+        self._noted: set[tuple[Foreign, ...]] = set()
+        self._prepared, self._floats, self._stream = prepared, floats, stream
+
+    def note(self, key: tuple[Foreign, ...]) -> None:
+        """Note a call that was right: its stream, if blocks hold one, then what is packed.
+
+        Zeros are not kept, since -0.0 equals 0.0, and neither is what is no number.
+        """
+        if key not in self._noted:
+            if len(self._noted) >= REMEMBERED:
+                self._noted.clear()
+            self._noted.add(key)
+            return
+        if any(not (key[place] < 0 or key[place] > 0) for place in self._floats):
+            return
+        stream, values = (key[0], key[1:]) if self._stream else (0, key)
+        block = self._prepared.block()
+        self._prepared.pack_into(block[0], STREAM_AT, stream, *values)
+        if len(self.known) >= REMEMBERED:
+            self.known.clear()
+        self.known[key] = block
 
 
 class Plan:
