@@ -17,7 +17,7 @@ from typing import Final
 from pretuned.spec import space
 from pretuned.spec.expressions import Expression
 from pretuned.spec.lines import lines_of, relocated
-from pretuned.spec.model import Implementation, KernelSpec
+from pretuned.spec.model import Implementation, KernelSpec, LibraryCall
 from pretuned.spec.space import Configuration, Pairs
 from pretuned.spec.space import rendered as rendered_values
 from pretuned.spec.templates import RenderError, render, render_option
@@ -65,11 +65,14 @@ class Module:
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """A module and a configuration, for one specialisation: what is verified and timed at problems."""
+    """A module and a configuration, for one specialisation: what is verified and timed at problems.
+
+    A library call has no module.
+    """
 
     specialisation: Pairs
     configuration: Configuration
-    module: Module
+    module: Module | None
     key: str
 
     def __str__(self) -> str:
@@ -103,8 +106,13 @@ def _shortened(match: re.Match[str]) -> str:
 
 
 def module_of(spec: KernelSpec, specialisation: Pairs, configuration: Configuration) -> Module:
-    """Render the module of `configuration`; raises RenderError with the template's file and line."""
+    """Render the module of `configuration`; raises RenderError with the template's file and line.
+
+    A library call (`spec.ways[...].call`) has no module: asking for it is a RenderError too.
+    """
     way = spec.ways[configuration.implementation]
+    if way.call is not None:
+        raise RenderError(f"{configuration}: calls {way.call}, and has no module")
     values = rendered_values(spec, specialisation, configuration)
     try:
         source = render(spec.folder, way.template, values)
@@ -117,9 +125,9 @@ def module_of(spec: KernelSpec, specialisation: Pairs, configuration: Configurat
 
 def located(spec: KernelSpec, specialisation: Pairs, configuration: Configuration, message: str) -> str:
     """Return what a compiler or a run said of a module, with the template's lines in place of the rendered text's."""
-    if NAME not in message:
-        return message
     way = spec.ways[configuration.implementation]
+    if NAME not in message or way.call is not None:
+        return message
     return relocated(
         message, NAME, lines_of(spec.folder, way.template, rendered_values(spec, specialisation, configuration))
     )
@@ -128,14 +136,15 @@ def located(spec: KernelSpec, specialisation: Pairs, configuration: Configuratio
 def candidate(spec: KernelSpec, specialisation: Pairs, configuration: Configuration) -> Candidate:
     """Return the candidate of `configuration`; its key changes with all that its measurements depend on.
 
-    That is: the module, how it is launched and how it finds caches, the layout of the arguments, scratch and initial
-    values. The reference and tolerances are not part of it (`verification_key` is), nor are summaries and comments.
+    That is: the module or the library's function, how it is launched and how it finds caches, the layout of the
+    arguments, scratch and initial values. The reference and tolerances are not part of it (`verification_key` is), nor
+    are summaries, comments, and the version of a library.
     """
     way = spec.ways[configuration.implementation]
-    module = module_of(spec, specialisation, configuration)
+    module = module_of(spec, specialisation, configuration) if way.call is None else None
     key = digest(
         [
-            module.key,
+            module.key if module is not None else _called(way.call),
             configuration.values,
             specialisation,
             _layout(spec, specialisation),
@@ -172,6 +181,12 @@ def _calls(spec: KernelSpec, way: Implementation, specialisation: Pairs) -> list
         for buffer in way.scratch
     ]
     return [*launches, *scratch, [list(way.init)]]
+
+
+def _called(call: LibraryCall | None) -> list[object]:
+    """Return what a library is asked to do."""
+    assert call is not None  # or there is a module
+    return [call.module, call.function, list(call.arguments), call.out]
 
 
 def _texts(expressions: tuple[Expression, ...]) -> list[str]:

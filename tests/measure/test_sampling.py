@@ -8,6 +8,7 @@ import pytest
 
 timing = pytest.importorskip("pretuned.measure.cuda.timing", reason="no CuPy here", exc_type=ImportError)
 EVENT_US = 0.5  # what an event resolves
+KERNEL = SimpleNamespace(most_calls=None)
 
 
 class Scripted(timing.Timer):
@@ -27,7 +28,7 @@ class Scripted(timing.Timer):
 
 def screened(takes_us, best_us=float("inf"), count=50, restores=False):
     timer = Scripted(takes_us)
-    samples, _, device_s = timer.screen(None, SimpleNamespace(count=count, restores=restores), best_us)
+    samples, _, device_s = timer.screen(KERNEL, SimpleNamespace(count=count, restores=restores), best_us)
     return samples, timer, device_s
 
 

@@ -670,7 +670,12 @@ def test_a_reference_that_python_cannot_parse_is_a_fault(tmp_path):
         ),
         (
             [("[verify]", '[implementations.library]\ncall = "cupy:multiply"\n[verify]')],
-            ["implementations.library.call: 'call' is not supported yet; leave it out"],
+            [
+                (
+                    "implementations.library.call: a library call is passed arrays only, and would not heed the scalar "
+                    "'a'; only a kernel without scalars can have one"
+                )
+            ],
         ),
         (
             [("default  = { block = 128 }", "default  = { block = 64 }")],

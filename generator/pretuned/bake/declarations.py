@@ -96,6 +96,9 @@ def _way(spec: KernelSpec, way: Implementation) -> Iterator[str]:
         yield "            ),"
     if way.init:
         yield f"            init={literal(way.init)},"
+    if way.call is not None:
+        call = way.call
+        yield f"            call={literal((call.module, call.function, tuple(call.arguments), call.out))},"
 
 
 def _launch(spec: KernelSpec, launch: Launch) -> str:

@@ -64,8 +64,12 @@ def function_lines(kernel: KernelPlan) -> Iterator[str]:
     yield f") -> {returns}:"
     yield from _docstring(kernel)
     call = [*(a.name for a in spec.arrays), *(a.name for a in spec.scalars), *keywords(spec), "stream"]
-    yield f"    result: {returns} = _{spec.name}.run({', '.join(call)})"
-    yield "    return result"
+    run = f"_{spec.name}.run({', '.join(call)})"
+    if len(spec.outputs) == 1:
+        yield f"    return {run}"
+    else:
+        yield f"    result: {returns} = {run}"
+        yield "    return result"
 
 
 def _docstring(kernel: KernelPlan) -> Iterator[str]:

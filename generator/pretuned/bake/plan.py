@@ -33,13 +33,14 @@ Job = tuple[Module, str]  # what to compile, for which architecture
 class Shipped:
     """A configuration that ships for one specialisation.
 
-    `align` is bytes by argument, where more than the element's size; `default` marks the kernel's default, and
-    `everywhere` what is compiled for every architecture: defaults, and what was asked for.
+    `module` is None for a library call. `align` is bytes by argument, where more than the element's size; `default`
+    marks the kernel's default, and `everywhere` what is compiled for every architecture: defaults, and what was asked
+    for.
     """
 
     specialisation: Pairs
     configuration: Configuration
-    module: Module
+    module: Module | None
     align: tuple[tuple[str, int], ...]
     default: bool
     everywhere: bool
@@ -53,8 +54,8 @@ class KernelPlan:
     rows: tuple[Row, ...]
     shipped: tuple[Shipped, ...]
 
-    def module(self, specialisation: Pairs, configuration: Configuration) -> Module:
-        """Return the module of a configuration that ships."""
+    def module(self, specialisation: Pairs, configuration: Configuration) -> Module | None:
+        """Return the module of a configuration that ships; None for a library call."""
         wanted = specialisation, configuration
         return next(
             shipped.module for shipped in self.shipped if (shipped.specialisation, shipped.configuration) == wanted
@@ -158,8 +159,9 @@ def _admits(spec: KernelSpec, specialisation: Pairs, configuration: Configuratio
 
 
 def _shipped(spec: KernelSpec, specialisation: Pairs, configuration: Configuration, *, everywhere: bool) -> Shipped:
+    call = spec.ways[configuration.implementation].call
     try:
-        module = module_of(spec, specialisation, configuration)
+        module = module_of(spec, specialisation, configuration) if call is None else None
     except RenderError as error:
         raise BakeError(f"{spec.name}: {error}") from None
     return Shipped(
@@ -191,6 +193,8 @@ def _jobs(kernels: Iterable[KernelPlan], devices: Mapping[str, Device], wanted: 
                 if not devices[row.device].is_host:  # whose choices ship as sources
                     theirs.add(_number(devices[row.device].architecture))
         for shipped in kernel.shipped:
+            if shipped.module is None:
+                continue
             module, specific = shipped.module, shipped.module.arch_specific
             numbers = wanted if shipped.everywhere else sorted(won[shipped.specialisation, shipped.configuration])
             real = [f"sm_{n}{'a' if specific else ''}" for n in numbers if n >= FIRST_SPECIFIC or not specific]

@@ -19,12 +19,12 @@ _TABLE_KEY = (
     "The table, one row a line, by kernel and device: the specialisation, the sizes at which the bucket begins, the",
     "sizes that were measured, what to run from the fastest on, and the evidence. A choice gives implementation,",
     "configuration, time in us, the interval of its time over the default's, the directions beyond the sizes in which",
-    "it has beaten the default as well, and 'recompiled' where the binary is not the one that was measured. The",
-    "evidence is date, driver and NVRTC.",
+    "it has beaten the default as well, and 'recompiled' where the binary is not the one that was measured, or the",
+    "library whose function it calls. The evidence is date, driver and NVRTC.",
 )
 _SHIPPED_KEY = (
-    "What ships, by kernel: specialisation, implementation, configuration, module, and the bytes of alignment that the",
-    "configuration asks of arguments. The first of each specialisation is the default.",
+    "What ships, by kernel: specialisation, implementation, configuration, module (none for a library's function), and",
+    "the bytes of alignment that the configuration asks of arguments. The first of each specialisation is the default.",
 )
 _MODULES_KEY = (
     "The modules in kernels/: compile options, whether made for one architecture only, and the binaries: architecture,",
@@ -40,8 +40,9 @@ def module_name(spec: KernelSpec, module: Module) -> str:
 def modules_of(kernel: KernelPlan) -> dict[str, Module]:
     """Return the modules that ship for a kernel by the stem of their files, sorted."""
     found: dict[str, Module] = {}
-    for shipped in sorted(kernel.shipped, key=lambda shipped: shipped.module.source):
-        found.setdefault(module_name(kernel.spec, shipped.module), shipped.module)
+    modules = [shipped.module for shipped in kernel.shipped if shipped.module is not None]
+    for module in sorted(modules, key=lambda module: module.source):
+        found.setdefault(module_name(kernel.spec, module), module)
     return dict(sorted(found.items()))
 
 
@@ -82,8 +83,10 @@ def _row(kernel: KernelPlan, row: Row, device: Device, binaries: Binaries) -> st
 def _choice(kernel: KernelPlan, row: Row, choice: Choice, device: Device, binaries: Binaries) -> tuple[object, ...]:
     configuration = choice.configuration
     module = kernel.module(row.specialisation, configuration)
-    binary = binaries.get((module.key, f"{device.architecture}{'a' if module.arch_specific else ''}"))
-    note = "recompiled" if binary is not None and binary.digest != choice.cubin else ""
+    note = choice.library
+    if module is not None:
+        binary = binaries.get((module.key, f"{device.architecture}{'a' if module.arch_specific else ''}"))
+        note = "recompiled" if binary is not None and binary.digest != choice.cubin else ""
     low, high = choice.ratio
     return (
         configuration.implementation,
@@ -107,7 +110,7 @@ def shipped_lines(plan: Plan) -> Iterator[str]:
                 dict(shipped.specialisation),
                 configuration.implementation,
                 dict(configuration.values),
-                module_name(kernel.spec, shipped.module),
+                "" if shipped.module is None else module_name(kernel.spec, shipped.module),
                 dict(shipped.align),
             )
             yield f"        {literal(entry)},"

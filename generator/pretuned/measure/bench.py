@@ -92,6 +92,11 @@ class Bench:
         """Load a candidate for the current problem; raises Refused or Poisoned."""
         request, arena = self.stage.request, self.stage.arena
         spec, problem = request.spec, request.problem
+        call = spec.ways[entry.configuration.implementation].call
+        if call is not None:
+            (output,) = spec.outputs
+            zeroed = initialised(spec, entry.configuration)
+            return self.machine.load_call(call, arena, output=output.name, initialised=zeroed)
         self._keep_image(entry)
         facts = self.machine.facts
         planned = launches(spec, problem, entry.configuration, facts)
@@ -160,8 +165,13 @@ class Bench:
 
     def race(self, request: Race) -> Raced:
         """Time the entries in interleaved rounds; then, if asked, run each time and again and judge every result."""
-        kernels = [self.load(entry) for entry in request.entries]
+        kernels: list[Kernel] = []
         try:
+            for entry in request.entries:
+                try:
+                    kernels.append(self.load(entry))
+                except Refused as refused:  # by this one: the others are no worse for it
+                    return _out_of_race(request, len(kernels), refused.outcome)
             raced = self.machine.race(
                 kernels, self.stage.arena, request.estimates_us, rounds=request.rounds, going=request.rule.going
             )
@@ -244,6 +254,13 @@ class Bench:
         count = f"{finding.count} of {out.size} elements are off" if floating else "elements are off"
         place = ", ".join(str(position) for position in np.unravel_index(first, buffer.shape))
         return f"{count}, first at [{place}]: {out.flat[first]:.8g} instead of {reference.flat[first]:.8g}"
+
+
+def _out_of_race(request: Race, index: int, failure: Failure) -> Raced:
+    """Return the answer to a race that could not begin because of the entry at `index`."""
+    failures: list[Failure | None] = [None] * len(request.entries)
+    failures[index] = failure
+    return Raced(times_us=((),) * len(failures), failures=tuple(failures))
 
 
 def _wrong(name: str, message: str) -> WrongResult:

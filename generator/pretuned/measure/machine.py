@@ -16,6 +16,7 @@ import numpy.typing as npt
 from pretuned.errors import Error
 from pretuned.measure.launch import Launch, Scalar
 from pretuned.outcome import Crashed, LaunchError
+from pretuned.spec.model import LibraryCall
 from pretuned.spec.space import DeviceFacts
 
 if TYPE_CHECKING:
@@ -160,6 +161,10 @@ class Machine(Protocol):
         scratch: Arena | None,
     ) -> Kernel:
         """Load a candidate; `types` are the element types of the arrays that it may be called with."""
+        ...
+
+    def load_call(self, call: LibraryCall, arena: Arena, *, output: str, initialised: frozenset[str]) -> Kernel:
+        """Load a library function that writes `output`; it may be tried at set 0 of `arena`."""
         ...
 
     def call(self, kernel: Any, arena: Arena, index: int) -> None:  # noqa: ANN401 - a kernel of this machine

@@ -23,6 +23,7 @@ class Entry:
     """A configuration with its compiled module: a cubin, or a shared library for the host.
 
     `digest` is the SHA-256 of the image, by which a process knows it again: it gets an image once, b"" from then on.
+    Both are empty for a library call, which has no module: the spec says what is called.
     """
 
     configuration: Configuration
@@ -33,6 +34,16 @@ class Entry:
     def of(cls, configuration: Configuration, binary: Binary) -> Self:
         """Return the entry of a compiled configuration."""
         return cls(configuration=configuration, image=binary.image, digest=binary.digest)
+
+    @classmethod
+    def of_call(cls, configuration: Configuration) -> Self:
+        """Return the entry of a library call."""
+        return cls(configuration=configuration, image=b"", digest="")
+
+    @property
+    def is_call(self) -> bool:
+        """Whether a library is called."""
+        return not self.digest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

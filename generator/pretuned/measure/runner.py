@@ -44,6 +44,7 @@ START_S: Final = 90.0  # imports, a context, and on a cold disk CuPy's own kerne
 PREPARE_S: Final = 300.0  # references run on the host, in float64
 CANDIDATE_S: Final = 10.0  # the most that a candidate gets; verifying and screening take milliseconds
 HOST_CANDIDATE_S: Final = 60.0  # on the host, seconds
+LIBRARY_S: Final = 120.0  # of a library call: at its first, a library is imported and loads its kernels
 RACE_S: Final = 10.0  # a race, besides what its calls are expected to take; its kernels have all answered before
 RACE_SLACK: Final = 4  # times that
 
@@ -153,7 +154,7 @@ class Runner:
     def verify(self, entry: Entry) -> Verified:
         """Run `entry` once at the prepared problem and judge the result."""
         self._ready()
-        answer = self._judged(Verify(entry=self._once(entry)), self.candidate_s)
+        answer = self._judged(Verify(entry=self._once(entry)), self._limit_s(entry, self.candidate_s))
         return answer if isinstance(answer, Verified) else Verified(failure=self._failure(answer))
 
     def screen(
@@ -177,7 +178,7 @@ class Runner:
             request = Screen(entries=tuple(map(self._once, waiting)), verify=verify, best_us=best_us)
             lost = self._child.send(request)
             while waiting:
-                answer: Answer | Died | Expired = lost or self._child.answer(limit_s)
+                answer: Answer | Died | Expired = lost or self._child.answer(self._limit_s(waiting[0], limit_s))
                 del waiting[0]
                 if not isinstance(answer, Screened):
                     self._lose(answer)
@@ -208,8 +209,12 @@ class Runner:
             rule=rule or Everyone(),
             judge=judge,
         )
-        answer = self._judged(request, RACE_S + RACE_SLACK * (rounds + 3) * PROBE_LAUNCHES * sum(estimates_us) / 1e6)
+        limit_s = max(self._limit_s(entry, RACE_S) for entry in entries)
+        answer = self._judged(request, limit_s + RACE_SLACK * (rounds + 3) * PROBE_LAUNCHES * sum(estimates_us) / 1e6)
         return answer if isinstance(answer, Raced) else self._failure(answer)
+
+    def _limit_s(self, entry: Entry, limit_s: float) -> float:
+        return LIBRARY_S if entry.is_call else limit_s
 
     def _ready(self) -> None:
         """Have a child that has the problem prepared."""
@@ -228,6 +233,8 @@ class Runner:
 
     def _once(self, entry: Entry) -> Entry:
         """Return `entry`, without its image if the child has it."""
+        if entry.is_call:
+            return entry
         if entry.digest in self._sent:
             return replace(entry, image=b"")
         self._sent.add(entry.digest)

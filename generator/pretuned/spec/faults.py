@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from pydantic import BaseModel
@@ -22,7 +21,7 @@ from pretuned.spec.model import (
 )
 from pretuned.spec.values import TAG, spelled
 
-RESERVED: Final = frozenset({"strides", "optional", "tensor-map", "tensor-maps", "cluster", "cooperative", "call"})
+RESERVED: Final = frozenset({"strides", "optional", "tensor-map", "tensor-maps", "cluster", "cooperative"})
 OUT_OF_SCOPE: Final = frozenset({"texture", "textures", "surface", "surfaces", "constant-symbols", "struct", "structs"})
 
 # The model below a key of a model, and whether a list's index or a table's name stands between.
@@ -57,11 +56,11 @@ _KINDS: Final = {
 Path = tuple[int | str, ...]
 
 
-def structural_faults(errors: list[Any], document: Mapping[str, Any], file: str) -> list[Fault]:
-    """Return pydantic's `errors` about `document` as faults, one a slip."""
+def structural_faults(errors: list[Any], file: str) -> list[Fault]:
+    """Return pydantic's `errors` about a document as faults, one a slip."""
     faults = []
     for item in errors:
-        message = _message(item, document)
+        message = _message(item)
         if message is not None:
             faults.append(Fault(file=file, path=dotted(item["loc"]), message=message))
     return faults
@@ -84,19 +83,20 @@ def unknown_key(key: str, model: type[BaseModel]) -> str:
         return f"'{key}' is not supported yet; leave it out"
     if key in OUT_OF_SCOPE:
         return f"'{key}' is out of scope: textures, constant symbols and structs by value are not supported"
+    if key == "call" and model is KernelSpec:
+        return "a library call is one of several ways; write it in an [implementations.NAME] table"
     known = [field.alias or name for name, field in model.model_fields.items() if not field.exclude]
     return f"unknown key '{key}'{closest(key, known) or '; known are ' + ', '.join(sorted(known))}"
 
 
-def _message(item: Any, document: Mapping[str, Any]) -> str | None:  # noqa: ANN401, PLR0911 - pydantic's ErrorDetails
+def _message(item: Any) -> str | None:  # noqa: ANN401, PLR0911 - pydantic's ErrorDetails
     path: Path = item["loc"]
     given = item["input"]
     match item["type"]:
         case "extra_forbidden":
             return unknown_key(str(path[-1]), _model_at(path))
         case "missing":
-            # An implementation by `call` is told so; that it has no template is no second slip.
-            return None if "call" in _at(document, path[:-1]) else f"missing; write `{path[-1]} = ...`"
+            return f"missing; write `{path[-1]} = ...`"
         case "value_error":
             return str(item["ctx"]["error"])
         case "value_kind":
@@ -124,9 +124,3 @@ def _model_at(path: Path) -> type[BaseModel]:
         if keyed:
             next(parts)
     return model
-
-
-def _at(document: Any, path: Path) -> Any:  # noqa: ANN401 - a TOML document
-    for part in path:
-        document = document[part]
-    return document

@@ -114,7 +114,7 @@ def _validate(data: dict[str, Any], name: str, folder: Path) -> tuple[KernelSpec
         return KernelSpec.model_validate({**data, "name": name, "folder": folder}), []
     except ValidationError as error:
         errors = error.errors(include_url=False)
-    faults = structural_faults(errors, data, f"{name}.toml")
+    faults = structural_faults(errors, f"{name}.toml")
     extra = [item["loc"] for item in errors if item["type"] == "extra_forbidden"]
     pruned = copy.deepcopy(data)
     for path in extra:

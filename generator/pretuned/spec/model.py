@@ -6,6 +6,7 @@ These models hold the structure (keys, kinds of value, the syntax of every expre
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -127,22 +128,55 @@ class Verify(Model):
     compare: Name | None = None
 
 
-class Implementation(Model):
-    """One way to compute a kernel: a template with its space (a product, or a list of configurations) and default.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LibraryCall:
+    """A function of an array library that computes a kernel.
 
-    `init` names outputs that this implementation wants zeroed before its launches; `seeds` are configurations that a
-    search of a large space tries first.
+    `module` is the library's top-level package (`cupy`, `torch`), `function` the dotted name below it; `arguments` are
+    the inputs that it is passed by position. With `out` "keyword" it writes to `out=`, with "copy" what it returns is
+    assigned to the output (`out[...] = function(...)`).
     """
 
-    template: Name
+    module: str
+    function: str
+    arguments: tuple[str, ...]
+    out: Literal["keyword", "copy"] = "keyword"
+
+    def __str__(self) -> str:
+        return f"{self.module}.{self.function}"
+
+
+class Implementation(Model):
+    """One way to compute a kernel: a template with its space and default, or a library call.
+
+    A space is a product, or a list of configurations. `init` names outputs that this implementation wants zeroed before
+    its launches; `seeds` are configurations that a search of a large space tries first.
+
+    A library call names its function in `target` (in TOML `call = "cupy:matmul"`), and may name `arguments` and `out`
+    as `LibraryCall` does; it has constraints, and nothing else.
+    """
+
+    target: Name | None = Field(default=None, alias="call")
+    arguments: tuple[Name, ...] | None = None
+    out: Literal["keyword", "copy"] = "keyword"
+
+    template: Name = ""
     init: tuple[Name, ...] = ()
     scratch: tuple[Scratch, ...] = ()
     space: Space = Field(default_factory=dict)
     default: dict[str, Parameter] = Field(default_factory=dict)
     seeds: tuple[dict[str, Parameter], ...] = ()
-    launches: tuple[Launch, ...]
+    launches: tuple[Launch, ...] = ()
     compile: Compile = Compile()
     constraints: Constraints = Constraints()
+
+    @property
+    def call(self) -> LibraryCall | None:
+        """The library function that computes the kernel; None for a template."""
+        if self.target is None:
+            return None
+        module, _, function = self.target.partition(":")
+        return LibraryCall(module=module, function=function, arguments=self.arguments or (), out=self.out)
 
 
 class KernelSpec(Model):
@@ -182,7 +216,7 @@ class KernelSpec(Model):
     def ways(self) -> dict[str, Implementation]:
         """The implementations by name, in sorted order; a spec without the table has one, `main`."""
         if self.implementations:
-            return dict(sorted(self.implementations.items()))
+            return {name: self._completed(way) for name, way in sorted(self.implementations.items())}
         default = {key: value for key, value in self.default.items() if not isinstance(value, str)}
         main = Implementation(
             template=self.template or f"{self.name}.cu.jinja",
@@ -195,6 +229,12 @@ class KernelSpec(Model):
             constraints=Constraints(where=self.constraints.where),
         )
         return {MAIN: main}
+
+    def _completed(self, way: Implementation) -> Implementation:
+        """Return `way`; a library call that names no arguments takes all inputs, in order."""
+        if way.target is None or way.arguments is not None:
+            return way
+        return way.model_copy(update={"arguments": tuple(argument.name for argument in self.inputs)})
 
     @property
     def default_way(self) -> str:

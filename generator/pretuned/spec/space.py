@@ -54,7 +54,9 @@ class Configuration:
 
     def __str__(self) -> str:
         text = describe(self.values)
-        return text if self.implementation == "main" else f"{self.implementation}: {text}"
+        if self.implementation == "main":
+            return text
+        return f"{self.implementation}: {text}" if text else self.implementation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
-from pydantic import BeforeValidator, Discriminator, Field, StrictStr, Tag
+from pydantic import BeforeValidator, Discriminator, Field, StrictStr, Tag, WithJsonSchema
 
 from pretuned.spec.expressions import Expression, ExpressionError
 
@@ -104,18 +104,24 @@ def _shape_of(table: str, other: str, expected: str) -> Discriminator:
     return Discriminator(tag, custom_error_type="value_kind", custom_error_message=f"expected {expected}")
 
 
-Expr = Annotated[Expression, BeforeValidator(_expression)]
+def _kind(validate: Any, **schema: Any) -> tuple[BeforeValidator, WithJsonSchema]:  # noqa: ANN401 - JSON
+    """Return a kind of value: what checks it, and its JSON schema for editors."""
+    return BeforeValidator(validate), WithJsonSchema(schema)
+
+
+Expr = Annotated[Expression, *_kind(_expression, type=["string", "integer"])]
 Extent = Annotated[tuple[Expr, ...], Field(min_length=1, max_length=3)]
-Size = Annotated[int, BeforeValidator(_size)]
+Size = Annotated[int, *_kind(_size, type="integer", minimum=1)]
 Sizes = Annotated[tuple[Size, ...], Field(min_length=1)]
-Parameter = Annotated[bool | int, BeforeValidator(_parameter)]  # what a tuning parameter or a specialisation may be
+# What a tuning parameter or a specialisation may be.
+Parameter = Annotated[bool | int, *_kind(_parameter, type=["integer", "boolean"])]
 Parameters = Annotated[tuple[Parameter, ...], Field(min_length=1)]
-Choice = Annotated[bool | int | str, BeforeValidator(_choice)]
-Scalar = Annotated[bool | int | float | None, BeforeValidator(_scalar)]
-Zero = Annotated[int | None, BeforeValidator(_zero)]
+Choice = Annotated[bool | int | str, *_kind(_choice, type=["integer", "boolean", "string"])]
+Scalar = Annotated[bool | int | float | None, *_kind(_scalar, type=["number", "boolean"])]
+Zero = Annotated[int | None, *_kind(_zero, const=0)]
 Name = StrictStr
 
-Tolerance = Annotated[float, BeforeValidator(_tolerance)]
+Tolerance = Annotated[float, *_kind(_tolerance, type="number", minimum=0)]
 Tolerances = Annotated[
     Annotated[Tolerance, Tag(f"{TAG}number")] | Annotated[dict[str, Tolerance], Tag(f"{TAG}types")],
     _shape_of("types", "number", "a number, or a table of numbers by dtype"),

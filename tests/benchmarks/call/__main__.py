@@ -82,7 +82,7 @@ def main():
             f"importing the package: {import_ms(folder):.2f} ms (median of {IMPORTS})",
             f"first call in a fresh process, ms (median of {FRESH})",
         ]
-        for route in ("ours", "nvrtc", "triton"):
+        for route in ("ours", "prepared", "nvrtc", "triton"):
             found = [run("cold.py", folder, route) for _ in range(FRESH)]
             steps = {step: statistics.median(one["steps"][step] for one in found) for step in found[0]["steps"]}
             nvrtc = "; NVRTC loaded" if any(one["nvrtc"] for one in found) else ""

@@ -4,7 +4,8 @@ This folder is copied unchanged into every generated package as `_runtime`. Its 
 
 - Standard library only, and the driver through ctypes (`driver`). CuPy or PyTorch are met as what callers pass; nothing
   of the library that wrote the package is here.
-- Importing the package runs this module and no other: no dataclasses, logging, typing, json, pathlib, re here.
+- Importing the package runs this module and no other, unless CuPy or PyTorch are there already: no dataclasses, logging,
+  typing, json, pathlib, re here.
 - `calls` is the path of a call: `arrays` (the one door for arrays) -> `checks` (the problem) -> `lookup` (which
   configuration) -> `plans` (grids, parameter blocks, `modules`) -> launch. `explain` takes the same path up to
   `lookup`. A problem that was seen before goes by a lane (`lanes`): the same checks, written out for the kernel.
@@ -13,6 +14,8 @@ This folder is copied unchanged into every generated package as `_runtime`. Its 
 """
 
 from __future__ import annotations
+
+import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +35,8 @@ if TYPE_CHECKING:
     Pairs = tuple[tuple[str, Value], ...]
 
     # implementation, configuration, time in us, interval of its ratio to the default's time, where beyond the sizes it
-    # has also beaten the default, and "recompiled" where what ships is not what was measured
+    # has also beaten the default, and "recompiled" where what ships is not what was measured, or the library that is
+    # called
     Choice = tuple[str, Values, float, tuple[float, float], tuple[str, ...], str]
     # specialisation, lower bounds of the bucket, sizes measured, choices, (date, driver, compiler)
     Row = tuple[Values, dict[str, int], dict[str, int], tuple[Choice, ...], tuple[str, str, str]]
@@ -144,9 +148,13 @@ class Launch:
 
 
 class Way:
-    """One implementation: its launches, the conditions on a call or device, its scratch; `init` it fills with zeros."""
+    """One implementation: its launches, the conditions on a call or device, its scratch; `init` it fills with zeros.
 
-    __slots__ = ("init", "launches", "scratch", "where")
+    `call` is a library's function in place of launches: module, function, the inputs that it takes, and "keyword" where
+    it writes to `out=`, or "copy".
+    """
+
+    __slots__ = ("call", "init", "launches", "scratch", "where")
 
     def __init__(
         self,
@@ -154,8 +162,9 @@ class Way:
         where: tuple[tuple[str, Formula], ...] = (),
         scratch: tuple[Buffer, ...] = (),
         init: tuple[str, ...] = (),
+        call: tuple[str, str, tuple[str, ...], str] | None = None,
     ) -> None:
-        self.launches, self.where, self.scratch, self.init = launches, where, scratch, init
+        self.launches, self.where, self.scratch, self.init, self.call = launches, where, scratch, init, call
 
 
 class Kernel:
@@ -324,3 +333,8 @@ def explain(kernel: object, /, *, device: str | None = None, **problem: Value) -
     from .explanation import explain as tell  # noqa: PLC0415 - importing the package must stay cheap
 
     return tell(kernel, device, problem)
+
+
+if "cupy" in sys.modules or "torch" in sys.modules:
+    # Who has arrays will call: what a call needs is loaded now, when all that it imports is there already.
+    from . import calls as calls

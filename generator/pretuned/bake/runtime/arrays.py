@@ -159,13 +159,26 @@ def allocating(kernel: str, library: str, device: int, stream: int | None) -> It
     """
     if library == "torch":
         torch = sys.modules["torch"]
+        with on_stream("torch", device, stream):
+            yield lambda shape, dtype: torch.empty(shape, dtype=getattr(torch, dtype), device=device)
+    else:
+        cupy = imported(kernel, "cupy")
+        with on_stream("cupy", device, stream):
+            yield lambda shape, dtype: cupy.empty(shape, numpy_type(dtype))
+
+
+@contextmanager
+def on_stream(library: str, device: int, stream: int | None) -> Iterator[None]:
+    """Make a device, and a stream if one is given, those that a library works on."""
+    if library == "torch":
+        torch = sys.modules["torch"]
         stream_of = torch.cuda.ExternalStream(stream, device=device) if stream is not None else None
         with torch.cuda.device(device), torch.cuda.stream(stream_of):
-            yield lambda shape, dtype: torch.empty(shape, dtype=getattr(torch, dtype), device=device)
-        return
-    cupy = imported(kernel, "cupy")
-    with cupy.cuda.Device(device), nullcontext() if stream is None else _cupy_stream(cupy, stream, device):
-        yield lambda shape, dtype: cupy.empty(shape, numpy_type(dtype))
+            yield
+    else:
+        cupy = sys.modules["cupy"]
+        with cupy.cuda.Device(device), nullcontext() if stream is None else _cupy_stream(cupy, stream, device):
+            yield
 
 
 def _cupy_stream(cupy: Foreign, stream: int, device: int) -> Foreign:

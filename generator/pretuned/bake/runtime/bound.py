@@ -7,8 +7,8 @@ called from any thread, and while a graph is captured; it keeps its arrays, and 
 from __future__ import annotations
 
 from .devices import in_hand
+from .driver import direct, failed
 from .driver import driver as find_driver
-from .driver import failed
 from .errors import ArgumentError, qualified
 from .modules import prepare as load
 from .plans import INVALID, wrong_scalar
@@ -42,31 +42,34 @@ def bind(one: Caller, call: tuple[Foreign, Foreign, Foreign, Foreign]) -> Callab
     `call` is arrays, numbers, keywords, the stream, of which None means the one that is current now. Raises what the
     call itself would raise.
     """
-    made = one.made(*call)
+    made = one.made(*call, launches_only=True)
+    cheaper = direct()
     try:
-        enqueue = made.plan.bound(one.driver, made.handle, made.values)
+        enqueue = made.plan.bound(one.driver, made.handle, made.values, cheaper and cheaper[0])
+        checked = made.plan.bound(one.driver, made.handle, made.values)
     except INVALID:
         raise wrong_scalar(one.kernel, made.scalars) from None
     results = [made.arrays[index] for index in one.results]
     answer = results[0] if len(results) == 1 else tuple(results)
-    again = _again(one.driver, qualified(one.kernel.name), made, enqueue)
-    if one.driver.count > 1:  # the thread's context may be another device's
+    again = _again(one.driver, qualified(one.kernel.name), made, checked)
+    refused: type[Exception] | tuple[()] = cheaper[1] if cheaper else ()
 
-        def bound() -> Foreign:
-            again()
-            return answer
-
-    else:
-
-        def bound() -> Foreign:
+    def bound() -> Foreign:
+        try:
             if enqueue():
                 again()
-            return answer
+        except refused:
+            again()
+        return answer
 
-    return bound
+    def bound_there() -> Foreign:  # the thread's context may be another device's
+        again()
+        return answer
+
+    return bound if one.driver.count == 1 else bound_there
 
 
-def _again(driver: Driver, name: str, made: Made, enqueue: Callable[[], int]) -> Callable[[], None]:
+def _again(driver: Driver, name: str, made: Made, enqueue: Callable[[], int | None]) -> Callable[[], None]:
     """Return what enqueues on the call's own device, whatever the thread's is; it raises what the driver says."""
 
     def again() -> None:

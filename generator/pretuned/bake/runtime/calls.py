@@ -22,6 +22,7 @@ from .driver import direct, failed
 from .driver import driver as find_driver
 from .errors import ArgumentTypeError, UntunedWarning, qualified, warn
 from .lanes import Lane
+from .libraries import call, missing
 from .lookup import decide
 from .overrides import ambient, describe, overrides, watched
 from .plans import FLOATS, INVALID, REMEMBERED, Packed, call_scalars, make, wrong_scalar
@@ -101,6 +102,9 @@ class Caller:
         plan = made.plan
         with self.driver.on(made.ordinal):
             self.launch(made)
+            if plan.call is not None:
+                named = dict(zip(self.names, made.arrays, strict=True))
+                call(plan.call, named, made.arrays[self.results[0]], made.handle, made.ordinal)
             if made.scratch and self.driver.capturing(made.handle):
                 plan.captured.append(made.scratch)  # a graph that is replayed goes on writing there
         if plan.counter is not None:
@@ -110,9 +114,18 @@ class Caller:
         return results[0] if len(results) == 1 else tuple(results)
 
     def made(
-        self, arrays: Sequence[Foreign], scalars: Sequence[Foreign], keywords: tuple[Value, ...], stream: Foreign
+        self,
+        arrays: Sequence[Foreign],
+        scalars: Sequence[Foreign],
+        keywords: tuple[Value, ...],
+        stream: Foreign,
+        *,
+        launches_only: bool = False,
     ) -> Made:
-        """Return a call with everything that it needs, checked; launches nothing."""
+        """Return a call with everything that it needs, checked; launches nothing.
+
+        A library's function is passed over with `launches_only`, and while a graph is captured: it may allocate.
+        """
         name, lead = self.kernel.name, arrays[self.lead]
         if keywords:
             keywords = tuple(keyword_values(self.kernel, keywords).values())
@@ -128,6 +141,8 @@ class Caller:
         made.ordinal = same_device(name, self.names, given, at_hand)
         with self.driver.on(made.ordinal):
             made.plan = self.plan(made, given)
+            if made.plan.call is not None and (launches_only or self.driver.capturing(made.handle)):
+                made.plan = self.plan(made, given, launches_only=True)
         for index, value in enumerate(scalars):
             if type(value) not in _PLAIN:
                 self.check_scalar(index, value)
@@ -159,19 +174,19 @@ class Caller:
         if status:
             raise failed(qualified(self.kernel.name), self.driver.named(status))
 
-    def plan(self, made: Made, views: Sequence[View | None]) -> Plan:
+    def plan(self, made: Made, views: Sequence[View | None], *, launches_only: bool = False) -> Plan:
         """Return the plan of a class of calls, made at its first; None stands for an output that is yet to be made."""
         classes = tuple([seen and (seen[1], seen[2], seen[0] % m) for seen, m in zip(views, self.moduli, strict=True)])
-        key, memo = (made.ordinal, made.keywords, classes), self.plans.setdefault(made.wishes, {})
+        key, memo = (made.ordinal, made.keywords, classes, launches_only), self.plans.setdefault(made.wishes, {})
         found = memo.get(key)
         if found is None:
-            found = self.planned(made, views)
+            found = self.planned(made, views, launches_only=launches_only)
             if len(memo) >= REMEMBERED:
                 memo.clear()
             memo[key] = found
         return found
 
-    def planned(self, made: Made, views: Sequence[View | None]) -> Plan:
+    def planned(self, made: Made, views: Sequence[View | None], *, launches_only: bool) -> Plan:
         """Check a problem that was not seen before, decide what runs it, and prepare that."""
         kernel, device = self.kernel, in_hand(self.driver, made.ordinal)
         given = dict(zip(kernel.keywords, made.keywords, strict=True))
@@ -181,7 +196,10 @@ class Caller:
         def aligned(name: str, nbytes: int) -> bool:
             return addresses[name] % nbytes == 0
 
-        decision = decide(kernel, device, specialisation, values, aligned, made.wishes)
+        def uncalled(module: str, function: str) -> str | None:
+            return f"{module}.{function} may allocate" if launches_only else missing(module, function)
+
+        decision = decide(kernel, device, specialisation, values, aligned, made.wishes, uncalled)
         _tell(kernel, decision, device.name, made.wishes)
         plan = make(self.driver, kernel, decision, device, made.handle)
         if os.environ.get("PRETUNED_USAGE"):
@@ -246,12 +264,12 @@ class Caller:
         """Return how a lane's entry of a problem begins."""
         single, launch = plan.single, direct()
         if single is None:
-            return None, None, None, None, self.several(plan, made)
+            return _nothing, None, None, None, self.several(plan, made)
         before = len(self.arrays) + (0 if opened.direct else 1)
         scalars = enumerate(call_scalars(self.kernel), before)
         packed = Packed(single, [place for place, one in scalars if one.dtype in FLOATS], stream=not opened.direct)
         function = single.directly(launch[0]) if opened.direct and launch else single.function
-        return packed.known.get, packed.note, single.pool, function, None
+        return packed.known.get, function, packed.note, single.pool, None
 
     def several(self, plan: Plan, made: Made) -> Callable[[int, tuple[Foreign, ...]], bool]:
         """Return what runs a plan of several launches, or with zeros or scratch; its False leaves it to `slow`."""
@@ -306,6 +324,10 @@ class Opened:
 
     def __init__(self, lane: Lane, memos: dict[Overrides, dict[Foreign, Foreign]], call: Run, *, direct: bool) -> None:
         self.lane, self.memos, self.call, self.direct = lane, memos, call, direct
+
+
+def _nothing(_values: object) -> None:
+    """Find no packed block."""
 
 
 def _tell(kernel: Kernel, decision: Decision, device: str, wishes: Overrides) -> None:

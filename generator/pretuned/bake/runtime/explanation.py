@@ -12,6 +12,8 @@ from .errors import ArgumentError, closest, qualified
 from .lookup import decide, refusal
 from .overrides import ambient, describe, same
 
+RECOMPILED = "recompiled"
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from . import Kernel, Shipped, Values
@@ -43,8 +45,8 @@ class Explanation:
     """What would run, and why; `str()` of it is for people.
 
     `device` is the device asked for and `rows_of` the one whose row answers; `bucket` the row's lower bounds and
-    `measured` its sizes. Times are in us; `ratio` is the 95% interval of the time over the default's. What the table
-    does not have is None or an empty string.
+    `measured` its sizes. Times are in us; `ratio` is the 95% interval of the time over the default's. `library` names
+    the library, with its version, whose function was measured. What the table does not have is None or an empty string.
     """
 
     kernel: str
@@ -61,6 +63,7 @@ class Explanation:
     default_us: float | None
     ratio: tuple[float, float] | None
     recompiled: bool
+    library: str
     date: str
     driver: str
     compiler: str
@@ -82,8 +85,9 @@ class Explanation:
             default = f", default {self.default_us:.2f} us" if self.default_us is not None else ""
             lines.append(f"  time    {self.time_us:.2f} us{default}, ratio {low:.3f} to {high:.3f}")
         if self.date:
-            recompiled = "; what ships was recompiled since" if self.recompiled else ""
-            lines.append(f"  on      {self.date}, driver {self.driver}, NVRTC {self.compiler}{recompiled}")
+            note = "; what ships was recompiled since" if self.recompiled else ""
+            note = f"; measured with {self.library}" if self.library else note
+            lines.append(f"  on      {self.date}, driver {self.driver}, NVRTC {self.compiler}{note}")
         others = [one for one in self.alternatives if one.time_us is not None or not one.refused]
         return "\n".join([*lines, *(f"  else    {one}" for one in others)])
 
@@ -105,7 +109,8 @@ def _explanation(kernel: Kernel, device: Device, problem: Values, decision: Deci
         time_us=choice[2] if choice else None,
         default_us=row[3][-1][2] if row and row[3] else None,
         ratio=choice[3] if choice else None,
-        recompiled=bool(choice and choice[5]),
+        recompiled=bool(choice and choice[5] == RECOMPILED),
+        library=choice[5] if choice and choice[5] != RECOMPILED else "",
         date=date,
         driver=version,
         compiler=compiler,

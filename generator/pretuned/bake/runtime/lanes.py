@@ -14,10 +14,10 @@ The beginning of the lane of a kernel with arrays out and x, which decides the p
             kind = a1.dtype
             while plan[0] is not kind:
                 plan = plan[1]
-            t1, _, known, note, pool, function, several, t0, e0, x0, n0, n1 = plan
+            _, _, known, function, t0, e0, rest = plan
             handle = current().ptr if stream is None else handle_of(stream, ordinal)
             if a0 is None and stream is None:
-                a0 = empty(x0, t0)
+                a0 = empty(rest[3], t0)
             p0 = a0.data.ptr
             p1 = a1.data.ptr
             if (
@@ -25,11 +25,11 @@ The beginning of the lane of a kernel with arrays out and x, which decides the p
                 and a0.size == e0
                 ...
             ):
-                if several is None:
-                    block = known((p0, p1, s0))
-                    if block is not None:
-                        function(handle, block[3], 0)
-                        return a0
+                block = known((p0, p1, s0))
+                if block is not None:
+                    function(handle, block[3], 0)
+                    return a0
+                note, pool, several, x0, n0, n1 = rest
                 ...
 """
 
@@ -39,7 +39,7 @@ import struct
 import sys
 
 from . import PACKAGE, Array
-from .plans import CALLED, CODES, POINTER, STREAM_AT, VALUES_AT, call_scalars
+from .plans import CALLED, CODES, FLOATS, POINTER, STREAM_AT, VALUES_AT, call_scalars
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,12 +49,15 @@ if TYPE_CHECKING:
     from .arrays import View
     from .dialects import Dialect
 
-    # What finds and what notes packed blocks, pool, function, None; or five times None, and what launches several.
+    # What finds packed blocks, the function, what notes calls, the pool, None; or what finds none, and what launches
+    # several last, with None between.
     Start = tuple[Foreign, Foreign, Foreign, Foreign, Foreign]
 
 FALLS = (AttributeError, IndexError, KeyError, OverflowError, TypeError, struct.error)
-FLOATING = "(type({s}) is float or type({s}) is int)"
-KINDS = {"d": FLOATING, "f": FLOATING, "?": "type({s}) is bool"}  # the others are integers
+KINDS = {  # the others are integers
+    **dict.fromkeys(FLOATS, "(type({s}) is float or type({s}) is int)"),
+    "bool": "type({s}) is bool",
+}
 
 
 class Lane:
@@ -65,9 +68,10 @@ class Lane:
 
     A *key* is the device, where there are several, then the extent of each array that decides the problem, then
     keywords. Under a key stands a chain of *entries*, one for each type of the first deciding array. An entry is what a
-    lane unpacks: that type; the next entry or None; how it starts (see `Start`);
-    of each other array type and extent, of the other deciding ones the type; of each output the shape; of each array
-    that is in a pair that must not overlap its bytes; and what counts the calls, where they are counted.
+    lane unpacks: that type; the next entry or None; what finds packed blocks, and the function; of each other array
+    type and extent, of the other deciding ones the type; what counts the calls, where they are counted; and the rest,
+    which calls that come again have no need of: what notes a call, the pool, what launches several (see `Start`), the
+    shape of each output, and the bytes of each array that is in a pair that must not overlap.
     """
 
     def __init__(
@@ -138,25 +142,21 @@ class Lane:
         extents = [self.dialect.told(views[i][2]) for i in self._deciding]
         parts = [*([ordinal] if self.several_gpus else []), *extents, *keywords]
         key = parts[0] if len(parts) == 1 else tuple(parts)
-        entry: list[Foreign] = [*start]
+        known, function, *rest = start
+        entry: list[Foreign] = [known, function]
         for i in range(len(self._arrays)):
             if i != self._typing:
                 entry.append(self.dialect.type_of(views[i][1]))
             if i in self._others:
                 entry.append(self.dialect.told(views[i][2]))
-        entry += [views[i][2] for i in self._outputs]
-        entry += [views[i][4] for i in self._paired]
         entry += [] if counter is None else [counter]
+        rest += [*(views[i][2] for i in self._outputs), *(views[i][4] for i in self._paired)]
         kind = self.dialect.type_of(views[self._typing][1])
-        known, chain = memo.get(key), []
-        while known is not None:
-            if known[0] is not kind:
-                chain.append(known)
-            known = known[1]
         behind = None
-        for one in reversed(chain):
-            behind = (one[0], behind, *one[2:])
-        memo[key] = (kind, behind, *entry)
+        for one in reversed([*_chained(memo.get(key))]):
+            if one[0] is not kind:
+                behind = (one[0], behind, *one[2:])
+        memo[key] = (kind, behind, *entry, tuple(rest))
 
     # The source.
 
@@ -181,12 +181,12 @@ class Lane:
                 f"            {first}",
                 *(f"            and {condition}" for condition in further),
                 "        ):",
-                "            if several is None:",
-                f"                block = known({packed})",
-                "                if block is not None:",
-                *_indented(5, self._launching([*count, answer])),
+                f"            block = known({packed})",
+                "            if block is not None:",
+                *_indented(4, self._launching([*count, answer])),
+                f"            {', '.join(self._rest())} = rest",
                 *(f"            q{i} = p{i} + n{i}" for i in sorted({i for i, _ in self._pairs})),
-                f"            if {' and '.join(self._of_addresses()) or 'True'}:",
+                f"            if {' and '.join(self._of_values()) or 'True'}:",
                 "                if several is None:",
                 "                    block = pool.pop()",
                 f"                    pack(block[0], {self._packing(values)})",
@@ -212,18 +212,17 @@ class Lane:
         yield "    plan = plan[1]"
 
     def _unpacking(self, *, counted: bool) -> Iterator[str]:
-        names = [f"t{self._typing}", "_", "known", "note", "pool", "function", "several"]
+        names = ["_", "_", "known", "function"]
         for i in range(len(self._arrays)):
             names += [f"t{i}"] if i != self._typing else []
             names += [f"e{i}"] if i in self._others else []
-        names += [*(f"x{i}" for i in self._outputs), *(f"n{i}" for i in self._paired)]
         names += ["counter"] if counted else []
-        yield f"{', '.join(names)} = plan"
+        yield f"{', '.join([*names, 'rest'])} = plan"
         yield f"handle = {self.dialect.stream} if stream is None else handle_of(stream, ordinal)"
         at_home = f" and {self.dialect.current_device} == ordinal" if self.several_gpus else ""
-        for i in self._outputs:
+        for place, i in enumerate(self._outputs, 3):
             yield f"if a{i} is None and stream is None{at_home}:"
-            yield f"    a{i} = empty(x{i}, t{i})"
+            yield f"    a{i} = empty(rest[{place}], t{i})"
         yield from (f"p{i} = {self._ask(self.dialect.address, i)}" for i in range(len(self._arrays)))
 
     def _conditions(self) -> Iterator[str]:
@@ -240,18 +239,29 @@ class Lane:
             yield from (self._ask(expression, i) for expression in asked if expression)
             if self.several_gpus and i != self._lead:
                 yield f"{self._ask(dialect.device, i)} == ordinal"
-        for index, scalar in enumerate(self._scalars):
-            kind = KINDS.get(CODES[scalar.dtype][0], "type({s}) is int")
-            yield kind.format(s=f"s{index}")
+        yield from self._numbers(floating=False)
         if not self._arrays:
             yield "True"
 
-    def _of_addresses(self) -> Iterator[str]:
-        """Yield what addresses alone decide: alignment and overlap."""
+    def _numbers(self, *, floating: bool) -> Iterator[str]:
+        """Yield that numbers are of the types that are passed as they are."""
+        for index, scalar in enumerate(self._scalars):
+            if (scalar.dtype in FLOATS) is floating:
+                yield KINDS.get(scalar.dtype, "type({s}) is int").format(s=f"s{index}")
+
+    def _rest(self) -> list[str]:
+        return ["note", "pool", "several", *(f"x{i}" for i in self._outputs), *(f"n{i}" for i in self._paired)]
+
+    def _of_values(self) -> Iterator[str]:
+        """Yield what was looked at where a call comes again with the same values: alignment, overlap, real numbers.
+
+        A packed block is found by whatever number equals the one that it holds, which is the one that would be packed.
+        """
         aligned = [f"p{i} % {modulus}" for i, modulus in enumerate(self._moduli) if modulus > 1]
         if aligned:
             yield f"not ({' or '.join(aligned)})"
         yield from (f"(q{i} <= p{j} or p{j} + n{j} <= p{i})" for i, j in self._pairs)
+        yield from self._numbers(floating=True)
 
     def _packing(self, values: Sequence[str]) -> str:
         return ", ".join([str(VALUES_AT) if self._direct else f"{STREAM_AT}, handle", *values])
@@ -269,6 +279,12 @@ class Lane:
 
     def _ask(self, expression: str, index: int) -> str:
         return expression.format(a=f"a{index}")
+
+
+def _chained(entry: Foreign) -> Iterator[Foreign]:
+    while entry is not None:
+        yield entry
+        entry = entry[1]
 
 
 def _numbered(letter: str, count: int) -> list[str]:

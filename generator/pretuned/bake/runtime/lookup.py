@@ -70,14 +70,26 @@ def extent(function: Formula, values: Values, device: Device) -> Extent:
 
 
 def decide(
-    kernel: Kernel, device: Device, specialisation: Values, values: Values, aligned: Aligned, wishes: Overrides
+    kernel: Kernel,
+    device: Device,
+    specialisation: Values,
+    values: Values,
+    aligned: Aligned,
+    wishes: Overrides,
+    libraries: Callable[[str, str], str | None] = lambda _module, _function: None,
 ) -> Decision:
-    """Return what runs the problem; `values` holds dims, specialisation and the types that follow."""
+    """Return what runs the problem; `values` holds dims, specialisation and the types that follow.
+
+    `libraries` says why a library's function cannot be called, or None.
+    """
     shipped = [entry for entry in kernel.shipped if entry[0] == specialisation]
     decision = Decision(shipped[0], values)
     for candidate, choice, why in _candidates(kernel, device, shipped, decision, wishes):
         known = values | candidate[2]
         reason = refusal(kernel, candidate, known, device, aligned)
+        called = kernel.ways[candidate[1]].call
+        if reason is None and called is not None:
+            reason = libraries(called[0], called[1])
         if reason is None:
             decision.shipped, decision.choice, decision.values = candidate, choice, known
             decision.why.append(why)

@@ -138,7 +138,7 @@ class Packed:
 class Plan:
     """All that one problem needs: outputs to allocate, what to zero, scratch to provide, launches."""
 
-    __slots__ = ("again", "captured", "counter", "decision", "launches", "outputs", "scratch", "zeroed")
+    __slots__ = ("again", "call", "captured", "counter", "decision", "launches", "outputs", "scratch", "zeroed")
 
     def __init__(self, decision: Decision) -> None:
         self.decision = decision
@@ -148,6 +148,7 @@ class Plan:
         self.launches: list[Prepared] = []
         self.captured: list[Foreign] = []  # scratch of calls that became part of a graph
         self.counter: Foreign = None  # counts calls, where they are counted
+        self.call: tuple[str, str, tuple[str, ...], str] | None = None  # a library's function instead of launches
         self.again = False  # whether the problem was called before
 
     @property
@@ -168,19 +169,23 @@ class Plan:
             prepared.pool.append(block)
         return status
 
-    def bound(self, driver: Driver, stream: int, values: Sequence[Foreign]) -> Callable[[], int]:
-        """Return what enqueues everything for values, packed now into blocks of its own; raises as `launch`."""
+    def bound(
+        self, driver: Driver, stream: int, values: Sequence[Foreign], launch_kernel: Foreign = None
+    ) -> Callable[[], int | None]:
+        """Return what enqueues everything for values, packed now into blocks of its own; raises as `launch`.
+
+        With CuPy's `launch_kernel` a refusal is an exception of CuPy's instead of a CUresult.
+        """
         blocks = [prepared.block() for prepared in self.launches]
         self._pack(blocks, stream, values)
         if self.single is None:
             return lambda: self._enqueue(driver, blocks, stream, values)
-        launch, function, (memory, configuration, addresses, _) = driver.launch, self.launches[0].function, blocks[0]
-
-        def enqueue() -> int:
-            status: int = launch(configuration, function, addresses, None)
-            return status
-
-        enqueue.memory = memory  # type: ignore[attr-defined] # it lives as long as what reads it
+        prepared, (memory, configuration, addresses, address) = self.launches[0], blocks[0]
+        made: Foreign = partial(driver.launch, configuration, prepared.function, addresses, None)
+        if launch_kernel is not None:
+            made = partial(prepared.directly(launch_kernel), stream, address, 0)
+        made.memory = memory  # it has to live as long as what reads it
+        enqueue: Callable[[], int | None] = made
         return enqueue
 
     def _pack(self, blocks: Sequence[Block], stream: int, values: Sequence[Foreign]) -> None:
@@ -200,6 +205,7 @@ def make(driver: Driver, kernel: Kernel, decision: Decision, device: Device, str
     """Return the plan of a decided problem; loads its module into the current context."""
     plan = Plan(decision)
     way = kernel.ways[decision.shipped[1]]
+    plan.call = way.call
     places: dict[str, tuple[int, str]] = {}  # argument -> its place among the values, struct code
     for array in (argument for argument in kernel.arguments if isinstance(argument, Array)):
         shape = output_shape(array, decision.values, device)

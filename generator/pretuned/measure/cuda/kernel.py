@@ -77,6 +77,9 @@ class Kernel:
     Raises Refused where the driver does not take the launch, Poisoned where the context is lost.
     """
 
+    captured = True  # in CUDA graphs
+    most_calls: int | None = None  # that the host enqueues ahead of the device, where that is slow
+
     def __init__(
         self,
         module: Module,

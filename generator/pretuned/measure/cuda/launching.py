@@ -10,6 +10,7 @@ from typing import Any, Final
 import cupy
 
 driver: Final[Any] = cupy.cuda.driver
+ERRORS: Final[tuple[type[Exception], ...]] = (cupy.cuda.runtime.CUDARuntimeError, driver.CUDADriverError)
 SLOT_BYTES: Final = 8  # room for the widest argument
 
 Extent = tuple[int, int, int]

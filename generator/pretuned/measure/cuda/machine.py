@@ -14,11 +14,15 @@ import cupy
 from pretuned.measure.arena import ALIGNMENT, Arena
 from pretuned.measure.cuda.judge import Judge
 from pretuned.measure.cuda.kernel import Kernel, Module, judged
-from pretuned.measure.cuda.timing import Timer, sets_wanted
+from pretuned.measure.cuda.launching import ERRORS
+from pretuned.measure.cuda.library import LibraryKernel
+from pretuned.measure.cuda.timing import Loaded, Timer, sets_wanted
 from pretuned.measure.launch import Launch, Scalar
-from pretuned.measure.machine import Array, Check, Finding, Going, OutOfMemory
+from pretuned.measure.machine import Array, Check, Finding, Going, OutOfMemory, Refused
 from pretuned.measure.requests import Raced
 from pretuned.measure.server import Answerer, server
+from pretuned.outcome import LaunchError
+from pretuned.spec.model import LibraryCall
 from pretuned.spec.space import DeviceFacts
 
 _runtime: Final[Any] = cupy.cuda.runtime
@@ -43,7 +47,7 @@ class Memory:
 class CudaMachine:
     """The GPU with CUDA's ordinal `index`, and one stream on it."""
 
-    errors: Final = (_runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError)  # the context may be lost
+    errors: Final = ERRORS  # the context may be lost
 
     def __init__(self, index: int) -> None:
         self.device = cupy.cuda.Device(index)
@@ -118,7 +122,20 @@ class CudaMachine:
         self._modules.move_to_end(image)
         return Kernel(module, launches, scalars, initialised=initialised, scratch=scratch)
 
-    def call(self, kernel: Kernel, arena: Arena, index: int) -> None:
+    def load_call(self, call: LibraryCall, arena: Arena, *, output: str, initialised: frozenset[str]) -> LibraryKernel:
+        """Load a library function and try it at set 0; raises Refused or Poisoned.
+
+        Libraries load kernels, choose algorithms and take memory at their first call, which no sample may hold. What
+        waits for the device inside a call is refused: its time could not be told from the host's.
+        """
+        kernel = LibraryKernel(call, self.stream, output=output, initialised=initialised)
+        self.call(kernel, arena, 0)
+        self.synchronize()
+        if not self._timer.prepare_call(kernel, arena):
+            raise Refused(LaunchError(message=f"{call} waits for the device in its call, so it cannot be timed"))
+        return kernel
+
+    def call(self, kernel: Loaded, arena: Arena, index: int) -> None:
         """Enqueue one call on set `index`; raises Refused or Poisoned."""
         self._timer.call(kernel, arena, index)
 
@@ -129,12 +146,12 @@ class CudaMachine:
         except _runtime.CUDARuntimeError as error:
             raise judged(error) from None
 
-    def screen(self, kernel: Kernel, arena: Arena, best_us: float) -> tuple[list[float], list[int], float]:
+    def screen(self, kernel: Loaded, arena: Arena, best_us: float) -> tuple[list[float], list[int], float]:
         """Return samples of a kernel in microseconds a call, the sets it ran on last, and the device's seconds."""
         return self._timer.screen(kernel, arena, best_us)
 
     def race(
-        self, kernels: Sequence[Kernel], arena: Arena, estimates_us: Sequence[float], *, rounds: int, going: Going
+        self, kernels: Sequence[Loaded], arena: Arena, estimates_us: Sequence[float], *, rounds: int, going: Going
     ) -> Raced:
         """Return interleaved samples in microseconds a call, for as long as `going` names somebody."""
         return self._timer.race(kernels, arena, estimates_us, rounds, going)

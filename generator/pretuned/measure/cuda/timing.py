@@ -13,6 +13,9 @@ since each shares what a graph costs to start. A *round* takes one sample of eve
 each round: what drifts (clocks, temperature, a neighbour's load) hits all alike, and the ratio of two kernels is taken
 within rounds.
 
+*Library functions* may refuse to be captured. A race with one that does takes all its samples as screening does, of
+everyone, so that ratios stay those of like with like. What waits for the device inside a call cannot be timed at all.
+
 Launches rotate through the arena's sets of buffers. Where all sets together are larger than L2, a launch finds nothing
 of its own there; where they are not, a kernel reads twice L2's size before the sample, outside the timed span. It
 leaves no dirty lines behind (a memset would, and the first launches would pay for their write-back). In-out arrays are
@@ -32,8 +35,12 @@ import cupy
 from pretuned.measure.arena import Arena
 from pretuned.measure.cuda.judge import HOLD_NS, Judge
 from pretuned.measure.cuda.kernel import Kernel
-from pretuned.measure.machine import Going
+from pretuned.measure.cuda.launching import ERRORS
+from pretuned.measure.cuda.library import LibraryKernel
+from pretuned.measure.machine import Going, Poisoned, Refused
 from pretuned.measure.requests import PROBE_LAUNCHES, Raced
+
+Loaded = Kernel | LibraryKernel
 
 SAMPLE_US: Final = 200.0  # of device time a sample: long against the 0.5 us that an event resolves
 SLOWEST: Final = 10.0  # times that, for a sample of the slowest in a race
@@ -45,6 +52,7 @@ NEAR: Final = 1.1  # times the best: worth more samples
 SAMPLES: Final = 3
 PATIENCE_S: Final = 0.8 * HOLD_NS / 1e9  # a host that took longer to enqueue has let the device run ahead
 TRIES: Final = 3
+UNCAPTURED: Final[tuple[type[Exception], ...]] = (Refused, Poisoned, *ERRORS)
 
 
 def sets_wanted(set_bytes: int, l2_bytes: int) -> int:
@@ -65,6 +73,17 @@ class Replay:
     launches: int
 
 
+@dataclass(slots=True)
+class Held:
+    """So many calls of a kernel, enqueued for every sample behind a kernel that waits for the host."""
+
+    kernel: Loaded
+    launches: int
+
+
+Source = Replay | Held
+
+
 class Timer:
     """Takes samples on one stream of the current device."""
 
@@ -75,7 +94,7 @@ class Timer:
         self._turn = 0  # the set that the next launch works on, before the number of sets is taken off
         self._events: list[Any] = []
 
-    def call(self, kernel: Kernel, arena: Arena, index: int) -> None:
+    def call(self, kernel: Loaded, arena: Arena, index: int) -> None:
         """Enqueue one call on set `index`: initial values, then the launches."""
         if kernel.initialised:
             for memory in (arena, *([kernel.scratch] if kernel.scratch is not None else [])):
@@ -84,9 +103,9 @@ class Timer:
                         cupy.cuda.runtime.memsetAsync(region.address, 0, region.buffer.nbytes, self._stream.ptr)
         kernel.launch(arena, index, self._stream.ptr)
 
-    def screen(self, kernel: Kernel, arena: Arena, best_us: float) -> tuple[list[float], list[int], float]:
+    def screen(self, kernel: Loaded, arena: Arena, best_us: float) -> tuple[list[float], list[int], float]:
         """Return samples of a kernel in microseconds a call, the sets it ran on last, and the device's seconds."""
-        most = self._most(arena)
+        most = self._most(arena, [kernel])
         if most > PROBE_LAUNCHES:
             (warming_us, elapsed_us), sets = self._held(kernel, arena, (1, PROBE_LAUNCHES))
             launches = PROBE_LAUNCHES
@@ -109,19 +128,19 @@ class Timer:
             spent_us += elapsed_us
 
     def race(
-        self, kernels: Sequence[Kernel], arena: Arena, estimates_us: Sequence[float], rounds: int, going: Going
+        self, kernels: Sequence[Loaded], arena: Arena, estimates_us: Sequence[float], rounds: int, going: Going
     ) -> Raced:
         """Return interleaved samples of kernels in microseconds a call, for as long as `going` names somebody."""
         before_us, spent_us = self.canary_us(), 0.0
-        replays = self._replays(kernels, arena, min(estimates_us), max(estimates_us))
+        sources = self._sources(kernels, arena, min(estimates_us), max(estimates_us))
         times: list[list[float]] = [[] for _ in kernels]
         running: Sequence[int] = range(len(kernels))
         for turn in range(rounds):
             order = [running[(position + turn) % len(running)] for position in range(len(running))]
-            taken = [(index, self._sample(replays[index], arena)) for index in order]
-            for index, events in taken:
-                elapsed_us = _elapsed_us(*events)
-                times[index].append(elapsed_us / replays[index].launches)
+            taken = [(index, self._sample(sources[index], arena)) for index in order]
+            for index, elapsed in taken:
+                elapsed_us = elapsed()
+                times[index].append(elapsed_us / sources[index].launches)
                 spent_us += elapsed_us
             running = going(times)
             if not running:
@@ -138,14 +157,36 @@ class Timer:
         taken = [self._timed([self._judge.canary]) for _ in range(TRIES)]
         return min((times_us[0] for times_us, punctual in taken if punctual), default=0.0)
 
-    def _most(self, arena: Arena) -> int:
-        return arena.count if arena.restores else MAX_LAUNCHES
+    def prepare_call(self, kernel: LibraryKernel, arena: Arena) -> bool:
+        """Find out how a library function, called before, can be timed; False where the host waits in it."""
+        for _ in range(TRIES):
+            started = time.perf_counter()
+            (_,), punctual = self._timed([lambda: self.call(kernel, arena, 0)])
+            took_s = time.perf_counter() - started
+            if punctual:
+                # The device's time is in it, too: who is slow there needs few calls in a sample anyway.
+                kernel.most_calls = max(PROBE_LAUNCHES, int(PATIENCE_S / 2 / took_s))
+                kernel.captured = self._is_captured(kernel, arena)
+                return True
+        return False
+
+    def _is_captured(self, kernel: LibraryKernel, arena: Arena) -> bool:
+        """Whether a call can stand in a CUDA graph: CuPy refuses cuBLAS there, for one."""
+        try:
+            self._capture(kernel, arena, 1)
+        except UNCAPTURED:
+            return False
+        return True
+
+    def _most(self, arena: Arena, kernels: Sequence[Loaded]) -> int:
+        most = arena.count if arena.restores else MAX_LAUNCHES
+        return min(most, *(kernel.most_calls or most for kernel in kernels))
 
     def _cold(self, arena: Arena) -> bool:
         """Whether something has to be done for caches to be cold."""
         return arena.cold and arena.nbytes < COLD_FACTOR * self._l2_bytes
 
-    def _held(self, kernel: Kernel, arena: Arena, groups: Sequence[int]) -> tuple[list[float], list[int]]:
+    def _held(self, kernel: Loaded, arena: Arena, groups: Sequence[int]) -> tuple[list[float], list[int]]:
         """Return the device time of each group of launches, in microseconds, and the sets they ran on.
 
         A sample whose host was late is taken again, from the start: in-out arrays have changed by then.
@@ -195,25 +236,30 @@ class Timer:
         times_us = [_elapsed_us(self._events[index], self._events[index + 1]) for index in range(len(parts))]
         return times_us, took_s < PATIENCE_S
 
-    def _replays(self, kernels: Sequence[Kernel], arena: Arena, fastest_us: float, slowest_us: float) -> list[Replay]:
-        """Return a replay of each kernel that has run once, of as many launches for all.
+    def _sources(
+        self, kernels: Sequence[Loaded], arena: Arena, fastest_us: float, slowest_us: float
+    ) -> Sequence[Source]:
+        """Return what gives samples of each kernel, has run once, and is of the same kind and launches for all.
 
         The fastest takes about SAMPLE_US of device time, whatever the estimate was, unless the slowest would take ten
         times that. Who had fewer launches in a sample would carry more of what a graph costs to start, by a percent or
         two of a short kernel's time.
         """
-        most = min(self._most(arena), launches_for(slowest_us, SLOWEST * SAMPLE_US, MAX_LAUNCHES))
+        most = min(self._most(arena, kernels), launches_for(slowest_us, SLOWEST * SAMPLE_US, MAX_LAUNCHES))
+        captured = all(kernel.captured for kernel in kernels)
         launches = launches_for(fastest_us, SAMPLE_US, most)
         while True:
-            replays = [self._capture(kernel, arena, launches) for kernel in kernels]
+            sources = [
+                self._capture(kernel, arena, launches) if captured else Held(kernel, launches) for kernel in kernels
+            ]
             # Once each: that uploads the graphs, and warms the clocks up.
-            elapsed_us = min(_elapsed_us(*self._sample(replay, arena)) for replay in replays)
+            elapsed_us = min(self._sample(source, arena)() for source in sources)
             wanted = launches_for(elapsed_us / launches, SAMPLE_US, most)
             if elapsed_us >= SAMPLE_US / 2 or wanted <= launches:
-                return replays
+                return sources
             launches = wanted
 
-    def _capture(self, kernel: Kernel, arena: Arena, launches: int) -> Replay:
+    def _capture(self, kernel: Loaded, arena: Arena, launches: int) -> Replay:
         """Capture calls over the arena's sets; what is initialised to zero is so inside the graph."""
         self._stream.begin_capture()
         try:
@@ -223,7 +269,15 @@ class Timer:
             graph = self._stream.end_capture()
         return Replay(graph=graph, launches=launches)
 
-    def _sample(self, replay: Replay, arena: Arena) -> tuple[Any, Any]:
+    def _sample(self, source: Source, arena: Arena) -> Callable[[], float]:
+        """Begin one sample, and return what waits for its microseconds."""
+        if isinstance(source, Replay):
+            start, end = self._replayed(source, arena)
+            return lambda: _elapsed_us(start, end)
+        (elapsed_us,), _ = self._held(source.kernel, arena, (source.launches,))
+        return lambda: elapsed_us
+
+    def _replayed(self, replay: Replay, arena: Arena) -> tuple[Any, Any]:
         """Enqueue one sample and return its events."""
         if arena.restores:
             for index in range(min(arena.count, replay.launches)):

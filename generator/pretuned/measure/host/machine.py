@@ -24,7 +24,8 @@ from pretuned.measure.launch import Launch, Scalar
 from pretuned.measure.machine import Array, Check, Finding, Going, OutOfMemory, Refused
 from pretuned.measure.requests import Raced
 from pretuned.measure.server import Answerer, server
-from pretuned.outcome import Crashed
+from pretuned.outcome import Crashed, LaunchError
+from pretuned.spec.model import LibraryCall
 
 ALIGNMENT: Final = 512
 SETS: Final = 2  # one to verify, and one that shows what depends on the first
@@ -100,6 +101,10 @@ class HostMachine:
         return HostKernel(
             image, launches, scalars, types=types, initialised=initialised, scratch=scratch, manner=self._manner
         )
+
+    def load_call(self, call: LibraryCall, _arena: Arena, *, output: str, initialised: frozenset[str]) -> HostKernel:  # noqa: ARG002 - refused whatever it is
+        """Refuse: a library of arrays on a GPU has nothing to do here."""
+        raise Refused(LaunchError(message=f"{call} runs on a GPU only"))
 
     def call(self, kernel: HostKernel, arena: Arena, index: int) -> None:
         """Call a kernel on set `index`; raises Refused for what CUDA does not allow."""

@@ -11,10 +11,11 @@ import re
 
 from pretuned.errors import Fault
 from pretuned.spec.check.arguments import argument_faults
+from pretuned.spec.check.calls import call_faults
 from pretuned.spec.check.configurations import configuration_faults
 from pretuned.spec.check.default import default_faults
 from pretuned.spec.check.keys import key_faults
-from pretuned.spec.check.launches import launch_faults
+from pretuned.spec.check.launches import constraint_faults, launch_faults
 from pretuned.spec.check.names import Entry, name_faults
 from pretuned.spec.check.template import rendering_faults, template_faults
 from pretuned.spec.check.verification import verification_faults
@@ -32,7 +33,9 @@ def check(spec: KernelSpec) -> list[Fault]:
         *way_faults(spec),
     ]
     for name, way in spec.ways.items():
-        own = (*configuration_faults(spec, way), *launch_faults(spec, way), *template_faults(spec, way))
+        own = [*constraint_faults(spec, way), *call_faults(spec, way)]
+        if way.call is None:
+            own += [*configuration_faults(spec, way), *launch_faults(spec, way), *template_faults(spec, way)]
         entries += [(prefix_of(spec, name) + path, message) for path, message in own]
     if not entries:  # what follows evaluates and renders, and wants every name known
         entries = [*default_faults(spec), *rendering_faults(spec)]

@@ -34,15 +34,18 @@ _SOME_DEVICE: Final = DeviceFacts(sm_count=132, compute_capability=90, shared_by
 def default_faults(spec: KernelSpec) -> Iterator[Entry]:
     """Yield a fault for each constraint that a default breaks, and for a space that constraints leave empty.
 
-    Every implementation's own default is held to its constraints without dims; the kernel's default also to guards.
+    Every implementation's own default is held to its constraints without dims; the kernel's default also to guards. A
+    library call has no default but itself, and may be limited to some specialisations.
     """
     if not any(True for specialisation in space.specialisations(spec) for _ in space.problems(spec, specialisation)):
         yield "constraints.requires", "admits none of the problems that `sizes` give; loosen it or list other sizes"
         return
-    for name in spec.ways:
+    for name, way in spec.ways.items():
         prefix = prefix_of(spec, name)
         if not _any_legal(spec, name):
             yield f"{prefix}constraints.where", "leaves no configuration of the space; loosen it or add values"
+            continue
+        if way.call is not None:
             continue
         configuration = space.default_of(spec, name)
         faults = list(_excluded(spec, configuration)) or list(_aligned(spec, configuration))

@@ -14,11 +14,19 @@ _LEAST: Final = {"grid": 0, "block": 1, "shared": 0}
 MAX_THREADS: Final = 1024  # of a block, on every device that CUDA supports
 
 
-def launch_faults(spec: KernelSpec, way: Implementation) -> Iterator[Entry]:
-    """Yield the faults of `where`, `scratch` and `launches`."""
-    known = {*spec.dims, *spec.specialisations, *space.parameters(way)}
+def constraint_faults(spec: KernelSpec, way: Implementation) -> Iterator[Entry]:
+    """Yield the faults of `where`."""
     for index, expression in enumerate(way.constraints.where):
-        yield from expression_faults(spec, f"constraints.where[{index}]", expression, known, device=True)
+        yield from expression_faults(spec, f"constraints.where[{index}]", expression, _known(spec, way), device=True)
+
+
+def _known(spec: KernelSpec, way: Implementation) -> set[str]:
+    return {*spec.dims, *spec.specialisations, *space.parameters(way)}
+
+
+def launch_faults(spec: KernelSpec, way: Implementation) -> Iterator[Entry]:
+    """Yield the faults of `init`, `scratch` and `launches`."""
+    known = _known(spec, way)
     outputs = {argument.name for argument in spec.arrays if argument.role == "out"}
     for index, name in enumerate(way.init):
         if name not in outputs:

@@ -16,6 +16,9 @@ from pretuned.spec.templates import RenderError, names_in, option_names, render,
 
 def template_faults(spec: KernelSpec, way: Implementation) -> Iterator[Entry]:
     """Yield the faults of `template` and `compile.options`, and the parameters that nothing uses."""
+    if not way.template:
+        yield "template", 'missing; write `template = "NAME.cu.jinja"`, or `call = "cupy:matmul"` for a library'
+        return
     parameters = space.parameters(way)
     rendered = {*parameters, *spec.specialisations, *spec.constant_dims}
     used = _launched(spec, way)
@@ -72,7 +75,8 @@ def rendering_faults(spec: KernelSpec) -> Iterator[Entry]:
 
     What only rendering shows: an unknown filter, a value without a spelling in CUDA C++, an error in an expression.
     """
-    for name, way in spec.ways.items():
+    templates = {name: way for name, way in spec.ways.items() if way.call is None}
+    for name, way in templates.items():
         prefix = prefix_of(spec, name)
         for specialisation in space.specialisations(spec):
             values = space.rendered(spec, specialisation, space.default_of(spec, name))

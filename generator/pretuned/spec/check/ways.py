@@ -45,5 +45,8 @@ def _chosen(spec: KernelSpec) -> Iterator[Entry]:
     elif chosen not in spec.implementations:
         near = closest(str(chosen), spec.implementations)
         yield "default.implementation", f"is {spelled(chosen)}, which is no implementation{near or f'; write {known}'}"
+    elif spec.ways[spec.default_way].call is not None:
+        message = f"is {spelled(chosen)}, a library call; the default runs wherever nothing else does, also without"
+        yield "default.implementation", f"{message} the library: name an implementation with a template"
     for name in sorted(spec.default.keys() - {"implementation"}):
         yield f"default.{name}", "with [implementations.NAME] tables, each has its own `default`; leave it out here"

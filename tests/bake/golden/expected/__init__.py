@@ -96,8 +96,7 @@ def affine(
     Raises:
         PretunedError: Something cannot be used as it is; also a TypeError, ValueError or RuntimeError.
     """
-    result: GpuArray = _affine.run(y, x, alpha, relu, stream)
-    return result
+    return _affine.run(y, x, alpha, relu, stream)
 
 
 # fmt: off
@@ -111,8 +110,8 @@ DEVICES: Devices = {
 # The table, one row a line, by kernel and device: the specialisation, the sizes at which the bucket begins, the
 # sizes that were measured, what to run from the fastest on, and the evidence. A choice gives implementation,
 # configuration, time in us, the interval of its time over the default's, the directions beyond the sizes in which
-# it has beaten the default as well, and 'recompiled' where the binary is not the one that was measured. The
-# evidence is date, driver and NVRTC.
+# it has beaten the default as well, and 'recompiled' where the binary is not the one that was measured, or the
+# library whose function it calls. The evidence is date, driver and NVRTC.
 TABLE: Table = {
     "accumulate": {
         "NVIDIA H100 80GB HBM3": (
@@ -133,8 +132,8 @@ TABLE: Table = {
     },
 }
 
-# What ships, by kernel: specialisation, implementation, configuration, module, and the bytes of alignment that the
-# configuration asks of arguments. The first of each specialisation is the default.
+# What ships, by kernel: specialisation, implementation, configuration, module (none for a library's function), and
+# the bytes of alignment that the configuration asks of arguments. The first of each specialisation is the default.
 _SHIPPED: dict[str, tuple[Shipped, ...]] = {
     "accumulate": (
         ({"lanes": 2}, "atomic", {"block": 256}, "accumulate-443b7eaec9b0", {}),

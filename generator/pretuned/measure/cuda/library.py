@@ -1,0 +1,160 @@
+"""A library function as a candidate: called with arrays of its library over the arena's buffers, on the bench's stream.
+
+What it allocates on the way comes from memory of its own, which lives as long as it does: a captured call writes there
+again whenever its graph is replayed.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import cupy
+import numpy as np
+
+from pretuned.measure.arena import Arena, Region
+from pretuned.measure.cuda.kernel import judged
+from pretuned.measure.cuda.launching import ERRORS
+from pretuned.measure.data import storage
+from pretuned.measure.libraries import apply, function_of, told
+from pretuned.measure.machine import Refused
+from pretuned.outcome import LaunchError
+from pretuned.spec.model import LibraryCall
+
+
+class Dialect(Protocol):
+    """How a library sees buffers, and how its functions get onto the bench's stream."""
+
+    def view(self, region: Region) -> Any:  # noqa: ANN401 - an array of the library
+        """Return the library's array over a buffer."""
+
+    def calling(self) -> Any:  # noqa: ANN401 - a context manager
+        """Return the context in which its functions run on the stream."""
+
+    def close(self) -> None:
+        """Give its memory back."""
+
+
+class Cupy:
+    """CuPy: the bench's stream is current anyway."""
+
+    def __init__(self, _stream: Any) -> None:  # noqa: ANN401 - CuPy ships no types
+        self._pool = cupy.cuda.MemoryPool()
+
+    def view(self, region: Region) -> Any:  # noqa: ANN401 - CuPy ships no types
+        """Return a CuPy array over a buffer."""
+        memory = cupy.cuda.UnownedMemory(region.address, region.buffer.nbytes, owner=None)
+        return cupy.ndarray(region.buffer.shape, _cupy_type(region.buffer.dtype), cupy.cuda.MemoryPointer(memory, 0))
+
+    def calling(self) -> Any:  # noqa: ANN401 - CuPy ships no types
+        """Return the context in which CuPy allocates from the function's own pool."""
+        return cupy.cuda.using_allocator(self._pool.malloc)
+
+    def close(self) -> None:
+        """Free the pool's blocks."""
+        self._pool.free_all_blocks()
+
+
+def _cupy_type(dtype: str) -> Any:  # noqa: ANN401 - NumPy's or that of ml_dtypes
+    if dtype != "bfloat16":
+        return np.dtype(dtype)
+    import ml_dtypes  # noqa: PLC0415 - only for bfloat16
+
+    return np.dtype(ml_dtypes.bfloat16)
+
+
+@dataclass(frozen=True, slots=True)
+class _Exposed:
+    """A buffer as the CUDA array interface describes it."""
+
+    __cuda_array_interface__: Mapping[str, object]
+
+
+class Torch:
+    """PyTorch: it has current streams of its own, and keeps what its allocator holds for itself."""
+
+    def __init__(self, stream: Any) -> None:  # noqa: ANN401 - CuPy ships no types
+        self._torch: Any = importlib.import_module("torch")  # which type checking does without
+        self._device = f"cuda:{cupy.cuda.runtime.getDevice()}"
+        self._stream = self._torch.cuda.ExternalStream(stream.ptr, device=self._device)
+
+    def view(self, region: Region) -> Any:  # noqa: ANN401 - a tensor
+        """Return a tensor over a buffer; the interface has no bfloat16, which goes as int16."""
+        brain = region.buffer.dtype == "bfloat16"
+        interface = {
+            "version": 3,
+            "shape": region.buffer.shape,
+            "typestr": "<i2" if brain else storage(region.buffer.dtype).str,
+            "data": (region.address, False),
+            "strides": None,
+        }
+        tensor = self._torch.as_tensor(_Exposed(interface), device=self._device)
+        return tensor.view(self._torch.bfloat16) if brain else tensor
+
+    @contextmanager
+    def calling(self) -> Iterator[None]:
+        """Make the bench's stream PyTorch's current one, and record nothing for gradients."""
+        with self._torch.cuda.stream(self._stream), self._torch.no_grad():
+            yield
+
+    def close(self) -> None:
+        """Do nothing: PyTorch reuses its memory by itself."""
+
+
+DIALECTS: Final[Mapping[str, Callable[[Any], Dialect]]] = {"cupy": Cupy, "torch": Torch}
+
+
+class LibraryKernel:
+    """A library function at one problem, ready for any set of buffers.
+
+    `captured` says whether it can stand in CUDA graphs, `most_calls` how many calls the host enqueues in time; both are
+    found out by the timer. Raises Refused for whatever the library raises, Poisoned where the context is lost.
+    """
+
+    scratch: Arena | None = None
+
+    def __init__(
+        self,
+        call: LibraryCall,
+        stream: Any,  # noqa: ANN401 - CuPy ships no types
+        *,
+        output: str,
+        initialised: frozenset[str],
+    ) -> None:
+        self.initialised = initialised
+        self.captured = False
+        self.most_calls: int | None = None
+        self._call = call
+        self._output = output
+        self._function = function_of(call)
+        self._views: dict[int, dict[str, Any]] = {}
+        with self._refusing():
+            self._dialect = DIALECTS[call.module](stream)
+
+    def launch(self, arena: Arena, index: int, _stream: int) -> None:
+        """Call the function on set `index` of `arena`; its work goes to the bench's stream."""
+        with self._refusing():
+            if index not in self._views:
+                names = {*self._call.arguments, self._output}
+                self._views[index] = {name: self._dialect.view(arena.sets[index][name]) for name in names}
+            views = self._views[index]
+            with self._dialect.calling():
+                apply(self._call, self._function, [views[name] for name in self._call.arguments], views[self._output])
+
+    @contextmanager
+    def _refusing(self) -> Iterator[None]:
+        """Have what the library raises be an outcome."""
+        try:
+            yield
+        except ERRORS as error:
+            raise judged(error) from None
+        except Exception as error:  # noqa: BLE001 - libraries raise what they like
+            raise Refused(LaunchError(message=f"{self._call}: {told(error)}")) from None
+
+    def unload(self) -> None:
+        """Free what it takes."""
+        self._views.clear()
+        self._dialect.close()

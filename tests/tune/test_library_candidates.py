@@ -1,0 +1,138 @@
+"""A library function beside templates: it competes, is recorded with its version, and costs the compiler nothing."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from builders import H100
+from fake_runner import FakeLibrary, FakeRunner
+from library_specs import loaded
+from pretuned.build.table import problems_of
+from pretuned.compile.host import compiler
+from pretuned.device.host import FACTS
+from pretuned.measure.libraries import release
+from pretuned.record import lock as lockfile
+from pretuned.record.cache import Cache
+from pretuned.record.freshness import Judge, State
+from pretuned.record.lock import Lock
+from pretuned.spec import space
+from pretuned.tune import contest as contest_module
+from pretuned.tune import decision as decision_module
+from pretuned.tune.demand import Demand
+from pretuned.tune.exercise import PLAIN, exercise
+from pretuned.tune.progress import Effort, Failed
+from pretuned.tune.target import Target
+from pretuned.tune.trials import trials
+from pretuned.tune.tuner import Tuner
+
+TARGET = Target(name=H100.name, device=H100, driver="580")
+
+
+def takes_us(library_us):
+    """Blocks of 256 take 9 us, those of 128, the default, 10."""
+    return lambda values, _dims: {256: 9.0, 128: 10.0}.get(values.get("block"), library_us)
+
+
+def run(spec, gpu, cache=None):
+    events, effort, compilers = [], Effort(), FakeLibrary()
+    tuner = Tuner(
+        runner=gpu, target=TARGET, library=compilers, cache=cache or Cache(None), effort=effort, listen=events.append
+    )
+    rows = list(tuner.tune([Demand(spec=spec, problems=tuple(problems_of(spec)))]))
+    return rows, events, effort, compilers
+
+
+def test_a_faster_library_wins_and_is_recorded_with_its_version(tmp_path):
+    rows, _, _, compilers = run(loaded(tmp_path), FakeRunner(takes_us(5.0)))
+    assert len(rows) == 4
+    for row in rows:
+        assert str(row.winner.configuration) == "library"
+        assert (row.winner.library, row.winner.cubin) == (release("cupy"), "")
+        assert row.winner.ratio[1] < 0.6
+        assert str(row.default.configuration) == "plain: block=128"
+        assert (row.default.library, len(row.default.cubin)) == ("", 64)
+    assert len(compilers.compiled) == 2  # a template for two dtypes: its block is the launch's alone
+
+
+def test_a_slower_library_stays_out(tmp_path):
+    rows, _, _, _ = run(loaded(tmp_path), FakeRunner(takes_us(20.0)))
+    assert {str(row.winner.configuration) for row in rows} == {"plain: block=256"}
+    assert not any(choice.library for row in rows for choice in row.choices)
+
+
+def test_a_wrong_library_never_wins_however_fast(tmp_path):
+    gpu = FakeRunner(takes_us(1.0), wrong=lambda values, _dims: not values)
+    rows, events, _, _ = run(loaded(tmp_path), gpu)
+    assert {str(row.winner.configuration) for row in rows} == {"plain: block=256"}
+    assert {str(event.configuration) for event in events if isinstance(event, Failed)} == {"library"}
+
+
+def test_a_library_limited_to_a_dtype_competes_only_there(tmp_path):
+    where = ('call = "cupy:multiply"', 'call = "cupy:multiply"\nconstraints = { where = ["sizeof(T) == 8"] }')
+    rows, _, _, _ = run(loaded(tmp_path, where), FakeRunner(takes_us(5.0)))
+    winners = {(dict(row.specialisation)["T"], str(row.winner.configuration)) for row in rows}
+    assert winners == {("float32", "plain: block=256"), ("float64", "library")}
+
+
+def test_a_second_build_measures_nothing_until_another_version_is_installed(tmp_path, monkeypatch):
+    spec = loaded(tmp_path)
+    with Cache(tmp_path / "cache") as cache:
+        first, _, _, _ = run(spec, FakeRunner(takes_us(5.0)), cache)
+        again, _, effort, _ = run(spec, FakeRunner(takes_us(5.0)), cache)
+        assert (again, effort.launched) == (first, 0)
+        for module in (contest_module, decision_module):
+            monkeypatch.setattr(module, "release", lambda library: f"{library} 99.0")
+        newer, _, effort, _ = run(spec, FakeRunner(takes_us(20.0)), cache)
+    assert effort.launched > 0
+    assert {str(row.winner.configuration) for row in newer} == {"plain: block=256"}
+
+
+def lock_of(rows):
+    return Lock().updated({H100.name: H100}, rows)
+
+
+def test_the_lock_names_the_library_only_where_one_was_chosen(tmp_path):
+    spec = loaded(tmp_path)
+    chosen, _, _, _ = run(spec, FakeRunner(takes_us(5.0)))
+    lock = lock_of(chosen)
+    text = lockfile.dumps(lock)
+    assert lockfile.loads(json.loads(text), "pretuned.lock.json") == lock
+    assert text.count(f'"library": "{release("cupy")}"') == len(chosen)
+    compiled, _, _, _ = run(spec, FakeRunner(takes_us(20.0)))
+    assert '"library"' not in lockfile.dumps(lock_of(compiled)).replace('"implementation": "library"', "")
+
+
+def test_a_row_stays_fresh_under_another_version_and_is_stale_under_another_call(tmp_path):
+    spec = loaded(tmp_path)
+    rows, _, _, _ = run(spec, FakeRunner(takes_us(5.0)))
+    old = [
+        lockfile.row_from_json(json.loads(json.dumps(lockfile.row_to_json(row)).replace(release("cupy"), "cupy 1.0")))
+        for row in rows
+    ]
+    assert {row.winner.library for row in old} == {"cupy 1.0"}
+    assert {Judge(spec).judge(row).state for row in old} == {State.FRESH}
+    other = loaded(tmp_path, ("cupy:multiply", "cupy:add"))
+    assert {Judge(other).judge(row).state for row in old} == {State.STALE}
+
+
+def test_tuning_again_with_another_version_renews_the_lines_of_what_it_won(tmp_path):
+    rows, _, _, _ = run(loaded(tmp_path), FakeRunner(takes_us(5.0)))
+    line = json.dumps(lockfile.row_to_json(rows[0])).replace(release("cupy"), "cupy 1.0")
+    old = lockfile.row_from_json(json.loads(line))
+    assert lock_of([old]).updated({}, rows[:1]).rows == (rows[0],)
+
+
+def test_the_host_tries_no_library_calls(tmp_path):
+    spec = loaded(tmp_path)
+    for sample in (None, 1):
+        found = trials(spec, (("T", "float32"),), FACTS, sample=sample)
+        assert space.default(spec) in {trial.configuration for trial in found}
+        assert {trial.configuration.implementation for trial in found} == {"plain"}
+
+
+@pytest.mark.skipif(compiler() is None, reason="no C++ compiler here")
+def test_a_kernel_with_a_library_call_is_exercised_on_the_host(tmp_path):
+    (tally,) = exercise({"product": loaded(tmp_path)}, [PLAIN], cache_folder=None, workers=1)
+    assert (tally.configurations, tally.findings) == (4, [])  # two blocks for two dtypes
