@@ -6,7 +6,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent / "generator"))
 
 from pretuned.build.hatch import PretunedBuildHook
-from pretuned.config.project import HATCH_CUSTOM
+from pretuned.config.tables import HATCH_CUSTOM
 
 
 class OwnBuildHook(PretunedBuildHook):

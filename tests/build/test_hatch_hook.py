@@ -11,7 +11,7 @@ import pytest
 from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
 
-from pretuned.build import core, hatch
+from pretuned.build import core
 from pretuned.build.requirements import Installed, Needs
 from pretuned.device.probe import Driver
 from pretuned.errors import LockError
@@ -35,7 +35,7 @@ module = "src/demo/tuned"
 """
 SCRIPT = """\
 from pretuned.build.hatch import PretunedBuildHook
-from pretuned.config.project import HATCH_CUSTOM
+from pretuned.config.tables import HATCH_CUSTOM
 
 
 class Hook(PretunedBuildHook):
@@ -122,6 +122,44 @@ def test_several_modules_go_into_one_wheel(project, monkeypatch):
     }
 
 
+def with_table(project, text):
+    """Have the entry point's hook in place of the project's own."""
+    write(project, {"pyproject.toml": PYPROJECT.partition("[tool.hatch.build.hooks.custom]")[0] + text})
+
+
+def test_a_table_of_one_target_goes_before_the_common_one(project, capsys):
+    common = '[tool.hatch.build.hooks.pretuned]\nmodule = "src/demo/tuned"\nmode = "locked"\n'
+    own = '[tool.hatch.build.targets.wheel.hooks.pretuned]\nmodule = "src/demo/tuned"\n'
+    with_table(project, common + own)
+    assert wheel(project)[0] == {"demo/__init__.py": b"", **IN_WHEEL}
+    with_table(project, common + own + 'mode = "lock"\n')
+    with pytest.raises(SystemExit):
+        wheel(project)
+    assert "pyproject.toml: tool.hatch.build.targets.wheel.hooks.pretuned.mode: is 'lock'" in capsys.readouterr().err
+
+
+def test_a_table_of_the_wheel_alone_leaves_the_sdist_to_hatch(project, monkeypatch):
+    with_table(project, '[tool.hatch.build.targets.wheel.hooks.pretuned]\nmodule = "src/demo/tuned"\n')
+    write(project, {".gitignore": "/kernels/parts/\n"})
+    names = sdist(project)
+    assert "kernels/one.toml" in names
+    assert "kernels/parts/two.cuh.jinja" not in names
+
+
+def test_a_hook_that_is_off_by_default_is_switched_on_by_the_environment(project, monkeypatch):
+    with_table(project, '[tool.hatch.build.hooks.pretuned]\nmodule = "src/demo/tuned"\nenable-by-default = false\n')
+    assert wheel(project)[0] == {"demo/__init__.py": b""}
+    monkeypatch.setenv("HATCH_BUILD_HOOK_ENABLE_PRETUNED", "true")
+    assert wheel(project)[0] == {"demo/__init__.py": b"", **IN_WHEEL}
+
+
+def test_two_tables_end_the_build(project, capsys):
+    with_table(project, '[tool.hatch.build.hooks.pretuned]\nmodule = "src/demo/tuned"\n[tool.pretuned]\nmodule = "a"\n')
+    with pytest.raises(SystemExit):
+        wheel(project)
+    assert "[tool.pretuned] is here too, and a project has one of the two" in capsys.readouterr().err
+
+
 def test_the_same_project_gives_the_same_bytes(project):
     assert wheel(project)[1].read_bytes() == wheel(project)[1].read_bytes()
 
@@ -171,8 +209,8 @@ def test_an_sdist_has_once_all_that_a_wheel_is_built_from(project, selection, mo
 
 def test_what_must_be_installed_first(project, monkeypatch):
     monkeypatch.setattr(core, "compile_needs", lambda project, settings: Needs(compile=True, compiler="13.0.88"))
-    monkeypatch.setattr(hatch.probe, "driver", lambda: Driver(version="580.159.04", cuda=(13, 0)))
-    monkeypatch.setattr(hatch, "installed", lambda: Installed(distributions={}))
+    monkeypatch.setattr(core.probe, "driver", lambda: Driver(version="580.159.04", cuda=(13, 0)))
+    monkeypatch.setattr(core, "installed", lambda: Installed(distributions={}))
     assert WheelBuilder(str(project)).config.dependencies == [
         "cupy-cuda13x>=14",
         "nvidia-cuda-nvrtc==13.0.88",

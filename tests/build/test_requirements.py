@@ -1,10 +1,22 @@
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
+from packaging.requirements import Requirement
 
+from builders import H100, binary_of, rows
+from pretuned.bake.plan import plan
+from pretuned.build import core, table
 from pretuned.build.requirements import Installed, Needs, installed, requirements
+from pretuned.config import ModuleTable, Project, Settings
 from pretuned.device.probe import Driver
+from pretuned.record import lock as lockfile
+from pretuned.record.cache import Cache
+from pretuned.tune import session
+from pretuned.tune.library import _key as key_of
+from pretuned.tune.target import Target
+from specs import SCALE_TEMPLATE, loaded
 
 CUDA_13 = Driver(version="580.159.04", cuda=(13, 0))
 CUDA_12 = Driver(version="550.54.15", cuda=(12, 4))
@@ -182,3 +194,149 @@ def test_an_environment_is_asked_without_importing_cuda():
     )
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == str(sorted(installed().distributions))
+
+
+# What a whole build asks for: from the driver, the mode, the lock and the cache, in an environment that has nothing.
+
+DRIVERS = {
+    "11.8": Driver(version="520.61.05", cuda=(11, 8)),
+    "12.2": Driver(version="535.216.03", cuda=(12, 2)),
+    "12.9": Driver(version="575.57.08", cuda=(12, 9)),
+    "13.0": CUDA_13,
+    "13.1": Driver(version="590.44.01", cuda=(13, 1)),
+    "none": None,
+}
+FOR_DRIVER = {
+    "11.8": [],
+    "12.2": ["cuda-toolkit[nvrtc,cudart]>=12,<12.3", CUPY_12],
+    "12.9": ["cuda-toolkit[nvrtc,cudart]>=12,<12.10", CUPY_12],
+    "13.0": ["cuda-toolkit[nvrtc,cudart]>=13,<13.1", CUPY_13],
+    "13.1": ["cuda-toolkit[nvrtc,cudart]>=13,<13.2", CUPY_13],
+    "none": ["cuda-toolkit[nvrtc,cudart]==13.0.*", CUPY_13],
+}
+FOR_LOCK = [CUPY_13, "nvidia-cuda-nvrtc==13.0.88", "nvidia-cuda-runtime==13.0.*"]  # whose rows are of NVRTC 13.0.88
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+
+
+class Machine:
+    """A project with one kernel, on a machine with a driver and an H100, or with neither."""
+
+    def __init__(self, folder, monkeypatch):
+        (folder / "kernels").mkdir()
+        self.spec = loaded(folder / "kernels", template="#include <cuda_fp16.h>\n" + SCALE_TEMPLATE)
+        module = ModuleTable(kernels=folder / "kernels", module="src/p/tuned")
+        self.project = Project(root=folder, modules=(module,), lock=folder / "pretuned.lock.json")
+        self.settings = Settings(cache=folder / "cache")
+        self.patch = monkeypatch
+
+    def lock(self, device):
+        entries = rows(self.spec, device=device.name)
+        lockfile.write(self.project.lock, lockfile.Lock().updated({device.name: device}, entries))
+
+    def compiled(self):
+        """Put what the lock's rows and the default need into the user cache."""
+        lock = lockfile.read(self.project.lock)
+        found = plan({"scale": self.spec}, lock.rows, lock.devices)
+        binaries = {(module.key, architecture): binary_of(module, architecture) for module, architecture in found.jobs}
+        with Cache(self.settings.cache) as cache:
+            for (module, architecture), binary in binaries.items():
+                cache.put_binary(key_of(module, architecture, binary.compiler), binary)
+
+    def asks(self, name, **changes):
+        driver = DRIVERS[name]
+        target = driver and Target(name=H100.name, device=H100, driver=driver.version)
+        self.patch.setattr(core.probe, "driver", lambda: driver)
+        self.patch.setattr(core, "installed", lambda: EMPTY)
+        for module in (core, table):
+            self.patch.setattr(module, "find_target", lambda index, known: target)
+        return core.build_requirements(replace(self.project, **changes), self.settings)
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    return Machine(tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+@pytest.mark.parametrize("mode", ["auto", "locked", "force", "off"])
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_without_a_lock_the_driver_decides(machine, driver, mode, python):
+    found = machine.asks(driver, mode=mode)
+    assert found == FOR_DRIVER[driver]
+    assert in_effect(found, python)
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+@pytest.mark.parametrize("mode", ["auto", "locked", "force", "off"])
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_a_fresh_lock_decides_where_it_is_read(machine, driver, mode, python):
+    machine.lock(H100)
+    found = machine.asks(driver, mode=mode)
+    assert found == (FOR_LOCK if mode in {"auto", "locked"} else FOR_DRIVER[driver])
+    assert in_effect(found, python)
+
+
+def in_effect(found, python):
+    """Whether every requirement holds on that Python."""
+    parsed = [Requirement(text) for text in found]
+    return all(item.marker is None or item.marker.evaluate({"python_version": python}) for item in parsed)
+
+
+@pytest.mark.parametrize(
+    ("driver", "expected"),
+    [
+        pytest.param("11.8", FOR_LOCK, id="too old to tune for: the lock's rows are compiled"),
+        pytest.param("12.2", FOR_DRIVER["12.2"], id="tuning needs what the driver runs"),
+        pytest.param("13.0", FOR_LOCK, id="the lock's compiler tunes too"),
+        pytest.param("13.1", FOR_LOCK, id="on a newer driver as well"),
+        pytest.param("none", FOR_LOCK, id="nothing to tune for"),
+    ],
+)
+def test_a_lock_of_another_gpu(machine, driver, expected):
+    machine.lock(replace(H100, name="NVIDIA A100", sm_count=108, compute_capability=80))
+    assert machine.asks(driver) == expected
+
+
+@pytest.mark.parametrize("mode", ["auto", "locked"])
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_nothing_where_all_is_compiled_already(machine, driver, mode):
+    machine.lock(H100)
+    machine.compiled()
+    assert machine.asks(driver, mode=mode) == []
+    assert machine.asks(driver, mode="force") == FOR_DRIVER[driver], "which measures anew"
+    assert machine.asks(driver, mode=mode, architectures=("sm_120",)) == FOR_LOCK, "one more is not there"
+    assert machine.asks(driver, mode=mode, cuda="12.9") != [], "nor what another compiler makes"
+
+
+def test_a_stale_row_needs_no_binary(machine):
+    """It is not baked: only the others' have to be in the cache."""
+    machine.lock(H100)
+    machine.compiled()
+    lock = lockfile.read(machine.project.lock)
+    first = replace(lock.rows[0], choices=tuple(replace(c, candidate="of yesterday") for c in lock.rows[0].choices))
+    lockfile.write(machine.project.lock, lock.updated({}, [first]))
+    assert machine.asks("none") == []
+    assert machine.asks("13.0") == FOR_LOCK, "where there is a GPU it is tuned again"
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_nothing_without_cubins_unless_something_is_tuned(machine, driver):
+    assert machine.asks(driver, cubins=False, mode="off") == []
+    machine.lock(H100)
+    assert machine.asks(driver, cubins=False) == []
+    other = machine.asks(driver, cubins=False, mode="force")
+    assert other == (FOR_DRIVER[driver] if driver != "none" else [])
+
+
+def test_a_driver_that_is_too_old_gets_sources_and_one_line_that_says_why(machine):
+    said = []
+    assert machine.asks("11.8") == []
+    machine.patch.setattr(session.probe, "driver", lambda: DRIVERS["11.8"])
+    (baked,) = core.bake_project(machine.project, machine.settings, said.append)
+    assert not [name for name in baked.files if name.endswith((".cubin", ".ptx"))]
+    assert [name for name in baked.files if name.endswith(".cu")]
+    reason = "the driver supports CUDA 11.8, and CuPy needs one that supports CUDA 12 or newer"
+    assert said == [
+        f"warning: NVIDIA H100 80GB HBM3 is here, but nothing was tuned: {reason}: only the defaults are baked",
+        f"warning: {reason}: no machine code is baked, the kernels ship as sources",
+    ]

@@ -79,13 +79,25 @@ def test_auto_without_gpu_bakes_the_lock(build):
     assert build.said == ["no GPU here: baking 4 rows of pretuned.lock.json for NVIDIA H100 80GB HBM3"]
 
 
-def test_auto_leaves_stale_rows_out(build):
+def test_auto_bakes_the_default_in_place_of_stale_rows(build):
     first, *rest = rows(build.spec)
     build.lock([stale(first), *rest])
-    assert len(build.resolve().rows) == 3
-    assert build.said[0] == (
-        "warning: pretuned.lock.json: scale on NVIDIA H100 80GB HBM3 at n=1024, T=float16: stale (the template, "
-        "options, launches or arguments of block=256, vec=4 have changed); not baked"
+    found = {row.problem: row for row in build.resolve().rows}
+    assert found.pop(first.problem).choices == (first.default,)
+    assert list(found.values()) == rest
+    assert build.said[1] == (
+        "warning: pretuned.lock.json: scale: 1 row stale, not baked, but the default in their place; first: "
+        "scale on NVIDIA H100 80GB HBM3 at n=1024, T=float16: stale (the template, "
+        "options, launches or arguments of block=256, vec=4 have changed)"
+    )
+
+
+def test_stale_rows_are_told_a_line_a_kernel(build):
+    build.lock([stale(found) for found in rows(build.spec)])
+    build.resolve()
+    (line,) = (line for line in build.said if "stale" in line)
+    assert line.startswith(
+        "warning: pretuned.lock.json: scale: 4 rows stale, not baked, but the default in their place"
     )
 
 
@@ -104,7 +116,7 @@ def test_auto_with_a_gpu_tunes_what_is_missing_or_stale(build):
     found = build.resolve(budget_s=5.0)
     assert len(found.rows) == 4
     assert second.problem not in {problem for problem, _ in build.asked}
-    assert dict(build.asked)[first.problem] == first.winner.configuration
+    assert dict(build.asked)[first.problem] == tuple(choice.configuration for choice in first.choices)
     assert (build.given["budget_s"], build.given["cache_folder"]) == (5.0, build.settings.cache)
 
 
@@ -113,10 +125,10 @@ def test_a_spent_budget_is_told(build):
     build.left = 1
     assert len(build.resolve().rows) == 3
     assert build.said[-1] == (
-        "warning: the budget ended 1 rows early; what was measured is kept: build again, raise `budget`, or run "
+        "warning: the budget ended 1 row early; what was measured is kept: build again, raise `budget`, or run "
         "`pretuned tune`"
     )
-    with pytest.raises(DeviceError, match=r"^require-tuned: the budget of 60 s left out 1 rows$"):
+    with pytest.raises(DeviceError, match=r"^require-tuned: the budget of 60 s left out 1 row$"):
         build.resolve(require_tuned=True)
 
 
@@ -124,9 +136,10 @@ def test_a_device_that_is_lost_on_the_way_costs_only_what_was_not_settled(build)
     build.gpu, build.left, build.ending = TARGET, 3, {"trouble": "GPU 0 cannot be used: fallen off the bus"}
     assert len(build.resolve().rows) == 1
     assert build.said[0] == "warning: the tuning ended early: GPU 0 cannot be used: fallen off the bus"
-    for demand in ({"require_tuned": True}, {"mode": "force"}):
+    assert len(build.resolve(mode="force").rows) == 1
+    for mode in ("auto", "force"):
         with pytest.raises(DeviceError, match="fallen off the bus"):
-            build.resolve(**demand)
+            build.resolve(mode=mode, require_tuned=True)
 
 
 def test_a_build_that_its_user_interrupts_ends(build):
@@ -163,6 +176,15 @@ def test_locked_refuses_a_lock_that_is_not_fresh(build):
     )
 
 
+def test_locked_names_a_few_of_many(build, monkeypatch):
+    monkeypatch.setattr(table, "LISTED", 3)
+    build.lock([stale(found) for found in rows(build.spec)])
+    with pytest.raises(LockError) as error:
+        build.resolve(mode="locked")
+    assert len(str(error.value).splitlines()) == 1 + 3 + 1
+    assert str(error.value).endswith("\n  and 1 more: `pretuned check`")
+
+
 def test_locked_refuses_an_empty_lock(build):
     with pytest.raises(LockError) as error:
         build.resolve(mode="locked")
@@ -179,10 +201,13 @@ def test_force_ignores_lock_and_cache(build):
     assert build.given["cache_folder"] is None
 
 
-def test_force_needs_a_gpu(build):
+def test_force_without_a_gpu_bakes_the_defaults_unless_rows_are_required(build):
+    build.lock(rows(build.spec))
+    assert build.resolve(mode="force").rows == ()
+    assert build.said == ["warning: mode force: there is no GPU 0 here: only the defaults are baked"]
     with pytest.raises(DeviceError) as error:
-        build.resolve(mode="force")
-    assert str(error.value) == "mode force: there is no GPU 0 to tune on; use mode auto or locked here"
+        build.resolve(mode="force", require_tuned=True)
+    assert str(error.value) == "require-tuned: there is no GPU 0 here, so mode force leaves out 4 rows"
 
 
 def test_off_bakes_the_defaults(build):
@@ -253,7 +278,7 @@ def test_rows_of_an_older_space_or_reference_are_baked_and_tuned_again_where_a_g
     assert build.said == [
         "no GPU here: baking 4 rows of pretuned.lock.json for NVIDIA H100 80GB HBM3",
         (
-            "note: 2 rows of pretuned.lock.json are baked but not up to date; first: scale on NVIDIA H100 80GB HBM3 at "
+            "note: pretuned.lock.json: 2 rows baked but not up to date; first: scale on NVIDIA H100 80GB HBM3 at "
             "n=1024, T=float16: incomplete (the space or the sizes have changed)"
         ),
     ]
@@ -275,9 +300,9 @@ def test_a_problem_that_was_skipped_is_not_asked_for_again(build):
 def test_rows_of_a_kernel_that_is_gone_are_left_out(build):
     build.lock([*rows(build.spec), replace(rows(build.spec)[0], kernel="gone")])
     assert {found.kernel for found in build.resolve().rows} == {"scale"}
-    assert build.said[0] == (
-        "warning: pretuned.lock.json: gone on NVIDIA H100 80GB HBM3 at n=1024, T=float16: stale "
-        "(there is no such kernel); not baked"
+    assert build.said[1] == (
+        "warning: pretuned.lock.json: gone: 1 row stale, not baked; first: gone on NVIDIA H100 80GB HBM3 at "
+        "n=1024, T=float16: stale (there is no such kernel)"
     )
 
 
@@ -290,10 +315,16 @@ def test_a_gpu_that_cannot_be_used_costs_the_tuning_not_the_build(build, monkeyp
     build.lock(rows(build.spec)[:1])
     assert len(build.resolve().rows) == 1
     assert build.said == [
-        "warning: NVIDIA H100 80GB HBM3 is here, but nothing was tuned: GPU 0 cannot be used: out of memory"
+        (
+            "warning: NVIDIA H100 80GB HBM3 is here, but nothing was tuned: GPU 0 cannot be used: out of memory: "
+            "baking 1 row of pretuned.lock.json for NVIDIA H100 80GB HBM3"
+        )
     ]
-    with pytest.raises(DeviceError, match=r"^GPU 0 cannot be used: out of memory$"):
+    with pytest.raises(DeviceError) as error:
         build.resolve(require_tuned=True)
+    assert str(error.value) == (
+        "require-tuned: GPU 0 cannot be used: out of memory; NVIDIA H100 80GB HBM3 lacks 3 rows"
+    )
 
 
 @pytest.mark.parametrize("mode", ["auto", "locked"])

@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from pretuned.config import ModuleTable, Project, build_project, load_project
+from pretuned.config.tables import refuse_second
 from pretuned.errors import ConfigError
 
 ROOT = Path("/project")
@@ -182,7 +183,15 @@ def write(folder, text):
 @pytest.mark.parametrize(
     ("text", "module"),
     [
-        ('[tool.hatch.build.hooks.pretuned]\nmodule = "a"\n[tool.pretuned]\nmodule = "b"\n', "a"),
+        ('[tool.hatch.build.hooks.pretuned]\nmodule = "a"\nenable-by-default = false\n', "a"),
+        ('[tool.hatch.build.targets.wheel.hooks.pretuned]\nmodule = "a"\ndependencies = []\n', "a"),
+        (
+            (
+                '[tool.hatch.build.hooks.pretuned]\nmodule = "b"\n'
+                '[tool.hatch.build.targets.wheel.hooks.pretuned]\nmodule = "a"\n'
+            ),
+            "a",
+        ),
         ('[tool.hatch.build.hooks.custom]\nmodule = "a"\npath = "hatch_build.py"\n', "a"),
         ('[tool.hatch.build.hooks.custom]\nanswer = 42\n[tool.pretuned]\nmodule = "b"\n', "b"),
         ('[tool.pretuned]\nmodule = "b"\n', "b"),
@@ -191,6 +200,41 @@ def write(folder, text):
 def test_where_a_table_is_found(tmp_path, text, module):
     project = load_project(write(tmp_path, text))
     assert project.modules == (ModuleTable(kernels=tmp_path / "kernels", module=module),)
+
+
+def test_a_table_of_hatch_toml_is_found(tmp_path):
+    write(tmp_path, '[project]\nname = "x"\n[tool.hatch.version]\npath = "x.py"\n')
+    (tmp_path / "hatch.toml").write_text('[build.hooks.pretuned]\nmodule = "a"\n')
+    assert load_project(tmp_path).modules == (ModuleTable(kernels=tmp_path / "kernels", module="a"),)
+
+
+TWO = "[tool.pretuned] is here too, and a project has one of the two: keep [{}] with Hatch, [tool.pretuned] with "
+
+
+@pytest.mark.parametrize("path", [HOOK, "tool.hatch.build.targets.wheel.hooks.pretuned"])
+def test_two_tables_are_refused_by_name(tmp_path, path):
+    write(tmp_path, f'[{path}]\nmodule = "a"\n[tool.pretuned]\nmodule = "b"\n')
+    for load in (load_project, lambda root: refuse_second(root, path)):
+        with pytest.raises(ConfigError) as caught:
+            load(tmp_path)
+        assert str(caught.value).splitlines()[1:] == [f"  pyproject.toml: {path}: {TWO.format(path)}setuptools"]
+
+
+@pytest.mark.parametrize(
+    ("backend", "path", "other"),
+    [
+        ("hatchling.build", "tool.pretuned", HOOK),
+        ("setuptools.build_meta", HOOK, "tool.pretuned"),
+        ("pretuned.backend", HOOK, "tool.pretuned"),
+    ],
+)
+def test_a_table_that_the_build_back_end_never_reads(tmp_path, backend, path, other):
+    write(tmp_path, f'[build-system]\nbuild-backend = "{backend}"\n[{path}]\nmodule = "a"\n')
+    with pytest.raises(ConfigError) as caught:
+        load_project(tmp_path)
+    assert str(caught.value).splitlines()[1:] == [
+        f"  pyproject.toml: {path}: the build back end '{backend}' does not read this table; write [{other}]"
+    ]
 
 
 def test_a_fault_names_the_table_that_it_stands_in(tmp_path):

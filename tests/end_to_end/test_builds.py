@@ -1,8 +1,11 @@
-"""A small project through every way of building it with Hatch, in real processes."""
+"""A small project in real processes, and the examples that have a front end of their own."""
 
 import shutil
 import sys
 import tarfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
 
 IMPORT = """\
 import sys
@@ -84,3 +87,74 @@ def test_a_bad_table_ends_the_build_with_our_message(minimal, run, tmp_path):
         "  pyproject.toml: tool.hatch.build.hooks.pretuned.mode: is 'lock'; "
         "expected 'auto', 'locked', 'force' or 'off'; did you mean 'locked'?\n"
     )
+
+
+def copied(name, folder):
+    """Copy an example, but for what a build of it may have left there."""
+    left = shutil.ignore_patterns("tuned", "build", "dist", "*.egg-info", ".venv", "uv.lock", "__pycache__")
+    return shutil.copytree(ROOT / "examples" / name, folder / name, ignore=left)
+
+
+DEVICE = "import sys; from {0} import tuned; assert 'pretuned' not in sys.modules; print(*tuned.DEVICES)"
+
+
+def test_the_setuptools_example(run, contents, bare_python, tmp_path):
+    """Locked: every row is fresh, and every cubin the one that was measured."""
+    example = copied("setuptools", tmp_path)
+    pip = (sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path / "dist")
+    run(*pip, example, cwd=tmp_path, PRETUNED_MODE="locked")
+    (wheel,) = (tmp_path / "dist").glob("*.whl")
+    assert wheel.name == "blend-0.1.0-py3-none-any.whl"
+    files = contents(wheel)
+    assert {"blend/__main__.py", "blend/tuned/__init__.py"} <= files.keys()
+    assert names(files, ".sm_90.cubin")
+    assert names(files, ".sm_80.cubin")
+    assert run(bare_python(wheel), "-I", "-c", DEVICE.format("blend"), cwd=tmp_path) == "NVIDIA H100 80GB HBM3\n"
+    assert not (example / "src" / "blend" / "tuned").exists()
+
+
+def test_the_uv_workspace(run, own_wheel, offline, contents, tmp_path):
+    """What compiles the kernels is here, but not for uv: it needs nothing of that, once they are in the user cache."""
+    example = copied("uv-workspace", tmp_path)
+    table = example / "pyproject.toml"
+    assert '{ path = "../.." }' in table.read_text()
+    table.write_text(table.read_text().replace("../..", str(own_wheel)))
+    matrices = example / "packages" / "matrices"
+    variables = offline | {"UV_CACHE_DIR": str(tmp_path / "uv"), "PRETUNED_CACHE_DIR": str(tmp_path / "cache")}
+    run(
+        sys.executable,
+        "-m",
+        "pretuned",
+        "bake",
+        "--output",
+        tmp_path,
+        cwd=matrices,
+        **variables,
+        PRETUNED_MODE="locked",
+    )
+    baked = inside(tmp_path / "src" / "matrices" / "tuned")
+
+    uv = (Path(sys.executable).with_name("uv"),)
+    python = ("--python", sys.executable)
+    run(*uv, "sync", "--all-packages", *python, cwd=example, **variables)
+    synced = inside(matrices / "src" / "matrices" / "tuned")
+    assert {name for name in synced if name.startswith("kernels/")} == {n for n in baked if n.startswith("kernels/")}
+    code = "import app; " + DEVICE.format("matrices")
+    assert run(example / ".venv" / "bin" / "python", "-I", "-c", code, cwd=tmp_path) == "NVIDIA H100 80GB HBM3\n"
+
+    told = run(*uv, "sync", "--all-packages", *python, cwd=example, **variables)
+    assert "matrices" not in told, "nothing has changed"
+    spec = matrices / "kernels" / "transpose.toml"
+    spec.write_text(spec.read_text() + "# changed\n")
+    told = run(*uv, "sync", "--all-packages", *python, cwd=example, **variables)
+    assert "~ matrices==0.1.0" in told
+
+    run(*uv, "build", "--package", "matrices", *python, cwd=example, **variables)
+    (wheel,) = (example / "dist").glob("*.whl")
+    built = {name: content for name, content in contents(wheel).items() if name.startswith("matrices/tuned/")}
+    assert built == {f"matrices/tuned/{name}": content for name, content in synced.items()}
+
+
+def inside(folder):
+    files = [file for file in folder.rglob("*") if file.is_file() and "__pycache__" not in file.parts]
+    return {file.relative_to(folder).as_posix(): file.read_bytes() for file in files}

@@ -13,10 +13,19 @@ from pretuned.spec.types import DTYPES
 
 ROOT = Path(__file__).parents[2]
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
-FOLDERS = {
-    "bundled": ROOT / "templates",
-    **{path.parent.name: path for path in sorted(ROOT.glob("examples/*/kernels"))},
-}
+BUNDLED = ROOT / "templates"
+
+
+def is_copy(folder):
+    """Whether an example shows nothing but bundled kernels, which are compiled as such."""
+    files = [*folder.glob("*.toml"), *folder.glob("*.jinja")]
+    return all(
+        (BUNDLED / file.name).is_file() and (BUNDLED / file.name).read_text() == file.read_text() for file in files
+    )
+
+
+EXAMPLES = sorted(path for path in ROOT.glob("examples/*/kernels") if not is_copy(path))
+FOLDERS = {"bundled": BUNDLED, **{path.parent.name: path for path in EXAMPLES}}
 SPECS = {f"{owner}/{name}": spec for owner, folder in FOLDERS.items() for name, spec in load_folder(folder).items()}
 
 

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
+from pretuned import __version__
 from pretuned.bake.package import files
-from pretuned.bake.plan import Extra, Plan, plan
-from pretuned.build.requirements import Needs
-from pretuned.build.table import Table, demands, resolve
+from pretuned.bake.plan import Extra, Job, Plan, plan
+from pretuned.build import metadata
+from pretuned.build.findings import demands, standing
+from pretuned.build.requirements import Needs, installed, requirements
+from pretuned.build.table import Table, resolve
 from pretuned.compile.result import Binary
 from pretuned.config import HOST, Project, Settings, overlay
+from pretuned.device import probe
 from pretuned.errors import BakeError, Fault, LockError, SpecError
 from pretuned.outcome import detail
+from pretuned.record import cache as cachefile
 from pretuned.record import lock as lockfile
 from pretuned.record.cache import Cache
 from pretuned.record.rows import Device, Row
@@ -75,14 +82,22 @@ def bake_project(
     project = overlay(project, settings)
     modules = load_specs(project)
     table = resolve(project, settings, _all(modules), say, listen, host_rows=host_rows)
-    plans = {module: _plan(project, settings, specs, table, extra) for module, specs in modules.items()}
     compiler = _compiler(project, [row for row in table.rows if not table.devices[row.device].is_host])
+    if project.cubins and (reason := _no_compiler(project, compiler)):
+        say(f"warning: {reason}: no machine code is baked, the kernels ship as sources")
+        project = replace(project, cubins=False)
+    plans = {module: _plan(project, settings, specs, table, extra) for module, specs in modules.items()}
     with Cache(settings.cache) as cache, Library(cache, Effort()) as library:
         binaries = _binaries(library, plans.values(), compiler)
     if project.mode == "locked":
         _demand_digests(table.devices, plans, binaries)
     _tell_compiler(compiler, binaries, say)
-    return tuple(Baked(module=module, files=files(found, binaries)) for module, found in plans.items())
+    return tuple(Baked(module=module, files=_files(found, binaries)) for module, found in plans.items())
+
+
+def _files(plan: Plan, binaries: Mapping[tuple[str, str], Binary]) -> dict[str, bytes]:
+    content = files(plan, binaries, version=__version__)
+    return content | {metadata.FILE: metadata.dumps(metadata.describe(plan, binaries, content, __version__))}
 
 
 def _all(modules: Mapping[str, Mapping[str, KernelSpec]]) -> dict[str, KernelSpec]:
@@ -112,10 +127,31 @@ def _compiler(project: Project, rows: Sequence[Row]) -> str | None:
     return max(set(versions), key=lambda version: (versions.count(version), version), default=project.cuda)
 
 
+def _no_compiler(project: Project, compiler: str | None) -> str:
+    """Return why a build on this machine compiles nothing, or an empty string; a locked one is never let off.
+
+    A lock or a table that names a compiler has it installed whatever the driver is: it compiles for other machines.
+    """
+    driver = probe.driver()
+    if project.mode == "locked":
+        return ""
+    if sys.platform == "darwin":
+        return "there is no NVRTC for macOS"
+    return probe.too_old(driver) if driver is not None and compiler is None else ""
+
+
 def _binaries(library: Library, plans: Collection[Plan], compiler: str | None) -> dict[tuple[str, str], Binary]:
     found: dict[tuple[str, str], Binary] = {}
-    owners = {shipped.module.key: (k.spec, shipped) for plan in plans for k in plan.kernels for shipped in k.shipped}
-    for (module, architecture), binary in library.all([job for p in plans for job in p.jobs], compiler).items():
+    if not _jobs(plans):  # without asking which compiler is here
+        return found
+    owners = {
+        shipped.module.key: (kernel.spec, shipped)
+        for plan in plans
+        for kernel in plan.kernels
+        for shipped in kernel.shipped
+        if shipped.module is not None
+    }
+    for (module, architecture), binary in library.all(_jobs(plans), compiler).items():
         if not isinstance(binary, Binary):
             spec, shipped = owners[module]
             said = located(spec, shipped.specialisation, shipped.configuration, detail(binary))
@@ -143,6 +179,8 @@ def _demand_digests(
             for row in kernel.rows:
                 for choice in row.choices:
                     module = kernel.module(row.specialisation, choice.configuration)
+                    if module is None:
+                        continue  # a library's function
                     built = binaries.get((module.key, devices[row.device].architecture_of(module)))
                     if built is not None and choice.cubin != built.digest:
                         raise LockError(
@@ -152,10 +190,20 @@ def _demand_digests(
                         )
 
 
+def _jobs(plans: Iterable[Plan]) -> list[Job]:
+    return [job for plan in plans for job in plan.jobs]
+
+
+def build_requirements(project: Project, settings: Settings) -> list[str]:
+    """Return what the build of `project` must have installed first, for a build back end to ask for; see `Needs`."""
+    return requirements(compile_needs(project, settings), probe.driver(), installed())
+
+
 def compile_needs(project: Project, settings: Settings) -> Needs:
     """Return what `dependencies()` must provide for this build; imports no CUDA and measures nothing."""
     project = overlay(project, settings)
-    specs = _all(load_specs(project))
+    modules = load_specs(project)
+    specs = _all(modules)
     bfloat16 = any(
         "bfloat16" in (choice.dtypes or ()) for spec in specs.values() for choice in spec.specialisations.values()
     )
@@ -165,7 +213,35 @@ def compile_needs(project: Project, settings: Settings) -> Needs:
     tuning = target is not None and bool(demands(specs, lock, target, everything=project.mode == "force"))
     compiler = _compiler(project, lock.rows)
     on_host = project.mode in {"auto", "force"} and settings.device == HOST
-    return Needs(compile=project.cubins, tune=tuning, compiler=compiler, bfloat16=bfloat16, host=on_host)
+    compiles = project.cubins and (tuning or not _is_compiled(project, settings, modules, lock, compiler))
+    return Needs(compile=compiles, tune=tuning, compiler=compiler, bfloat16=bfloat16, host=on_host)
 
 
-__all__ = ["Baked", "bake_project", "compile_needs", "load_specs"]
+def _is_compiled(
+    project: Project,
+    settings: Settings,
+    modules: Mapping[str, Mapping[str, KernelSpec]],
+    lock: lockfile.Lock,
+    compiler: str | None,
+) -> bool:
+    """Whether the user cache holds all that a build without tuning ships, as `compiler` made it."""
+    if compiler is None or not (settings.cache / cachefile.FILE).is_file():
+        return False
+    baked = standing(_all(modules), lock).baked
+    table = Table(rows=baked.rows, devices=baked.devices)
+    plans = [_plan(project, settings, specs, table, ()) for specs in modules.values()]
+    with Cache(settings.cache) as cache, Library(cache, Effort()) as library:
+        return not library.missing(_jobs(plans), compiler)
+
+
+def sources(project: Project) -> list[Path]:
+    """Return the files besides pyproject.toml that the generated packages are made from: specs, templates, the lock.
+
+    An sdist has to carry them. Paths are absolute and sorted; the lock is left out where there is none.
+    """
+    files = {file for module in project.modules for file in module.kernels.rglob("*") if file.is_file()}
+    files |= {project.lock} if project.lock.is_file() else set()
+    return sorted(file for file in files if "__pycache__" not in file.parts)
+
+
+__all__ = ["Baked", "bake_project", "build_requirements", "compile_needs", "load_specs", "sources"]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -20,10 +19,8 @@ from hatchling.plugin import hookimpl
 
 from pretuned.build import core
 from pretuned.build.place import place, require_ours
-from pretuned.build.requirements import installed, requirements
 from pretuned.config import Project, build_project, read_settings
-from pretuned.config.project import HATCH
-from pretuned.device import probe
+from pretuned.config.tables import HATCH, hatch_path, refuse_second
 from pretuned.errors import Error
 
 EDITABLE: Final = "editable"  # Hatch's name for that version of the wheel target
@@ -33,17 +30,16 @@ class PretunedBuildHook(BuildHookInterface[BuilderConfig]):
     """Tunes where there is something to tune, and adds the generated packages to what Hatch builds."""
 
     PLUGIN_NAME = "pretuned"
-    TABLE = HATCH  # where messages say that the table stands
+    TABLE = HATCH  # where messages say that the table stands, if it is not a target's own
 
     def dependencies(self) -> list[str]:
         """Return what the build must install first; runs before that, so neither CuPy nor NVRTC are here."""
         if self.target_name == "sdist":
             return []
         try:
-            needs = core.compile_needs(self._project(), read_settings())
+            return core.build_requirements(self._project(), read_settings())
         except Error as error:
             self._abort(error)
-        return requirements(needs, probe.driver(), installed())
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Add the generated packages to a wheel or an editable install, and the specs and the lock to an sdist."""
@@ -52,14 +48,16 @@ class PretunedBuildHook(BuildHookInterface[BuilderConfig]):
             if version != EDITABLE:
                 self._leave_out(project)
             if self.target_name == "sdist":
-                build_data["force_include"].update(_sources(project))
+                # File by file: Hatch leaves out of its own collection what is listed so.
+                files = core.sources(project)
+                build_data["force_include"].update({str(f): f.relative_to(project.root).as_posix() for f in files})
             else:
                 self._bake(project, version, build_data)
         except Error as error:
             self._abort(error)
 
     def _bake(self, project: Project, version: str, build_data: dict[str, Any]) -> None:
-        baked = core.bake_project(project, read_settings(), self.app.display_info)
+        baked = core.bake_project(project, read_settings(), self._say)
         if version == EDITABLE:
             for package in baked:
                 place(package.files, project.root / package.module)
@@ -83,20 +81,19 @@ class PretunedBuildHook(BuildHookInterface[BuilderConfig]):
             patterns.append(f"/{module.module}/")
 
     def _project(self) -> Project:
-        return build_project(self.config, root=Path(self.root), path=self.TABLE)
+        name = self.TABLE.rpartition(".")[2]
+        own = name in self.build_config.target_config.get("hooks", {})
+        path = hatch_path(name, self.target_name) if own else self.TABLE
+        refuse_second(Path(self.root), path)
+        return build_project(self.config, root=Path(self.root), path=path)
+
+    def _say(self, message: str) -> None:
+        show = self.app.display_warning if message.startswith("warning:") else self.app.display_info
+        show(message)
 
     def _abort(self, error: Error) -> NoReturn:
         self.app.abort(str(error), code=error.exit_code)
         raise SystemExit(error.exit_code)  # where an application's abort returns
-
-
-def _sources(project: Project) -> Iterator[tuple[str, str]]:
-    """Files, one by one, that a wheel is built from: Hatch leaves out of its own collection what is listed so."""
-    files = {file for module in project.modules for file in module.kernels.rglob("*") if file.is_file()}
-    files |= {project.lock} if project.lock.is_file() else set()
-    for file in sorted(files):
-        if "__pycache__" not in file.parts:
-            yield str(file), file.relative_to(project.root).as_posix()
 
 
 @hookimpl

@@ -10,25 +10,27 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from packaging.version import Version
 
-from pretuned.device.probe import Driver
+from pretuned.device.probe import OLDEST_CUDA, Driver, too_old
 
 CUPY: Final = Version("14")
 NEWEST_MAJOR: Final = 13  # the CUDA that is asked for where neither driver nor lock says
 PORTABLE: Final = "13.0"  # its toolkit, where nobody says: what it compiles runs with every driver of CUDA 13
-CUPY_MAJORS: Final = (12, 13)
+CUPY_MAJORS: Final = (OLDEST_CUDA, 13)
 ML_DTYPES: Final = "ml_dtypes>=0.4"
 NUMPY: Final = "numpy>=1.26"  # CuPy brings it along; the host device needs it alone
 
 _ASK: Final = "from cupy.cuda import nvrtc; print('%d.%d' % nvrtc.getVersion())"
 _ASK_S: Final = 60.0
+_NUMBERS: Final = re.compile(r"[0-9]{1,4}(\.[0-9]{1,4})*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,9 +82,12 @@ def _ask_cupy() -> str | None:
 def requirements(needs: Needs, driver: Driver | None, have: Installed, *, platform: str = sys.platform) -> list[str]:
     """Return what must still be installed for `needs`, sorted; nothing where nothing is compiled or tuned.
 
-    On a platform without CUDA (macOS) nothing can be: the bake then goes without.
+    On a platform without CUDA (macOS) nothing can be, and with a driver that is too old for CuPy nothing is tuned, nor
+    compiled where neither lock nor table names a compiler: the bake then goes without.
     """
     host = [NUMPY] if needs.host and "numpy" not in have.distributions else []
+    if driver is not None and too_old(driver):
+        needs, driver = replace(needs, tune=False, compile=needs.compile and needs.compiler is not None), None
     if not (needs.compile or needs.tune) or platform == "darwin":
         return host
     major = _kept_major(needs, driver, have) or _major(needs, driver)
@@ -115,7 +120,8 @@ def _has_cupy(have: Installed, major: int) -> bool:
 
 
 def _parts(version: str | None) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".")) if version else ()
+    """Return the numbers of a version; none for any other text, since a lock may hold anything."""
+    return tuple(map(int, version.split("."))) if version and _NUMBERS.fullmatch(version) else ()
 
 
 def _major(needs: Needs, driver: Driver | None) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import keyword
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -12,14 +11,11 @@ from typing import Any, Final, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from pretuned.config.paths import Keys, path_faults
+from pretuned.config.tables import FILE, HATCH, PLAIN, find_table
 from pretuned.errors import ConfigError, Fault, closest
 
 Mode = Literal["auto", "locked", "force", "off"]
-
-FILE: Final = "pyproject.toml"
-HATCH: Final = "tool.hatch.build.hooks.pretuned"
-HATCH_CUSTOM: Final = "tool.hatch.build.hooks.custom"
-PLAIN: Final = "tool.pretuned"
 
 # What Hatch itself reads from a hook's table and passes on; `path` is the custom hook's.
 _HATCH_KEYS: Final = frozenset(
@@ -27,8 +23,8 @@ _HATCH_KEYS: Final = frozenset(
 )
 _CUSTOM_KEYS: Final = _HATCH_KEYS | {"path"}
 
-_VERSION: Final = r"\d{2}\.\d"
-_ARCHITECTURE: Final = r"sm_\d{2,3}[af]?"
+_VERSION: Final = r"[0-9]{2}\.[0-9]"  # \d is every digit of Unicode
+_ARCHITECTURE: Final = r"sm_[0-9]{2,3}[af]?"
 
 _EXAMPLES: Final = {
     "kernels": 'kernels = "kernels"',
@@ -96,28 +92,13 @@ class _Project(_Table):
 
 
 def load_project(folder: Path) -> Project:
-    """Load the table of the project in `folder`: the Hatch hook's, else `[tool.pretuned]`.
+    """Load the table of the project in `folder`: what Hatch's hook gets for a wheel, or `[tool.pretuned]`.
 
-    Raises ConfigError for a file that cannot be read, one without a table, and with every fault of the table.
+    Raises ConfigError for a file that cannot be read, one without a table, with two, or with one that its build back
+    end does not read, and with every fault of the table.
     """
-    try:
-        document = tomllib.loads((folder / FILE).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigError([Fault(file=FILE, path="", message=f"does not exist in {folder}")]) from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError([Fault(file=FILE, path="", message=f"cannot be read as TOML: {error}")]) from None
-    for path in (HATCH, HATCH_CUSTOM, PLAIN):
-        table = _table(document, path)
-        if table is not None and (path != HATCH_CUSTOM or {"module", "modules"} & table.keys()):
-            return build_project(table, root=folder, path=path)
-    message = f"has no [{HATCH}] table (with setuptools: [{PLAIN}]); write one with `{_EXAMPLES['module']}`"
-    raise ConfigError([Fault(file=FILE, path="", message=message)])
-
-
-def _table(document: Any, path: str) -> dict[str, Any] | None:  # noqa: ANN401 - a TOML document
-    for key in path.split("."):
-        document = document.get(key) if isinstance(document, dict) else None
-    return document if isinstance(document, dict) else None
+    path, table = find_table(folder)
+    return build_project(table, root=folder, path=path)
 
 
 def on_host(project: Project) -> Project:
@@ -127,21 +108,24 @@ def on_host(project: Project) -> Project:
 
 def build_project(table: Mapping[str, Any], *, root: Path, path: str = HATCH) -> Project:
     """Build a project from its table; `path` is where the table stands, for messages. Raises ConfigError."""
-    ignored = {HATCH: _HATCH_KEYS, HATCH_CUSTOM: _CUSTOM_KEYS}.get(path, frozenset())
+    ignored = frozenset() if path == PLAIN else _CUSTOM_KEYS if path.endswith(".custom") else _HATCH_KEYS
     data = {key: value for key, value in table.items() if key not in ignored}
     parsed, entries = None, list(_meaning(data))
     try:
         parsed = _Project.model_validate(data)
     except ValidationError as error:
         entries += [_entry(item) for item in error.errors()]
+    if parsed is not None and not entries:
+        entries += path_faults(root, _modules_of(parsed), parsed.lock)
     if entries or parsed is None:
         raise ConfigError(
             Fault(file=FILE, path=_dotted(path, keys), message=text) for keys, text in sorted(entries, key=_order)
         )
-    modules = [(parsed.kernels, parsed.module)] if parsed.module else [(m.kernels, m.module) for m in parsed.modules]
     return Project(
         root=root,
-        modules=tuple(ModuleTable(kernels=root / kernels, module=module.strip("/")) for kernels, module in modules),
+        modules=tuple(
+            ModuleTable(kernels=root / kernels, module=module.strip("/")) for _, kernels, module in _modules_of(parsed)
+        ),
         lock=root / parsed.lock,
         mode=parsed.mode,
         budget_s=parsed.budget,
@@ -152,7 +136,12 @@ def build_project(table: Mapping[str, Any], *, root: Path, path: str = HATCH) ->
     )
 
 
-Keys = tuple[str | int, ...]
+def _modules_of(table: _Project) -> list[tuple[Keys, str, str]]:
+    if table.module:
+        return [((), table.kernels, table.module)]
+    return [(("modules", index), module.kernels, module.module) for index, module in enumerate(table.modules)]
+
+
 Entry = tuple[Keys, str]
 
 

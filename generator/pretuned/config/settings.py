@@ -14,7 +14,7 @@ import platformdirs
 from pretuned.config.project import Mode, Project, bad_mode, shown
 from pretuned.errors import ConfigError, Fault
 
-_TUNE_ON: Final = re.compile(r"auto|host|cuda(:\d+)?")
+_TUNE_ON: Final = re.compile(r"auto|host|cuda(:[0-9]{1,4})?")
 HOST: Final = "host"
 
 Where = int | Literal["host"]  # to tune on: a GPU, by CUDA's ordinal, or the host device

@@ -8,12 +8,14 @@ Where there is no driver both answers are empty, and nothing is raised.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pynvml
 
 from pretuned.device import libcuda, nvml
 from pretuned.device.libcuda import CudaError, LibCuda
+
+OLDEST_CUDA: Final = 12  # of CuPy 14
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +57,14 @@ class Sources:
 def sources() -> Sources:
     """Return this machine's sources."""
     return Sources(cuda=libcuda.load(), nvml=pynvml)
+
+
+def too_old(driver: Driver) -> str:
+    """Return why CuPy cannot use this driver, or an empty string where it can."""
+    if driver.cuda[0] >= OLDEST_CUDA:
+        return ""
+    major, minor = driver.cuda
+    return f"the driver supports CUDA {major}.{minor}, and CuPy needs one that supports CUDA {OLDEST_CUDA} or newer"
 
 
 def driver(given: Sources | None = None) -> Driver | None:

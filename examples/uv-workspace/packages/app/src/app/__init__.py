@@ -1,0 +1,1 @@
+"""Uses the kernels of `matrices`; knows nothing of pretuned."""

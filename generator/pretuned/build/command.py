@@ -1,0 +1,187 @@
+"""The `build` sub-command of setuptools that bakes: it only adapts setuptools to `pretuned.build.core`.
+
+A wheel gets the generated package through the build folder, so that a build writes nothing into the sources; an
+editable install, lenient or strict, gets it in the source tree. What such an install left there is nothing that
+setuptools collects by itself: neither a wheel nor an sdist takes it over.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import Any, ClassVar, Final
+
+from setuptools import Command
+from setuptools.errors import SetupError
+
+from pretuned.build import core
+from pretuned.build.place import place, require_ours
+from pretuned.config import Project, load_project, read_settings
+from pretuned.config.tables import build_backend
+from pretuned.errors import DeviceError, Error
+
+NAME: Final = "build_pretuned"
+BACKEND: Final = "pretuned.backend"
+_LOG: Final = logging.getLogger(__name__)
+
+GetClass = Callable[[str], Any]  # setuptools has no types
+
+
+def adapted(get_class: GetClass) -> GetClass:
+    """Return a distribution's `get_command_class` that knows the sub-command, and whose `build` runs it last."""
+
+    def get_command_class(command: str) -> Any:  # noqa: ANN401 - a class of setuptools
+        match command:
+            case "build_pretuned":
+                return BuildPretuned
+            case "build":
+                return _building(get_class(command))
+            case "build_py":
+                return _collecting(get_class(command))
+            case _:
+                return get_class(command)
+
+    return get_command_class
+
+
+class BuildPretuned(Command):  # type: ignore[misc] # setuptools has no types
+    """Bakes the generated packages of `[tool.pretuned]`; see setuptools' `SubCommand` for what each method is for."""
+
+    description = "tune the project's kernels where there is something to tune, and bake the winners into a package"
+    user_options: ClassVar[list[tuple[str, str | None, str]]] = [
+        ("build-lib=", "d", "the folder of what is installed later"),
+    ]
+
+    def initialize_options(self) -> None:
+        """Begin with nothing set."""
+        self.build_lib: str | None = None
+        self.editable_mode = False
+
+    def finalize_options(self) -> None:
+        """Take the build folder over from `build_py`: what is baked is data and Python."""
+        self.set_undefined_options("build_py", ("build_lib", "build_lib"))
+
+    def run(self) -> None:
+        """Bake, and write the packages; raises SetupError with our message for whatever a user can mend."""
+        project = project_of(self.distribution)
+        with _told(project):
+            self._refuse_strays(project)
+            for baked in core.bake_project(project, read_settings(), self._say):
+                place(baked.files, self._folder(project, baked.module))
+
+    def get_source_files(self) -> list[str]:
+        """Return what an sdist needs: specs, templates and the lock."""
+        project = project_of(self.distribution)
+        return [str(file.relative_to(project.root)) for file in core.sources(project)]
+
+    def get_outputs(self) -> list[str]:
+        """Return the baked files by their places in the build folder, wherever they really are."""
+        return [output for output, _ in self._files()]
+
+    def get_output_mapping(self) -> dict[str, str]:
+        """Return for an editable install the baked files' places in the source tree."""
+        return dict(self._files()) if self.editable_mode else {}
+
+    def _files(self) -> Iterator[tuple[str, str]]:
+        """Yield the place in the build folder and the real one, relative to the project, of every baked file."""
+        project = project_of(self.distribution)
+        for module in project.modules:
+            built, folder = self._built(module.module), self._folder(project, module.module)
+            for file in sorted(folder.rglob("*")):
+                if file.is_file() and "__pycache__" not in file.parts:
+                    inside = file.relative_to(folder)
+                    yield str(built / inside), str(Path(module.module, inside) if self.editable_mode else file)
+
+    def _folder(self, project: Project, module: str) -> Path:
+        return project.root / module if self.editable_mode else self._built(module)
+
+    def _built(self, module: str) -> Path:
+        return Path(str(self.build_lib), import_path(module, self.distribution.package_dir or {}))
+
+    def _refuse_strays(self, project: Project) -> None:
+        """Raise SetupError for a module inside no package that setuptools builds: nobody could import it."""
+        known = list(self.distribution.packages or ())
+        for module in project.modules:
+            require_ours(project.root / module.module)
+            parent = ".".join(import_path(module.module, self.distribution.package_dir or {}).parts[:-1])
+            if parent and parent not in known:
+                raise SetupError(
+                    f"pyproject.toml: tool.pretuned: the module '{module.module}' would be installed into '{parent}', "
+                    f"which is none of the packages that setuptools builds here ({', '.join(known) or 'none'}); "
+                    "correct `module`, or what [tool.setuptools] says of packages"
+                )
+
+    @staticmethod
+    def _say(message: str) -> None:
+        # Where `announce` sends it too; what that takes for a level depends on the version of setuptools.
+        _LOG.log(logging.WARNING if message.startswith("warning:") else logging.INFO, message)
+
+
+def project_of(distribution: Any) -> Project:  # noqa: ANN401 - a Distribution, which has no types
+    """Return the project that a distribution is made of; raises SetupError for a table with faults."""
+    try:
+        return load_project(Path(distribution.src_root or "").absolute())
+    except Error as error:
+        raise SetupError(str(error)) from None
+
+
+def import_path(module: str, package_dir: Mapping[str, str]) -> PurePosixPath:
+    """Return where the module at a source path is installed: `src/a/b` at `a/b` with `{"": "src"}`."""
+    path = PurePosixPath(module)
+    inside = [(package, folder) for package, folder in package_dir.items() if path.is_relative_to(folder)]
+    if not inside:
+        return path
+    package, folder = max(inside, key=lambda entry: len(PurePosixPath(entry[1]).parts))
+    return PurePosixPath(*filter(None, package.split(".")), path.relative_to(folder))
+
+
+@contextmanager
+def _told(project: Project) -> Iterator[None]:
+    try:
+        yield
+    except DeviceError as error:
+        ours = build_backend(project.root) == BACKEND
+        hint = "" if ours else f'; with `build-backend = "{BACKEND}"` a build asks for what it needs by itself'
+        raise SetupError(f"{error}{hint}") from None
+    except Error as error:
+        raise SetupError(str(error)) from None
+
+
+@cache
+def _building(base: Any) -> Any:  # noqa: ANN401 - a class of setuptools
+    """Return `base`, a `build`, with the sub-command behind its own."""
+
+    class Build(base):  # type: ignore[misc] # setuptools has no types
+        sub_commands: ClassVar[list[Any]] = [*base.sub_commands, (NAME, None)]
+
+    return Build
+
+
+@cache
+def _collecting(base: Any) -> Any:  # noqa: ANN401 - a class of setuptools
+    """Return `base`, a `build_py`, that passes over what is baked."""
+
+    class BuildPy(base):  # type: ignore[misc] # setuptools has no types
+        def finalize_options(self) -> None:
+            super().finalize_options()
+            modules = project_of(self.distribution).modules
+            paths = [import_path(m.module, self.distribution.package_dir or {}) for m in modules]
+            self._baked = [".".join(path.parts) for path in paths]
+            self._folders = [PurePosixPath(module.module) for module in modules]
+            self.packages: list[str] = [name for name in self.packages or () if not self._is_baked(name)]
+
+        def find_data_files(self, package: str, src_dir: str) -> list[str]:
+            files: Iterable[str] = super().find_data_files(package, src_dir)
+            return [file for file in files if not self._lies_inside(file)]
+
+        def _is_baked(self, package: str) -> bool:
+            return any(package == name or package.startswith(f"{name}.") for name in self._baked)
+
+        def _lies_inside(self, file: str) -> bool:
+            path = Path(file).as_posix()
+            return any(PurePosixPath(path).is_relative_to(folder) for folder in self._folders)
+
+    return BuildPy

@@ -1,0 +1,176 @@
+"""`pretuned.json` in a generated package: what it was tuned for and by whom, and the digest of every file of it.
+
+It is read without importing the package (`pretuned inspect`), so that a wheel from anywhere can be looked into. Like
+the lock it is canonical JSON, an entry a line: the same package gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from pydantic import TypeAdapter, ValidationError
+
+from pretuned.bake.plan import KernelPlan, Plan
+from pretuned.bake.tables import Binaries
+from pretuned.errors import BakeError
+from pretuned.record.lock import row_to_json
+from pretuned.record.rows import Device, Row
+from pretuned.render import digest
+
+FILE: Final = "pretuned.json"
+FORMAT: Final = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """The rows of one kernel on one device.
+
+    `faster` counts those whose winner is not the default, `recompiled` those that ship another binary than the one that
+    was measured, `disturbed` those whose times suffered from something else. `first` and `last` are the days on which
+    they were measured (ISO 8601), `digest` is the SHA-256 of their lines in the lock.
+    """
+
+    kernel: str
+    device: str
+    rows: int
+    faster: int
+    recompiled: int
+    disturbed: int
+    compilers: tuple[str, ...]
+    drivers: tuple[str, ...]
+    first: str
+    last: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class File:
+    """A file's size and SHA-256 in hexadecimal."""
+
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metadata:
+    """What `pretuned.json` holds.
+
+    `pretuned` is the version that baked, `compilers` are the NVRTC versions of the binaries. `kernels` gives by name
+    the digest of what ships: every configuration with its module. `files` are all but this one, by path.
+    """
+
+    pretuned: str
+    compilers: tuple[str, ...]
+    devices: tuple[Device, ...]
+    kernels: Mapping[str, str]
+    rows: tuple[Share, ...]
+    files: Mapping[str, File]
+
+
+def describe(plan: Plan, binaries: Binaries, files: Mapping[str, bytes], version: str) -> Metadata:
+    """Return the metadata of the package with these files, baked from `plan` by pretuned `version`."""
+    used = {(module.key, architecture) for module, architecture in plan.jobs}
+    return Metadata(
+        pretuned=version,
+        compilers=tuple(sorted({binaries[key].compiler for key in used})),
+        devices=plan.devices,
+        kernels={kernel.spec.name: _shipped(kernel) for kernel in plan.kernels},
+        rows=tuple(share for kernel in plan.kernels for share in _shares(plan, kernel, binaries)),
+        files={
+            name: File(size_bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
+            for name, content in sorted(files.items())
+        },
+    )
+
+
+def _shipped(kernel: KernelPlan) -> str:
+    found = (
+        (entry.specialisation, entry.configuration, "" if entry.module is None else entry.module.key)
+        for entry in kernel.shipped
+    )
+    return digest([[chosen, way.implementation, way.values, module] for chosen, way, module in found])
+
+
+def _shares(plan: Plan, kernel: KernelPlan, binaries: Binaries) -> Iterator[Share]:
+    for device in plan.devices:
+        rows = [row for row in kernel.rows if row.device == device.name]
+        if rows:
+            yield Share(
+                kernel=kernel.spec.name,
+                device=device.name,
+                rows=len(rows),
+                faster=sum(row.winner.configuration != row.default.configuration for row in rows),
+                recompiled=sum(_recompiled(kernel, row, device, binaries) for row in rows),
+                disturbed=sum(bool(row.disturbed) for row in rows),
+                compilers=tuple(sorted({row.compiler for row in rows})),
+                drivers=tuple(sorted({row.driver for row in rows})),
+                first=min(row.date for row in rows),
+                last=max(row.date for row in rows),
+                digest=digest_of_rows(rows),
+            )
+
+
+def _recompiled(kernel: KernelPlan, row: Row, device: Device, binaries: Binaries) -> bool:
+    for choice in row.choices:
+        module = kernel.module(row.specialisation, choice.configuration)
+        binary = None if module is None else binaries.get((module.key, device.architecture_of(module)))
+        if binary is not None and binary.digest != choice.cubin:
+            return True
+    return False
+
+
+def digest_of_rows(rows: Sequence[Row]) -> str:
+    """Return the SHA-256 of the rows' lines in the lock, sorted, each with its line's end and without a comma."""
+    lines = sorted(_line(row_to_json(row)) for row in rows)
+    return hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
+
+
+def dumps(metadata: Metadata) -> bytes:
+    """Return the content of `pretuned.json`."""
+    parts = [
+        f'"format": {FORMAT}',
+        f'"pretuned": {_line(metadata.pretuned)}',
+        f'"compilers": {_line(metadata.compilers)}',
+        f'"devices": [{_block(_line(asdict(device)) for device in metadata.devices)}]',
+        f'"kernels": {{{_block(_entry(name, value) for name, value in sorted(metadata.kernels.items()))}}}',
+        f'"rows": [{_block(_line(asdict(share)) for share in metadata.rows)}]',
+        f'"files": {{{_block(_entry(name, asdict(file)) for name, file in sorted(metadata.files.items()))}}}',
+    ]
+    return ("{\n" + ",\n".join(parts) + "\n}\n").encode()
+
+
+def _line(value: object) -> str:
+    return json.dumps(value, separators=(", ", ": "))
+
+
+def _entry(name: str, value: object) -> str:
+    return f"{_line(name)}: {_line(value)}"
+
+
+def _block(lines: Iterator[str]) -> str:
+    text = ",\n".join(lines)
+    return f"\n{text}\n" if text else ""
+
+
+def loads(text: bytes) -> Metadata:
+    """Return what a `pretuned.json` holds; raises BakeError that says what is wrong with it."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BakeError(f"{FILE} is no JSON: {error}") from None
+    found = document.get("format") if isinstance(document, dict) else None
+    if type(found) is not int or found > FORMAT:
+        raise BakeError(f"{FILE} has format {found!r:.60}, and this pretuned reads format {FORMAT}")
+    try:
+        return _READER.validate_json(text, strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise BakeError(f"{FILE}: {place}: {first['msg']}, found {first['input']!r:.60}") from None
+
+
+_READER: Final = TypeAdapter(Metadata)
