@@ -71,6 +71,9 @@ class FakeLibrary:
     def __init__(self):
         self.compiled = set()
 
+    def start(self):
+        pass
+
     def request(self, jobs, *, first=False):
         fresh = {module.key for module, _ in jobs} - self.compiled
         self.compiled |= fresh

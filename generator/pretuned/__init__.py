@@ -69,9 +69,15 @@ def __dir__() -> list[str]:
 
 
 def _version() -> str:
-    from importlib import metadata  # noqa: PLC0415 - takes longer to import than all of this package
+    """Return the version that stands in the source tree, where this is one, else the installed one."""
+    import tomllib  # noqa: PLC0415 - these take longer to import than all of this package
+    from importlib import metadata  # noqa: PLC0415
+    from pathlib import Path  # noqa: PLC0415
 
-    try:
-        return metadata.version("pretuned")
-    except metadata.PackageNotFoundError:  # run from its source tree, as its own build does
-        return "0+source"
+    try:  # its own build runs from the source tree, and must give the same bytes whatever else is installed
+        project = tomllib.loads(Path(__file__).parents[2].joinpath("pyproject.toml").read_text(encoding="utf-8"))
+        if project["project"]["name"] == "pretuned":
+            return str(project["project"]["version"])
+    except (OSError, LookupError, TypeError, ValueError):
+        pass
+    return metadata.version("pretuned")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -72,6 +73,30 @@ def test_the_lock_is_written_and_a_second_run_has_nothing_to_do(machine):
     fresh = "pretuned.lock.json: every row for NVIDIA H100 80GB HBM3 is fresh; nothing to tune\n"
     assert machine.run() == (0, "", fresh)
     assert machine.lock.read_bytes() == before
+
+
+def test_rows_that_the_tuning_of_another_gpu_has_written_meanwhile_stay(machine, monkeypatch):
+    l4 = replace(H100, name="NVIDIA L4", sm_count=58, compute_capability=89)
+    mine = machine.tune
+
+    def meanwhile(demands, target, **given):
+        lockfile.write(machine.lock, Lock().updated({l4.name: l4}, rows(machine.spec, device=l4.name)))
+        return mine(demands, target, **given)
+
+    monkeypatch.setattr(command, "tune", meanwhile)
+    machine.run()
+    assert [found.device for found in lockfile.read(machine.lock).rows] == [H100.name] * 4 + [l4.name] * 4
+
+
+def test_a_tuning_again_of_stale_rows_changes_their_lines_alone(machine):
+    first, second, *rest = rows(machine.spec)
+    winner = replace(first.winner, candidate="of yesterday")
+    machine.write([replace(first, choices=(winner, first.default)), replace(second, date="2026-01-01"), *rest])
+    before = machine.lock.read_text().splitlines()
+    assert machine.run()[0] == 0
+    changed = [old for old, new in zip(before, machine.lock.read_text().splitlines(), strict=True) if old != new]
+    assert len(changed) == 1
+    assert "of yesterday" in changed[0]
 
 
 def test_force_tunes_everything_anew_without_the_cache_and_confirms(machine):

@@ -59,6 +59,18 @@ def test_times_and_ratios_are_finite_numbers(document, value):
     assert refused(document) == f"lock: rows[2]: has a wrong value ({value!r} is no number){RESTORE}"
 
 
+@pytest.mark.parametrize("value", [0, 0.0, -1.5])
+def test_times_are_positive(document, value):
+    document["rows"][0]["choices"][1]["time_us"] = value
+    assert refused(document) == f"lock: rows[0]: has a wrong value ({value!r} is no time){RESTORE}"
+
+
+def test_a_skipped_problem_of_an_unknown_device(document):
+    entry = {key: document["rows"][0][key] for key in ("kernel", "specialisation", "problem")}
+    document["skipped"] = [{**entry, "device": "NVIDIA L4", "reason": "takes 99 GB"}]
+    assert refused(document) == "lock: skipped[0]: names the device 'NVIDIA L4', which `devices` does not describe"
+
+
 def test_a_number_beyond_all_floats(document):
     document["rows"][0]["choices"][0]["time_us"] = 10**400
     assert refused(document).startswith("lock: rows[0]: has a wrong value (")

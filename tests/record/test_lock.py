@@ -32,7 +32,7 @@ def lock(spec):
 
 
 def test_what_was_read_is_written_again_byte_for_byte(tmp_path, lock, spec):
-    skipped = Skipped(kernel="scale", device=H100.name, problem=lock.rows[0].problem, reason='too "large"\n')
+    skipped = Skipped(kernel="scale", device=H100.name, problem=lock.rows[0].problem, reason='too "large" \\ é')
     lock = lock.updated({}, [], [skipped])
     path = tmp_path / "pretuned.lock.json"
     assert lockfile.write(path, lock)
@@ -60,6 +60,21 @@ def test_a_confirmed_row_keeps_its_line(lock):
     again = [replace(row, date="2027-01-01", driver="600") for row in lock.rows]
     again = [replace(row, choices=tuple(replace(c, time_us=c.time_us + 1) for c in row.choices)) for row in again]
     assert lockfile.dumps(lock.updated({H100.name: H100}, again)) == lockfile.dumps(lock)
+
+
+def test_what_a_row_says_is_confirmed_by_who_says_more_and_by_a_shorter_search(lock):
+    row = lock.rows[0]
+    more = replace(row, choices=(replace(row.winner, beyond=("n<",)), row.default))
+    for again in (more, replace(row, space="")):
+        assert lock.updated({}, [again]) == lock
+
+
+def test_what_a_row_says_and_a_new_one_denies_changes_its_line(lock):
+    row = lock.rows[0]
+    claims = replace(row, choices=(replace(row.winner, beyond=("n<",)), row.default))
+    assert Lock().updated({H100.name: H100}, [claims]).updated({}, [row]).rows == (row,)
+    for again in (replace(row, space="other"), replace(row, verification="other"), replace(row, compiler="13.1.1")):
+        assert lock.updated({}, [again]).rows[0] == again
 
 
 def test_another_winner_replaces_its_line_only(lock):

@@ -76,9 +76,16 @@ def test_each_set_of_guards_keeps_its_fastest_until_one_without_guards():
 def test_near_ties_go_to_the_incumbent():
     samples = {DEFAULT: flat(10), A: flat(8), B: flat(8.02)}
     guards = dict.fromkeys(samples, FREE)
-    assert select.rank(samples, guards, DEFAULT, B)[0].configuration == B
-    assert select.leaders(samples, guards, DEFAULT, B) == [B]
+    assert select.rank(samples, guards, DEFAULT, [B])[0].configuration == B
+    assert select.leaders(samples, guards, DEFAULT, [B]) == [B]
     assert select.leaders(samples, guards, DEFAULT) == [A]
+
+
+def test_near_ties_behind_the_winner_go_to_those_that_hold_the_row():
+    samples = {DEFAULT: flat(10), A: flat(6), B: flat(8), C: flat(8.02)}
+    guards = {DEFAULT: FREE, A: VEC, B: FREE, C: FREE}
+    assert select.leaders(samples, guards, DEFAULT) == [A, B]
+    assert select.leaders(samples, guards, DEFAULT, [A, C, DEFAULT]) == [A, C]
 
 
 def test_finalists_are_the_best_of_each_reachable_set_of_guards():
@@ -87,7 +94,7 @@ def test_finalists_are_the_best_of_each_reachable_set_of_guards():
     assert select.finalists(times, guards, DEFAULT) == [DEFAULT, A, B, C]
     guards = {DEFAULT: FREE, A: FREE, B: VEC, C: VEC}
     assert select.finalists(times, guards, DEFAULT) == [DEFAULT, A]
-    assert select.finalists(times, guards, DEFAULT, incumbent=C) == [DEFAULT, C, A]
+    assert select.finalists(times, guards, DEFAULT, incumbents=[C]) == [DEFAULT, C, A]
 
 
 @given(st.lists(st.lists(st.floats(1, 100), min_size=31, max_size=31), min_size=1, max_size=4))

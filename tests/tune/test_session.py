@@ -11,30 +11,16 @@ from contextlib import contextmanager
 import pytest
 
 from builders import H100
-from fake_runner import FakeLibrary, FakeRunner
+from fake_session import DRIVER, PROBED, Held, install
 from pretuned.build.table import problems_of
 from pretuned.device import probe
-from pretuned.device.probe import Driver, Gpu
+from pretuned.device.probe import Gpu
 from pretuned.errors import DeviceError
 from pretuned.tune import screening, session
 from pretuned.tune.demand import Demand
 from pretuned.tune.session import find_target
 from pretuned.tune.target import Target
 from specs import loaded
-
-PROBED = Gpu(
-    index=0,
-    name=H100.name,
-    uuid="",
-    compute_capability=90,
-    sm_count=132,
-    l2_bytes=H100.l2_bytes,
-    shared_bytes=H100.shared_bytes,
-    memory_bytes=H100.memory_bytes,
-    memory_gbps=H100.memory_gbps,
-    power_w=H100.power_w,
-)
-DRIVER = Driver(version="580.65.06", cuda=(13, 0))
 
 
 @pytest.fixture
@@ -82,32 +68,9 @@ def test_without_gpu_or_driver_there_is_no_target(gpus):
     assert find_target(0, {}) is None
 
 
-class Held(FakeRunner):
-    def __init__(self, index=0, **_):
-        super().__init__(lambda values, dims: 10.0 / values["vec"])
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
-
-
-class Shelf(FakeLibrary):
-    def __init__(self, cache, effort, toolchain=None):
-        super().__init__()
-
-    def start(self):
-        pass
-
-    __enter__, __exit__ = Held.__enter__, Held.__exit__
-
-
 @pytest.fixture
 def demand(tmp_path, monkeypatch):
-    monkeypatch.setattr(session, "Runner", Held)
-    monkeypatch.setattr(session, "Library", Shelf)
-    monkeypatch.setattr(session.tempfile, "gettempdir", lambda: str(tmp_path))
+    install(monkeypatch, tmp_path)
     spec = loaded(tmp_path)
     return Demand(spec=spec, problems=tuple(problems_of(spec)))
 
@@ -127,7 +90,7 @@ def test_waiting_for_the_turn_costs_none_of_the_budget(demand, monkeypatch):
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
 
     @contextmanager
-    def turn(_index, _listen):
+    def turn(*_):
         now[0] += 1000.0
         yield
 
@@ -146,6 +109,29 @@ def test_one_session_at_a_time_measures_on_a_gpu(demand):
         assert done == []
     waiting.join()
     assert len(done[0].rows) == 4
+
+
+def test_patience_with_others_ends(demand):
+    with session._turn(0, lambda _event: None), pytest.raises(DeviceError) as error:
+        session.tune([demand], TARGET, cache_folder=None, patience_s=0.05)
+    assert str(error.value) == "another tuning has had it for 0.05 s"
+
+
+def test_who_finds_everything_measured_needs_no_turn(demand, tmp_path, monkeypatch):
+    found = session.tune([demand], TARGET, cache_folder=tmp_path / "cache")
+    monkeypatch.setattr(Held, "prepare", None)  # nothing is asked of the device
+    with session._turn(0, lambda _event: None):
+        again = session.tune([demand], TARGET, cache_folder=tmp_path / "cache", patience_s=0.0)
+    assert (again.rows, again.effort.launched) == (found.rows, 0)
+
+
+def test_the_turn_is_a_gpus_however_it_is_numbered(demand, gpus):
+    gpus(changed(PROBED, uuid="aa"), changed(PROBED, index=1, uuid="bb"))
+    with session._turn(0, lambda _event: None):
+        gpus(changed(PROBED, uuid="bb"), changed(PROBED, index=1, uuid="aa"))
+        with pytest.raises(DeviceError, match="another tuning has had it"):
+            session.tune([demand], TARGET, index=1, cache_folder=None, patience_s=0.0)
+        assert len(session.tune([demand], TARGET, index=0, cache_folder=None).rows) == 4
 
 
 def test_without_cupy_the_error_says_what_to_install(demand, monkeypatch):

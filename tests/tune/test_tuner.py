@@ -155,7 +155,7 @@ def test_an_incumbent_is_tried_whatever_the_search_finds(tmp_path):
     def needle(values, dims):
         return 5.0 if dict(held.values) == values else 10.0 + values["block"] % 7
 
-    rows, _, _ = run(wide, FakeRunner(needle), problems=[problem], incumbents={problem: held})
+    rows, _, _ = run(wide, FakeRunner(needle), problems=[problem], incumbents={problem: (held,)})
     assert rows[0].winner.configuration == held
 
 
@@ -224,7 +224,7 @@ def test_an_incumbent_that_ties_stays(spec):
     rows, _, _ = run(spec, FakeRunner(tied), problems=[problem])
     other = next(c for c in (128, 256) if c != winner(rows[0])["block"])
     incumbent = rows[0].winner.configuration.__class__(implementation="main", values=(("block", other), ("vec", 4)))
-    again, _, _ = run(spec, FakeRunner(tied), problems=[problem], incumbents={problem: incumbent})
+    again, _, _ = run(spec, FakeRunner(tied), problems=[problem], incumbents={problem: (incumbent,)})
     assert again[0].winner.configuration == incumbent
 
 
@@ -252,6 +252,34 @@ def test_times_with_warm_caches_are_not_those_with_cold_ones(tmp_path):
         run(cold, FakeRunner(model), cache)
         _, _, effort = run(warm, FakeRunner(model), cache)
     assert effort.launched > 0
+
+
+def test_while_others_measure_the_first_modules_compile(spec, tmp_path):
+    library = FakeLibrary()
+    compiled = []
+
+    def turn(meanwhile):
+        meanwhile()
+        compiled.extend(library.compiled)
+
+    tuner = Tuner(
+        runner=FakeRunner(model),
+        target=TARGET,
+        library=library,
+        cache=Cache(None),
+        effort=Effort(),
+        listen=lambda _event: None,
+        turn=turn,
+    )
+    list(tuner.tune([Demand(spec=spec, problems=tuple(problems_of(spec)))]))
+    assert len(compiled) == 3  # a candidate differs from its neighbour by the launch alone
+
+
+def test_what_others_have_settled_in_the_meantime_is_taken_over(spec, tmp_path):
+    with Cache(tmp_path / "cache") as cache:
+        gpu = FakeRunner(model)
+        rows, _, effort = run(spec, gpu, cache, turn=lambda _: run(spec, FakeRunner(model), cache))
+    assert (len(rows), effort.launched, gpu.requests) == (4, 0, [])
 
 
 def test_seconds_are_counted_by_kernel(spec):

@@ -1,32 +1,66 @@
-"""`pretuned bake`: write the generated packages without building the project."""
+"""`pretuned bake`: write the generated packages without building the project, or compare them with what is there."""
 
 from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 
 from pretuned.bake.plan import Extra
 from pretuned.build.core import bake_project
 from pretuned.build.place import place
 from pretuned.cli.project import UsageError, place_of, say, specs_of
-from pretuned.config import HOST
+from pretuned.config import HOST, Project, Settings
 from pretuned.errors import closest
 from pretuned.spec.expressions import Value
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, pairs
 
+STATUS = 8  # a package is not what would be baked
+
 
 def run(options: Namespace) -> int:
-    """Write the packages into the source tree, as an editable install does, or below `--output`."""
+    """Write the packages into the source tree, as an editable install does, or below `--output`.
+
+    With `--check` nothing is written or tuned: what lies there is compared, and the status is STATUS if it differs.
+    """
     project, settings = place_of(options)
     specs = specs_of(project)
     extra: list[Extra] = [parse_extra(text, specs) for text in options.extra]
+    if options.check:
+        settings = _untuned(project, settings)
+    differing = 0
     for baked in bake_project(project, settings, say, extra=extra, host_rows=options.on == HOST):
         folder = (options.output or project.root) / baked.module
-        place(baked.files, folder)
-        print(f"{folder}: {len(baked.files)} files")
-    return 0
+        if options.check:
+            differing += _compare(baked.files, folder)
+        else:
+            place(baked.files, folder)
+            print(f"{folder}: {len(baked.files)} files")
+    return STATUS if differing else 0
+
+
+def _untuned(project: Project, settings: Settings) -> Settings:
+    """Return the settings under which the lock alone is baked: no time is left to tune what it lacks."""
+    if (settings.mode or project.mode) == "force":
+        raise UsageError("--check compares with what the lock gives, and mode force measures anew; use another mode")
+    return replace(settings, budget_s=0.0)
+
+
+def _compare(files: Mapping[str, bytes], folder: Path) -> int:
+    """Print how a package on disk differs from `files`, a line a file, and return how many do."""
+    there = {file.relative_to(folder).as_posix(): file for file in sorted(folder.rglob("*")) if file.is_file()}
+    there = {name: file for name, file in there.items() if "__pycache__" not in file.relative_to(folder).parts}
+    found = dict.fromkeys(files.keys() - there.keys(), "missing")
+    found |= dict.fromkeys(there.keys() - files.keys(), "not baked")
+    found |= {name: "differs" for name in files.keys() & there.keys() if there[name].read_bytes() != files[name]}
+    for name, what in sorted(found.items()):
+        print(f"{folder}/{name}: {what}")
+    if not found:
+        print(f"{folder}: {len(files)} files, as they would be baked")
+    return len(found)
 
 
 def parse_extra(text: str, specs: Mapping[str, KernelSpec]) -> Extra:

@@ -4,39 +4,70 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
+from collections.abc import Iterator, Sequence
 
-from pretuned.build.table import findings
+from pretuned.build.findings import Finding, findings
 from pretuned.cli.project import project_of, specs_of
+from pretuned.config import HOST, on_host
 from pretuned.errors import LockError
 from pretuned.record import lock as lockfile
+from pretuned.record.lock import Lock
+from pretuned.report.text import columns
+
+WORDS = ("stale", "missing", "unverified", "incomplete")  # from the worst on
 
 
 def run(options: Namespace) -> int:
-    """Print what of the lock is not fresh, and why; the status is 0, or LockError's."""
-    project = project_of(options)
+    """Print what of the lock is not fresh, and why, by kernel; the status is 0 where `locked` takes it, or LockError's.
+
+    With `--verbose` each row is named.
+    """
+    project = on_host(project_of(options)) if options.on == HOST else project_of(options)
     specs = specs_of(project, options.kernel)
     lock = lockfile.read(project.lock)
+    if options.kernel:
+        lock = lock.without(key for key in lock.keys if key[0] not in specs)
     found = list(findings(specs, lock, lock.devices))
     fresh = bool(lock.rows) and not found
     if options.json:
-        entries = [
-            {
-                "kernel": finding.kernel,
-                "device": finding.device,
-                "specialisation": dict(finding.problem.specialisation),
-                "problem": dict(finding.problem.dims),
-                "state": str(finding.state or "missing"),
-                "reason": finding.reason,
-            }
-            for finding in found
-        ]
-        print(json.dumps({"fresh": fresh, "rows": len(lock.rows), "findings": entries}, indent=2))
+        print(json.dumps({"fresh": fresh, "rows": len(lock.rows), "findings": list(map(_json, found))}, indent=2))
     elif fresh:
         print(f"{project.lock.name}: {len(lock.rows)} rows for {', '.join(lock.devices)}, all fresh")
     elif not lock.rows:
         print(f"{project.lock.name}: no rows; run `pretuned tune` on a machine with a GPU")
     else:
-        for finding in found:
-            print(finding)
-        print(f"{project.lock.name}: {len(found)} of {len(lock.rows)} rows are not fresh; run `pretuned tune`")
+        print("\n".join(map(str, found) if options.verbose else columns(list(_by_kernel(lock, found)), frozenset({2}))))
+        missing = sum(finding.state is None for finding in found)
+        lacking = f", {missing} missing" if missing else ""
+        print(
+            f"{project.lock.name}: {len(found) - missing} of {len(lock.rows)} rows are not fresh{lacking}; "
+            "run `pretuned tune`"
+        )
     return 0 if fresh else LockError.exit_code
+
+
+def _by_kernel(lock: Lock, found: Sequence[Finding]) -> Iterator[tuple[str, ...]]:
+    """Yield a line for each kernel and device: how many rows are how, and the worst one's reason."""
+    groups: dict[tuple[str, str], list[Finding]] = {}
+    for row in lock.rows:
+        groups.setdefault((row.kernel, row.device), [])
+    for finding in found:
+        groups.setdefault((finding.kernel, finding.device), []).append(finding)
+    yield "kernel", "device", "rows", "state", "why"
+    for (kernel, device), wrong in sorted(groups.items()):
+        rows = sum((row.kernel, row.device) == (kernel, device) for row in lock.rows)
+        counts = [(sum(finding.word == word for finding in wrong), word) for word in WORDS]
+        state = ", ".join(f"{count} {word}" for count, word in counts if count) or "fresh"
+        worst = min(wrong, key=lambda finding: WORDS.index(finding.word), default=None)
+        yield kernel, device, str(rows), state, worst.reason if worst is not None else ""
+
+
+def _json(finding: Finding) -> dict[str, object]:
+    return {
+        "kernel": finding.kernel,
+        "device": finding.device,
+        "specialisation": dict(finding.problem.specialisation),
+        "problem": dict(finding.problem.dims),
+        "state": finding.word,
+        "reason": finding.reason,
+    }

@@ -6,8 +6,23 @@ import argparse
 from pathlib import Path
 
 from pretuned import __version__
-from pretuned.cli import bake, check, devices, execute, explain, show, tune
+from pretuned.cli import (
+    bake,
+    check,
+    devices,
+    drift,
+    execute,
+    explain,
+    init,
+    inspect,
+    merge,
+    prune,
+    schema,
+    show,
+    tune,
+)
 from pretuned.config.settings import Where, where
+from pretuned.schema import NAMES
 
 
 def parser() -> argparse.ArgumentParser:
@@ -35,8 +50,16 @@ def parser() -> argparse.ArgumentParser:
     _add_bake(commands.add_parser("bake", parents=[project, on], help="write the generated packages from the lock"))
     _add_show(commands.add_parser("show", parents=[project, json, kernel], help="show the table"))
     _add_explain(commands.add_parser("explain", parents=[project], help="say which configuration would run, and why"))
-    text = "check the specs, and whether the lock is fresh (status 4 if not); or execute the templates on the host"
-    _add_check(commands.add_parser("check", parents=[project, json, kernel], help=text))
+    text = "check the specs, and whether the lock is fresh (status 4 if not); or measure again, or execute on the host"
+    _add_check(commands.add_parser("check", parents=[project, json, kernel, on], help=text))
+    text = "merge the locks of several machines, into the project's own unless --output names a file"
+    _add_merge(commands.add_parser("merge", parents=[project, json], help=text))
+    _add_prune(commands.add_parser("prune", parents=[project, kernel], help="take rows out of the lock"))
+    text = "say what a wheel, folder or installed package was tuned for, and check its digests, executing nothing of it"
+    _add_inspect(commands.add_parser("inspect", parents=[json], help=text))
+    text = "add a first kernel and the tables to this project; overwrites nothing"
+    _add_init(commands.add_parser("init", parents=[project], help=text))
+    _add_schema(commands.add_parser("schema", help="print a JSON schema for editors"))
     text = "list the GPUs here, as rows would name them"
     commands.add_parser("devices", parents=[json], help=text).set_defaults(run=devices.run)
     return root
@@ -57,17 +80,22 @@ def _add_tune(command: argparse.ArgumentParser) -> None:
 
 
 def _add_check(command: argparse.ArgumentParser) -> None:
+    text = "instead: measure this device's winners and defaults again (status 9 if a winner is slower than its default)"
+    command.add_argument("--drift", action="store_true", help=text)
     text = "instead: execute every configuration on the host device and verify it (status 8 if something is wrong)"
     command.add_argument("--execute", action="store_true", help=text)
     text = "instead: execute under AddressSanitizer, UBSan and a detector of races in shared memory (status 8)"
     command.add_argument("--sanitize", action="store_true", help=text)
     text = "execute N configurations of each specialisation, the defaults among them (default: all)"
     command.add_argument("--sample", type=_count, metavar="N", help=text)
+    command.add_argument("--verbose", action="store_true", help="a line for each row that is not fresh")
     command.set_defaults(run=_check)
 
 
 def _check(options: argparse.Namespace) -> int:
-    return execute.run(options) if options.execute or options.sanitize else check.run(options)
+    if options.execute or options.sanitize:
+        return execute.run(options)
+    return drift.run(options) if options.drift else check.run(options)
 
 
 def _count(text: str) -> int:
@@ -86,7 +114,23 @@ def _add_bake(command: argparse.ArgumentParser) -> None:
         metavar="KERNEL:k=v,...",
         help="ship this configuration as well (may be repeated)",
     )
+    text = "write nothing: list what differs from what the lock gives (status 8)"
+    command.add_argument("--check", action="store_true", help=text)
     command.set_defaults(run=bake.run)
+
+
+def _add_merge(command: argparse.ArgumentParser) -> None:
+    command.add_argument("locks", nargs="+", type=Path, metavar="LOCK", help="a lock file")
+    text = "write this file, from the locks named alone (default: the project's lock, which then takes part)"
+    command.add_argument("-o", "--output", type=Path, metavar="FILE", help=text)
+    command.set_defaults(run=merge.run)
+
+
+def _add_prune(command: argparse.ArgumentParser) -> None:
+    text = "rows of this device, by its whole name (may be repeated)"
+    command.add_argument("--device", action="append", metavar="NAME", help=text)
+    command.add_argument("--stale", action="store_true", help="rows that are stale")
+    command.set_defaults(run=prune.run)
 
 
 def _add_show(command: argparse.ArgumentParser) -> None:
@@ -103,3 +147,20 @@ def _add_explain(command: argparse.ArgumentParser) -> None:
     command.add_argument("--package", help="the generated package to ask (default: this project's)")
     command.add_argument("--device", metavar="NAME", help="a tuned device (default: the GPU here)")
     command.set_defaults(run=explain.run)
+
+
+def _add_inspect(command: argparse.ArgumentParser) -> None:
+    command.add_argument("source", help="a wheel, a folder, or an installed package by its name")
+    command.set_defaults(run=inspect.run)
+
+
+def _add_init(command: argparse.ArgumentParser) -> None:
+    text = "where the generated package goes, as in src/mypkg/tuned (default: `tuned` in the project's package)"
+    command.add_argument("--module", metavar="PATH", help=text)
+    command.set_defaults(run=init.run)
+
+
+def _add_schema(command: argparse.ArgumentParser) -> None:
+    text = "of a kernel spec, or of a pyproject.toml with pretuned's tables"
+    command.add_argument("name", choices=NAMES, help=text)
+    command.set_defaults(run=schema.run)

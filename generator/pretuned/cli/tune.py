@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from pretuned.build.table import demands, problems_of
+from pretuned.build.findings import demands, problems_of
 from pretuned.cli.project import place_of, say, specs_of
 from pretuned.config import Project
 from pretuned.errors import DeviceError
@@ -45,8 +45,8 @@ def run(options: Namespace) -> int:
     if target is None:
         raise DeviceError(f"there is no GPU {settings.device} here to tune on; `pretuned devices` lists what there is")
     wanted = demands(specs, lock, target, everything=options.force)
-    kept = lock.without([] if options.kernel else _obsolete(project, lock))
     if not wanted:
+        kept = lock.without([] if options.kernel else _obsolete(project, lock))
         gone = len(lock.rows) - len(kept.rows)
         changed = kept != lock and lockfile.write(project.lock, kept)
         removed = f"; {gone} obsolete rows removed" if changed else ""
@@ -63,6 +63,8 @@ def run(options: Namespace) -> int:
             budget_s=settings.budget_s if options.budget is None else options.budget,
             listen=listen,
         )
+    lock = lockfile.read(project.lock)  # which the tuning of another GPU may have written meanwhile
+    kept = lock.without([] if options.kernel else _obsolete(project, lock))
     fresh = kept.updated({target.name: target.device}, tuned.rows, tuned.skipped)
     changed = lockfile.write(project.lock, fresh)
     _print(options, project, tuned, changed=changed)
@@ -75,9 +77,7 @@ def _obsolete(project: Project, lock: Lock) -> list[lockfile.Key]:
     """Return the rows of kernels and problems that the specs no longer have."""
     specs = specs_of(project)
     wanted = {(name, problem) for name, spec in specs.items() for problem in problems_of(spec)}
-    keys = [lockfile.row_key(row) for row in lock.rows]
-    keys += [(entry.kernel, entry.device, entry.problem) for entry in lock.skipped]
-    return [key for key in keys if (key[0], key[2]) not in wanted]
+    return [key for key in lock.keys if (key[0], key[2]) not in wanted]
 
 
 def _print(options: Namespace, project: Project, tuned: Tuned, *, changed: bool) -> None:

@@ -87,7 +87,7 @@ class Cache:
         self._connection.close()
 
     def _get(self, kind: str, key: str) -> Any:  # noqa: ANN401 - JSON
-        with contextlib.suppress(sqlite3.DatabaseError, TypeError, ValueError):
+        with contextlib.suppress(sqlite3.DatabaseError, TypeError, ValueError, RecursionError):
             found = self._connection.execute("SELECT value FROM entries WHERE key = ?", (f"{kind}:{key}",)).fetchone()
             return None if found is None else json.loads(found[0])
         return None
@@ -125,6 +125,7 @@ class Cache:
             image = base64.b64decode(data.pop("image"))
             resources = {name: Resources(**value) for name, value in data.pop("resources").items()}
             binary = Binary(**data | {"flags": tuple(data["flags"])}, image=image, resources=resources)
+            _require_kinds(binary)
         except (AttributeError, KeyError, TypeError, ValueError):
             return None
         return binary if hashlib.sha256(image).hexdigest() == binary.digest else None
@@ -133,3 +134,11 @@ class Cache:
         """Keep a compiled module."""
         data = asdict(value) | {"image": base64.b64encode(value.image).decode()}
         self._put("binary", key, data)
+
+
+def _require_kinds(binary: Binary) -> None:
+    """Raise TypeError where a field is not what it is declared to be: all of them get into generated packages."""
+    texts = (binary.module, binary.architecture, binary.digest, binary.compiler, *binary.flags)
+    numbers = [value for found in binary.resources.values() for value in asdict(found).values()]
+    if not all(type(text) is str for text in texts) or not all(type(number) is int for number in numbers):
+        raise TypeError("a binary's texts and numbers")

@@ -2,13 +2,14 @@
 
 *Fresh*: every choice renders, compiles, launches and takes arguments as it did. *Incomplete*: fresh, but the space or
 the sizes have changed since (baked, and tuned again when possible). *Unverified*: fresh, but the reference or
-tolerances have changed (verified again when possible). *Stale*: otherwise; never baked as if it were fresh.
+tolerances have changed (verified again when possible). *Stale*: otherwise; never baked as if it were fresh: what is
+left of a stale row is its default alone, where this is still what was measured.
 """
 
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from pretuned.record.rows import Row
@@ -80,6 +81,14 @@ class Judge:
         if row.verification != self._verification:
             return Verdict(state=State.UNVERIFIED, reason="the reference, the inputs or the tolerances have changed")
         return Verdict(state=State.FRESH)
+
+    def remnant(self, row: Row) -> Row | None:
+        """Return what may be baked of a stale row: its default alone, or None where nothing of it holds.
+
+        Without it the nearest row would answer for the bucket, with what was never measured there.
+        """
+        default = replace(row, choices=(row.default,))
+        return default if self._stale(default) is None else None
 
     def _stale(self, row: Row) -> str | None:
         """Return what has changed so that the row's measurements no longer hold, or None."""

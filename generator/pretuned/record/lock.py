@@ -13,7 +13,7 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
@@ -38,17 +38,22 @@ class Lock:
         """Return the row of a problem on a device."""
         return next((row for row in self.rows if row_key(row) == (kernel, device, problem)), None)
 
+    @property
+    def keys(self) -> list[Key]:
+        """Return what the rows and the skipped problems answer for."""
+        return [*(row_key(row) for row in self.rows), *(entry.key for entry in self.skipped)]
+
     def updated(self, devices: Mapping[str, Device], rows: Iterable[Row], skipped: Iterable[Skipped] = ()) -> Lock:
         """Return the lock with `rows` in place of those they answer for; a confirmed row stays as it was."""
         kept = {row_key(row): row for row in self.rows}
-        passed = {(entry.kernel, entry.device, entry.problem): entry for entry in self.skipped}
+        passed = {entry.key: entry for entry in self.skipped}
         for row in rows:
             before = kept.get(row_key(row))
             kept[row_key(row)] = before if before is not None and confirms(row, before) else row
             passed.pop(row_key(row), None)
         for entry in skipped:
-            passed[entry.kernel, entry.device, entry.problem] = entry
-            kept.pop((entry.kernel, entry.device, entry.problem), None)
+            passed[entry.key] = entry
+            kept.pop(entry.key, None)
         return replace(
             self,
             devices=dict(sorted({**self.devices, **devices}.items())),
@@ -60,14 +65,13 @@ class Lock:
         """Return the lock without the rows and skipped problems of `keys`, and without devices that nothing names."""
         gone = set(keys)
         rows = tuple(row for row in self.rows if row_key(row) not in gone)
-        skipped = tuple(entry for entry in self.skipped if (entry.kernel, entry.device, entry.problem) not in gone)
+        skipped = tuple(entry for entry in self.skipped if entry.key not in gone)
         named = {row.device for row in rows} | {entry.device for entry in skipped}
         return Lock(devices={k: v for k, v in self.devices.items() if k in named}, rows=rows, skipped=skipped)
 
     def of_gpus(self) -> Lock:
         """Return the lock without the host device's rows, which say nothing of a GPU."""
-        rows = [row_key(row) for row in self.rows] + [(e.kernel, e.device, e.problem) for e in self.skipped]
-        return self.without(key for key in rows if self.devices[key[1]].is_host)
+        return self.without(key for key in self.keys if self.devices[key[1]].is_host)
 
 
 def row_key(row: Row) -> Key:
@@ -81,18 +85,21 @@ def _order(key: Key) -> tuple[str, str, str, list[tuple[str, Any]]]:
 
 
 def confirms(new: Row, old: Row) -> bool:
-    """Return whether `new` chose what `old` did, from the same modules, space and verification.
+    """Return whether `new` finds all that `old` says: the same choices in the same order, of the same modules.
 
-    An old row that something disturbed is confirmed by none that was measured in peace: it makes way.
+    Both must have been chosen from the same space, unless a budget ended the search for `new` early, and judged and
+    compiled alike; `new` may have won in more directions beyond the sizes. An old row that something disturbed is
+    confirmed by none that was measured in peace: it makes way.
     """
     if old.disturbed and not new.disturbed:
         return False
 
     def essence(row: Row) -> object:
-        choices = [(c.configuration, c.candidate, c.cubin, c.beyond) for c in row.choices]
-        return choices, row.space, row.verification, row.compiler
+        return [(c.configuration, c.candidate, c.cubin, c.library) for c in row.choices], row.verification, row.compiler
 
-    return essence(new) == essence(old)
+    if essence(new) != essence(old) or new.space not in {"", old.space}:
+        return False
+    return all(set(was.beyond) <= set(now.beyond) for was, now in zip(old.choices, new.choices, strict=True))
 
 
 def dumps(lock: Lock) -> str:
@@ -142,12 +149,29 @@ def read(path: Path) -> Lock:
         raise LockError(f"{path.name}: cannot be read: {error}") from None
     try:
         document = json.loads(text)
+        odd = next(_unprintable(document), None)
     except (ValueError, RecursionError) as error:
         raise LockError(
             f"{path.name}: is no JSON ({error}); it is cut short or was merged by hand: "
             "take it from version control again, or write it anew with `pretuned tune`"
         ) from None
+    if odd is not None:
+        raise LockError(f"{path.name}: holds the text {odd!r:.80}, and pretuned writes printable characters only")
     return loads(document, path.name)
+
+
+def _unprintable(value: Any) -> Iterator[str]:  # noqa: ANN401 - JSON
+    """Yield the texts that could not be told as they are: every one of a lock may get into a message."""
+    match value:
+        case str() if not value.isprintable():
+            yield value
+        case dict():
+            for key, item in value.items():
+                yield from _unprintable(key)
+                yield from _unprintable(item)
+        case list():
+            for item in value:
+                yield from _unprintable(item)
 
 
 def loads(document: Any, name: str) -> Lock:  # noqa: ANN401 - JSON
@@ -160,7 +184,7 @@ def loads(document: Any, name: str) -> Lock:  # noqa: ANN401 - JSON
             "update pretuned in [build-system] requires"
         )
     try:
-        devices = {key: _device(value) for key, value in document["devices"].items()}
+        devices = {key: _device(value, key) for key, value in document["devices"].items()}
     except (AttributeError, KeyError, TypeError) as error:
         raise LockError(f"{name}: devices: {_wrong(error)}") from None
     rows = [
@@ -171,11 +195,12 @@ def loads(document: Any, name: str) -> Lock:  # noqa: ANN401 - JSON
         _entry(_skipped_from_json, value, f"{name}: skipped[{index}]")
         for index, value in enumerate(_list(document, "skipped", name))
     ]
-    for index, row in enumerate(rows):
-        if row.device not in devices:
-            raise LockError(
-                f"{name}: rows[{index}]: names the device {row.device!r}, which `devices` does not describe"
-            )
+    for part, entries in (("rows", rows), ("skipped", skipped)):
+        for index, entry in enumerate(entries):
+            if entry.device not in devices:
+                raise LockError(
+                    f"{name}: {part}[{index}]: names the device {entry.device!r}, which `devices` does not describe"
+                )
     return Lock().updated(devices, rows, skipped)
 
 
@@ -216,6 +241,7 @@ def row_to_json(row: Row) -> dict[str, Any]:
                 "candidate": choice.candidate,
                 "cubin": choice.cubin,
             }
+            | ({"library": choice.library} if choice.library else {})
             for choice in row.choices
         ],
         "space": row.space,
@@ -243,9 +269,10 @@ def _choice(data: Mapping[str, Any]) -> Choice:
         configuration=Configuration(implementation=_text(data["implementation"]), values=_pairs(data["configuration"])),
         candidate=_text(data["candidate"]),
         cubin=_text(data["cubin"]),
-        time_us=_number(data["time_us"]),
+        time_us=_time(data["time_us"]),
         ratio=(_number(low), _number(high)),
         beyond=tuple(_text(direction) for direction in data["beyond"]),
+        library=_text(data.get("library", "")),
     )
 
 
@@ -283,17 +310,25 @@ def _pairs(data: Mapping[str, Any]) -> Pairs:
     return pairs(data)
 
 
-def _device(data: Mapping[str, Any]) -> Device:
+def _device(data: Mapping[str, Any], key: str) -> Device:
     values = {item.name: data[item.name] for item in fields(Device)}
     for name, value in values.items():
         if type(value) is not (str if name == "name" else int):
             raise TypeError(f"'{name}' is {value!r}")
+    if values["name"] != key:
+        raise TypeError(f"'name' is {values['name']!r} under {key!r}")
     return Device(**values)
 
 
 def _number(value: Any) -> float:  # noqa: ANN401 - JSON
     if type(value) not in {int, float} or not math.isfinite(value):
         raise TypeError(f"{value!r} is no number")
+    return float(value)
+
+
+def _time(value: Any) -> float:  # noqa: ANN401 - JSON
+    if _number(value) <= 0:
+        raise ValueError(f"{value!r} is no time")
     return float(value)
 
 

@@ -35,6 +35,15 @@ class Device:
         """Whether it is the host device."""
         return self.name == host.NAME
 
+    @property
+    def qualified_name(self) -> str:
+        """What rows call it where another device goes by its plain name: a partition of the same GPU, say."""
+        return f"{self.name} ({self.sm_count} SMs)"
+
+    def is_same_as(self, other: Device) -> bool:
+        """Return whether both go by one name in rows, which may differ in limits and sizes of memory."""
+        return (self.sm_count, self.compute_capability) == (other.sm_count, other.compute_capability)
+
     def architecture_of(self, module: Module) -> str:
         """Return what to compile `module` for: `sm_90`, or `sm_90a` where it asks for what only that one has."""
         return self.architecture + ("a" if module.arch_specific and not self.is_host else "")
@@ -44,7 +53,8 @@ class Device:
 class Choice:
     """One ranked configuration of a row.
 
-    `candidate` is the key of what was measured and `cubin` the digest of what ran. `time_us` is a call's device time;
+    `candidate` is the key of what was measured and `cubin` the digest of what ran; of a library call it is empty, and
+    `library` says whose function ran, with its version (`cupy 14.2.0`). `time_us` is a call's device time;
     `ratio` the 95% interval of this time over the default's in the final duel (low, high), (1, 1) for the default
     itself. `beyond` lists the directions (`n<`, `n>`) in which it has also beaten the default outside the sizes.
     """
@@ -55,6 +65,7 @@ class Choice:
     time_us: float
     ratio: tuple[float, float]
     beyond: tuple[str, ...] = ()
+    library: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,3 +112,8 @@ class Skipped:
     device: str
     problem: Problem
     reason: str
+
+    @property
+    def key(self) -> tuple[str, str, Problem]:
+        """What it stands for, as a row's key."""
+        return self.kernel, self.device, self.problem

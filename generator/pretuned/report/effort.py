@@ -23,8 +23,9 @@ from pretuned.tune.progress import (
 def describe(event: Event) -> str:  # noqa: PLR0911 - one return a kind of event
     """Return one line about a step of tuning."""
     match event:
-        case Waiting(device=device):
-            return f"another tuning has the device {device}; waiting for its turn"
+        case Waiting(device=device, patience_s=patience_s):
+            limit = "" if patience_s is None else f", for {patience_s:g} s at most"
+            return f"another tuning has the device {device}; waiting for its turn{limit}"
         case Planned():
             return _planned(event)
         case Compiling(kernel=kernel, modules=modules):

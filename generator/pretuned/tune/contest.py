@@ -11,6 +11,7 @@ import numpy as np
 from pretuned.compile import host
 from pretuned.compile.result import Binary
 from pretuned.measure.launch import launches
+from pretuned.measure.libraries import release
 from pretuned.measure.requests import Entry, Prepare, Raced, TooLarge
 from pretuned.measure.rounds import Rule
 from pretuned.measure.runner import TuningError
@@ -26,7 +27,7 @@ from pretuned.record.freshness import space_key
 from pretuned.record.rows import Row
 from pretuned.render import Candidate, candidate, located, verification_key
 from pretuned.spec import space
-from pretuned.spec.model import KernelSpec
+from pretuned.spec.model import KernelSpec, LibraryCall
 from pretuned.spec.space import Configuration, Guards, Pairs, Problem
 from pretuned.tune import pruning
 from pretuned.tune.memory import Memory
@@ -95,7 +96,8 @@ class Contest:
         """Return what everything measured depends on besides the candidate."""
         target = self.tuner.target
         device = [target.name, target.device.sm_count, target.device.compute_capability, target.driver]
-        return [device, self.tuner.library.compiler, self.verification]
+        libraries = sorted({release(way.call.module) for way in self.spec.ways.values() if way.call is not None})
+        return [device, self.tuner.library.compiler, self.verification, *libraries]
 
     def _chosen_from(self, problem: Problem) -> list[object]:
         """Return what decides the row of `problem`: of a large space, a part of its candidates stands for all."""
@@ -125,21 +127,37 @@ class Contest:
     def request(self, configurations: Sequence[Configuration], *, first: bool = False) -> int:
         """Have what of `configurations` is not compiled yet compiled, and return how many modules that is."""
         architecture_of = self.tuner.target.device.architecture_of
-        modules = [self.candidate(configuration).module for configuration in configurations]
-        return self.tuner.library.request([(module, architecture_of(module)) for module in modules], first=first)
+        modules = [self.candidate(c).module for c in configurations if self.call(c) is None]
+        jobs = [(module, architecture_of(module)) for module in modules if module is not None]
+        return self.tuner.library.request(jobs, first=first)
 
-    def compiled(self, configuration: Configuration) -> Binary | Failure | None:
-        """Return a configuration's compiled module, why there is none, or None while the compiler is at it."""
+    def call(self, configuration: Configuration) -> LibraryCall | None:
+        """Return the library function that a configuration stands for; None for a module."""
+        return self.spec.ways[configuration.implementation].call
+
+    def compiled(self, configuration: Configuration) -> Binary | LibraryCall | Failure | None:
+        """Return a configuration's compiled module, why there is none, or None while the compiler is at it.
+
+        A library call, which needs no compiler, is there from the beginning.
+        """
         module = self.candidate(configuration).module
+        if module is None:
+            return self.call(configuration)
         return self.tuner.library.find(module, self.tuner.target.device.architecture_of(module))
 
-    def binary(self, configuration: Configuration) -> Binary | Failure:
-        """Return a configuration's compiled module, or why there is none; waits for the compiler."""
+    def binary(self, configuration: Configuration) -> Binary | LibraryCall | Failure:
+        """Return a configuration's compiled module or library call, or why there is none; waits for the compiler."""
+        call = self.call(configuration)
+        if call is not None:
+            return call
         module = self.candidate(configuration).module
+        assert module is not None  # what is no call has one
         return self.tuner.library.get(module, self.tuner.target.device.architecture_of(module))
 
     def _entry(self, configuration: Configuration) -> Entry:
         binary = self.binary(configuration)
+        if isinstance(binary, LibraryCall):
+            return Entry.of_call(configuration)
         if not isinstance(binary, Binary):
             said = located(self.spec, self.specialisation, configuration, detail(binary))
             raise TuningError(f"{self.spec.name}: {configuration} does not compile: {said}")
@@ -223,6 +241,8 @@ class Contest:
     def _fits(self, configuration: Configuration, problem: Problem) -> bool:
         """Return whether a candidate may be launched; why not is noted."""
         binary = self.binary(configuration)
+        if isinstance(binary, LibraryCall):
+            return True
         if not isinstance(binary, Binary):  # the library remembers; the next build tries again
             self._note(configuration, problem, self.fail(configuration, problem, binary, keep=False))
             return False
@@ -242,7 +262,9 @@ class Contest:
         """Return why no candidate can be tried on this device at all, which only the host has a reason for."""
         if not self.tuner.target.device.is_host:
             return None
-        reason = host.gpu_only(self.candidate(self.default).module.source)
+        module = self.candidate(self.default).module
+        assert module is not None  # a default is no library call
+        reason = host.gpu_only(module.source)
         return reason and located(self.spec, self.specialisation, self.default, reason)
 
     def race(

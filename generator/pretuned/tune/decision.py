@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from pretuned.compile.result import Binary
+from pretuned.measure.libraries import release
 from pretuned.measure.requests import PROBE_LAUNCHES
 from pretuned.measure.rounds import Against, Cut
 from pretuned.record.rows import Choice, Row
@@ -25,6 +26,11 @@ LEAST_ROUNDS: Final = 7  # of slow kernels: the fewest that an interval of 95% c
 ROUNDS_US: Final = 2e6  # what all rounds of a race may take together, beyond the fewest
 
 
+def affordable(rounds: int, estimates_us: Sequence[float]) -> int:
+    """Return how many of `rounds` those who take `estimates_us` a call may race for."""
+    return max(min(rounds, LEAST_ROUNDS), min(rounds, int(ROUNDS_US / (PROBE_LAUNCHES * sum(estimates_us)))))
+
+
 class Decision:
     """Settles the row of `problem` from what `contest` knows of it; `problem` fits the device."""
 
@@ -33,11 +39,11 @@ class Decision:
         contest: Contest,
         problem: Problem,
         considered: Iterable[Configuration],
-        incumbent: Configuration | None,
+        incumbents: Sequence[Configuration],
     ) -> None:
         self.contest = contest
         self.problem = problem
-        self.incumbent = incumbent
+        self.incumbents = incumbents
         known = contest.times[problem]
         alive = (c for c in considered if c not in contest.failed)
         self.times = {c: known[c] for c in alive if math.isfinite(known.get(c, math.inf))}
@@ -50,7 +56,7 @@ class Decision:
         for _ in range(ATTEMPTS):
             if not self._prepared():
                 return None
-            ranked = self._ranked(select.finalists(self.times, self.guards, self.contest.default, self.incumbent))
+            ranked = self._ranked(select.finalists(self.times, self.guards, self.contest.default, self.incumbents))
             if ranked is not None and self._all_right([entry.configuration for entry in ranked]):
                 return self._row(ranked, self._beyond(ranked))
         self.times = {self.contest.default: self.times[self.contest.default]}
@@ -74,16 +80,16 @@ class Decision:
             samples = self._raced(finalists, self.pace.race_rounds, Cut(slack=select.TIE)) if len(finalists) > 1 else {}
         if samples is None:
             return None
-        leaders = select.leaders(samples, guards, default, self.incumbent)
+        leaders = select.leaders(samples, guards, default, self.incumbents)
         with self.effort.stage("duelling"):
             duel = self._raced([default, *leaders], self.pace.duel_rounds, Against(gain=select.MIN_GAIN), judge=True)
-        return None if duel is None else select.rank(duel, guards, default, self.incumbent)
+        return None if duel is None else select.rank(duel, guards, default, self.incumbents)
 
     def _raced(
         self, chosen: Sequence[Configuration], rounds: int, rule: Cut | Against, *, judge: bool = False
     ) -> Samples | None:
         estimates_us = [self.times[c] for c in chosen]
-        rounds = max(min(rounds, LEAST_ROUNDS), min(rounds, int(ROUNDS_US / (PROBE_LAUNCHES * sum(estimates_us)))))
+        rounds = affordable(rounds, estimates_us)
         samples, failures = self.contest.race(self.problem, chosen, estimates_us, rounds, rule, judge=judge)
         self.times = {c: time_us for c, time_us in self.times.items() if c not in failures}
         return None if failures else samples
@@ -164,12 +170,13 @@ class Decision:
         )
 
     def _choice(self, entry: select.Ranked, beyond: Sequence[str]) -> Choice:
-        binary = self.contest.binary(entry.configuration)
-        assert isinstance(binary, Binary)  # it ran
+        binary, call = self.contest.binary(entry.configuration), self.contest.call(entry.configuration)
+        assert isinstance(binary, Binary) or call is not None  # it ran
         return Choice(
             configuration=entry.configuration,
             candidate=self.contest.candidate(entry.configuration).key,
-            cubin=binary.digest,
+            cubin=binary.digest if isinstance(binary, Binary) else "",
+            library="" if call is None else release(call.module),
             time_us=float(f"{entry.time_us:.4g}"),
             ratio=(round(entry.ratio[0], 4), round(entry.ratio[1], 4)),
             beyond=tuple(sorted(beyond)),

@@ -11,8 +11,8 @@ from pretuned.spec.space import Configuration, Problem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """What to tune of one kernel: problems, and for some of them the configuration that holds the row now."""
+    """What to tune of one kernel: problems, and for some of them the configurations that hold the row now, ranked."""
 
     spec: KernelSpec
     problems: tuple[Problem, ...]
-    incumbents: Mapping[Problem, Configuration] = field(default_factory=dict)
+    incumbents: Mapping[Problem, tuple[Configuration, ...]] = field(default_factory=dict)

@@ -15,9 +15,10 @@ from pretuned.spec.space import Configuration, Problem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """Another tuning has the device; this one goes on when it ends."""
+    """Another tuning has the device; this one goes on when it ends, unless that takes more than `patience_s`."""
 
     device: str
+    patience_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from pretuned.tune.statistics import median, ratio_interval
 
 MIN_GAIN: Final = 0.01  # less than this is not worth another kernel, and is near what a sample resolves
 TIE: Final = 0.005  # times this near are one
+HELD: Final = 0.01  # who holds a row stays, unless another is faster by so much: not worth another kernel either
 SLACK: Final = 1.06  # how far behind its group's best a screened candidate may be and still race
 MAX_FINALISTS: Final = 24  # of each set of guards: so many may lie within what a screen resolves
 MAX_GROUPS: Final = 4
@@ -34,9 +35,9 @@ def finalists(
     times_us: Mapping[Configuration, float],
     guards: Mapping[Configuration, Guards],
     default: Configuration,
-    incumbent: Configuration | None = None,
+    incumbents: Sequence[Configuration] = (),
 ) -> list[Configuration]:
-    """Return the configurations that race: the default, the incumbent, then the best of each set of guards.
+    """Return the configurations that race: the default, the incumbents, then the best of each set of guards.
 
     `times_us` holds the screened times of every right candidate, the default's among them.
     """
@@ -50,9 +51,7 @@ def finalists(
         group = groups.setdefault(own, []) if own in groups or len(groups) < MAX_GROUPS else []
         if len(group) < MAX_FINALISTS and (not group or times_us[configuration] <= SLACK * times_us[group[0]]):
             group.append(configuration)
-    chosen = [default]
-    if incumbent is not None and incumbent in times_us:
-        chosen.append(incumbent)
+    chosen = [default, *(configuration for configuration in incumbents if configuration in times_us)]
     return list(dict.fromkeys([*chosen, *(configuration for group in groups.values() for configuration in group)]))
 
 
@@ -60,14 +59,14 @@ def leaders(
     samples_us: Mapping[Configuration, Sequence[float]],
     guards: Mapping[Configuration, Guards],
     default: Configuration,
-    incumbent: Configuration | None = None,
+    incumbents: Sequence[Configuration] = (),
 ) -> list[Configuration]:
     """Return who meets the default in the duel: of each set of guards the fastest in the race, near ties resolved."""
     times = {configuration: median(samples) for configuration, samples in samples_us.items()}
     groups: dict[Guards, list[Configuration]] = {}
     for configuration in sorted(times, key=lambda c: (times[c], c)):
         groups.setdefault(guards[configuration], []).append(configuration)
-    best = [_favourite(group, times, default, incumbent) for group in groups.values()]
+    best = [_favourite(group, times, default, incumbents) for group in groups.values()]
     return [configuration for configuration in best if configuration != default]
 
 
@@ -75,27 +74,25 @@ def _favourite(
     group: Sequence[Configuration],
     times: Mapping[Configuration, float],
     default: Configuration,
-    incumbent: Configuration | None,
+    incumbents: Sequence[Configuration],
 ) -> Configuration:
-    """Of a group sorted by time, the one that near ties go to: the incumbent, then the default, then the first."""
-    tied = [configuration for configuration in group if times[configuration] <= times[group[0]] * (1 + TIE)]
-    for favoured in (incumbent, default):
-        if favoured in tied:
-            assert favoured is not None  # `None in tied` is never true
-            return favoured
-    return min(tied)
+    """Of a group sorted by time, the one that near ties go to: an incumbent, then the default, then the first."""
+    best = times[group[0]]
+    held = (c for c in incumbents if c in group and times[c] <= best * (1 + HELD))
+    tied = [configuration for configuration in group if times[configuration] <= best * (1 + TIE)]
+    return next(held, default if default in tied else min(tied))
 
 
 def rank(
     samples_us: Mapping[Configuration, Sequence[float]],
     guards: Mapping[Configuration, Guards],
     default: Configuration,
-    incumbent: Configuration | None = None,
+    incumbents: Sequence[Configuration] = (),
 ) -> list[Ranked]:
     """Return the ranked choices from a duel's samples (by configuration, one a round), the default last.
 
     Whoever is not faster than the default by `MIN_GAIN` with 95% confidence is left out, and so is whoever no call
-    would reach behind a faster one. An incumbent that ties with the fastest goes first.
+    would reach behind a faster one. The first incumbent, the winner so far, goes first if it ties with the fastest.
     """
     faster = []
     for configuration, samples in samples_us.items():
@@ -104,8 +101,8 @@ def rank(
             faster.append(Ranked(configuration=configuration, time_us=median(samples), ratio=interval))
     faster.sort(key=lambda ranked: (ranked.time_us, ranked.configuration))
     if faster:
-        limit = faster[0].time_us * (1 + TIE)
-        faster.sort(key=lambda ranked: not (ranked.configuration == incumbent and ranked.time_us <= limit))
+        limit = faster[0].time_us * (1 + HELD)
+        faster.sort(key=lambda ranked: not (ranked.configuration in incumbents[:1] and ranked.time_us <= limit))
     kept: list[Ranked] = []
     for ranked in faster:
         if not any(guards[before.configuration].covers(guards[ranked.configuration]) for before in kept):

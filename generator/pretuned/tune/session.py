@@ -8,7 +8,7 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -68,8 +68,7 @@ def find_target(index: Where, known: Mapping[str, Device]) -> Target | None:
         return None
     device = device_of(gpu)
     other = known.get(gpu.name)
-    same = other is None or (other.sm_count, other.compute_capability) == (device.sm_count, device.compute_capability)
-    name = gpu.name if same else f"{gpu.name} ({gpu.sm_count} SMs)"
+    name = gpu.name if other is None or other.is_same_as(device) else device.qualified_name
     return Target(name=name, device=replace(device, name=name), driver=driver.version)
 
 
@@ -109,21 +108,32 @@ def tune(
     index: Where = 0,
     cache_folder: Path | None,
     budget_s: float | None = None,
+    patience_s: float | None = None,
     listen: Listener = lambda _event: None,
 ) -> Tuned:
     """Tune every demand on GPU `index`, or on the host, within `budget_s` seconds (None: as long as it takes).
 
-    One session at a time measures on a device: another process waits here for its turn. With `cache_folder` None
-    nothing is kept or reused. Raises DeviceError without CuPy or a usable GPU, and on the host without NumPy or a C++
-    compiler; TuningError for a kernel whose default or reference is wrong.
+    One session at a time measures on a device: another one compiles meanwhile, and waits for its turn for `patience_s`
+    seconds at most (None: as long as it takes); this costs none of its budget. Who finds everything measured needs no
+    turn. With `cache_folder` None nothing is kept or reused. Raises DeviceError without CuPy or a usable GPU, where the
+    turn does not come, and on the host without NumPy or a C++ compiler; TuningError for a kernel whose default or
+    reference is wrong.
     """
-    _demand_packages(index)
     effort = Effort()
     found: list[Row | Skipped] = []
     interrupted, trouble = False, ""
-    with _tuner(index, target, cache_folder, effort, listen) as tuner, effort.whole():
-        # Waiting for the turn has cost none of it.
-        tuner.deadline = None if budget_s is None else time.monotonic() + budget_s
+    with (
+        opened(
+            target,
+            index=index,
+            cache_folder=cache_folder,
+            budget_s=budget_s,
+            patience_s=patience_s,
+            effort=effort,
+            listen=listen,
+        ) as tuner,
+        effort.whole(),
+    ):
         try:
             for entry in tuner.tune(demands):
                 found.append(entry)  # noqa: PERF402 - what was found before an interruption stays
@@ -145,10 +155,21 @@ def tune(
 
 
 @contextmanager
-def _tuner(
-    index: Where, target: Target, cache_folder: Path | None, effort: Effort, listen: Listener
+def opened(
+    target: Target,
+    *,
+    index: Where,
+    cache_folder: Path | None,
+    effort: Effort,
+    listen: Listener,
+    budget_s: float | None = None,
+    patience_s: float | None = None,
 ) -> Iterator[Tuner]:
-    """Yield a tuner that has the device for itself, and its workers started."""
+    """Yield a tuner for GPU `index` or the host; as for `tune`, but for what its own work raises.
+
+    Nothing has started yet: the device is taken when the tuner asks for its turn, which costs none of the budget.
+    """
+    _demand_packages(index)
     from pretuned.tune.tuner import Tuner  # noqa: PLC0415 - it imports NumPy, which a build may have to ask for first
     from pretuned.tune.watch import Watch  # noqa: PLC0415 - the same
 
@@ -156,16 +177,25 @@ def _tuner(
         cache = stack.enter_context(Cache(cache_folder))
         library = stack.enter_context(Library(cache, effort, toolchain=CPP if index == HOST else NVRTC))
         runner = stack.enter_context(Runner.host() if index == HOST else Runner(index=index, spares=SPARES))
-        stack.enter_context(_turn(index, listen))
         stack.enter_context(_termination_interrupts())
         monitor = _monitor(index)
         if monitor is not None:
             stack.callback(monitor.close)
-        library.start()
         watch = Watch(monitor)
-        yield Tuner(
+        tuner = Tuner(
             runner=runner, target=target, library=library, cache=cache, effort=effort, listen=listen, watch=watch
         )
+
+        begun_s = time.monotonic()
+
+        def turn(meanwhile: Callable[[], None]) -> None:
+            asked_s = time.monotonic()
+            stack.enter_context(_turn(index, listen, meanwhile, patience_s))
+            waited_s = time.monotonic() - asked_s
+            tuner.deadline = None if budget_s is None else begun_s + waited_s + budget_s
+
+        tuner.turn = turn
+        yield tuner
 
 
 def _monitor(index: Where) -> Monitor | None:
@@ -192,23 +222,32 @@ def _demand_packages(index: Where) -> None:
             raise DeviceError("the host device needs NumPy: pip install numpy")
         if CPP.installed() is None:
             raise DeviceError(f"there is no C++ compiler: {CPP_INSTALL}")
+    elif (driver := probe.driver()) is not None and (reason := probe.too_old(driver)):
+        raise DeviceError(reason)
     elif importlib.util.find_spec("cupy") is None:
         raise DeviceError(f"tuning needs CuPy: {INSTALL}")
 
 
 @contextmanager
-def _turn(index: Where, listen: Listener) -> Iterator[None]:
+def _turn(
+    index: Where, listen: Listener, meanwhile: Callable[[], None] = lambda: None, patience_s: float | None = None
+) -> Iterator[None]:
     """Take the lock of a device among builds on this machine; it ends with the process that holds it.
 
-    The device goes by its UUID: processes may number their GPUs differently.
+    The device goes by its UUID: processes may number their GPUs differently. Where another process has it, `meanwhile`
+    is called once before the wait, of `patience_s` seconds at most. Raises DeviceError when these are over.
     """
     uuid = next((gpu.uuid for gpu in probe.gpus() if gpu.index == index), "")
     lock = FileLock(Path(tempfile.gettempdir()) / f"pretuned-gpu-{uuid or index}-{os.getuid()}.lock")
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        listen(Waiting(device=str(index)))
-        lock.acquire()
+        listen(Waiting(device=str(index), patience_s=patience_s))
+        meanwhile()
+        try:
+            lock.acquire(timeout=-1 if patience_s is None else patience_s)
+        except Timeout:
+            raise DeviceError(f"another tuning has had it for {patience_s:g} s") from None
     try:
         yield
     finally:

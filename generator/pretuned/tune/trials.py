@@ -38,7 +38,7 @@ def trials(
 
     Each is tried where its sizes are most awkward, where they are round, and with single elements, as far as it is
     legal there; one that is legal nowhere here has no problems. A sample holds the default of every implementation, and
-    the rest evenly spread over the order of the space.
+    the rest evenly spread over the order of the space. Library calls, which the host has not, are left out.
     """
     odd, even = list(_ladder(spec, specialisation, MULTIPLES, 1)), list(_ladder(spec, specialisation, ROUND, TILE))
     single = _problem(spec, specialisation, [1] * len(spec.free_dims))
@@ -105,10 +105,13 @@ def _sampled(
     from pretuned.tune.points import Points  # noqa: PLC0415 - it imports NumPy, which most commands do without
 
     points = Points.of(spec, problems[0].specialisation, problems, device)
-    if sample is None or len(points) <= sample:
-        return list(points)
-    defaults = [c for c in (space.default_of(spec, name) for name in spec.ways) if c in points]
-    taken = {points.index(configuration) for configuration in defaults}
+    calls = {name for name, way in spec.ways.items() if way.call is not None}
+    if sample is None or len(points) - len(calls) <= sample:
+        return [configuration for configuration in points if configuration.implementation not in calls]
+    own = [space.default_of(spec, name) for name in spec.ways]
+    first = [configuration for configuration in own if configuration in points]
+    taken = {points.index(configuration) for configuration in first}
+    defaults = [configuration for configuration in first if configuration.implementation not in calls]
     rest = [row for row in range(len(points)) if row not in taken]
     wanted = max(0, sample - len(defaults))
     return [*defaults, *(points[rest[index * len(rest) // wanted]] for index in range(wanted))]

@@ -6,6 +6,9 @@ decided: the best of each set of guards race, the leaders meet the default in a 
 are judged by it, checked at odd and boundary sizes, and tried beyond the outermost sizes (`decision`). While one
 contest is measured, the modules of the next are compiled.
 
+The tuner asks for its *turn* only once there is something to measure: whatever earlier builds have settled is handed
+out before, and after a wait also what another one has settled meanwhile.
+
 Every outcome, check and row goes into the cache the moment it is known, under a key of all that it depends on; the same
 questions asked again, by a resumed or a second build, launch nothing. With a deadline, each contest gets a share of the
 time by what it is expected to take, and of that a part for screening; whatever is known when it ends decides its rows.
@@ -43,7 +46,7 @@ class _Task:
 
     contest: Contest
     problems: list[Problem]
-    incumbents: Mapping[Problem, Configuration]
+    incumbents: Mapping[Problem, tuple[Configuration, ...]]
 
     @property
     def estimate(self) -> Estimate:
@@ -53,7 +56,10 @@ class _Task:
 
 @dataclass(kw_only=True)
 class Tuner:
-    """Tunes kernels on one device. `deadline` is a time of `time.monotonic()`, or None for as long as it takes."""
+    """Tunes kernels on one device. `deadline` is a time of `time.monotonic()`, or None for as long as it takes.
+
+    `turn` has it get the device for itself, and is given what can be done while others have it.
+    """
 
     runner: Runner
     target: Target
@@ -63,16 +69,27 @@ class Tuner:
     listen: Listener
     watch: Watch = field(default_factory=Watch)
     deadline: float | None = None
+    turn: Callable[[Callable[[], None]], None] = lambda _meanwhile: None
     strategy: Callable[[int, Sequence[int]], Strategy] = strategy_for
     _screen_until: float | None = None
 
     def tune(self, demands: Sequence[Demand]) -> Iterator[Row | Skipped]:
         """Yield a row, or why there is none, for each problem that the deadline lets it reach."""
         begun_s = time.monotonic()
-        every = [task for demand in demands for task in self._tasks(demand)]
-        for task in every:
+        tasks: list[_Task] = []
+        for task in (task for demand in demands for task in self._tasks(demand)):
             yield from self._known(task)
-        tasks = [task for task in every if task.problems]
+            if task.problems:
+                self.library.start()  # while the others are enumerated
+                tasks.append(task)
+        if not tasks:
+            return
+        asked_s = time.monotonic()
+        self.turn(lambda: self._compile_ahead(tasks[0].contest))
+        begun_s += time.monotonic() - asked_s
+        for task in tasks:
+            yield from self._known(task)
+        tasks = [task for task in tasks if task.problems]
         if not tasks:
             return
         self._announce(tasks, begun_s)
@@ -155,7 +172,8 @@ class Tuner:
     ) -> Iterator[Row]:
         contest, name = task.contest, task.contest.spec.name
         self.listen(Measuring(kernel=name, problem=problems[0], candidates=len(contest.points), done=done, rows=rows))
-        screening = Screening(contest, problems, task.incumbents)
+        winners = {problem: held[0] for problem, held in task.incumbents.items() if held}
+        screening = Screening(contest, problems, winners)
         screening.run()
         for task_ahead in following:
             self._compile_ahead(task_ahead.contest)
@@ -167,7 +185,7 @@ class Tuner:
                 continue
             if index + 1 < len(problems):  # its reference is made while this one is decided
                 contest.prepare(problems[index + 1], FRESH_SEED, reference="soon")
-            row = Decision(contest, problem, considered, task.incumbents.get(problem)).row()
+            row = Decision(contest, problem, considered, task.incumbents.get(problem, ())).row()
             if row is None:
                 continue
             if whole and not row.disturbed:

@@ -1,0 +1,50 @@
+"""`pretuned check --drift`: do the winners of the lock still win on this machine?"""
+
+from __future__ import annotations
+
+import json
+import time
+from argparse import Namespace
+
+from pretuned.build.findings import standing
+from pretuned.cli.project import place_of, say, specs_of
+from pretuned.errors import DeviceError, LockError
+from pretuned.record import lock as lockfile
+from pretuned.report.drift import drift_json, drift_lines
+from pretuned.report.effort import describe
+from pretuned.tune.drift import Verdict
+from pretuned.tune.progress import Event, Waiting
+from pretuned.tune.remeasure import remeasure
+from pretuned.tune.session import find_target
+
+STATUS = 9  # a winner is slower than its default, or fails
+
+
+def run(options: Namespace) -> int:
+    """Measure the winners and defaults of this device's rows again; the status is 0, or STATUS if one must go."""
+    project, settings = place_of(options)
+    specs = specs_of(project, options.kernel)
+    lock = lockfile.read(project.lock)
+    target = find_target(settings.device, lock.devices)
+    if target is None:
+        raise DeviceError(
+            f"there is no GPU {settings.device} here to measure on; `pretuned devices` lists what there is"
+        )
+    rows = [row for row in standing(specs, lock).holds.rows if row.device == target.name and row.kernel in specs]
+    if not rows:
+        raise LockError(f"{project.lock.name} has no rows for {target.name} that are not stale; run `pretuned tune`")
+    begun_s = time.perf_counter()
+    found = list(
+        remeasure(rows, specs, target, index=settings.device, cache_folder=settings.cache, listen=_tell_waiting)
+    )
+    if options.json:
+        print(json.dumps({"device": target.name, "rows": [drift_json(drift) for drift in found]}, indent=2))
+    else:
+        print("\n".join(drift_lines(found)))
+    say(f"{target.name}: measured in {time.perf_counter() - begun_s:.1f} s")
+    return STATUS if any(drift.verdict in {Verdict.SLOWER, Verdict.FAILS} for drift in found) else 0
+
+
+def _tell_waiting(event: Event) -> None:
+    if isinstance(event, Waiting):
+        say(describe(event))

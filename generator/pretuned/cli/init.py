@@ -1,0 +1,41 @@
+"""`pretuned init`: a first kernel and the tables, in a project that exists. Asks nothing and overwrites nothing."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterator
+from typing import Final
+
+from pretuned.build.core import load_specs
+from pretuned.cli.project import import_name
+from pretuned.config import Project
+from pretuned.config.tables import FILE, HATCH_FILE
+from pretuned.init.plan import plan
+
+_EDITED: Final = (FILE, HATCH_FILE)  # all else is new
+
+
+def run(options: Namespace) -> int:
+    """Write what is missing, and print what was done, what was left, and what to do next."""
+    root = options.project.resolve()
+    made = plan(root, options.module)
+    for name, text in made.texts.items():
+        file = root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("wb" if name in _EDITED else "xb") as opened:
+            opened.write(text.encode())
+    print("\n".join([*made.done, *(f"left: {line}" for line in made.left)]))
+    print("\n".join(_next(made.project)))
+    return 0
+
+
+def _next(project: Project) -> Iterator[str]:
+    module = project.modules[0].module
+    package, kernel = import_name(module), min(load_specs(project)[module])
+    yield ""
+    yield "next:"
+    yield "  pretuned check --execute   # runs every configuration on this machine's processor"
+    yield "  pretuned tune              # on a machine with a GPU; commit the pretuned.lock.json that it writes"
+    yield "  pip install -e .           # bakes the winners, or else the defaults"
+    yield f'  python -c "from {package} import {kernel}; help({kernel})"'
+    yield f"an editable install has what is baked in the sources: have version control ignore {module}/"

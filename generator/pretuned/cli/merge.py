@@ -1,0 +1,68 @@
+"""`pretuned merge`: the locks of several machines into one."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+from pretuned.cli.project import UsageError, here, say, specs_of
+from pretuned.config import Project
+from pretuned.record import lock as lockfile
+from pretuned.record.freshness import Judge, State
+from pretuned.record.merge import Merged, Source, merge
+from pretuned.record.rows import Row
+
+
+def run(options: Namespace) -> int:
+    """Write what the locks say together, and print what had to be decided between them.
+
+    Without `--output` the project's own lock takes part, first, and is written.
+    """
+    project = here(options)
+    output = options.output
+    files = list(options.locks)
+    if output is None:
+        if project is None:
+            raise UsageError("there is no project here whose lock could be written; name a file with --output")
+        output = project.lock
+        files = [output, *files] if output.is_file() else files
+    own = None if project is None else project.lock
+    found = merge([_source(file, own) for file in _distinct(files)], _judge(project))
+    changed = lockfile.write(output, found.lock)
+    if options.json:
+        conflicts = [asdict(conflict) for conflict in found.conflicts]
+        print(json.dumps({"given": found.given, "conflicts": conflicts, "notes": found.notes}, indent=2))
+    else:
+        print("\n".join([*map(str, found.conflicts), *found.notes, _sum(found)]))
+    if project is None:
+        say("there is no project here: whether rows are fresh played no part")
+    say(f"{output.name}: " + ("written" if changed else "has all of it; left as it was"))
+    return 0
+
+
+def _distinct(files: list[Path]) -> list[Path]:
+    return list({file.resolve(): file for file in files}.values())
+
+
+def _source(file: Path, own: Path | None) -> Source:
+    if not file.is_file():
+        raise UsageError(f"there is no lock '{file}'")
+    return Source(name=file.name if file == own else str(file), lock=lockfile.read(file))
+
+
+def _judge(project: Project | None) -> Callable[[Row], State]:
+    """Return how rows stand to the project's specs; without a project all are alike."""
+    if project is None:
+        return lambda _row: State.FRESH
+    judges = {name: Judge(spec) for name, spec in specs_of(project).items()}
+    return lambda row: judges[row.kernel].judge(row).state if row.kernel in judges else State.STALE
+
+
+def _sum(found: Merged) -> str:
+    rows = found.lock.rows
+    given = ", ".join(f"{count} from {name}" for name, count in found.given.items())
+    conflicts = f"{len(found.conflicts)} conflicts" if len(found.conflicts) != 1 else "1 conflict"
+    return f"{len(rows)} rows for {', '.join(found.lock.devices) or 'no device'}: {given}; {conflicts}"

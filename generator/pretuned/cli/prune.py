@@ -1,0 +1,58 @@
+"""`pretuned prune`: take devices, kernels or stale rows out of the lock."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterable, Iterator
+
+from pretuned.build.findings import findings
+from pretuned.cli.project import UsageError, project_of, say, specs_of
+from pretuned.config import Project
+from pretuned.errors import closest
+from pretuned.record import lock as lockfile
+from pretuned.record.freshness import State
+from pretuned.record.lock import Key, Lock
+
+
+def run(options: Namespace) -> int:
+    """Remove the rows and skipped problems that fit all the options given, and print how many those were."""
+    if not (options.device or options.kernel or options.stale):
+        raise UsageError("say what to remove: --device NAME, --kernel NAME, --stale, or several that must all fit")
+    project = project_of(options)
+    lock = lockfile.read(project.lock)
+    kernels = {key[0] for key in lock.keys}
+    _demand("device", options.device, lock.devices)
+    _demand("kernel", options.kernel, kernels)
+    gone = set(_chosen(options, project, lock))
+    kept = lock.without(gone)
+    for line in _lines(gone):
+        print(line)
+    changed = lockfile.write(project.lock, kept) if gone else False
+    say(f"{project.lock.name}: " + (f"{len(kept.rows)} rows are left" if changed else "nothing to remove"))
+    return 0
+
+
+def _demand(what: str, asked: Iterable[str] | None, known: Iterable[str]) -> None:
+    listed = sorted(known)
+    for name in asked or ():
+        if name not in listed:
+            there = ", ".join(listed) or "none"
+            raise UsageError(f"the lock has no {what} '{name}'{closest(name, listed)}; there are {there}")
+
+
+def _chosen(options: Namespace, project: Project, lock: Lock) -> Iterator[Key]:
+    stale = {f.key for f in findings(specs_of(project), lock, {}) if f.state is State.STALE} if options.stale else set()
+    for key in lock.keys:
+        kernel, device, _ = key
+        of_device = not options.device or device in options.device
+        of_kernel = not options.kernel or kernel in options.kernel
+        if of_device and of_kernel and (not options.stale or key in stale):
+            yield key
+
+
+def _lines(gone: Iterable[Key]) -> Iterator[str]:
+    counts: dict[tuple[str, str], int] = {}
+    for kernel, device, _ in gone:
+        counts[kernel, device] = counts.get((kernel, device), 0) + 1
+    for (kernel, device), count in sorted(counts.items()):
+        yield f"{kernel} on {device}: {count} rows removed" if count > 1 else f"{kernel} on {device}: 1 row removed"

@@ -1,0 +1,209 @@
+"""Several locks into one: what each machine found, and which row stands where two answer for the same. Pure.
+
+Devices are taken over by name. One that shares only its name with a device of an earlier lock (a partition of it, say)
+gets a name of its own, as it would where it is tuned. Where two locks have a row for the same kernel, device and
+problem, one of them stands, whole:
+
+1. the one that stands better to the specs: fresh before unverified, incomplete and stale;
+2. the one that nothing disturbed;
+3. the one of the later date;
+4. the one whose winner is further ahead of its default: the smaller upper end of the ratio's interval, then the lower;
+5. the one whose line comes first, so that the order of the locks never decides.
+
+A row stands before a problem that was skipped, unless it is stale. Every conflict is reported.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Final
+
+from pretuned.errors import LockError
+from pretuned.record.freshness import State
+from pretuned.record.lock import Key, Lock, row_key, row_to_json
+from pretuned.record.rows import Device, Row, Skipped
+
+ORDER: Final = (State.FRESH, State.UNVERIFIED, State.INCOMPLETE, State.STALE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A lock, and what messages call it."""
+
+    name: str
+    lock: Lock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conflict:
+    """Two locks that answer for the same key in different words: which one stands, which makes way, and why."""
+
+    kernel: str
+    device: str
+    problem: str
+    kept: str
+    dropped: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.kernel} on {self.device} at {self.problem}: {self.kept}, not {self.dropped}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """The lock, how many of its rows and skipped problems each source gave, and all that had to be decided.
+
+    `notes` are lines about devices and compilers.
+    """
+
+    lock: Lock
+    given: Mapping[str, int]
+    conflicts: tuple[Conflict, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entry:
+    """What a source says of a key."""
+
+    source: str
+    found: Row | Skipped
+    state: State | None  # of a row
+
+    @property
+    def key(self) -> Key:
+        """What it answers for."""
+        return row_key(self.found) if isinstance(self.found, Row) else self.found.key
+
+
+@dataclass(slots=True, kw_only=True)
+class _Devices:
+    """The devices met so far by name, and what was decided about them."""
+
+    known: dict[str, Device] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def take(self, source: Source) -> Mapping[str, str]:
+        """Take over a source's devices, and return what its rows are to call them."""
+        return {name: self._name(source.name, name, device) for name, device in source.lock.devices.items()}
+
+    def _name(self, source: str, name: str, device: Device) -> str:
+        known = self.known.get(name)
+        if known is None or known.is_same_as(device):
+            self.known[name] = device if known is None else self._facts(name, known, device)
+            return name
+        renamed = replace(device, name=device.qualified_name)
+        if renamed.name == name or not self.known.get(renamed.name, renamed).is_same_as(renamed):
+            raise LockError(f"{source}: its device {name!r} cannot be told from another one of this name")
+        self.known[renamed.name] = renamed
+        self.notes.append(f"{source}: its {name} has {device.sm_count} SMs, not {known.sm_count}: now {renamed.name}")
+        return renamed.name
+
+    def _facts(self, name: str, one: Device, other: Device) -> Device:
+        """Return what is told of a device that two locks describe: the larger of each limit."""
+        kept = Device(name=one.name, **{key: max(value, getattr(other, key)) for key, value in _facts_of(one).items()})
+        for key, value in _facts_of(kept).items():
+            values = sorted({_facts_of(one)[key], _facts_of(other)[key]})
+            if len(values) > 1:
+                self.notes.append(f"{name}: {key} is {values[0]} in one lock and {values[1]} in another: {value} kept")
+        return kept
+
+
+def _facts_of(device: Device) -> dict[str, int]:
+    return {key: value for key, value in asdict(device).items() if key != "name"}
+
+
+def merge(sources: Sequence[Source], judge: Callable[[Row], State]) -> Merged:
+    """Return what `sources` say together; `judge` tells how a row stands to the specs.
+
+    Raises LockError for two devices of one name that differ in what rows tell them by.
+    """
+    devices, standing, conflicts = _Devices(), dict[Key, _Entry](), list[Conflict]()
+    for source in sources:
+        names = devices.take(source)
+        for entry in _entries(source, names, judge):
+            before = standing.get(entry.key)
+            better, worse = (entry, None) if before is None else _decided(before, entry)
+            standing[entry.key] = better
+            if worse is not None and worse.found != better.found:
+                conflicts.append(_conflict(better, worse))
+    kept = standing.values()
+    lock = Lock().updated(
+        devices.known,
+        [entry.found for entry in kept if isinstance(entry.found, Row)],
+        [entry.found for entry in kept if isinstance(entry.found, Skipped)],
+    )
+    given = {source.name: sum(entry.source == source.name for entry in kept) for source in sources}
+    return Merged(lock=lock, given=given, conflicts=tuple(conflicts), notes=(*devices.notes, *_compilers(lock.rows)))
+
+
+def _entries(source: Source, names: Mapping[str, str], judge: Callable[[Row], State]) -> Iterator[_Entry]:
+    for row in source.lock.rows:
+        yield _Entry(source=source.name, found=replace(row, device=names[row.device]), state=judge(row))
+    for entry in source.lock.skipped:
+        device = names.get(entry.device, entry.device)
+        yield _Entry(source=source.name, found=replace(entry, device=device), state=None)
+
+
+def _decided(one: _Entry, other: _Entry) -> tuple[_Entry, _Entry]:
+    """Return which of two entries stands, and which makes way; of two alike the first stands."""
+    return (one, other) if _rank(one) <= _rank(other) else (other, one)
+
+
+def _rank(entry: _Entry) -> tuple[object, ...]:
+    """Return what entries of one key are sorted by, the one that stands first."""
+    if isinstance(entry.found, Skipped):
+        return len(ORDER) - 1.5, entry.found.reason
+    assert entry.state is not None
+    low, high = entry.found.winner.ratio
+    age = -_day(entry.found.date)
+    return ORDER.index(entry.state), bool(entry.found.disturbed), age, high, low, json.dumps(row_to_json(entry.found))
+
+
+def _day(date: str) -> int:
+    try:
+        return dt.date.fromisoformat(date).toordinal()
+    except ValueError:
+        return 0
+
+
+def _conflict(kept: _Entry, dropped: _Entry) -> Conflict:
+    kernel, device, problem = kept.key
+    return Conflict(
+        kernel=kernel,
+        device=device,
+        problem=str(problem),
+        kept=kept.source,
+        dropped=dropped.source,
+        reason=_reason(kept, dropped),
+    )
+
+
+def _reason(kept: _Entry, dropped: _Entry) -> str:
+    """Return by which of the rules one entry stands before another."""
+    one, other = kept.found, dropped.found
+    if isinstance(one, Skipped):
+        return f"skipped ({one.reason})" + ("" if isinstance(other, Skipped) else ", and the row is stale")
+    if isinstance(other, Skipped):
+        return f"was measured, not skipped ({other.reason})"
+    high, its = one.winner.ratio[1], other.winner.ratio[1]
+    rules = (
+        (kept.state != dropped.state, f"{kept.state}, not {dropped.state}"),
+        (bool(one.disturbed) != bool(other.disturbed), f"undisturbed; the other: {other.disturbed}"),
+        (_day(one.date) != _day(other.date), f"of {one.date}, not {other.date}"),
+        (one.winner.ratio != other.winner.ratio, f"at most {high:.3f} of the default's time, not {its:.3f}"),
+    )
+    return next((text for differ, text in rules if differ), "equal by every rule; the line that comes first")
+
+
+def _compilers(rows: Iterable[Row]) -> Iterator[str]:
+    """Yield a line where rows were compiled by several NVRTC: one build ships what one of them makes."""
+    versions = sorted({row.compiler for row in rows})
+    if len(versions) > 1:
+        yield (
+            f"rows were measured with NVRTC {' and '.join(versions)}: a build compiles with one of them, marks the "
+            "other's rows as recompiled, and mode locked refuses them; tune with one NVRTC on every machine"
+        )

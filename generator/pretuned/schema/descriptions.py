@@ -1,0 +1,102 @@
+"""What an editor shows beside each key, by model and key."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_SPACE: Final = (
+    "The tuning parameters with their values, `block = [128, 256]`: every combination is a configuration. Or a list of "
+    "configurations, where only those are meant."
+)
+_SCRATCH: Final = "Buffers that the dispatcher provides for a call. Shapes may use parameters and `device`."
+_SEEDS: Final = "Configurations that the search of a large space tries first."
+_LAUNCHES: Final = "What is launched, in order, on one stream."
+_CONSTRAINTS: Final = "Which configurations are legal, and what the kernel demands of a call."
+_COMPILE: Final = "How the template is compiled."
+_TEMPLATE: Final = "The Jinja template, beside the spec."
+
+DESCRIPTIONS: Final = {
+    "KernelSpec.format": "The format of this file: 1.",
+    "KernelSpec.summary": "One line on what the kernel computes; the generated function's docstring.",
+    "KernelSpec.arguments": "The kernel's arguments in launch order: arrays have a role, scalars none.",
+    "KernelSpec.dims": "The problem sizes: what the table is bucketed over. Each is read off the shape of an input.",
+    "KernelSpec.specialisations": "What the caller chooses: types, read off the arrays, or keywords. Never tuned over.",
+    "KernelSpec.constraints": _CONSTRAINTS,
+    "KernelSpec.verify": "How results are judged. Without a reference the default's output is one.",
+    "KernelSpec.cache": "How calls find the L2 cache: cold (their data lies in memory) or warm (it was just written).",
+    "KernelSpec.default": (
+        "The configuration that a careful author would hard-code, which a winner must beat. With several "
+        "implementations: `implementation = NAME`, the one whose default it is."
+    ),
+    "KernelSpec.template": f"{_TEMPLATE} Default: the spec's own stem with .cu.jinja.",
+    "KernelSpec.scratch": _SCRATCH,
+    "KernelSpec.space": _SPACE,
+    "KernelSpec.seeds": _SEEDS,
+    "KernelSpec.launches": _LAUNCHES,
+    "KernelSpec.compile": _COMPILE,
+    "KernelSpec.implementations": "Several ways to compute the kernel, by name; they compete in one table.",
+    "Implementation.template": _TEMPLATE,
+    "Implementation.call": "Instead of a template: a library's function, as in 'cupy:matmul'.",
+    "Implementation.arguments": "With `call`: the inputs that the function is passed by position. Default: all.",
+    "Implementation.out": (
+        "With `call`: keyword (the function writes to `out=`), or copy (what it returns is assigned to the output)."
+    ),
+    "Implementation.init": "Outputs that this implementation wants zeroed before its launches.",
+    "Implementation.scratch": _SCRATCH,
+    "Implementation.space": _SPACE,
+    "Implementation.default": "This implementation's own baseline.",
+    "Implementation.seeds": _SEEDS,
+    "Implementation.launches": _LAUNCHES,
+    "Implementation.compile": _COMPILE,
+    "Implementation.constraints": "Which configurations of this implementation are legal.",
+    "Argument.name": "The argument's name, in the template and in the generated function.",
+    "Argument.dtype": "Its element type: float32, int32, ..., or a specialisation such as T.",
+    "Argument.role": "in (must come back unchanged), out, or inout; without one it is a scalar, passed by value.",
+    "Argument.shape": "An array's shape, expressions over dims: ['rows', 'cols'].",
+    "Argument.align": "Bytes that the address must be a multiple of, as in 'vec * sizeof(T)'; checked at the call.",
+    "Argument.fill": "What an input holds while tuning. Default: normal.",
+    "Argument.value": "What tuning passes for a scalar that is neither a dim nor a specialisation.",
+    "Argument.init": "0: the dispatcher zeroes this output before the launch.",
+    "Scratch.name": "The buffer's name among the launch's arguments.",
+    "Scratch.dtype": "Its element type, or a specialisation.",
+    "Scratch.shape": "Its shape: expressions over dims, parameters and `device`.",
+    "Scratch.init": "0: zeroed before each call.",
+    "Dim.sizes": "The sizes that are measured; a call at another size gets the nearest bucket's winner.",
+    "Dim.values": "With `constant = true`: the values that exist.",
+    "Dim.constant": "Matched exactly and rendered into the template, rather than bucketed.",
+    "Specialisation.dtypes": "The types that the arrays may have.",
+    "Specialisation.values": "The values of a keyword of the generated function: integers or bools.",
+    "Specialisation.from": (
+        "The specialisation that this type follows; the other keys say how: "
+        "Acc = { from = 'T', float16 = 'float32', float32 = 'float32' }."
+    ),
+    "Launch.function": 'The extern "C" entry point.',
+    "Launch.grid": "Blocks along x, y and z: expressions over dims and parameters. 0 launches nothing.",
+    "Launch.block": "Threads along x, y and z.",
+    "Launch.shared": "Bytes of dynamic shared memory. Default: 0.",
+    "Launch.arguments": "The names of its arguments, where it takes others than the list above.",
+    "Compile.options": "Options for NVRTC; they may name parameters: '-maxrregcount={{ registers }}'.",
+    "Compile.arch-specific": "Compile for sm_90a instead of sm_90: code that runs on that architecture alone.",
+    "Constraints.where": "What a legal configuration fulfils. One that names a dim is checked at each call as well.",
+    "Constraints.requires": "What the kernel itself demands of a call; another call is an error that names it.",
+    "Verify.reference": "'reference.py:name': a NumPy function of inputs, scalars and dims by name.",
+    "Verify.rtol": "Relative tolerance, one number or by the output's dtype.",
+    "Verify.atol": "Absolute tolerance; by default rtol times the root mean square of the reference.",
+    "Verify.inputs": "'file.py:name': a function that makes the inputs.",
+    "Verify.compare": "'file.py:name': a function that judges a result.",
+    "_Project.kernels": "The folder of specs and templates.",
+    "_Project.module": "Where the generated package goes, by its path in the sources: src/mypkg/tuned.",
+    "_Project.modules": "Several generated packages, each with its own folder of specs.",
+    "_Project.lock": "The rows that were tuned; committed.",
+    "_Project.mode": (
+        "auto: fresh rows are baked, missing ones for this GPU are tuned within the budget. locked: never tune, stale "
+        "or missing is an error. force: tune everything anew. off: bake the defaults."
+    ),
+    "_Project.budget": "Seconds of tuning, for the whole build.",
+    "_Project.cuda": "The NVRTC to compile with, as in 13.0; else the lock's, else the machine's.",
+    "_Project.architectures": "Architectures to build the defaults for, besides those of the lock's devices.",
+    "_Project.cubins": "false: ship sources only, compiled where they first run.",
+    "_Project.require-tuned": "A build that would ship untuned kernels is an error.",
+    "_Module.kernels": "The folder of this module's specs and templates.",
+    "_Module.module": "Where this generated package goes: src/mypkg/tuned.",
+}

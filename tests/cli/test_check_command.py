@@ -1,0 +1,97 @@
+"""`pretuned check`: fresh or not, and why, by kernel; the status is 0 exactly where mode locked takes the lock."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from pretuned.build import table
+from pretuned.config import load_project, read_settings
+from pretuned.errors import LockError
+from project_home import Home
+
+LINE = "scale   NVIDIA H100 80GB HBM3     {}  {}  {}"
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch, capsys):
+    return Home(tmp_path, monkeypatch, capsys)
+
+
+def states(home):
+    """Rows in each of the states."""
+    stale, incomplete, unverified, missing = home.rows()
+    return {
+        "stale": replace(stale, choices=(replace(stale.winner, candidate="of yesterday"), stale.default)),
+        "incomplete": replace(incomplete, space="of yesterday"),
+        "unverified": replace(unverified, verification="of yesterday"),
+        "missing": None,
+        "fresh": missing,
+    }
+
+
+def locked_takes(home):
+    project = replace(load_project(home.root), mode="locked")
+    specs = {"scale": home.spec}
+    try:
+        table.resolve(project, read_settings(), specs, lambda _line: None, lambda _event: None)
+    except LockError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("state", ["fresh", "stale", "incomplete", "unverified", "missing"])
+def test_the_status_is_what_locked_would_say(home, state):
+    fresh = home.rows()
+    found = states(home)[state]
+    kept = [row for row in fresh if found is None or row.problem != found.problem]
+    home.write(kept[1:] if found is None else [*kept, found])
+    status, out, _ = home.run("check")
+    assert (status == 0) == locked_takes(home) == (state == "fresh")
+    assert (" missing" if state == "missing" else state) in out
+
+
+def test_a_line_for_each_kernel_says_how_its_rows_are_and_why(home):
+    found = states(home)
+    home.write([found["stale"], found["incomplete"], found["unverified"]])
+    status, out, _ = home.run("check")
+    assert status == 4
+    head, line, last = out.splitlines()
+    assert head.split() == ["kernel", "device", "rows", "state", "why"]
+    assert line == (
+        "scale   NVIDIA H100 80GB HBM3     3  1 stale, 1 missing, 1 unverified, 1 incomplete  the template, options, "
+        "launches or arguments of block=256, vec=4 have changed"
+    )
+    assert last == "pretuned.lock.json: 3 of 3 rows are not fresh, 1 missing; run `pretuned tune`"
+
+
+def test_verbose_names_each_row(home):
+    home.write([states(home)["stale"], *home.rows()[1:3]])
+    out = home.run("check", "--verbose")[1].splitlines()
+    assert [line.split(" at ")[1].partition(": ")[::2][0] for line in out[:-1]] == [
+        "n=1024, T=float16",
+        "n=65536, T=float32",
+    ]
+
+
+def test_another_kernels_rows_are_no_matter(home):
+    home.write([*home.rows(), replace(home.rows()[0], kernel="gone")])
+    assert home.run("check")[0] == 4
+    assert home.run("check", "--kernel", "scale")[0] == 0
+
+
+def test_json_has_every_row(home):
+    home.write([states(home)["stale"], *home.rows()[1:3]])
+    found = json.loads(home.run("check", "--json")[1])
+    assert (found["fresh"], found["rows"]) == (False, 3)
+    assert [entry["state"] for entry in found["findings"]] == ["stale", "missing"]
+
+
+def test_on_host_the_hosts_lock_is_meant(home):
+    home.write(home.rows())
+    assert home.run("check", "--on", "host")[:2] == (
+        4,
+        "pretuned.lock.host.json: no rows; run `pretuned tune` on a machine with a GPU\n",
+    )

@@ -1,0 +1,45 @@
+"""A build on a GPU made of arithmetic, beside others: `python shared_build.py PROJECT INDEX`.
+
+CUDA shows the one GPU at INDEX. Prints what was said, the rows' winners, and how much was compiled and launched.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from fake_session import DRIVER, PROBED
+from pretuned.build import core, table
+from pretuned.compile.toolchain import Toolchain
+from pretuned.config import load_project, overlay, read_settings
+from pretuned.device import probe
+from pretuned.measure.runner import Runner
+from pretuned.tune import session
+from pretuned.tune.library import Library
+
+COMPILER = Toolchain(worker="killed_children:compiler", installed=lambda: "13.0.88", probe="compute_80")
+
+
+def main():
+    folder, index = Path(sys.argv[1]), int(sys.argv[2])
+    shown = tuple(replace(PROBED, index=i, uuid=f"GPU-{'b' if i == index else i}") for i in range(index + 1))
+    probe.gpus = lambda given=None: shown
+    probe.driver = lambda given=None: DRIVER
+    session.Runner = lambda **_: Runner("killed_children:device")
+    session.Library = partial(Library, workers=2)
+    session.NVRTC = COMPILER
+    settings = read_settings()
+    project = overlay(load_project(folder), settings)
+    specs = {name: spec for module in core.load_specs(project).values() for name, spec in module.items()}
+    said = []
+    found = table.resolve(project, settings, specs, said.append, lambda _event: None)
+    rows = [[str(row.problem), str(row.winner.configuration)] for row in found.rows]
+    effort = found.tuned.effort
+    print(json.dumps({"said": said, "rows": rows, "compiled": effort.compiled, "launched": effort.launched}))
+
+
+if __name__ == "__main__":
+    main()

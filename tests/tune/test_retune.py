@@ -1,0 +1,66 @@
+"""Tuning again on a device whose times are noise over many near ties: the lock stays, byte for byte."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from builders import H100
+from fake_runner import FakeLibrary, FakeRunner
+from pretuned.build.findings import demands
+from pretuned.record.cache import Cache
+from pretuned.record.lock import Lock, dumps
+from pretuned.tune.progress import Effort
+from pretuned.tune.target import Target
+from pretuned.tune.tuner import Tuner
+from specs import loaded
+
+TARGET = Target(name=H100.name, device=H100, driver="580")
+BLOCKS = str(list(range(32, 257, 32)))
+
+
+@pytest.fixture
+def spec(tmp_path):
+    return loaded(tmp_path, ("[128, 256]", BLOCKS))
+
+
+def near_ties(values, _dims):
+    """Eight blocks lie within 0.4% of each other, at each of three widths with guards of its own."""
+    return 10 / values["vec"] ** 0.5 * (1 + values["block"] * 7 % 5 / 1000)
+
+
+def tuned(spec, lock, seed, model=near_ties):
+    """The lock after a tuning of everything, with the noise of `seed`."""
+    gpu = FakeRunner(model)
+    gpu.random = random.Random(seed)
+    tuner = Tuner(
+        runner=gpu,
+        target=TARGET,
+        library=FakeLibrary(),
+        cache=Cache(None),
+        effort=Effort(),
+        listen=lambda _event: None,
+    )
+    wanted = demands({spec.name: spec}, lock, TARGET, everything=True)
+    return lock.updated({H100.name: H100}, tuner.tune(wanted))
+
+
+def test_noise_changes_no_line(spec):
+    lock = tuned(spec, Lock(), 0)
+    assert all(len(row.choices) == 3 for row in lock.rows)
+    for seed in range(1, 6):
+        assert dumps(tuned(spec, lock, seed)) == dumps(lock)
+
+
+def test_what_has_become_faster_changes_its_row(spec):
+    lock = tuned(spec, Lock(), 0)
+    held = {dict(choice.configuration.values)["block"] for row in lock.rows for choice in row.choices}
+    block = min(set(range(32, 257, 32)) - held)
+
+    def faster(values, dims):
+        return near_ties(values, dims) * (0.97 if values["block"] == block and dims["n"] == 1024 else 1.0)
+
+    new = tuned(spec, lock, 1, faster)
+    changed = [dict(row.problem.dims)["n"] for row, was in zip(new.rows, lock.rows, strict=True) if row != was]
+    assert changed == [1024, 1024]
