@@ -1,5 +1,5 @@
 # ruff: noqa: PLC0415 - libraries are optional, and importing them is a part of what is timed
-"""A fresh process's first call: `python cold.py FOLDER ours|prepared|nvrtc|triton`; prints milliseconds of each step as JSON."""
+"""A fresh process's first call: `python cold.py FOLDER ours|prepared|nvrtc|triton`; prints its steps' ms as JSON."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ This folder is copied unchanged into every generated package as `_runtime`. Its 
 
 - Standard library only, and the driver through ctypes (`driver`). CuPy or PyTorch are met as what callers pass; nothing
   of the library that wrote the package is here.
-- Importing the package runs this module and no other, unless CuPy or PyTorch are there already: no dataclasses, logging,
-  typing, json, pathlib, re here.
+- Importing the package runs this module and no other, unless CuPy or PyTorch are there already: no dataclasses,
+  logging, typing, json, pathlib, re here.
 - `calls` is the path of a call: `arrays` (the one door for arrays) -> `checks` (the problem) -> `lookup` (which
   configuration) -> `plans` (grids, parameter blocks, `modules`) -> launch. `explain` takes the same path up to
   `lookup`. A problem that was seen before goes by a lane (`lanes`): the same checks, written out for the kernel.
