@@ -296,7 +296,10 @@ def test_two_devices_in_one_process():
             made = kernels.axpby(t, t, 1.0, 1.0)
             assert made.device.index == ordinal
             assert float(made.sum()) == 4096 * 2 * (ordinal + 1)
-    x, y = (cupy.cuda.Device(i).use() or cupy.ones(64, cupy.float32) for i in (0, 1))
+    with cupy.cuda.Device(0):
+        x = cupy.ones(64, cupy.float32)
+    with cupy.cuda.Device(1):
+        y = cupy.ones(64, cupy.float32)
     with pytest.raises(ValueError, match="expected device 0 as x has, found device 1"):
         kernels.axpby(x, y, 1.0, 1.0)
 
