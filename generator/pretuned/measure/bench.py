@@ -28,7 +28,7 @@ from pretuned.spec.types import DTYPES
 
 SCREEN_SETS: Final = 4  # judged again after screening; finals judge all, time and again
 SETTLED: Final = 64  # executions of a finalist that are judged: one wrong in 16 shows in 98 of 100
-SETTLING_S: Final = 0.02  # but no more than this long for one finalist, beyond once on every set
+SETTLING_S: Final = 0.008  # but no more than this long for one finalist, beyond once on every set
 RESIDENT_SHARE: Final = 0.5  # of the machine's free memory, for problems that stay prepared
 
 
