@@ -46,6 +46,7 @@ def cuda(monkeypatch, tmp_path):
     monkeypatch.setenv("PRETUNED_CACHE_DIR", str(tmp_path / "cache"))
     fake = FakeCuda()
     monkeypatch.setattr(ctypes, "CDLL", lambda _name: fake)
+    monkeypatch.setitem(sys.modules, "cuda.pathfinder", None)  # which loads libraries by ctypes too
     return fake
 
 

@@ -33,12 +33,15 @@ class Launched(types.SimpleNamespace):
 class FakeCuda:
     """The library, with knobs: `devices`, `version`, `refused` images, `captured` streams, `status` of launches.
 
+    `during` is called in the middle of each launch, before its arguments are read.
+
     Contexts are numbered 1000 + ordinal. Those of threads are their own, as in CUDA, and none at first.
     """
 
     def __init__(self):
         self.devices, self.version = [dict(H100), dict(H100)], 13000
         self.refused, self.captured, self.status = set(), set(), 0
+        self.during = lambda: None
         self.loaded, self.launches, self.memsets, self.limits, self.events, self.waits = [], [], [], {}, [], []
         self.direct, self.direct_error = 0, RuntimeError
         self.addresses = {}  # address -> device, for arrays of other libraries
@@ -130,6 +133,7 @@ class FakeCuda:
             return 400
         if self.status:
             return self.status
+        self.during()
         x, y, z, bx, by, bz, shared_bytes, stream, attributes, count = CONFIGURATION.unpack(
             ctypes.string_at(configuration.value, CONFIGURATION.size)
         )
@@ -166,11 +170,15 @@ class FakeCuda:
             raise self.direct_error(str(status))
 
     def cuMemsetD8Async(self, address, value, nbytes, stream):
+        if self.device is None:
+            return 201
         self.memsets.append((address.value or 0, value.value, nbytes.value, stream.value or 0))
         self.events.append("memset")
         return 0
 
     def cuStreamIsCapturing(self, stream, found):
+        if self.device is None:
+            return 201
         found._obj.value = int((stream.value or 0) in self.captured)
         return 0
 
@@ -180,6 +188,8 @@ class FakeCuda:
         return 0
 
     def cuEventCreate(self, found, _flags):
+        if self.device is None:
+            return 201
         found._obj.value = 5
         return 0
 

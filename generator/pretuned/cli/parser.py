@@ -75,6 +75,8 @@ def _where(text: str) -> Where:
 def _add_tune(command: argparse.ArgumentParser) -> None:
     command.add_argument("--budget", type=float, metavar="SECONDS", help="stop after so long (default: no limit)")
     command.add_argument("--force", action="store_true", help="tune everything anew: fresh rows, and past measurements")
+    text = "only what programs called, the most called first: a file that PRETUNED_USAGE had them write"
+    command.add_argument("--from-usage", type=Path, metavar="FILE", help=text)
     command.add_argument("--verbose", action="store_true", help="a line for each step and each failed candidate")
     command.set_defaults(run=tune.run)
 

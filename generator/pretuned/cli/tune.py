@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from pretuned.build.findings import demands, problems_of
+from pretuned.cli import usage
 from pretuned.cli.project import place_of, say, specs_of
 from pretuned.config import Project
 from pretuned.errors import DeviceError
@@ -45,12 +46,17 @@ def run(options: Namespace) -> int:
     if target is None:
         raise DeviceError(f"there is no GPU {settings.device} here to tune on; `pretuned devices` lists what there is")
     wanted = demands(specs, lock, target, everything=options.force)
+    if options.from_usage is not None:
+        called = usage.read(options.from_usage, project, specs)
+        usage.tell_gaps(called, specs)
+        wanted = usage.narrowed(wanted, called)
     if not wanted:
         kept = lock.without([] if options.kernel else _obsolete(project, lock))
         gone = len(lock.rows) - len(kept.rows)
         changed = kept != lock and lockfile.write(project.lock, kept)
         removed = f"; {gone} obsolete rows removed" if changed else ""
-        say(f"{project.lock.name}: every row for {target.name} is fresh; nothing to tune{removed}")
+        rows = "every row" if options.from_usage is None else "every row that was called"
+        say(f"{project.lock.name}: {rows} for {target.name} is fresh; nothing to tune{removed}")
         if options.json:
             _print_json(Tuned(target=target, rows=(), skipped=(), left=0, effort=Effort()))
         return 0

@@ -11,7 +11,7 @@ import importlib
 import sys
 from contextlib import contextmanager, nullcontext
 
-from .driver import driver
+from .driver import DriverError, driver
 from .errors import ArgumentError, ArgumentTypeError, UnavailableError, qualified
 
 TYPE_CHECKING = False
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     View = tuple[int, str, tuple[int, ...], int, int]  # address, dtype, shape, device, bytes
 
 CUDA_DEVICES = {2, 13}  # of DLPack: kDLCUDA, kDLCUDAManaged
+HANDLES = 2**64
 STREAMS = "a CuPy or PyTorch stream, an object with __cuda_stream__, a handle, or None"
 _KINDS = {"f": "float", "i": "int", "u": "uint", "b": "bool"}
 _names: dict[Foreign, str] = {}
@@ -35,6 +36,8 @@ def library_of(value: object) -> str:
         module = sys.modules.get(name)
         if module is not None and isinstance(value, getattr(module, kind, ())):
             return name
+    if isinstance(value, type):  # a class has what its objects have
+        return ""
     if hasattr(value, "__cuda_array_interface__"):
         return "interface"
     if hasattr(value, "__dlpack_device__") and int(value.__dlpack_device__()[0]) in CUDA_DEVICES:
@@ -42,7 +45,7 @@ def library_of(value: object) -> str:
     return ""
 
 
-def view(kernel: str, name: str, value: Foreign, stream: int) -> tuple[View, Foreign]:
+def view(kernel: str, name: str, value: Foreign, stream: int, *, written: bool = False) -> tuple[View, Foreign]:
     """Return `value` as (address, dtype, shape, device, bytes), and what has to live until the launch.
 
     C-contiguous, and nothing else is asked yet. An array that names a stream of its own is waited for on `stream`.
@@ -54,7 +57,12 @@ def view(kernel: str, name: str, value: Foreign, stream: int) -> tuple[View, For
     look = {"cupy": _of_cupy, "torch": _of_torch, "interface": _of_interface}.get(library)
     if look is None:
         raise no_array(kernel, name, value)
-    return look(kernel, name, value, stream), value
+    seen = look(kernel, name, value, stream)
+    if written and library == "interface" and value.__cuda_array_interface__["data"][1]:
+        raise ArgumentError(
+            f"{qualified(kernel)}: {name}: expected an array that may be written, found a read-only one"
+        )
+    return seen, value
 
 
 def _of_cupy(kernel: str, name: str, value: Foreign, _stream: int) -> View:
@@ -83,8 +91,14 @@ def _of_torch(kernel: str, name: str, value: Foreign, _stream: int) -> View:
 def _of_interface(kernel: str, name: str, value: Foreign, stream: int) -> View:
     """Read the CUDA array interface, version 2 or 3: numba.readthedocs.io, "CUDA Array Interface"."""
     facts = value.__cuda_array_interface__
-    shape, (address, _), order = tuple(facts["shape"]), facts["data"], facts["typestr"]
-    kind, size = order[1], int(order[2:])
+    try:
+        shape, (address, _), order = tuple(facts["shape"]), facts["data"], facts["typestr"]
+        kind, size = order[1], int(order[2:])
+    except (KeyError, IndexError, TypeError, ValueError):
+        raise ArgumentTypeError(
+            f"{qualified(kernel)}: {name}: expected a __cuda_array_interface__ with shape, data and a typestr such as "
+            f"'<f4', found {facts!r}"
+        ) from None
     swapped = size > 1 and order[0] not in {"=", "|", "<" if sys.byteorder == "little" else ">"}
     dtype = order if swapped or kind not in _KINDS else "bool" if kind == "b" else f"{_KINDS[kind]}{8 * size}"
     dense: list[int] = []
@@ -100,34 +114,45 @@ def _of_interface(kernel: str, name: str, value: Foreign, stream: int) -> View:
     ):
         raise _strided(kernel, name, tuple(strides), shape, "its library")
     found = driver(qualified(kernel))
-    ordinal = found.device_of(address) if address else found.current()
+    try:
+        ordinal = found.device_of(address) if address else found.current()
+    except DriverError as error:
+        raise ArgumentError(
+            f"{qualified(kernel)}: {name}: expected memory of a GPU, found the address {address:#x} ({error})"
+        ) from None
     theirs = facts.get("stream")
     if theirs is not None and theirs != stream:
-        found.wait(stream, theirs)
+        with found.on(ordinal):
+            found.wait(stream, theirs)
     return address, dtype, shape, ordinal, nbytes
 
 
 def _taken_in(kernel: str, name: str, value: Foreign) -> Foreign:
-    for library in ("cupy", "torch"):
-        if (module := sys.modules.get(library)) is not None:
-            return module.from_dlpack(value)
+    library = next((library for library in ("cupy", "torch") if library in sys.modules), "cupy")
     try:
-        return importlib.import_module("cupy").from_dlpack(value)
+        return importlib.import_module(library).from_dlpack(value)
     except ImportError:
         raise UnavailableError(
             f"{qualified(kernel)}: {name}: a {_kind(value)} is read through DLPack, which needs CuPy or PyTorch"
         ) from None
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise ArgumentTypeError(
+            f"{qualified(kernel)}: {name}: a {_kind(value)} is read through DLPack, and {library} cannot: {error}"
+        ) from None
 
 
 def _kind(value: object) -> str:
-    kind = type(value)
+    if value is None:
+        return "None"
+    kind = value if isinstance(value, type) else type(value)
     root = kind.__module__.partition(".")[0]
-    return kind.__qualname__ if root == "builtins" else f"{root}.{kind.__qualname__}"
+    name = kind.__qualname__ if root == "builtins" else f"{root}.{kind.__qualname__}"
+    return f"the class {name}" if kind is value else name
 
 
 def no_array(kernel: str, name: str, value: object) -> ArgumentTypeError:
     """Return the error for what is no array on a GPU."""
-    movable = hasattr(value, "__array__") or hasattr(value, "__dlpack__")
+    movable = not isinstance(value, type) and (hasattr(value, "__array__") or hasattr(value, "__dlpack__"))
     hint = f"; move it with cupy.asarray({name}) or torch.as_tensor({name}, device='cuda')" if movable else ""
     return ArgumentTypeError(
         f"{qualified(kernel)}: {name}: expected an array on the GPU (CuPy, PyTorch, or one with "
@@ -229,12 +254,16 @@ def current_stream(library: str, device: int) -> int:
 
 def handle_of(kernel: str, stream: Foreign, device: int) -> int:
     """Return a stream's handle; raises ArgumentTypeError for what is none, or one of another device."""
-    if type(stream) is int and stream >= 0:
-        return stream
+    if type(stream) is int:
+        if 0 <= stream < HANDLES:
+            return stream
+        raise ArgumentError(
+            f"{qualified(kernel)}: stream: expected a handle from 0 to {HANDLES - 1:#x}, found {stream:#x}"
+        )
     owner = getattr(stream, "device_id", -1)  # CuPy's; -1 or None where it does not know
     if hasattr(stream, "cuda_stream"):  # PyTorch's
         handle, owner = stream.cuda_stream, stream.device_index
-    elif hasattr(stream, "ptr"):
+    elif hasattr(stream, "ptr") and hasattr(stream, "__enter__"):  # memory and events have a ptr, too
         handle = stream.ptr
     elif hasattr(stream, "__cuda_stream__"):
         handle = stream.__cuda_stream__()[1]

@@ -1,15 +1,17 @@
 """What is done ahead of a call: `bind` one call, `prepare` a device.
 
 A bound call launches and does nothing else: its arrays, numbers and stream are fixed, checked and packed. It may be
-called from any thread, and while a graph is captured; it keeps its arrays, and its scratch, alive.
+called from any thread, and while a graph is captured; it keeps its arrays, and its scratch, alive. A graph keeps the
+scratch as well, but whoever captures it has to keep the arrays.
 """
 
 from __future__ import annotations
 
 from .devices import in_hand
-from .driver import direct, failed
+from .driver import DriverError, direct, failed
 from .driver import driver as find_driver
 from .errors import ArgumentError, qualified
+from .made import keep_captured
 from .modules import prepare as load
 from .plans import INVALID, wrong_scalar
 
@@ -18,8 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from . import Foreign, Kernel
-    from .calls import Caller, Made
+    from .calls import Caller
     from .driver import Driver
+    from .made import Made
 
 
 def prepare(kernel: Kernel, device: int | None = None) -> None:
@@ -30,10 +33,13 @@ def prepare(kernel: Kernel, device: int | None = None) -> None:
     name = qualified(kernel.name)
     driver = find_driver(name)
     ordinal = driver.current() if device is None else device
-    if not 0 <= ordinal < driver.count:
-        raise ArgumentError(f"{name}: prepare: expected a device from 0 to {driver.count - 1}, found {device}")
-    with driver.on(ordinal):
-        load(driver, kernel, in_hand(driver, ordinal))
+    if type(ordinal) is not int or not 0 <= ordinal < driver.count:
+        raise ArgumentError(f"{name}: prepare: expected a device from 0 to {driver.count - 1}, found {device!r}")
+    try:
+        with driver.on(ordinal):
+            load(driver, kernel, in_hand(driver, ordinal))
+    except DriverError as error:
+        raise failed(name, error) from None
 
 
 def bind(one: Caller, call: tuple[Foreign, Foreign, Foreign, Foreign]) -> Callable[[], Foreign]:
@@ -45,8 +51,8 @@ def bind(one: Caller, call: tuple[Foreign, Foreign, Foreign, Foreign]) -> Callab
     made = one.made(*call, launches_only=True)
     cheaper = direct()
     try:
-        enqueue = made.plan.bound(one.driver, made.handle, made.values, cheaper and cheaper[0])
-        checked = made.plan.bound(one.driver, made.handle, made.values)
+        enqueue = _watched(one.driver, made, cheaper and cheaper[0])
+        checked = _watched(one.driver, made)
     except INVALID:
         raise wrong_scalar(one.kernel, made.scalars) from None
     results = [made.arrays[index] for index in one.results]
@@ -73,8 +79,31 @@ def _again(driver: Driver, name: str, made: Made, enqueue: Callable[[], int | No
     """Return what enqueues on the call's own device, whatever the thread's is; it raises what the driver says."""
 
     def again() -> None:
-        with driver.on(made.ordinal):
-            if status := enqueue():
-                raise failed(name, driver.named(status))
+        try:
+            with driver.on(made.ordinal):
+                status = enqueue()
+        except DriverError as error:
+            raise failed(name, error) from None
+        if status:
+            raise failed(name, driver.named(status))
 
     return again
+
+
+def _watched(driver: Driver, made: Made, launch_kernel: Foreign = None) -> Callable[[], int | None]:
+    """Return what enqueues a call, counts it where calls are counted, and keeps scratch for a graph."""
+    enqueue, counter = made.plan.bound(driver, made.handle, made.values, launch_kernel), made.plan.counter
+    if counter is None and not made.scratch:
+        return enqueue
+    captured = not made.scratch
+
+    def watched() -> int | None:
+        nonlocal captured
+        if status := enqueue():
+            return status
+        captured = captured or keep_captured(driver, made)
+        if counter is not None:
+            next(counter)
+        return 0
+
+    return watched

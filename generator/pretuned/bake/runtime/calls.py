@@ -6,8 +6,6 @@ and alignments of its arrays, and in the lane for the usual class, where every a
 
 from __future__ import annotations
 
-import math
-import os
 import sys
 import threading
 from collections import defaultdict
@@ -15,23 +13,25 @@ from functools import partial
 
 from . import PACKAGE, Binding
 from .arrays import allocating, current_stream, device_at_hand, handle_of, library_of, view
-from .checks import arrays_of, keyword_values, problem, refuse_overlaps, same_device
+from .checks import arrays_of, keyword_values, modulus, problem, refuse_overlaps, same_device
+from .configurations import describe
 from .devices import in_hand
 from .dialects import dialect_of
-from .driver import direct, failed
+from .driver import DriverError, direct, failed
 from .driver import driver as find_driver
 from .errors import ArgumentTypeError, UntunedWarning, qualified, warn
 from .lanes import Lane
 from .libraries import call, missing
 from .lookup import decide
-from .overrides import ambient, describe, overrides, watched
-from .plans import FLOATS, INVALID, REMEMBERED, Packed, call_scalars, make, wrong_scalar
+from .made import Made, keep_captured
+from .overrides import ambient, overrides, watched
+from .plans import FLOATS, INVALID, REMEMBERED, Packed, call_scalars, make, packs, wrong_scalar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from . import Array, Foreign, Kernel, Run, Value
+    from . import Array, Foreign, Kernel, Run, Scalar, Value
     from .arrays import View
     from .lanes import Start
     from .lookup import Decision
@@ -68,7 +68,7 @@ class Caller:
         self.arrays: tuple[Array, ...] = arrays_of(kernel)
         self.names = tuple(array.name for array in self.arrays)
         self.results = tuple(index for index, array in enumerate(self.arrays) if array.role != "in")
-        self.moduli = tuple(math.lcm(1, *(entry[4].get(name, 1) for entry in kernel.shipped)) for name in self.names)
+        self.moduli = tuple(modulus(kernel, array) for array in self.arrays)
         # The first input: its library allocates outputs, and says which stream is the current one.
         self.lead = next((index for index, array in enumerate(self.arrays) if array.role != "out"), 0)
         self.forget()
@@ -93,20 +93,29 @@ class Caller:
     def slow(
         self, arrays: Sequence[Foreign], scalars: Sequence[Foreign], keywords: tuple[Value, ...], stream: Foreign
     ) -> Foreign:
-        """Run a call from its beginning: arrays in launch order, None for an output to allocate; return its outputs."""
-        if isinstance(stream, Binding):
-            from .bound import bind  # noqa: PLC0415 - it imports this module
+        """Run a call from its beginning, or bind it; return its outputs.
 
-            return bind(self, (arrays, scalars, keywords, stream.stream))
-        made = self.made(arrays, scalars, keywords, stream)
+        Arrays come in launch order, None for an output to allocate.
+        """
+        try:
+            if isinstance(stream, Binding):
+                from .bound import bind  # noqa: PLC0415 - it imports this module
+
+                return bind(self, (arrays, scalars, keywords, stream.stream))
+            return self.run(self.made(arrays, scalars, keywords, stream))
+        except DriverError as error:  # an earlier kernel of the process has failed, as a rule
+            raise failed(qualified(self.kernel.name), error) from None
+
+    def run(self, made: Made) -> Foreign:
+        """Launch a call, count it, remember it; return its outputs."""
         plan = made.plan
         with self.driver.on(made.ordinal):
             self.launch(made)
             if plan.call is not None:
                 named = dict(zip(self.names, made.arrays, strict=True))
                 call(plan.call, named, made.arrays[self.results[0]], made.handle, made.ordinal)
-            if made.scratch and self.driver.capturing(made.handle):
-                plan.captured.append(made.scratch)  # a graph that is replayed goes on writing there
+            if made.scratch:
+                keep_captured(self.driver, made)
         if plan.counter is not None:
             next(plan.counter)
         self.remember(made)
@@ -134,7 +143,9 @@ class Caller:
         at_hand = device_at_hand(self.driver, library, lead)
         made.handle = current_stream(library, at_hand) if stream is None else handle_of(name, stream, at_hand)
         made.alive = taken = [
-            None if array is None and one.role == "out" else view(name, one.name, array, made.handle)
+            None
+            if array is None and one.role == "out"
+            else view(name, one.name, array, made.handle, written=one.role != "in")
             for one, array in zip(self.arrays, arrays, strict=True)
         ]
         given = [None if entry is None else entry[0] for entry in taken]
@@ -142,10 +153,12 @@ class Caller:
         with self.driver.on(made.ordinal):
             made.plan = self.plan(made, given)
             if made.plan.call is not None and (launches_only or self.driver.capturing(made.handle)):
-                made.plan = self.plan(made, given, launches_only=True)
-        for index, value in enumerate(scalars):
+                made.plan, made.usual = self.plan(made, given, launches_only=True), False
+        for scalar, value in zip(call_scalars(self.kernel), scalars, strict=True):
             if type(value) not in _PLAIN:
-                self.check_scalar(index, value)
+                self.check_scalar(scalar, value)
+            if not packs(scalar.dtype, value):
+                raise wrong_scalar(self.kernel, scalars)
         self.allocate(made, arrays, given, explicit=stream is not None)
         refuse_overlaps(name, self.arrays, made.views)
         rooms = [view(name, "scratch", room, made.handle)[0][0] for room in made.scratch]
@@ -202,16 +215,15 @@ class Caller:
         decision = decide(kernel, device, specialisation, values, aligned, made.wishes, uncalled)
         _tell(kernel, decision, device.name, made.wishes)
         plan = make(self.driver, kernel, decision, device, made.handle)
-        if os.environ.get("PRETUNED_USAGE"):
+        if made.wishes.usage:
             from .usage import counter_of  # noqa: PLC0415 - brings json, which few processes need
 
-            plan.counter = counter_of(kernel, device.name, decision)
+            plan.counter = counter_of(kernel, device.name, decision, made.wishes.usage)
         return plan
 
-    def check_scalar(self, index: int, value: object) -> None:
+    def check_scalar(self, scalar: Scalar, value: object) -> None:
         """Refuse a number that lies on the GPU: reading it would wait for all that was launched."""
         if library_of(value):
-            scalar = call_scalars(self.kernel)[index]
             raise ArgumentTypeError(
                 f"{qualified(self.kernel.name)}: {scalar.name}: expected a number, found an array on the GPU; "
                 f"pass {scalar.name}.item(), which waits for the GPU"
@@ -220,11 +232,18 @@ class Caller:
     def remember(self, made: Made) -> None:
         """Let the lane of the call's library know the problem, if every array is aligned as lanes ask."""
         plan, views = made.plan, made.views
-        if any(seen[0] % m for seen, m in zip(views, self.moduli, strict=True)) or not plan.launches:
+        if any(seen[0] % m for seen, m in zip(views, self.moduli, strict=True)) or not (plan.launches and made.usual):
             return
         if not plan.again:  # a lane takes as long to write as many calls: not for the first of a problem
             plan.again = True
             return
+        with _lock:  # or overrides could change in the middle, and the lane would stay with the old ones
+            if made.wishes is ambient():
+                self.enter(made)
+
+    def enter(self, made: Made) -> None:
+        """Put a call's problem into the lane of its library, which is opened with the first."""
+        plan, views = made.plan, made.views
         opened = self.lanes.get(made.library) or self.open(made)
         if opened is None:
             return
@@ -278,7 +297,10 @@ class Caller:
         def run(handle: int, values: tuple[Foreign, ...]) -> bool:
             if not plan.scratch:
                 return plan.launch(driver, handle, values) == 0
-            if driver.capturing(handle):
+            try:
+                if driver.capturing(handle):
+                    return False
+            except DriverError:  # a thread without a context, say
                 return False
             with allocating(name, library, ordinal, None) as empty:
                 scratch = [empty((nbytes,), "uint8") for nbytes in plan.scratch]
@@ -286,35 +308,6 @@ class Caller:
             return plan.launch(driver, handle, (*values, *rooms)) == 0
 
         return run
-
-
-class Made:
-    """One call that is ready to be launched: what its arrays are, and the values that it packs."""
-
-    __slots__ = (
-        "alive",
-        "arrays",
-        "handle",
-        "keywords",
-        "library",
-        "ordinal",
-        "plan",
-        "scalars",
-        "scratch",
-        "values",
-        "views",
-        "wishes",
-    )
-
-    def __init__(self, scalars: Sequence[Foreign], keywords: tuple[Value, ...], wishes: Overrides) -> None:
-        self.scalars, self.keywords, self.wishes = scalars, keywords, wishes
-        self.library, self.ordinal, self.handle = "", 0, 0
-        self.arrays: list[Foreign] = []
-        self.views: list[View] = []
-        self.scratch: list[Foreign] = []
-        self.alive: Foreign = None  # what arrays of other libraries were taken in as
-        self.values: tuple[Foreign, ...] = ()
-        self.plan: Plan
 
 
 class Opened:

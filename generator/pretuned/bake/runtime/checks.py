@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from . import PACKAGE, Array, Scalar
-from .errors import ArgumentError, ArgumentTypeError, closest, qualified
+import math
+
+from . import PACKAGE, Array, Scalar, sizeof
+from .arrays import library_of
+from .errors import ArgumentError, ArgumentTypeError, closest, qualified, shown
 from .lookup import evaluate, sizes_of
 
 TYPE_CHECKING = False
@@ -54,6 +57,7 @@ def problem(
     values: Values = {**specialisation, **follow(kernel, specialisation), **dims}
     _shapes(kernel, arrays, given, values, device)
     _dtypes(kernel, arrays, given, values)
+    _addresses(kernel, given)
     admit(kernel, values, device)
     return specialisation, values
 
@@ -94,10 +98,14 @@ def keyword_values(kernel: Kernel, values: Sequence[Value]) -> dict[str, Value]:
     """Return the keywords by name, each as the value of the spec that it equals."""
     found: dict[str, Value] = {}
     for (name, allowed), value in zip(kernel.keywords.items(), values, strict=True):
-        if value not in allowed:
+        try:
+            found[name] = {one: one for one in reversed(allowed)}[value]
+        except (KeyError, TypeError):  # arrays and the like have no hash, and are not to be compared
             listed = ", ".join(map(repr, allowed))
-            raise ArgumentError(f"{qualified(kernel.name)}: {name}: expected one of {listed}, found {value!r}")
-        found[name] = allowed[allowed.index(value)]
+            found_text = "an array on the GPU" if library_of(value) else shown(value)
+            raise ArgumentError(
+                f"{qualified(kernel.name)}: {name}: expected one of {listed}, found {found_text}"
+            ) from None
     return found
 
 
@@ -127,8 +135,9 @@ def _ranks(kernel: Kernel, arrays: Sequence[Array], given: Mapping[str, View], t
         if array.name in given:
             wanted, found = len(output_shape(array, probe, device)), len(given[array.name][2])
             if wanted != found:
+                several = "" if wanted == 1 else "s"
                 raise ArgumentError(
-                    f"{qualified(kernel.name)}: {array.name}: expected {wanted} dimensions {array.text}, "
+                    f"{qualified(kernel.name)}: {array.name}: expected {wanted} dimension{several} {array.text}, "
                     f"found {found}: {given[array.name][2]}"
                 )
 
@@ -152,6 +161,22 @@ def _dtypes(kernel: Kernel, arrays: Sequence[Array], given: Mapping[str, View], 
                 raise ArgumentTypeError(
                     f"{qualified(kernel.name)}: {array.name}: expected dtype {wanted}{named}, found {found}"
                 )
+
+
+def _addresses(kernel: Kernel, given: Mapping[str, View]) -> None:
+    for name, (address, dtype, *_) in given.items():
+        if beyond := address % sizeof(dtype):
+            raise ArgumentError(
+                f"{qualified(kernel.name)}: {name}: expected an address that is a multiple of {sizeof(dtype)} bytes "
+                f"({dtype}), found one {beyond} bytes beyond"
+            )
+
+
+def modulus(kernel: Kernel, array: Array) -> int:
+    """Return by what the addresses of an array are told apart: the bytes of what it holds, or what a guard asks for."""
+    guards = [entry[4].get(array.name, 1) for entry in kernel.shipped]
+    types = [str((own | follow(kernel, own)).get(array.dtype, array.dtype)) for own, *_ in kernel.shipped]
+    return math.lcm(*guards, *map(sizeof, types))
 
 
 def output_shape(array: Array, values: Values, device: Device) -> tuple[int, ...]:

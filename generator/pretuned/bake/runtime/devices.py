@@ -12,6 +12,7 @@ from .driver import (
     MEMORY_BUS_BITS,
     MEMORY_CLOCK_KHZ,
     REGISTERS,
+    SHARED_BYTES,
     SHARED_OPTIN_BYTES,
     SM_COUNT,
     DriverError,
@@ -20,7 +21,7 @@ from .errors import closest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from . import Devices
     from .driver import Driver
@@ -35,11 +36,11 @@ class Device:
     """
 
     __slots__ = (
+        "bandwidth",
         "compute_capability",
         "cuda",
         "l2_bytes",
         "max_threads",
-        "memory_gbps",
         "name",
         "ordinal",
         "registers",
@@ -51,13 +52,20 @@ class Device:
         self.name = name
         self.sm_count = facts.get("sm_count", 0)
         self.compute_capability = facts.get("compute_capability", 0)
-        self.memory_gbps = facts.get("memory_gbps", 0)
+        self.bandwidth: int | Callable[[], int] = facts.get("memory_gbps", 0)
         self.l2_bytes = facts.get("l2_bytes", 0)
         self.shared_bytes = facts.get("shared_bytes", 0)
         self.max_threads = facts.get("max_threads", 1024)
         self.registers = facts.get("registers", 65536)
         self.cuda = facts.get("cuda", 0)
         self.ordinal = facts.get("ordinal", -1)
+
+    @property
+    def memory_gbps(self) -> int:
+        """The memory's bandwidth in GB/s, or 0 where nobody tells."""
+        if not isinstance(self.bandwidth, int):
+            self.bandwidth = self.bandwidth()
+        return self.bandwidth
 
 
 def in_hand(driver: Driver, ordinal: int) -> Device:
@@ -69,15 +77,15 @@ def in_hand(driver: Driver, ordinal: int) -> Device:
         "compute_capability": 10 * driver.attribute(CAPABILITY_MAJOR, ordinal)
         + driver.attribute(CAPABILITY_MINOR, ordinal),
         "l2_bytes": driver.attribute(L2_BYTES, ordinal),
-        "shared_bytes": driver.attribute(SHARED_OPTIN_BYTES, ordinal),
+        "shared_bytes": driver.attribute(SHARED_OPTIN_BYTES, ordinal) or driver.attribute(SHARED_BYTES, ordinal),
         "max_threads": driver.attribute(MAX_THREADS, ordinal),
         "registers": driver.attribute(REGISTERS, ordinal),
-        "memory_gbps": _bandwidth(driver, ordinal),
         "cuda": driver.version,
         "ordinal": ordinal,
     }
-    _found[ordinal] = Device(driver.name(ordinal), facts)
-    return _found[ordinal]
+    _found[ordinal] = device = Device(driver.name(ordinal), facts)
+    device.bandwidth = lambda: _bandwidth(driver, ordinal)  # asking takes as long as a hundred launches
+    return device
 
 
 def _bandwidth(driver: Driver, ordinal: int) -> int:
@@ -87,6 +95,14 @@ def _bandwidth(driver: Driver, ordinal: int) -> int:
     except DriverError:
         return 0
     return int(2 * khz * 1000 * bits // 8 // 10**9)
+
+
+def runs(architecture: str, capability: int) -> bool:
+    """Return whether a cubin for `sm_80` runs on a device: of its major version, and not older; sm_90a on 9.0 alone."""
+    kind, _, number = architecture.partition("_")
+    made_for = int(number.rstrip("a"))
+    alike = made_for // 10 == capability // 10 and made_for <= capability and not number.endswith("a")
+    return kind == "sm" and (alike or made_for == capability)
 
 
 def alias(name: str) -> str:

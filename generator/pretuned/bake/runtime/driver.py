@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 # CUdevice_attribute
 MAX_THREADS = 1
+SHARED_BYTES = 8
 REGISTERS = 12
 SM_COUNT = 16
 MEMORY_CLOCK_KHZ = 36
@@ -107,7 +108,7 @@ class Driver:
 
     @contextmanager
     def on(self, ordinal: int) -> Iterator[None]:
-        """Make a device's primary context the calling thread's; a thread that had none keeps it."""
+        """Make a device's primary context the calling thread's; a thread that had none keeps the first device's."""
         wanted, before = self._context(ordinal), c_void_p()
         self.ask("cuCtxGetCurrent", byref(before))
         if before.value == wanted:
@@ -117,7 +118,7 @@ class Driver:
         try:
             yield
         finally:
-            if before.value:
+            if before.value or ordinal:  # without a context a thread is on the first device
                 self.ask("cuCtxSetCurrent", before)
 
     def load(self, image: bytes) -> int:
@@ -144,9 +145,10 @@ class Driver:
         """Set one of the function attributes above."""
         self.ask("cuFuncSetAttribute", c_void_p(function), c_int(attribute), c_int(value))
 
-    def clear(self, address: int, nbytes: int, stream: int) -> None:
-        """Set bytes to zero, in stream order."""
-        self.ask("cuMemsetD8Async", c_void_p(address), c_ubyte(0), c_size_t(nbytes), c_void_p(stream))
+    def clear(self, address: int, nbytes: int, stream: int) -> int:
+        """Set bytes to zero, in stream order; answers as a launch does."""
+        clear = self._find("cuMemsetD8Async")
+        return int(clear(c_void_p(address), c_ubyte(0), c_size_t(nbytes), c_void_p(stream)))
 
     def capturing(self, stream: int) -> bool:
         """Return whether `stream` is being captured into a graph."""
@@ -203,6 +205,6 @@ def direct() -> tuple[Foreign, type[Exception]] | None:
     return None if launch is None or error is None else (launch, error)
 
 
-def failed(kernel: str, name: str) -> LaunchError:
-    """Return the error for a launch that the driver refused, by the name of its CUresult."""
+def failed(kernel: str, name: object) -> LaunchError:
+    """Return the error for a launch that the driver refused, by the name of its CUresult or what it refused before."""
     return LaunchError(f"{kernel}: the driver refused the launch: {name}")

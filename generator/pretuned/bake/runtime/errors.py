@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+SHOWN = 80  # characters of a value
+
+
 class ArgumentTypeError(PretunedError, TypeError):
     """An argument is of the wrong kind: no array on a GPU, another dtype, no number."""
 
@@ -55,6 +58,15 @@ class RecompiledWarning(UserWarning):
 def qualified(name: str) -> str:
     """Return the kernel's name as messages give it: package and function."""
     return f"{PACKAGE}.{name}"
+
+
+def shown(value: object) -> str:
+    """Return a value as messages give it: what Python writes for it, cut short."""
+    try:
+        text = repr(value)
+    except ValueError:  # an integer with more digits than Python cares to write
+        return f"a huge {type(value).__name__}"
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
 def closest(name: str, known: Iterable[str]) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from . import KERNELS, PACKAGE
+from .configurations import describe, same
 from .errors import OverrideError
-from .overrides import describe, same
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,7 +73,8 @@ def _choice(kernel: Kernel, specialisation: dict[str, Any], choice: dict[str, An
         )
     low, high = choice.get("ratio", (1.0, 1.0))
     beyond = tuple(str(direction) for direction in choice.get("beyond", ()))
-    return implementation, configuration, float(choice.get("time_us", 0.0)), (float(low), float(high)), beyond, ""
+    time_us, note = float(choice.get("time_us", 0.0)), str(choice.get("library", ""))
+    return implementation, configuration, time_us, (float(low), float(high)), beyond, note
 
 
 def _dict(value: object) -> dict[str, Any]:

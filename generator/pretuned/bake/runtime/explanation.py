@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 from . import KERNELS, PACKAGE
 from .checks import admit, stated
+from .configurations import describe, same
 from .devices import Device, in_hand, named, unknown
 from .driver import driver
 from .errors import ArgumentError, closest, qualified
+from .libraries import missing
 from .lookup import decide, refusal
-from .overrides import ambient, describe, same
+from .overrides import ambient
 
 RECOMPILED = "recompiled"
 
@@ -153,7 +155,8 @@ def explain(kernel: object, device: str | None, problem: Values) -> Explanation:
     facts = _device(found, device, wishes)
     specialisation, values = stated(found, problem)
     admit(found, values, facts)
-    decision = decide(found, facts, specialisation, values, lambda _name, _size: True, wishes)
+    here = {"libraries": missing} if facts.ordinal >= 0 else {}  # beside a device that is only named, all are installed
+    decision = decide(found, facts, specialisation, values, lambda _name, _size: True, wishes, **here)
     return _explanation(found, facts, {key: values[key] for key in {**found.dims, **specialisation}}, decision)
 
 

@@ -28,8 +28,9 @@ def call(
 ) -> None:
     """Call a library's function on `stream`; its result goes to the array `out`."""
     module, function, arguments, way = called
-    run, inputs = _function(module, function), [_as(module, arrays[name]) for name in arguments]
+    run = _function(module, function)
     with on_stream(module, device, stream):
+        inputs = [_as(module, arrays[name]) for name in arguments]
         if way == "keyword":
             run(*inputs, out=_as(module, out))
         else:

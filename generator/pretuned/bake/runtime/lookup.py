@@ -11,9 +11,9 @@ import math
 from bisect import bisect_right
 
 from . import PretunedError
-from .devices import match
+from .configurations import describe, fits, not_shipped, same
+from .devices import match, runs
 from .errors import ArgumentError, UntunedError, qualified
-from .overrides import describe, fits, not_shipped, same
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,7 +95,9 @@ def decide(
             decision.why.append(why)
             return decision
         decision.why.append(f"passed over {describe(candidate[1], candidate[2])}: {reason}")
-    raise ArgumentError(f"{qualified(kernel.name)}: no configuration can run this call; {'; '.join(decision.why)}")
+    dims = ", ".join(f"{name}={values[name]}" for name in sorted(kernel.dims))
+    reasons = "; ".join(dict.fromkeys(reason for reason in decision.why if reason.startswith("passed over")))
+    raise ArgumentError(f"{qualified(kernel.name)}: no configuration can run this call ({dims}): {reasons}")
 
 
 def _candidates(
@@ -106,11 +108,11 @@ def _candidates(
     if (wanted := wishes.configurations.get(kernel.name)) is not None:
         forced = [entry for entry in shipped if fits(wanted, entry)]
         if not forced:
-            raise not_shipped(kernel, wanted, tuple(shipped), wishes.by["config"])
+            raise not_shipped(kernel, wanted, tuple(shipped), wishes.asked_by("config", kernel))
         for entry in forced:
-            yield entry, None, wishes.by["config"]
+            yield entry, None, wishes.asked_by("config", kernel)
     if wishes.defaults(kernel):
-        yield default, None, f"{wishes.by['defaults']}: the default"
+        yield default, None, f"{wishes.asked_by('defaults', kernel)}: the default"
         return
     find_row(kernel, device, default[0], decision, wishes)
     if decision.row is None:
@@ -147,7 +149,7 @@ def find_row(kernel: Kernel, device: Device, specialisation: Values, decision: D
     rows = {name: of_device for name, of_device in rows.items() if of_device}
     wanted = wishes.device(kernel)
     if wanted is not None:
-        found = (wanted, wishes.by["device"]) if wanted in rows else None
+        found = (wanted, wishes.asked_by("device", kernel)) if wanted in rows else None
     else:
         found = match(device, rows, wishes.facts(kernel))
     if found is None:
@@ -228,8 +230,9 @@ def _misfit(kernel: Kernel, entry: Shipped, launch: Launch, values: Values, devi
 
 
 def _resources(kernel: Kernel, module: str, function: str, device: Device) -> tuple[int, int]:
-    """Return registers a thread and static shared bytes a block on this architecture; (0, 0) where not known."""
-    for architecture, _, resources in kernel.modules[module][2]:
-        if architecture.rstrip("a") == f"sm_{device.compute_capability}":
-            return resources.get(function, (0, 0))
-    return 0, 0
+    """Return registers a thread and static shared bytes a block of the cubin for a device; (0, 0) where not known."""
+    images = [(image[0], image[2]) for image in kernel.modules[module][2] if runs(image[0], device.compute_capability)]
+    if not images:
+        return 0, 0
+    _, resources = max(images, key=lambda image: int(image[0].removeprefix("sm_").rstrip("a")))
+    return resources.get(function, (0, 0))

@@ -6,6 +6,7 @@ PRETUNED_TABLE     a lock file whose rows are used in place of the package's
 PRETUNED_DEFAULTS  1: run defaults only; or the packages and kernels to do so for: axpby, pkg.tuned
 PRETUNED_STRICT    1: a call for which nothing was measured is an error
 PRETUNED_WARN      0: do not warn of such a call
+PRETUNED_USAGE     a file that the problems called are added to when the process ends (see `usage`)
 
 The environment is read once, at the first call. `use` puts other wishes over it for the process, `using` over both for
 a block of code: in its thread, or its task. A name without its package counts in every package that has such a kernel.
@@ -18,18 +19,19 @@ import threading
 from contextvars import ContextVar
 
 from . import KERNELS, PACKAGE
+from .configurations import fits, not_shipped
 from .devices import named, unknown
 from .errors import OverrideError, closest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-    from contextvars import Token
     from types import TracebackType
 
-    from . import Devices, Kernel, Row, Shipped, Value, Values
+    from . import Devices, Kernel, Row, Value
+    from .configurations import Wanted
 
-    Wanted = tuple[str | None, Values]  # implementation or None for any, configuration
+    Defaults = bool | str | Iterable[str] | None
 
 _FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 _lock = threading.RLock()
@@ -37,26 +39,29 @@ _process: list[Overrides] = []  # the environment's, and over it what `use` put 
 _known: dict[object, Overrides] = {}  # what `using` made before: the same wishes are one object, and keep their plans
 _KEPT = 64
 _here: ContextVar[Overrides | None] = ContextVar(f"{PACKAGE}.using", default=None)
+_outside: ContextVar[tuple[Overrides | None, ...]] = ContextVar(f"{PACKAGE}.outside", default=())
 _used: list[bool] = []  # whether `using` was ever entered: lanes look for it from then on
 
 
 class Overrides:
     """Wishes, checked: by kernel, and `devices_by` and `defaulted` also by "" for all of them.
 
-    `by` says who asked for a device, a configuration or the defaults: PRETUNED_DEVICE, `using`, and so on.
+    `by` says who asked for a device, a configuration or the defaults of a kernel, or of all for "": PRETUNED_DEVICE,
+    `using`, and so on.
     """
 
-    __slots__ = ("by", "configurations", "defaulted", "devices", "devices_by", "strict", "table", "warn")
+    __slots__ = ("by", "configurations", "defaulted", "devices", "devices_by", "strict", "table", "usage", "warn")
 
     def __init__(self, under: Overrides | None = None) -> None:
         self.strict: bool = under.strict if under else False
         self.warn: bool = under.warn if under else True
+        self.usage: str = under.usage if under else ""
         self.devices: Devices | None = under.devices if under else None
         self.table: dict[str, dict[str, tuple[Row, ...]]] | None = under.table if under else None
         self.devices_by: dict[str, str] = dict(under.devices_by) if under else {}
         self.defaulted: dict[str, bool] = dict(under.defaulted) if under else {}
         self.configurations: dict[str, Wanted] = dict(under.configurations) if under else {}
-        self.by: dict[str, str] = dict(under.by) if under else {}  # wish -> who asked for it
+        self.by: dict[tuple[str, str], str] = dict(under.by) if under else {}
 
     def rows(self, kernel: Kernel) -> dict[str, tuple[Row, ...]]:
         """Return the rows in force for `kernel`, by device."""
@@ -74,6 +79,10 @@ class Overrides:
         """Return whether `kernel` shall run its default."""
         return self.defaulted.get(kernel.name, self.defaulted.get("", False))
 
+    def asked_by(self, wish: str, kernel: Kernel) -> str:
+        """Return who asked for `kernel`'s device, config or defaults."""
+        return self.by.get((wish, kernel.name)) or self.by[wish, ""]
+
     def read_table(self, path: str, by: str) -> None:
         """Take the rows of a lock file instead."""
         from .exchange import read  # noqa: PLC0415 - brings json, which few calls need
@@ -87,19 +96,19 @@ class Overrides:
         if (found := named(name, known)) is None:
             raise OverrideError(f"{by}: {unknown(name, known)}")
         self.devices_by[kernel] = found
-        self.by["device"] = by
+        self.by["device", kernel] = by
 
     def want_configuration(self, kernel: str, wanted: Wanted, by: str) -> None:
         """Run a configuration that ships, where it is legal."""
         if not any(fits(wanted, shipped) for shipped in KERNELS[kernel].shipped):
             raise not_shipped(KERNELS[kernel], wanted, KERNELS[kernel].shipped, by)
         self.configurations[kernel] = wanted
-        self.by["config"] = by
+        self.by["config", kernel] = by
 
     def want_defaults(self, kernel: str, by: str, *, wanted: bool = True) -> None:
         """Run the default, of one kernel, or of all for ""."""
         self.defaulted[kernel] = wanted
-        self.by["defaults"] = by
+        self.by["defaults", kernel] = by
 
 
 def ambient() -> Overrides:
@@ -125,6 +134,7 @@ def _of_environment(environment: Mapping[str, str]) -> Overrides:
     wishes = Overrides()
     wishes.strict = _flag(environment, "PRETUNED_STRICT", default=False)
     wishes.warn = _flag(environment, "PRETUNED_WARN", default=True)
+    wishes.usage = environment.get("PRETUNED_USAGE", "")
     if path := environment.get("PRETUNED_TABLE"):
         wishes.read_table(path, "PRETUNED_TABLE")
     text = environment.get("PRETUNED_DEVICE", "")
@@ -201,11 +211,15 @@ def _assignment(entry: str, text: str) -> tuple[str, Value]:
 
 
 class Using:
-    """Wishes for a block of code: `with using(row_softmax={"block": 512}): ...`, in its thread or its task."""
+    """Wishes for a block of code: `with using(row_softmax={"block": 512}): ...`, in its thread or its task.
+
+    May be entered again, also within itself and by several threads at once.
+    """
+
+    __slots__ = ("_wishes",)
 
     def __init__(self, wishes: Overrides) -> None:
         self._wishes = wishes
-        self._tokens: list[Token[Overrides | None]] = []
 
     def __enter__(self) -> None:
         if not _used:
@@ -213,37 +227,44 @@ class Using:
 
             _used.append(True)
             forget()  # lanes that do not look for such wishes
-        self._tokens.append(_here.set(self._wishes))
+        _outside.set((*_outside.get(), _here.get()))
+        _here.set(self._wishes)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        _here.reset(self._tokens.pop())
+        *others, before = _outside.get() or (None,)
+        _outside.set(tuple(others))
+        _here.set(before)
 
 
 def wishes_of(
     by: str,
     *,
+    over: Overrides | None = None,
     device: str | None,
-    defaults: bool | Iterable[str] | None,
+    defaults: bool | tuple[str, ...] | None,
     table: str | None,
     strict: bool | None,
     configurations: Mapping[str, object],
 ) -> Overrides:
-    """Return the wishes in force with these over them; raises OverrideError for what this package does not have."""
-    wishes = Overrides(ambient())
+    """Return these wishes over others, or those in force; raises OverrideError for what this package does not have."""
+    wishes = Overrides(over or ambient())
     if strict is not None:
         wishes.strict = strict
     if table is not None:
         wishes.read_table(table, by)
     if device is not None:
         wishes.devices_by.clear()
+        wishes.by = {key: who for key, who in wishes.by.items() if key[0] != "device"}
         wishes.want_device(device, "", by)
     if isinstance(defaults, bool):
         wishes.defaulted.clear()
+        wishes.by = {key: who for key, who in wishes.by.items() if key[0] != "defaults"}
         wishes.want_defaults("", by, wanted=defaults)
-    for name in [] if defaults is None or isinstance(defaults, bool) else defaults:
-        wishes.want_defaults(_kernel(str(name), by), by)
+    else:
+        for name in defaults or ():
+            wishes.want_defaults(_kernel(str(name), by), by)
     for name, values in configurations.items():
         if not isinstance(values, dict):
             raise OverrideError(f"{by}: {name}: expected a configuration as in {{'block': 512}}, found {values!r}")
@@ -260,69 +281,49 @@ def _kernel(name: str, by: str) -> str:
     return name
 
 
-def using(**wishes: object) -> Using:
+def using(*, defaults: Defaults, table: str | None, **wishes: object) -> Using:
     """Return wishes for a block of code; the arguments are those of `wishes_of`."""
-    key = ambient(), repr(sorted(wishes.items(), key=lambda item: item[0]))
+    defaults = _names(defaults)
+    key = ambient(), repr((sorted(wishes.items()), defaults, table, _version(table)))
     with _lock:
         if key not in _known:
             if len(_known) >= _KEPT:
+                from .calls import forget  # noqa: PLC0415 - it imports this module
+
                 _known.clear()
-            _known[key] = wishes_of("using", **wishes)  # type: ignore[arg-type]
+                forget()  # what was planned under them
+            _known[key] = wishes_of("using", defaults=defaults, table=table, **wishes)  # type: ignore[arg-type]
         return Using(_known[key])
 
 
-def use(**wishes: object) -> None:
-    """Put wishes over the environment's for the process; without any, the environment's alone count again."""
+def _names(defaults: Defaults) -> bool | tuple[str, ...] | None:
+    """Return the kernels of `defaults`, which may be one alone, as values that can be compared."""
+    if defaults is None or isinstance(defaults, bool):
+        return defaults
+    return (defaults,) if isinstance(defaults, str) else tuple(defaults)
+
+
+def _version(table: str | None) -> tuple[int, int] | None:
+    """Return what tells that a table was written anew."""
+    try:
+        found = os.stat(table) if table is not None else None  # noqa: PTH116 - pathlib costs more than it gives here
+    except OSError:
+        return None  # an error when it is read
+    return None if found is None else (found.st_mtime_ns, found.st_size)
+
+
+def use(*, defaults: Defaults, **wishes: object) -> None:
+    """Put wishes over the environment's for the process; without any, the environment's alone count again.
+
+    Where it raises, what was in force stays.
+    """
     from .calls import forget  # noqa: PLC0415 - it imports this module
 
     overrides()
     with _lock:
-        del _process[1:]
-        if any(value is not None and value != {} for value in wishes.values()):
-            token = _here.set(None)
-            try:
-                _process.append(wishes_of("use", **wishes))  # type: ignore[arg-type]
-            finally:
-                _here.reset(token)
+        made: list[Overrides] = []
+        if defaults is not None or any(value is not None and value != {} for value in wishes.values()):
+            made.append(wishes_of("use", over=_process[0], defaults=_names(defaults), **wishes))  # type: ignore[arg-type]
+        _process[1:] = made
         _known.clear()
     forget()
-
-
-def fits(wanted: Wanted, shipped: Shipped) -> bool:
-    """Return whether what ships is what was asked for; without a name, of any implementation."""
-    implementation, values = wanted
-    return implementation in {None, shipped[1]} and same(values, shipped[2])
-
-
-def same(left: Values, right: Values) -> bool:
-    """Return whether two configurations agree, a bool being no integer."""
-    return left == right and all(type(value) is type(right[name]) for name, value in left.items())
-
-
-def not_shipped(kernel: Kernel, wanted: Wanted, shipped: tuple[Shipped, ...], by: str) -> OverrideError:
-    """Return the error for a configuration that was asked for and is not in the package."""
-    implementation, values = wanted
-    listed = sorted({describe(entry[1], entry[2]) for entry in shipped})
-    asked = describe(implementation or "main", values)
-    plain = ",".join(f"{name}={_text(value)}" for name, value in sorted(values.items()))
-    named = f"implementation={implementation}," if implementation not in {None, "main"} else ""
-    return OverrideError(
-        f"{by}: {PACKAGE}.{kernel.name} does not ship {asked}; it ships {'; '.join(listed)}. "
-        f"To ship another, build with `pretuned bake --with {kernel.name}:{named}{plain}`"
-    )
-
-
-def describe(implementation: str, values: Values) -> str:
-    """Return `block=256, vec=1`, after the implementation's name where it has one."""
-    text = ", ".join(f"{name}={_text(value)}" for name, value in sorted(values.items()))
-    return (
-        (text or "no parameters")
-        if implementation == "main"
-        else f"{implementation}: {text}"
-        if text
-        else implementation
-    )
-
-
-def _text(value: int | bool | str) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

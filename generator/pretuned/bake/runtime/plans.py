@@ -18,7 +18,7 @@ from functools import partial
 
 from . import Array, Scalar, sizeof
 from .checks import INTEGERS, output_shape
-from .errors import ArgumentError, ArgumentTypeError, qualified
+from .errors import ArgumentError, ArgumentTypeError, qualified, shown
 from .lookup import evaluate, extent, sizes_of
 from .modules import function
 
@@ -54,6 +54,7 @@ CODES = {
     "bool": "?7x",
 }
 FLOATS = frozenset({"float64", "float32"})
+NUMBERS = {"float64": "a number up to 1.8e308", "float32": "a number up to 3.4e38", "bool": "True or False"}
 POINTER = "Q"
 REMEMBERED = 1024  # of what is kept, so that what never repeats does not fill the memory
 INVALID = (struct.error, OverflowError, TypeError)  # what packing raises for a number that cannot be passed
@@ -138,7 +139,7 @@ class Packed:
 class Plan:
     """All that one problem needs: outputs to allocate, what to zero, scratch to provide, launches."""
 
-    __slots__ = ("again", "call", "captured", "counter", "decision", "launches", "outputs", "scratch", "zeroed")
+    __slots__ = ("again", "call", "counter", "decision", "launches", "outputs", "scratch", "zeroed")
 
     def __init__(self, decision: Decision) -> None:
         self.decision = decision
@@ -146,7 +147,6 @@ class Plan:
         self.zeroed: list[tuple[int, int]] = []  # place among the values, bytes
         self.scratch: list[int] = []  # bytes
         self.launches: list[Prepared] = []
-        self.captured: list[Foreign] = []  # scratch of calls that became part of a graph
         self.counter: Foreign = None  # counts calls, where they are counted
         self.call: tuple[str, str, tuple[str, ...], str] | None = None  # a library's function instead of launches
         self.again = False  # whether the problem was called before
@@ -194,7 +194,8 @@ class Plan:
 
     def _enqueue(self, driver: Driver, blocks: Sequence[Block], stream: int, values: Sequence[Foreign]) -> int:
         for place, nbytes in self.zeroed:
-            driver.clear(values[place], nbytes, stream)
+            if status := driver.clear(values[place], nbytes, stream):
+                return status
         for prepared, block in zip(self.launches, blocks, strict=True):
             if status := driver.launch(block[1], prepared.function, block[2], None):
                 return int(status)
@@ -264,17 +265,25 @@ def _bytes(buffer: Buffer, decision: Decision, device: Device) -> int:
     return math.prod(max(0, size) for size in sizes_of(buffer.shape, decision.values, device)) * sizeof(dtype)
 
 
+def packs(dtype: str, value: Foreign) -> bool:
+    """Return whether a number can be passed as a type; anything has a truth, but only a bool, or 0 or 1, is meant."""
+    try:
+        return value in {True, False} if dtype == "bool" else bool(struct.pack(f"={CODES[dtype]}", value))
+    except INVALID:
+        return False
+
+
 def wrong_scalar(kernel: Kernel, scalars: Sequence[Foreign]) -> ArgumentError | ArgumentTypeError:
-    """Return the error for the scalar that could not be packed."""
+    """Return the error for the scalar that cannot be packed."""
     for scalar, value in zip(call_scalars(kernel), scalars, strict=True):
-        try:
-            struct.pack(f"={CODES[scalar.dtype]}", value)
-        except (struct.error, OverflowError, TypeError):
+        if not packs(scalar.dtype, value):
             place = f"{qualified(kernel.name)}: {scalar.name}: expected {scalar.dtype}"
             if scalar.dtype in INTEGERS:
                 low, high = INTEGERS[scalar.dtype]
                 place += f" (an integer from {low} to {high})"
+            else:
+                place += f" ({NUMBERS[scalar.dtype]})"
             numeric = isinstance(value, int) or (isinstance(value, float) and scalar.dtype not in INTEGERS)
             kind: type[ArgumentError | ArgumentTypeError] = ArgumentError if numeric else ArgumentTypeError
-            return kind(f"{place}, found {value!r}")
+            return kind(f"{place}, found {shown(value)}")
     raise AssertionError("every scalar packs")

@@ -24,8 +24,8 @@ _counters: dict[str, itertools.count[int]] = {}
 _lock = threading.Lock()
 
 
-def counter_of(kernel: Kernel, device: str, decision: Decision) -> itertools.count[int]:
-    """Return what counts the calls of a problem."""
+def counter_of(kernel: Kernel, device: str, decision: Decision, path: str) -> itertools.count[int]:
+    """Return what counts the calls of a problem, for the file at `path`."""
     dims = {name: decision.values[name] for name in sorted(kernel.dims)}
     specialisation = {name: value for name, value in sorted(decision.shipped[0].items()) if name not in dims}
     line = {
@@ -38,12 +38,14 @@ def counter_of(kernel: Kernel, device: str, decision: Decision) -> itertools.cou
     }
     with _lock:
         if not _counters:
-            atexit.register(_write, os.environ["PRETUNED_USAGE"])
+            atexit.register(_write, path, os.getpid())
         return _counters.setdefault(json.dumps(line), itertools.count())
 
 
-def _write(path: str) -> None:
+def _write(path: str, process: int) -> None:
     """Add what was called; a path that cannot be written must not end a process in an error, but is told."""
+    if os.getpid() != process:  # a fork, whose parent counts
+        return
     lines = []
     for text, counter in sorted(_counters.items()):
         if calls := next(counter):  # what the next would be is how many there were
@@ -51,7 +53,7 @@ def _write(path: str) -> None:
     if not lines:
         return
     try:
-        with open(path, "ab") as file:  # noqa: PTH123 - pathlib costs more than it gives here
+        with open(path, "ab", buffering=0) as file:  # noqa: PTH123 - pathlib costs more than it gives here
             file.write("".join(f"{line}\n" for line in lines).encode())
     except OSError as error:
         os.write(2, f"{PACKAGE}: PRETUNED_USAGE: {error}\n".encode())

@@ -1,0 +1,108 @@
+"""`pretuned tune --from-usage`: of what has to be tuned, what programs have called, the most called first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from pretuned.cli.project import UsageError, import_name, say
+from pretuned.config import Project
+from pretuned.record import usage
+from pretuned.record.usage import Called, Gap, Unread
+from pretuned.spec.model import KernelSpec
+from pretuned.spec.space import Problem
+from pretuned.tune.demand import Demand
+
+_LISTED: Final = 8  # lines and sizes that are told one by one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """The calls of a project's kernels: by kernel and measured problem, and line by line for each kernel."""
+
+    problems: Mapping[tuple[str, Problem], int]
+    lines: Mapping[str, Sequence[Called]]
+
+
+def read(path: Path, project: Project, specs: Mapping[str, KernelSpec]) -> Usage:
+    """Return what was called of `specs`, and tell what was passed over; raises UsageError where nothing is left."""
+    packages = [import_name(module.module) for module in project.modules]
+    answers = {name: usage.Answers(spec) for name, spec in specs.items()}
+    problems: dict[tuple[str, Problem], int] = {}
+    lines: dict[str, list[Called]] = {}
+    unread: list[Unread] = []
+    unknown: list[int] = []
+    try:
+        for called in usage.read(path):
+            if isinstance(called, Unread):
+                unread.append(called)
+            elif called.kernel in specs and any(_is_same(package, called.package) for package in packages):
+                problem = answers[called.kernel].of(called)
+                if problem is None:
+                    unknown.append(called.line)
+                    continue
+                key = called.kernel, problem
+                problems[key] = problems.get(key, 0) + called.calls
+                lines.setdefault(called.kernel, []).append(called)
+    except OSError as error:
+        raise UsageError(f"'{path}' cannot be read: {error.strerror}") from None
+    _tell(path, unread, unknown)
+    if not problems:
+        listed = ", ".join(specs)
+        raise UsageError(
+            f"'{path}' has no call of {listed} in {' or '.join(packages)}; PRETUNED_USAGE={path.name} has a program's "
+            "calls added to it when the program ends"
+        )
+    return Usage(problems=problems, lines=lines)
+
+
+def _is_same(package: str, called: str) -> bool:
+    """Whether a package is the one that was called; a project's path may begin with folders that no import names."""
+    return package == called or package.endswith(f".{called}")
+
+
+def _tell(path: Path, unread: Sequence[Unread], unknown: Sequence[int]) -> None:
+    for line in unread[:_LISTED]:
+        say(f"{path.name}: passed over {line}")
+    if len(unread) > _LISTED:
+        say(f"{path.name}: passed over {len(unread) - _LISTED} more lines that cannot be read")
+    if unknown:
+        listed = ", ".join(map(str, unknown[:_LISTED])) + (", ..." if len(unknown) > _LISTED else "")
+        say(f"{path.name}: passed over {len(unknown)} lines for which the specs have no problem ({listed})")
+
+
+def narrowed(demands: Sequence[Demand], called: Usage) -> list[Demand]:
+    """Return of `demands` what was called: the most called specialisation first, and its most called problem."""
+    found: list[tuple[int, Demand]] = []
+    for demand in demands:
+        name = demand.spec.name
+        for specialisation in dict.fromkeys(problem.specialisation for problem in demand.problems):
+            calls = {
+                problem: called.problems[name, problem]
+                for problem in demand.problems
+                if problem.specialisation == specialisation and (name, problem) in called.problems
+            }
+            if calls:
+                problems = tuple(sorted(calls, key=lambda problem: (-calls[problem], problem.dims)))
+                found.append((sum(calls.values()), replace(demand, problems=problems)))
+    return [demand for _, demand in sorted(found, key=lambda one: -one[0])]
+
+
+def tell_gaps(called: Usage, specs: Mapping[str, KernelSpec]) -> None:
+    """Say which sizes were called far from all measured ones, and what to write into the spec."""
+    for name, lines in called.lines.items():
+        for gap in usage.gaps(specs[name], lines):
+            for line in _gap(specs[name], gap):
+                say(line)
+
+
+def _gap(spec: KernelSpec, gap: Gap) -> Iterator[str]:
+    listed = [f"{size} ({calls} {'call' if calls == 1 else 'calls'})" for size, calls in gap.calls.items()]
+    more = f" and {len(listed) - _LISTED} more" if len(listed) > _LISTED else ""
+    yield (
+        f"{spec.name}: {gap.dim}: called further than a factor of {usage.NEAR} from every measured size: "
+        f"{', '.join(listed[:_LISTED])}{more}"
+    )
+    yield f"  to measure there, write into {spec.file}: {gap.dim} = {{ sizes = [{', '.join(map(str, gap.sizes))}] }}"

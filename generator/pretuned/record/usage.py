@@ -1,0 +1,161 @@
+"""Usage files: which problems programs have called how often, as generated packages write them for PRETUNED_USAGE.
+
+One JSON object a line, added by every process when it ends, so that a problem may stand on many lines. Whoever can
+write the file can write anything into it: a line is read whole or passed over, and what is passed over is told by its
+number.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pretuned.spec import space
+from pretuned.spec.buckets import INT64_MAX, edges, sizes_of
+from pretuned.spec.evaluation import Value
+from pretuned.spec.model import KernelSpec
+from pretuned.spec.space import Pairs, Problem
+
+FORMAT: Final = 1
+NEAR: Final = 1.5  # by what factor a called size may differ from a measured one
+_LINE_BYTES: Final = 1 << 16
+_KEYS: Final = ("package", "kernel", "specialisation", "dims", "calls")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Called:
+    """One line: `kernel` of `package` was called `calls` times; `dims` holds constant dims too."""
+
+    line: int
+    package: str
+    kernel: str
+    specialisation: Mapping[str, Value]
+    dims: Mapping[str, int]
+    calls: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unread:
+    """A line that cannot be read, and why."""
+
+    line: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """Sizes of a dim that were called far from all measured ones, with their calls, the most called first.
+
+    `sizes` are the measured ones with the fewest of those, the most called first, that leave none far.
+    """
+
+    dim: str
+    calls: Mapping[int, int]
+    sizes: tuple[int, ...]
+
+
+def read(path: Path) -> Iterator[Called | Unread]:
+    """Yield the lines of a usage file; raises OSError."""
+    with path.open("rb") as file:
+        number = 0
+        while line := file.readline(_LINE_BYTES):
+            number += 1
+            if len(line) == _LINE_BYTES and not line.endswith(b"\n"):
+                while (rest := file.readline(_LINE_BYTES)) and not rest.endswith(b"\n"):
+                    pass
+                yield Unread(line=number, reason="too long")
+            elif line.strip():
+                yield _parsed(number, line)
+
+
+def _parsed(number: int, line: bytes) -> Called | Unread:
+    try:
+        data = json.loads(line)
+    except (ValueError, RecursionError):
+        return Unread(line=number, reason="no JSON, or cut off")
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        return Unread(line=number, reason=f"no usage of format {FORMAT}")
+    if not _is_sound(data):
+        return Unread(line=number, reason="a value is missing or of the wrong kind")
+    return Called(line=number, **{name: data[name] for name in _KEYS})
+
+
+def _is_sound(data: Mapping[str, Any]) -> bool:
+    package, kernel, specialisation, dims, calls = map(data.get, _KEYS)
+    return (
+        isinstance(package, str)
+        and isinstance(kernel, str)
+        and isinstance(specialisation, dict)
+        and all(isinstance(value, bool | int | str) for value in specialisation.values())
+        and isinstance(dims, dict)
+        and all(_is_count(size) for size in dims.values())
+        and _is_count(calls)
+        and calls != 0
+    )
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value <= INT64_MAX
+
+
+class Answers:
+    """Which problem of those that a spec has measured answers for a called one."""
+
+    def __init__(self, spec: KernelSpec) -> None:
+        self._spec = spec
+        self._sizes = {name: sizes_of(spec, name) for name in spec.free_dims}
+        self._edges = {name: edges(sizes) for name, sizes in self._sizes.items()}
+        # By text, in which true is not 1.
+        self._problems = {repr(one): list(space.problems(spec, one)) for one in space.specialisations(spec)}
+        self._nearest: dict[tuple[str, Pairs], Problem] = {}
+
+    def of(self, called: Called) -> Problem | None:
+        """Return the problem, as calls find their row; None where the spec has none for such a call."""
+        if called.dims.keys() != self._spec.dims.keys():
+            return None
+        constant = {name: called.dims[name] for name in self._spec.constant_dims}
+        specialisation = repr(space.pairs({**called.specialisation, **constant}))
+        if not (problems := self._problems.get(specialisation)):
+            return None
+        bucket = {name: of[bisect_right(self._edges[name], called.dims[name])] for name, of in self._sizes.items()}
+        key = specialisation, space.pairs(bucket)
+        if key not in self._nearest:
+            self._nearest[key] = min(problems, key=lambda problem: (_distance(problem, bucket), problem.dims))
+        return self._nearest[key]
+
+
+def _distance(problem: Problem, bucket: Mapping[str, int]) -> float:
+    """How far a measured problem lies from a bucket."""
+    return math.hypot(*(math.log(max(1, int(size)) / max(1, bucket[name])) for name, size in problem.dims))
+
+
+def gaps(spec: KernelSpec, calls: Iterable[Called]) -> Iterator[Gap]:
+    """Yield a gap for each dim of which some called size differs from all measured ones by more than `NEAR`."""
+    calls = list(calls)
+    for name in spec.free_dims:
+        counts: dict[int, int] = {}
+        for called in calls:
+            if size := called.dims[name]:  # an empty call costs nothing
+                counts[size] = counts.get(size, 0) + called.calls
+        measured = sizes_of(spec, name)
+        far = {size: count for size, count in counts.items() if not _is_near(size, measured)}
+        ordered = sorted(far, key=lambda size: (-far[size], size))
+        added: list[int] = []
+        for size in ordered:
+            if not _is_near(size, added):
+                added.append(size)
+        if far:
+            sizes = tuple(sorted((*measured, *added)))
+            yield Gap(dim=name, calls={size: far[size] for size in ordered}, sizes=sizes)
+
+
+def _is_near(size: int, sizes: Iterable[int]) -> bool:
+    return any(max(size, other) <= NEAR * min(size, other) for other in sizes)

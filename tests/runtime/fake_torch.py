@@ -1,0 +1,135 @@
+"""As much of PyTorch as the runtime meets: tensors that are addresses, streams; it records what is allocated."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import threading
+import types
+from contextlib import contextmanager
+
+BYTES = {
+    "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "complex64": 8,
+    "int64": 8, "int32": 4, "int16": 2, "int8": 1, "uint64": 8, "uint32": 4, "uint16": 2, "uint8": 1, "bool": 1,
+}  # fmt: skip
+_addresses = itertools.count(1 << 50, 1 << 40)
+
+
+class Dtype:
+    """A type, one object for each name."""
+
+    def __init__(self, name):
+        self.name, self.itemsize = name, BYTES[name]
+
+    def __repr__(self):
+        return f"torch.{self.name}"
+
+
+DTYPES = {name: Dtype(name) for name in BYTES}
+
+
+class Size(tuple):
+    """A shape: it equals a tuple, and reads otherwise."""
+
+    __slots__ = ()
+
+    def __repr__(self):
+        return f"torch.Size({list(self)})"
+
+
+class Tensor:
+    """A tensor on the GPU `device`, or on the CPU for "cpu"; not contiguous if `strides`, in elements, are given."""
+
+    __module__ = "torch"
+
+    def __init__(self, shape, dtype="float32", *, device=0, offset=0, address=None, strides=None):
+        self.shape, self.dtype = Size(shape), DTYPES[str(dtype).removeprefix("torch.")]
+        self.is_cuda = device != "cpu"
+        self.device = f"cuda:{device}" if self.is_cuda else "cpu"
+        self._ordinal = device if self.is_cuda else -1
+        self._address = (next(_addresses) if address is None else address) + offset
+        self._strides = strides
+
+    def data_ptr(self):
+        return self._address
+
+    def get_device(self):
+        return self._ordinal
+
+    def is_contiguous(self):
+        return self._strides is None
+
+    def stride(self):
+        dense = tuple(math.prod(self.shape[axis + 1 :]) for axis in range(len(self.shape)))
+        return dense if self._strides is None else self._strides
+
+    def numel(self):
+        return math.prod(self.shape)
+
+    def element_size(self):
+        return self.dtype.itemsize
+
+    def __array__(self):
+        raise AssertionError("the runtime copied a tensor to the host")
+
+    __float__ = __index__ = __array__
+
+    def __dlpack__(self, **_options):
+        return self
+
+    def __dlpack_device__(self):
+        return (2, self._ordinal) if self.is_cuda else (1, 0)
+
+
+class FakeTorch(types.ModuleType):
+    """The module `torch`, for `sys.modules`; `del fake._C._cuda_getCurrentRawStream` leaves it the public way only."""
+
+    def __init__(self):
+        super().__init__("torch")
+        self.__dict__.update(DTYPES)
+        self.allocated, self.Tensor = [], Tensor
+        self._local = threading.local()
+        self.cuda = self._cuda()
+        self._C = types.SimpleNamespace(_cuda_getCurrentRawStream=self._raw_stream)
+
+    def _raw_stream(self, _ordinal):
+        return self.cuda.current_stream().cuda_stream
+
+    def empty(self, shape, *, dtype, device):
+        ordinal = self.cuda.current_device() if device == "cuda" else device
+        self.allocated.append((tuple(shape), dtype.name, self.cuda.current_stream().cuda_stream))
+        return Tensor(shape, dtype, device=ordinal)
+
+    def from_dlpack(self, value):
+        return value.__dlpack__()
+
+    def _cuda(self):
+        local = self._local
+        cuda = types.ModuleType("torch.cuda")
+
+        class Stream:
+            def __init__(self, cuda_stream=0, device=0):
+                self.cuda_stream, self.device_index = cuda_stream, device
+
+        @contextmanager
+        def device(ordinal):
+            before, local.device = cuda.current_device(), ordinal
+            try:
+                yield
+            finally:
+                local.device = before
+
+        @contextmanager
+        def stream(one):
+            before = cuda.current_stream()
+            local.stream = before if one is None else one
+            try:
+                yield
+            finally:
+                local.stream = before
+
+        cuda.Stream = cuda.ExternalStream = Stream
+        cuda.device, cuda.stream = device, stream
+        cuda.current_device = lambda: getattr(local, "device", 0)
+        cuda.current_stream = lambda _device=None: getattr(local, "stream", None) or Stream()
+        return cuda

@@ -1,0 +1,286 @@
+"""The bundled kernels on GPUs that are only described: whatever runs there is legal and fits, by the tuner's own rules.
+
+The table is the committed one with rows of two more devices beside it, whose winners are drawn at random. What a binary
+takes of registers and shared memory is made up too, so that many a winner does not fit.
+"""
+
+import compileall
+import dataclasses
+import importlib
+import random
+from collections import Counter
+from pathlib import Path
+
+import ml_dtypes  # noqa: F401 - NumPy knows bfloat16 by it
+import pytest
+
+from bake import sample
+from pretuned.bake.package import files
+from pretuned.bake.plan import plan
+from pretuned.compile.result import Resources
+from pretuned.measure.launch import FORMATS, arrays, launches, scalars
+from pretuned.outcome import LaunchError
+from pretuned.record import lock
+from pretuned.record.rows import Device
+from pretuned.spec import buckets, space
+from pretuned.spec.loader import load_folder
+from pretuned.spec.space import Configuration, DeviceFacts, Problem
+from pretuned.spec.types import DTYPES
+from pretuned.tune import pruning
+from runtime import fake_cuda
+
+ROOT = Path(__file__).parents[2]
+PAIRS = 10_000
+MEMORY_BYTES = 80 * 10**9
+A100, L4, RTX = "NVIDIA A100-SXM4-80GB", "NVIDIA L4", "NVIDIA GeForce RTX 4090"
+ATTRIBUTES = (16, 75, 76, 38, 97, 8, 36, 37)  # CUdevice_attribute, in the order of the facts below
+GPUS = {
+    # SMs, capability, L2 bytes, shared bytes a block with opt-in and without, memory clock in kHz, bus width in bits
+    "Tesla T4": (40, 7, 5, 4 << 20, 65536, 49152, 5001000, 256),
+    L4: (58, 8, 9, 48 << 20, 101376, 49152, 6251000, 192),
+    A100: (108, 8, 0, 40 << 20, 166912, 49152, 1593000, 5120),
+    RTX: (128, 8, 9, 72 << 20, 101376, 49152, 10501000, 384),
+    "NVIDIA B200": (148, 10, 0, 126 << 20, 232448, 49152, 3996000, 8192),
+    "NVIDIA H100 80GB HBM3": (132, 9, 0, 50 << 20, 232448, 49152, 2619000, 5120),
+    "NVIDIA H100 80GB HBM3 MIG 1g.10gb": (16, 9, 0, 6 << 20, 232448, 49152, 2619000, 640),
+    "48 KB a block, no opt-in": (46, 8, 9, 4 << 20, 0, 49152, 7000000, 256),
+}
+ROWS_OF = {"NVIDIA A100-SXM4-40GB": A100, RTX: RTX}  # the devices with made-up rows, and whose facts they have
+ARCHITECTURES = ("sm_75", "sm_80", "sm_89", "sm_90", "sm_100")  # that defaults are compiled for
+
+
+def facts_of(gpu):
+    sms, major, minor, l2_bytes, with_optin, without, _, _ = GPUS[gpu]
+    shared_bytes = with_optin or without
+    return DeviceFacts(
+        sm_count=sms, compute_capability=10 * major + minor, l2_bytes=l2_bytes, shared_bytes=shared_bytes
+    )
+
+
+def made_up_rows(specs, name):
+    """Yield rows of a device: for each specialisation of a kernel a few winners, wherever they are legal."""
+    facts, draw = facts_of(ROWS_OF[name]), random.Random(name)
+    for spec in specs.values():
+        default, beyond = space.default(spec), [f"{dim}{side}" for dim in spec.free_dims for side in "<>"]
+        every = [one for way, of in spec.ways.items() for one in space.combinations(way, of) if one != default]
+        for specialisation in space.specialisations(spec):
+            pool = draw.sample(every, min(12, len(every)))
+            for problem in space.problems(spec, specialisation):
+                winners = [
+                    one
+                    for one in pool
+                    if space.legal(spec, problem, one, facts)
+                    and not isinstance(launches(spec, problem, one, facts), LaunchError)
+                ][:3]
+                ranked = [
+                    *(sample.choice(5.0, *beyond, implementation=c.implementation, **dict(c.values)) for c in winners),
+                    sample.choice(9.0, implementation=default.implementation, **dict(default.values)),
+                ]
+                yield sample.row(spec.name, device_of(name), dict(specialisation), dict(problem.dims), *ranked)
+
+
+def device_of(name):
+    facts = facts_of(ROWS_OF[name])
+    return Device(
+        name=name,
+        sm_count=facts.sm_count,
+        compute_capability=facts.compute_capability,
+        l2_bytes=facts.l2_bytes,
+        shared_bytes=facts.shared_bytes,
+        memory_bytes=MEMORY_BYTES,
+        memory_gbps=1000,
+        power_w=400,
+    )
+
+
+def binaries(planned):
+    """Return binaries whose registers and shared memory are drawn, by their names; those of defaults take little."""
+    modest = {one.module.key for kernel in planned.kernels for one in kernel.shipped if one.default}
+    found = {}
+    for key, binary in sample.binaries(planned).items():
+        draw = random.Random("".join(key))
+        used = Resources(
+            registers=draw.choice((32, 64, 100, 168, 255)),
+            spill_bytes=0,
+            shared_bytes=draw.choice((0, 1024, 40000, 64000, 120000)),
+        )
+        resources = binary.resources if binary.module in modest else dict.fromkeys(binary.resources, used)
+        found[key] = dataclasses.replace(binary, resources=resources)
+    return found
+
+
+class Bundle:
+    """The bundled kernels, planned and baked into `folder`, with what is known of them without the runtime."""
+
+    def __init__(self, folder):
+        self.folder, self.specs = folder, load_folder(ROOT / "templates")
+        table = lock.read(ROOT / "pretuned.lock.json").of_gpus()
+        rows = [*table.rows, *(row for name in ROWS_OF for row in made_up_rows(self.specs, name))]
+        devices = {**table.devices, **{name: device_of(name) for name in ROWS_OF}}
+        self.plan = plan(self.specs, rows, devices, architectures=ARCHITECTURES)
+        self.kernels = {kernel.spec.name: kernel for kernel in self.plan.kernels}
+        self.binaries = binaries(self.plan)
+        sample.write({"__init__.py": b""}, folder / "pkg")
+        sample.write(files(self.plan, self.binaries, version="0.0.0"), folder / "pkg" / "tuned")
+        compileall.compile_dir(folder / "pkg", quiet=1)
+
+    def problem(self, draw, spec):
+        """Draw a problem whose arrays a GPU can hold, at edges and small sizes as well as any others."""
+        specialisation = draw.choice(list(space.specialisations(spec)))
+        while True:
+            dims = tuple((name, self.size(draw, spec, name)) for name in sorted(spec.free_dims))
+            problem = Problem(specialisation=specialisation, dims=dims)
+            fits = sum(array.nbytes for array in arrays(spec, problem)) <= MEMORY_BYTES
+            if fits and buckets.fits_arguments(spec, problem) and space.admitted(spec, problem):
+                return problem
+
+    def size(self, draw, spec, name):
+        sizes = buckets.sizes_of(spec, name)
+        near = draw.choice([*sizes, *buckets.edges(sizes)]) + draw.randint(-1, 1)
+        return draw.choice([0, 1, near, near, int(2 ** draw.uniform(0, 31)), int(2 ** draw.uniform(0, 16))])
+
+    def binary(self, spec, problem, configuration, capability):
+        """Return the cubin of a configuration that a device would load, or None if it would be compiled there."""
+        key = self.kernels[spec.name].module(problem.specialisation, configuration).key
+        numbers = [int(a.removeprefix("sm_")) for k, a in self.binaries if k == key and a.startswith("sm_")]
+        fitting = [number for number in numbers if number // 10 == capability // 10 and number <= capability]
+        return self.binaries[key, f"sm_{max(fitting)}"] if fitting else None
+
+    def refusal(self, spec, problem, configuration, gpu, addresses):
+        """Return what is wrong with running a configuration, or an empty string; nothing of the runtime is asked."""
+        facts = facts_of(gpu)
+        if not space.legal(spec, problem, configuration, facts):
+            return "a constraint"
+        guards = space.guards(spec, problem.specialisation, configuration, facts)
+        if any(addresses[name] % nbytes for name, nbytes in guards.align):
+            return "alignment"
+        found = launches(spec, problem, configuration, facts)
+        if isinstance(found, LaunchError):
+            return "the grid or block"
+        binary = self.binary(spec, problem, configuration, facts.compute_capability)
+        return "registers or shared memory" if binary and pruning.refusal(binary, found, facts) else ""
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory):
+    return Bundle(tmp_path_factory.mktemp("bundled"))
+
+
+@pytest.fixture
+def gpus(cuda, monkeypatch):
+    """A machine with all of the GPUs."""
+    cuda.devices = [
+        {"name": name, 1: 1024, 12: 65536} | dict(zip(ATTRIBUTES, facts, strict=True)) for name, facts in GPUS.items()
+    ]
+    monkeypatch.setenv("PRETUNED_WARN", "0")
+    return cuda.devices
+
+
+@pytest.fixture
+def runtime(bundle, gpus, load):
+    """The parts of the bundled package's runtime, by name."""
+    load(bundle.folder)
+    names = ("", ".devices", ".driver", ".lookup", ".overrides")
+    return {name.lstrip("."): importlib.import_module(f"pkg.tuned._runtime{name}") for name in names}
+
+
+def decide(runtime, spec, problem, gpu, addresses, asked):
+    """Return what the runtime decides, with the rows of the device that is asked for, if one is."""
+    wishes = runtime["overrides"].Overrides()
+    if asked is not None:
+        wishes.want_device(asked, "", "asked for")
+    return runtime["lookup"].decide(
+        runtime[""].KERNELS[spec.name],
+        runtime["devices"].in_hand(runtime["driver"].driver("a test"), list(GPUS).index(gpu)),
+        dict(problem.specialisation),
+        space.choices(spec, problem.specialisation) | dict(problem.dims),
+        lambda name, nbytes: addresses[name] % nbytes == 0,
+        wishes,
+    )
+
+
+def test_whatever_runs_is_legal_and_fits(bundle, runtime, record_property):
+    """For random devices, problems, addresses and, now and then, the rows of another device; none raises."""
+    draw, told = random.Random(20261120), {gpu: Counter() for gpu in GPUS}
+    specs, devices = list(bundle.specs.values()), [device.name for device in bundle.plan.devices]
+    for _ in range(PAIRS):
+        gpu, spec = draw.choice(list(GPUS)), draw.choice(specs)
+        problem, asked = bundle.problem(draw, spec), draw.choice(devices) if draw.random() < 0.3 else None
+        addresses = {
+            array.name: (1 << 40) + draw.choice([0, 0, 0, 1, 2, 4]) * DTYPES[array.dtype].size
+            for array in arrays(spec, problem)
+        }
+        decision = decide(runtime, spec, problem, gpu, addresses, asked)
+        chosen = Configuration(implementation=decision.shipped[1], values=space.pairs(decision.shipped[2]))
+        assert not bundle.refusal(spec, problem, chosen, gpu, addresses), (gpu, str(problem), str(chosen), decision.why)
+        told[gpu].update(kinds(decision, asked))
+        told[gpu]["default" if chosen == space.default(spec) else "winner"] += 1
+    record_property("figure", table(told))
+    passed_over = sum((Counter({kind: count[kind] for kind in OVER}) for count in told.values()), Counter())
+    assert all(passed_over[kind] > 100 for kind in OVER)  # or nothing was put to the test
+    assert told["48 KB a block, no opt-in"]["shared memory"] > told[RTX]["shared memory"]
+
+
+OVER = {
+    "condition": "does not hold",
+    "alignment": "is not aligned",
+    "shared memory": "bytes of shared memory",
+    "registers": "registers a block",
+    "beyond": "not confirmed",
+}
+
+
+def kinds(decision, asked):
+    """Yield whose rows answered, and what was passed over for."""
+    found = [kind for kind in ("exact", "nearest") if decision.why[0].startswith(kind)] if decision.tuned else []
+    yield from ["asked for"] if asked and decision.tuned else found or ["no row"]
+    yield from (kind for kind, words in OVER.items() for line in decision.why if words in line)
+
+
+def table(told):
+    columns = ["exact", "nearest", "asked for", "no row", "winner", "default", *OVER]
+    lines = [
+        f"bundled kernels on {len(told)} fake devices, {PAIRS:,} random problems: whose rows answered, what ran, and"
+    ]
+    lines += ["what winners were passed over for", f"{'':34}{''.join(f'{name:>14}' for name in columns)}"]
+    lines += [f"{gpu:34}{''.join(f'{count[name]:14}' for name in columns)}" for gpu, count in told.items()]
+    return "\n".join(lines)
+
+
+@pytest.fixture
+def signatures(bundle, monkeypatch):
+    """Let the driver know how the bundled entry points take their arguments."""
+    for spec in bundle.specs.values():
+        codes = {argument.name: FORMATS[argument.dtype] for argument in spec.arguments if argument.role is None}
+        for way in spec.ways.values():
+            for launch in way.launches:
+                order = launch.arguments or [argument.name for argument in spec.arguments]
+                signature = "".join(codes.get(name, "Q") for name in order)
+                monkeypatch.setitem(fake_cuda.SIGNATURES, launch.function, signature)
+
+
+@pytest.mark.parametrize("gpu", GPUS)
+def test_calls_launch_what_the_tuner_would(bundle, gpus, cupy, cuda, load, signatures, gpu):
+    """With the grid, block, shared memory and numbers that tuning measured; nothing is compiled for it."""
+    gpus[:] = [one for one in gpus if one["name"] == gpu]
+    tuned, draw = load(bundle.folder), random.Random(gpu)
+    for spec in bundle.specs.values():
+        for _ in range(8):
+            problem = bundle.problem(draw, spec)
+            known = {**dict(problem.dims), **dict(problem.specialisation)}
+            inputs = [cupy.ndarray(a.shape, a.dtype) for a in arrays(spec, problem) if a.role != "out"]
+            numbers = {one.name: one.value for one in scalars(spec, problem)}
+            del cuda.launches[:]
+            getattr(tuned, spec.name)(*inputs, *[value for name, value in numbers.items() if name not in known])
+            explained = tuned.explain(spec.name, **known)
+            values = space.pairs(explained.configuration)
+            chosen = Configuration(implementation=explained.implementation, values=values)
+            wanted = [one for one in launches(spec, problem, chosen, facts_of(gpu)) if 0 not in one.grid]
+            for launched, one in zip(cuda.launches, wanted, strict=True):
+                assert (launched.function, launched.grid, launched.block) == (one.function, one.grid, one.block)
+                assert launched.shared_bytes == one.shared_bytes
+                passed = dict(zip(one.arguments, launched.arguments, strict=True))
+                assert {name: passed[name] for name in numbers if name in passed} == {
+                    name: value for name, value in numbers.items() if name in passed
+                }
+    assert cupy.compiled == []
