@@ -72,7 +72,11 @@ class Tensor:
     def __array__(self):
         raise AssertionError("the runtime copied a tensor to the host")
 
-    __float__ = __index__ = __array__
+    def __float__(self):  # which waits for the GPU: a call that was let through shows as a launch
+        return 1.0
+
+    def __index__(self):
+        return 1
 
     def __dlpack__(self, **_options):
         return self

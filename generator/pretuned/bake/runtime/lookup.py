@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     Aligned = Callable[[str, int], bool]  # whether an argument's address is a multiple of so many bytes
 
 GRID_LIMITS = (2**31 - 1, 65535, 65535)
+BLOCK_LIMITS = (1024, 1024, 64)
 _REGISTER_UNIT = 8  # registers are given out by 8 a thread, to warps of 32 threads
 _WARP = 32
 
@@ -206,14 +207,22 @@ def refusal(kernel: Kernel, entry: Shipped, values: Values, device: Device, alig
         if not aligned(name, size):
             return f"{name} is not aligned to {size} bytes"
     for launch in way.launches:
-        if (reason := _misfit(kernel, entry, launch, values, device)) is not None:
+        try:
+            reason = _misfit(kernel, entry, launch, values, device)
+        except (ZeroDivisionError, PretunedError) as error:
+            reason = f"what it launches cannot be worked out ({error})"
+        if reason is not None:
             return reason
     return None
 
 
 def _misfit(kernel: Kernel, entry: Shipped, launch: Launch, values: Values, device: Device) -> str | None:
     """Return what a launch takes more of than the device has, or None."""
-    threads = math.prod(extent(launch.block, values, device))
+    block = extent(launch.block, values, device)
+    threads = math.prod(block)
+    for axis, size, limit in zip("xyz", block, BLOCK_LIMITS, strict=True):
+        if not 1 <= size <= limit:
+            return f"a block of {size} threads along {axis}, and 1 to {limit} are possible"
     if not 0 < threads <= device.max_threads:
         return f"{threads} threads a block, and the device takes 1 to {device.max_threads}"
     registers, static_bytes = _resources(kernel, entry[3], launch.function, device)

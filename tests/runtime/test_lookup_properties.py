@@ -1,0 +1,286 @@
+"""Buckets at run time are the spec's: for a million problems, and for sizes that no int32 holds."""
+
+import compileall
+import importlib
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bake import sample
+from pretuned.bake.package import files
+from pretuned.bake.plan import plan
+from pretuned.bake.runtime import Kernel, Launch, Way, lookup
+from pretuned.bake.runtime.devices import Device
+from pretuned.spec import buckets, space
+from pretuned.spec.loader import load as load_spec
+from pretuned.spec.space import Problem
+from pretuned.spec.types import INTEGER_RANGES
+from runtime import fake_cuda
+
+PROBLEMS = 1_000_000
+SPEC = """\
+format = 1
+summary = "y = x."
+arguments = [
+  {{ name = "y", role = "out", dtype = "int8", shape = [{shape}] }},
+  {{ name = "x", role = "in", dtype = "int8", shape = [{shape}] }},
+{scalars}
+]
+
+[dims]
+{dims}
+
+[space]
+block = [128]
+
+[default]
+block = 128
+
+[[launches]]
+function = "{name}"
+grid     = ["min(2 ** 20, {product})"]
+block    = ["block"]
+"""
+# The sizes that were measured, by dim, and the type that dims are passed as.
+KERNELS = {
+    "one_size": ({"n": [4096]}, "int32"),
+    "neighbours": ({"n": [1, 2, 3, 4, 7]}, "int32"),
+    "usual": ({"n": [4096, 65536, 1048576, 16777216]}, "int32"),
+    "to_the_end": ({"n": [1, 2**31 - 1]}, "int32"),
+    "unsigned": ({"n": [100, 2**32 - 1]}, "uint32"),
+    "longest": ({"n": [5, 2**62]}, "uint64"),
+    "long": ({"n": [1000, 2**31, 2**33, 2**45]}, "int64"),
+    "two": ({"rows": [64, 2048], "cols": [128, 1024, 4096, 8192]}, "int64"),
+    "three": ({"m": [128, 1024, 4096], "n": [1024, 4096], "k": [1, 256, 2048]}, "int32"),
+}
+sizes = st.lists(st.integers(1, 2**62), min_size=1, max_size=8, unique=True).map(sorted)
+any_size = st.integers(0, 2**63)
+
+
+def text(name):
+    dims, dtype = KERNELS[name]
+    return SPEC.format(
+        name=name,
+        shape=", ".join(f'"{dim}"' for dim in dims),
+        scalars="\n".join(f'  {{ name = "{dim}", dtype = "{dtype}" }},' for dim in dims),
+        dims="\n".join(f"{dim} = {{ sizes = {listed} }}" for dim, listed in dims.items()),
+        product=" * ".join(dims),
+    )
+
+
+@pytest.fixture(scope="module")
+def specs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("specs")
+    for name in KERNELS:
+        (folder / f"{name}.toml").write_text(text(name), encoding="utf-8")
+        (folder / f"{name}.cu.jinja").write_text(f'extern "C" __global__ void {name}() {{}} // {{{{ block }}}}\n')
+    return {name: load_spec(folder / f"{name}.toml") for name in KERNELS}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, specs):
+    """A package with a row for each bucket."""
+    folder = tmp_path_factory.mktemp("properties")
+    rows = [
+        sample.row(name, sample.H100, {}, dict(problem.dims), sample.choice(1.0, block=128))
+        for name, spec in specs.items()
+        for problem in space.problems(spec, ())
+    ]
+    planned = plan(specs, rows, sample.DEVICES)
+    sample.write({"__init__.py": b""}, folder / "pkg")
+    sample.write(files(planned, sample.binaries(planned), version="0.0.0"), folder / "pkg" / "tuned")
+    compileall.compile_dir(folder / "pkg", quiet=1)
+    return folder
+
+
+@pytest.fixture
+def baked(load, folder, cuda, monkeypatch):
+    """The package, with the parts of its runtime; its entry points take the dims after two arrays."""
+    codes = {"int32": "i", "uint32": "I", "int64": "q", "uint64": "Q"}
+    for name, (dims, dtype) in KERNELS.items():
+        monkeypatch.setitem(fake_cuda.SIGNATURES, name, "QQ" + codes[dtype] * len(dims))
+    tuned = load(folder)
+    for part in ("lookup", "checks", "devices", "overrides", "errors"):
+        setattr(tuned, part, importlib.import_module(f"pkg.tuned._runtime.{part}"))
+    return tuned
+
+
+def drawn(draw, listed, count):
+    """Return sizes of a dim: 0, 1, its sizes and edges and their neighbours, the ends of integers, and any others."""
+    near = [value + step for value in (*listed, *buckets.edges(listed)) for step in (-1, 0, 1)]
+    ends = [2**bits + step for bits in (8, 31, 32, 33, 62) for step in (-1, 0, 1)]
+    fixed = np.array([0, 1, *near, *ends, 2**63 - 1], np.int64)
+    spread = np.exp2(draw.uniform(0, 63, count)).astype(np.int64)
+    small = draw.integers(0, 2 * min(listed[-1], 2**61) + 2, count)
+    kinds = draw.integers(0, 4, count)
+    return np.where(kinds == 0, draw.choice(fixed, count), np.where(kinds == 1, small, spread))
+
+
+def reference(listed, values):
+    """Return the size whose bucket holds each value, by the spec's own bounds; every value is in exactly one."""
+    owners, found = np.zeros_like(values), np.zeros(len(values), int)
+    for size in listed:
+        lower, upper = buckets.bounds(listed, size)
+        inside = (values >= lower) & (values < upper if upper is not None else True)
+        owners[inside], found[inside] = size, found[inside] + 1
+    assert (found == 1).all()
+    return owners
+
+
+def directions(listed, values):
+    """Return on which side of what was measured each value lies, as -1, 0 or 1; one size has no side."""
+    if len(listed) == 1:
+        return np.zeros_like(values)
+    return np.where(values < listed[0], -1, np.where(values > listed[-1], 1, 0))
+
+
+def test_a_million_problems_have_the_buckets_of_the_spec(baked, specs, record_property):
+    begin, count, rows = time.monotonic(), PROBLEMS // len(specs) + 1, 0
+    for index, (name, (dims, _)) in enumerate(KERNELS.items()):
+        kernel, draw = getattr(baked, f"_{name}"), np.random.default_rng(index)
+        columns = [drawn(draw, listed, count) for listed in dims.values()]
+        owners = [reference(listed, column).tolist() for listed, column in zip(dims.values(), columns, strict=True)]
+        sides = [directions(listed, column).tolist() for listed, column in zip(dims.values(), columns, strict=True)]
+        seen = set()
+        for problem, owner, side in zip(
+            zip(*(column.tolist() for column in columns), strict=True),
+            zip(*owners, strict=True),
+            zip(*sides, strict=True),
+            strict=True,
+        ):
+            values = dict(zip(dims, problem, strict=True))
+            assert baked.lookup.bucket(kernel, values) == dict(zip(dims, owner, strict=True)), values
+            beyond = {f"{dim}{'<' if step < 0 else '>'}" for dim, step in zip(dims, side, strict=True) if step}
+            assert baked.lookup.beyond(kernel, values) == beyond, values
+            seen.add(owner)
+        assert seen == {tuple(dict(problem.dims)[dim] for dim in dims) for problem in space.problems(specs[name], ())}
+        rows += len(seen)
+    taken_s = time.monotonic() - begin
+    record_property(
+        "figure",
+        f"buckets at run time: {count * len(specs):,} problems, {rows} rows, as the spec has them: {taken_s:.1f} s",
+    )
+
+
+def test_the_row_of_a_problem_is_that_of_its_bucket(baked, specs):
+    device = baked.devices.Device("NVIDIA H100 80GB HBM3", {"compute_capability": 90, "sm_count": 132})
+    for index, (name, (dims, _)) in enumerate(KERNELS.items()):
+        kernel, draw = getattr(baked, f"_{name}"), np.random.default_rng(100 + index)
+        columns = [drawn(draw, listed, 3000).tolist() for listed in dims.values()]
+        for problem in zip(*columns, strict=True):
+            values = dict(zip(dims, problem, strict=True))
+            decision = baked.lookup.Decision(kernel.shipped[0], values)
+            baked.lookup.find_row(kernel, device, {}, decision, baked.overrides.Overrides())
+            _, lower, measured, *_ = decision.row
+            for dim, size in values.items():
+                begins, ends = buckets.bounds(dims[dim], measured[dim])
+                assert lower[dim] == begins <= size
+                assert ends is None or size < ends
+
+
+def test_what_an_argument_cannot_hold_is_refused_and_nothing_else(baked, specs):
+    for index, (name, (dims, dtype)) in enumerate(KERNELS.items()):
+        kernel, draw = getattr(baked, f"_{name}"), np.random.default_rng(200 + index)
+        columns = [drawn(draw, listed, 2000).tolist() for listed in dims.values()]
+        for problem in zip(*columns, strict=True):
+            values = dict(zip(dims, problem, strict=True))
+            fits = buckets.fits_arguments(specs[name], Problem(specialisation=(), dims=space.pairs(values)))
+            try:
+                baked.checks.admit(kernel, values, None)
+            except baked.errors.ArgumentError as error:
+                told = str(error)
+                assert f"expected at most {INTEGER_RANGES[dtype][1]} ({dtype}), found " in told
+                assert not fits
+            else:
+                assert fits
+
+
+@pytest.mark.parametrize(
+    "n", [0, 1, 2**31 - 2, 2**31 - 1, 2**31, 2**31 + 1, 2**32, 2**32 + 1, 2**32 + 4096, 2**40, 2**62]
+)
+@pytest.mark.parametrize("name", ["usual", "unsigned", "long", "longest"])
+def test_a_size_reaches_the_kernel_as_it_is_or_not_at_all(baked, cupy, cuda, name, n):
+    """At the first call and by the lane, which remembers other sizes: none is ever cut to the type's bits."""
+    dtype, run = KERNELS[name][1], getattr(baked, name)
+    largest = INTEGER_RANGES[dtype][1]
+    for size in [*({n % 2**31, n % 2**32} - {n}), n]:
+        x, y = (cupy.ndarray((size,), "int8", address=address) for address in (2**62, 0))
+        for _ in range(3):
+            del cuda.launches[:]
+            if size <= largest:
+                run(x, y=y)
+            else:
+                with pytest.raises(ValueError, match=rf"n: expected at most {largest} \({dtype}\), found {size}$"):
+                    run(x, y=y)
+            wanted = [(0, 2**62, size)] if 0 < size <= largest else []
+            assert [launch.arguments for launch in cuda.launches] == wanted
+
+
+def bucket(listed, size):
+    """Return the measured size that answers for a size, as a package with these sizes would have it."""
+    kernel = Kernel(
+        "properties",
+        arguments=(),
+        ways={},
+        shipped=(),
+        rows={},
+        devices={},
+        modules={},
+        sizes={"n": tuple(listed)},
+        edges={"n": buckets.edges(listed)},
+    )
+    (found,) = lookup.bucket(kernel, {"n": size}).values()
+    return found
+
+
+@given(sizes, any_size)
+def test_every_size_has_a_bucket(listed, size):
+    found = bucket(listed, size)
+    lower, upper = buckets.bounds(listed, found)
+    assert lower <= size
+    assert upper is None or size < upper
+
+
+@given(sizes, any_size, any_size)
+def test_a_larger_size_has_no_smaller_bucket(listed, one, other):
+    assert bucket(listed, min(one, other)) <= bucket(listed, max(one, other))
+
+
+@given(sizes)
+def test_a_measured_size_and_an_edge_begin_what_is_theirs(listed):
+    assert [bucket(listed, size) for size in listed] == listed
+    for edge, below, above in zip(buckets.edges(listed), listed, listed[1:], strict=False):
+        assert (bucket(listed, edge - 1), bucket(listed, edge)) == (below, above)
+
+
+@pytest.mark.parametrize(
+    ("n", "refused"),
+    [
+        (64, None),
+        (65, "a block of 65 threads along z, and 1 to 64 are possible"),
+        (0, "what it launches cannot be worked out ("),  # and Python's words for it, which differ by version
+    ],
+)
+def test_a_launch_that_no_gpu_takes_is_passed_over(n, refused):
+    launch = Launch(
+        "f",
+        grid=lambda n: (4096 // n, 1, 1),
+        block=lambda n: (1, 1, max(1, n)),
+        shared=lambda: 0,
+        arguments=(),
+    )
+    entry = {}, "main", {}, "module", {}
+    kernel = Kernel(
+        "taken",
+        arguments=(),
+        ways={"main": Way((launch,))},
+        shipped=(entry,),
+        rows={},
+        devices={},
+        modules={"module": ((), False, ())},
+    )
+    found = lookup.refusal(kernel, entry, {"n": n}, Device("a GPU", {}), lambda _name, _nbytes: True)
+    assert found == refused if refused is None else found.startswith(refused)
