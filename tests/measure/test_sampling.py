@@ -59,6 +59,24 @@ def test_who_is_near_the_best_gets_samples_with_a_median():
     assert len(screened(lambda _launch: 7.0, best_us=5.0)[0]) == 1
 
 
+class Late(timing.Timer):
+    """A host that is late so many times; what it takes by then is in the time."""
+
+    def __init__(self, late_us):
+        super().__init__(judge=None, stream=None, l2_bytes=1)
+        self.late_us = list(late_us)
+
+    def _timed(self, parts):
+        late_us = self.late_us.pop(0)
+        return [10.0 + late_us] * len(parts), not late_us
+
+
+@pytest.mark.parametrize(("late_us", "time_us"), [([0.0], 10.0), ([80.0, 0.0], 10.0), ([80.0, 5.0, 30.0], 15.0)])
+def test_a_late_host_is_given_another_try_and_counts_least_where_it_always_was(late_us, time_us):
+    arena = SimpleNamespace(count=2, restores=False, cold=False)
+    assert Late(late_us)._held(KERNEL, arena, (1,)) == ([time_us], [0])
+
+
 def test_in_out_arrays_have_one_launch_a_set():
     _, timer, _ = screened(lambda _launch: 1.0, count=2, restores=True)
     assert max(sum(groups) for groups in timer.groups) <= 2
