@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -12,8 +12,7 @@ from pretuned.compile import host
 from pretuned.compile.result import Binary
 from pretuned.measure.launch import launches
 from pretuned.measure.libraries import release
-from pretuned.measure.requests import Entry, Prepare, Raced, TooLarge
-from pretuned.measure.rounds import Rule
+from pretuned.measure.requests import Entry, Prepare, TooLarge
 from pretuned.measure.runner import TuningError
 from pretuned.outcome import (
     Failure,
@@ -32,7 +31,7 @@ from pretuned.spec.space import Configuration, Guards, Pairs, Problem
 from pretuned.tune import pruning
 from pretuned.tune.memory import Memory
 from pretuned.tune.points import Points
-from pretuned.tune.progress import Disturbed, Failed
+from pretuned.tune.progress import Failed
 
 if TYPE_CHECKING:
     from pretuned.tune.tuner import Tuner
@@ -40,10 +39,6 @@ if TYPE_CHECKING:
 KEYED: Final = 450  # candidates whose texts a settled row is remembered under
 LIMIT_S: Final = 1.0  # for screening a candidate, and besides it
 LIMIT_CALLS: Final = 1000  # so many calls of the default
-RETAKES: Final = 2  # of samples that were disturbed
-
-Samples = dict[Configuration, tuple[float, ...]]
-Failures = dict[Configuration, Failure]
 
 
 class Contest:
@@ -154,7 +149,8 @@ class Contest:
         assert module is not None  # what is no call has one
         return self.tuner.library.get(module, self.tuner.target.device.architecture_of(module))
 
-    def _entry(self, configuration: Configuration) -> Entry:
+    def entry(self, configuration: Configuration) -> Entry:
+        """Return what a machine measures of a configuration; waits for the compiler."""
         binary = self.binary(configuration)
         if isinstance(binary, LibraryCall):
             return Entry.of_call(configuration)
@@ -177,7 +173,7 @@ class Contest:
         request = Prepare(
             spec=self.spec,
             problem=problem,
-            default=self._entry(self.default),
+            default=self.entry(self.default),
             seed=seed,
             trust_default=trust_default,
             reference=reference,
@@ -213,7 +209,7 @@ class Contest:
         limit_s = LIMIT_S + LIMIT_CALLS * times[self.default] / 1e6 if self.default in times else None
         if self.spec.verify.compare is not None:  # which takes as long as its author made it
             limit_s = None
-        entries = [self._entry(configuration) for configuration in group]
+        entries = [self.entry(configuration) for configuration in group]
         with effort.stage("screening"):
             best_us = min(times.values(), default=np.inf)
             found = self.tuner.runner.screen(entries, verify=verify, best_us=best_us, limit_s=limit_s)
@@ -267,71 +263,10 @@ class Contest:
         reason = host.gpu_only(module.source)
         return reason and located(self.spec, self.specialisation, self.default, reason)
 
-    def race(
-        self,
-        problem: Problem,
-        chosen: Sequence[Configuration],
-        estimates_us: Sequence[float],
-        rounds: int,
-        rule: Rule,
-        *,
-        judge: bool = False,
-    ) -> tuple[Samples, Failures]:
-        """Time `chosen` at `problem`, which is prepared, in interleaved rounds.
-
-        Whoever failed is dropped and among the failures, and the samples are then empty. Samples that something
-        disturbed are taken again; where that does not help, `disturbed` says what it was. So is a race that was lost to
-        nobody: each runs alone then, and where all do, all together once more.
-        """
-
-        def race(chosen: Sequence[Configuration], estimates_us: Sequence[float]) -> Raced | Failure:
-            self.tuner.effort.launched += 1
-            entries = [self._entry(configuration) for configuration in chosen]
-            return self.tuner.runner.race(entries, rounds, estimates_us=estimates_us, rule=rule, judge=judge)
-
-        raced = self._undisturbed(problem, lambda: race(chosen, estimates_us))
-        failures: Failures = {}
-        keep = True
-        if not isinstance(raced, Raced):
-            for configuration, estimate_us in zip(chosen, estimates_us, strict=True) if len(chosen) > 1 else ():
-                alone = race([configuration], [estimate_us])
-                failure = alone.failures[0] if isinstance(alone, Raced) else alone
-                if failure is not None:
-                    failures[configuration] = failure
-            if not failures:
-                raced = self._undisturbed(problem, lambda: race(chosen, estimates_us))
-        if isinstance(raced, Raced):
-            failures |= {c: failure for c, failure in zip(chosen, raced.failures, strict=True) if failure is not None}
-        elif not failures:  # twice, and to nobody: no reason to remember any of them for
-            keep = len(chosen) == 1
-            failures = {c: raced for c in chosen if c != self.default or len(chosen) == 1}
-        for configuration, failure in failures.items():
-            self.drop(configuration, problem, failure, keep=keep)
-        if failures or not isinstance(raced, Raced):
-            return {}, failures
-        return dict(zip(chosen, raced.times_us, strict=True)), {}
-
-    def _undisturbed(self, problem: Problem, race: Callable[[], Raced | Failure]) -> Raced | Failure:
-        watch = self.tuner.watch
-        for attempt in range(1, RETAKES + 2):
-            watch.begin()
-            raced = race()
-            if not isinstance(raced, Raced):
-                return raced
-            self.tuner.effort.device_s += raced.device_s
-            reason = watch.disturbance(raced.canary_us)
-            if reason is None:
-                return raced
-            if attempt > RETAKES:
-                self.disturbed[problem] = reason
-                return raced
-            self.tuner.listen(Disturbed(kernel=self.spec.name, problem=problem, reason=reason, attempt=attempt))
-        raise AssertionError("the last attempt returns")
-
     def check(self, configuration: Configuration, problem: Problem, seed: int = 0) -> Failure | None:
         """Verify a configuration at `problem`, which is prepared with `seed`, and return what is wrong with it."""
         self.tuner.effort.launched += 1
-        verified = self.tuner.runner.verify(self._entry(configuration))
+        verified = self.tuner.runner.verify(self.entry(configuration))
         if verified.failure is None:
             self.memory.keep_check(configuration, problem, seed, verified.error)
         return verified.failure

@@ -16,7 +16,8 @@ from pretuned.spec.buckets import PROBE_RATIO, probes
 from pretuned.spec.space import Configuration, Problem
 from pretuned.tune import select
 from pretuned.tune.checks import check_problems
-from pretuned.tune.contest import Contest, Samples
+from pretuned.tune.contest import Contest
+from pretuned.tune.racing import Samples, race
 from pretuned.tune.statistics import ratio_interval
 
 FRESH_SEED: Final = 1  # of the inputs that finalists race on and are judged by: not those that they were screened with
@@ -90,7 +91,7 @@ class Decision:
     ) -> Samples | None:
         estimates_us = [self.times[c] for c in chosen]
         rounds = affordable(rounds, estimates_us)
-        samples, failures = self.contest.race(self.problem, chosen, estimates_us, rounds, rule, judge=judge)
+        samples, failures = race(self.contest, self.problem, chosen, estimates_us, rounds, rule, judge=judge)
         self.times = {c: time_us for c, time_us in self.times.items() if c not in failures}
         return None if failures else samples
 
@@ -148,7 +149,7 @@ class Decision:
                 chosen = [contest.default, *right]
                 estimates_us = [PROBE_RATIO * self.times[c] for c in chosen]
                 rule = Against(gain=select.MIN_GAIN)
-                samples, _ = contest.race(problem, chosen, estimates_us, rounds, rule) if right else ({}, {})
+                samples, _ = race(contest, problem, chosen, estimates_us, rounds, rule) if right else ({}, {})
                 for configuration in right if samples else ():
                     if ratio_interval(samples[configuration], samples[contest.default])[1] < 1 - select.MIN_GAIN:
                         found.setdefault(configuration, []).append(direction)

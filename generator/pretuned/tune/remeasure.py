@@ -19,6 +19,7 @@ from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, Pairs
 from pretuned.tune.drift import Drift, Verdict, judge
 from pretuned.tune.progress import Effort, Listener
+from pretuned.tune.racing import race
 from pretuned.tune.session import opened
 from pretuned.tune.statistics import median, ratio_interval
 from pretuned.tune.target import Target
@@ -88,7 +89,7 @@ def _raced(contest: Contest, row: Row) -> Drift:
     estimates_us = [default.time_us, winner.time_us][: len(chosen)]
     rounds = affordable(contest.tuner.target.pace.duel_rounds, estimates_us)
     contest.disturbed.pop(row.problem, None)
-    samples, failures = contest.race(row.problem, chosen, estimates_us, rounds, Against(gain=0.0), judge=True)
+    samples, failures = race(contest, row.problem, chosen, estimates_us, rounds, Against(gain=0.0), judge=True)
     if failures or not samples:
         failure = failures.get(winner.configuration) or next(iter(failures.values()))
         return Drift(row=row, verdict=Verdict.FAILS, reason=f"{kind(failure)}: {detail(failure)}")
