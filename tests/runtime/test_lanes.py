@@ -439,7 +439,7 @@ def call(a0, a1, s0, k0, stream):
                     pool.append(block)
                     note((p0, p1, s0))
                     return a0
-                elif several(handle, (p0, p1, s0)):
+                elif several(handle, (p0, p1, s0), stream is None):
                     return a0
     except falls:
         pass

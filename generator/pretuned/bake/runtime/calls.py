@@ -290,11 +290,14 @@ class Caller:
         function = single.directly(launch[0]) if opened.direct and launch else single.function
         return packed.known.get, function, packed.note, single.pool, None
 
-    def several(self, plan: Plan, made: Made) -> Callable[[int, tuple[Foreign, ...]], bool]:
-        """Return what runs a plan of several launches, or with zeros or scratch; its False leaves it to `slow`."""
+    def several(self, plan: Plan, made: Made) -> Callable[[int, tuple[Foreign, ...], bool], bool]:
+        """Return what runs a plan of several launches, or with zeros or scratch; its False leaves it to `slow`.
+
+        Scratch is taken in the order of the stream: the library's current one, or else the handle.
+        """
         driver, library, ordinal, name = self.driver, made.library, made.ordinal, self.kernel.name
 
-        def run(handle: int, values: tuple[Foreign, ...]) -> bool:
+        def run(handle: int, values: tuple[Foreign, ...], current: bool) -> bool:
             if not plan.scratch:
                 return plan.launch(driver, handle, values) == 0
             try:
@@ -302,7 +305,7 @@ class Caller:
                     return False
             except DriverError:  # a thread without a context, say
                 return False
-            with allocating(name, library, ordinal, None) as empty:
+            with allocating(name, library, ordinal, None if current else handle) as empty:
                 scratch = [empty((nbytes,), "uint8") for nbytes in plan.scratch]
             rooms = [view(name, "scratch", room, handle)[0][0] for room in scratch]
             return plan.launch(driver, handle, (*values, *rooms)) == 0

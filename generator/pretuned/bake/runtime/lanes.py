@@ -191,7 +191,7 @@ class Lane:
                 "                    block = pool.pop()",
                 f"                    pack(block[0], {self._packing(values)})",
                 *_indented(5, self._launching(["pool.append(block)", f"note({packed})", *count, answer])),
-                f"                elif several(handle, {_tuple(values)}):",
+                f"                elif several(handle, {_tuple(values)}, stream is None):",
                 *_indented(5, [*count, answer]),
                 "    except falls:",
                 "        pass",
