@@ -51,8 +51,8 @@ def bind(one: Caller, call: tuple[Foreign, Foreign, Foreign, Foreign]) -> Callab
     made = one.made(*call, launches_only=True)
     cheaper = direct()
     try:
-        enqueue = _watched(one.driver, made, cheaper and cheaper[0])
         checked = _watched(one.driver, made)
+        enqueue = _watched(one.driver, made, cheaper[0]) if cheaper else checked
     except INVALID:
         raise wrong_scalar(one.kernel, made.scalars) from None
     results = [made.arrays[index] for index in one.results]

@@ -13,7 +13,7 @@ from functools import partial
 
 from . import PACKAGE, Binding
 from .arrays import allocating, current_stream, device_at_hand, handle_of, library_of, view
-from .checks import arrays_of, keyword_values, modulus, problem, refuse_overlaps, same_device
+from .checks import arrays_of, call_scalars, keyword_values, modulus, problem, refuse_overlaps, same_device
 from .configurations import describe
 from .devices import in_hand
 from .dialects import dialect_of
@@ -25,7 +25,7 @@ from .libraries import call, missing
 from .lookup import decide
 from .made import Made, keep_captured
 from .overrides import ambient, overrides, watched
-from .plans import FLOATS, INVALID, REMEMBERED, Packed, call_scalars, make, packs, wrong_scalar
+from .plans import FLOATS, INVALID, REMEMBERED, Packed, make, packs, wrong_scalar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ class Caller:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel, self.driver = kernel, find_driver(qualified(kernel.name))
         self.arrays: tuple[Array, ...] = arrays_of(kernel)
+        self.scalars = call_scalars(kernel)
         self.names = tuple(array.name for array in self.arrays)
         self.results = tuple(index for index, array in enumerate(self.arrays) if array.role != "in")
         self.moduli = tuple(modulus(kernel, array) for array in self.arrays)
@@ -87,7 +88,7 @@ class Caller:
 
     def parted(self, call: Sequence[Foreign]) -> tuple[Foreign, Foreign, Foreign, Foreign]:
         """Return arrays, numbers, keywords and the stream of a call."""
-        arrays, numbers = len(self.arrays), len(self.arrays) + len(call_scalars(self.kernel))
+        arrays, numbers = len(self.arrays), len(self.arrays) + len(self.scalars)
         return call[:arrays], call[arrays:numbers], call[numbers:-1], call[-1]
 
     def slow(
@@ -154,7 +155,7 @@ class Caller:
             made.plan = self.plan(made, given)
             if made.plan.call is not None and (launches_only or self.driver.capturing(made.handle)):
                 made.plan, made.usual = self.plan(made, given, launches_only=True), False
-        for scalar, value in zip(call_scalars(self.kernel), scalars, strict=True):
+        for scalar, value in zip(self.scalars, scalars, strict=True):
             if type(value) not in _PLAIN:
                 self.check_scalar(scalar, value)
             if not packs(scalar.dtype, value):
@@ -285,7 +286,7 @@ class Caller:
         if single is None:
             return _nothing, None, None, None, self.several(plan, made)
         before = len(self.arrays) + (0 if opened.direct else 1)
-        scalars = enumerate(call_scalars(self.kernel), before)
+        scalars = enumerate(self.scalars, before)
         packed = Packed(single, [place for place, one in scalars if one.dtype in FLOATS], stream=not opened.direct)
         function = single.directly(launch[0]) if opened.direct and launch else single.function
         return packed.known.get, function, packed.note, single.pool, None

@@ -29,6 +29,12 @@ def arrays_of(kernel: Kernel) -> tuple[Array, ...]:
     return tuple(argument for argument in kernel.arguments if isinstance(argument, Array))
 
 
+def call_scalars(kernel: Kernel) -> tuple[Scalar, ...]:
+    """Return the values that a call brings: scalars that are neither a dim nor a specialisation."""
+    known = {*kernel.dims, *kernel.shipped[0][0]}
+    return tuple(a for a in kernel.arguments if isinstance(a, Scalar) and a.name not in known)
+
+
 def same_device(kernel: str, names: Sequence[str], views: Sequence[View | None], otherwise: int) -> int:
     """Return the device of all arrays, or `otherwise` where there is none; raises ArgumentError where they differ."""
     first: tuple[str, int] | None = None

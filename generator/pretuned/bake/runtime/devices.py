@@ -98,11 +98,15 @@ def _bandwidth(driver: Driver, ordinal: int) -> int:
 
 
 def runs(architecture: str, capability: int) -> bool:
-    """Return whether a cubin for `sm_80` runs on a device: of its major version, and not older; sm_90a on 9.0 alone."""
+    """Return whether what was compiled for an architecture runs on a device.
+
+    A cubin (`sm_80`) does on its own and later minor versions, PTX (`compute_80`) on all later ones; what is for one
+    architecture alone (`sm_90a`) on that one.
+    """
     kind, _, number = architecture.partition("_")
     made_for = int(number.rstrip("a"))
-    alike = made_for // 10 == capability // 10 and made_for <= capability and not number.endswith("a")
-    return kind == "sm" and (alike or made_for == capability)
+    later = made_for < capability and not number.endswith("a")
+    return made_for == capability or (later and (kind == "compute" or made_for // 10 == capability // 10))
 
 
 def alias(name: str) -> str:

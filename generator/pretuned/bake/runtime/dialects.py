@@ -7,11 +7,14 @@ libraries themselves ask them, as long as they are there, and else by their publ
 from __future__ import annotations
 
 import sys
+from functools import partial
 
 from .arrays import numpy_type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from . import Foreign
 
 
@@ -20,7 +23,7 @@ class Dialect:
 
     What no array of the library has raises AttributeError where another library's is asked. `each` is asked of every
     array, where it says something; `device` and `current_device` are compared where a process has several GPUs;
-    `stream` is the current one's handle.
+    `stream` is the current one's handle. `type_of` gives a type by name as the library has it.
     """
 
     address: str
@@ -28,6 +31,7 @@ class Dialect:
     stream: str
     contiguous: str
     library: str
+    type_of: Callable[[str], Foreign]
     each = ""
     dtype = "{a}.dtype"
     current_device = "get_device()"
@@ -44,10 +48,6 @@ class Dialect:
         """Return what `extent` gives for a shape."""
         return shape
 
-    def type_of(self, dtype: str) -> Foreign:
-        """Return a type as the library has it."""
-        raise NotImplementedError
-
 
 class Cupy(Dialect):
     """CuPy's arrays. Their shape is a tuple made at every question, so vectors are told by their size."""
@@ -59,7 +59,7 @@ class Cupy(Dialect):
 
     def __init__(self) -> None:
         super().__init__()
-        cupy = sys.modules["cupy"]
+        cupy, self.type_of = sys.modules["cupy"], numpy_type
         self.contiguous = "{a}._c_contiguous" if hasattr(cupy.ndarray, "_c_contiguous") else "{a}.flags.c_contiguous"
         self.names = {
             "get_device": cupy.cuda.runtime.getDevice,
@@ -75,10 +75,6 @@ class Cupy(Dialect):
         """Return what `extent` gives for a shape."""
         return shape[0] if len(shape) == 1 else shape
 
-    def type_of(self, dtype: str) -> Foreign:
-        """Return a type as the library has it."""
-        return numpy_type(dtype)
-
 
 class Torch(Dialect):
     """PyTorch's tensors; `torch.Size` equals a tuple, and hashes as one."""
@@ -92,6 +88,7 @@ class Torch(Dialect):
     def __init__(self) -> None:
         super().__init__()
         torch = sys.modules["torch"]
+        self.type_of = partial(getattr, torch)
         raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # noqa: SLF001 - guarded; see above
         self.stream = "stream_of().cuda_stream" if raw is None else "raw(ordinal)"
         self.names = {
@@ -100,10 +97,6 @@ class Torch(Dialect):
             "raw": raw,
             "empty": lambda shape, dtype: torch.empty(shape, dtype=dtype, device="cuda"),
         }
-
-    def type_of(self, dtype: str) -> Foreign:
-        """Return a type as the library has it."""
-        return getattr(sys.modules["torch"], dtype)
 
 
 def dialect_of(library: str) -> Dialect | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 
-from . import PACKAGE, PretunedError
+from . import KERNELS, PACKAGE, PretunedError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,6 +75,11 @@ def closest(name: str, known: Iterable[str]) -> str:
 
     matches = get_close_matches(name, sorted(known), n=1, cutoff=0.6)
     return f"; did you mean '{matches[0]}'?" if matches else ""
+
+
+def no_kernel(name: str) -> str:
+    """Return the message for a kernel that this package lacks."""
+    return f"{PACKAGE} has no kernel '{name}'{closest(name, KERNELS)}; it has {', '.join(sorted(KERNELS))}"
 
 
 def warn(message: str, category: type[Warning]) -> None:

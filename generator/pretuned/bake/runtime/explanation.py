@@ -9,7 +9,7 @@ from .checks import admit, stated
 from .configurations import describe, same
 from .devices import Device, in_hand, named, unknown
 from .driver import driver
-from .errors import ArgumentError, closest, qualified
+from .errors import ArgumentError, no_kernel, qualified
 from .libraries import missing
 from .lookup import decide, refusal
 from .overrides import ambient
@@ -148,9 +148,7 @@ def explain(kernel: object, device: str | None, problem: Values) -> Explanation:
     name = kernel if isinstance(kernel, str) else str(getattr(kernel, "__name__", kernel))
     name = name.removeprefix(f"{PACKAGE}.")
     if name not in KERNELS:
-        raise ArgumentError(
-            f"{PACKAGE} has no kernel '{name}'{closest(name, KERNELS)}; it has {', '.join(sorted(KERNELS))}"
-        )
+        raise ArgumentError(no_kernel(name))
     found, wishes = KERNELS[name], ambient()
     facts = _device(found, device, wishes)
     specialisation, values = stated(found, problem)

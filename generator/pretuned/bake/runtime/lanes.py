@@ -38,8 +38,9 @@ from __future__ import annotations
 import struct
 import sys
 
-from . import PACKAGE, Array
-from .plans import CALLED, CODES, FLOATS, POINTER, STREAM_AT, VALUES_AT, call_scalars
+from . import PACKAGE
+from .checks import arrays_of, call_scalars
+from .plans import CALLED, CODES, FLOATS, POINTER, STREAM_AT, VALUES_AT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class Lane:
         direct: type[Exception] | None = None,
     ) -> None:
         self.kernel, self.dialect, self.several_gpus, self._direct = kernel, dialect, several_gpus, direct
-        self._arrays = [argument for argument in kernel.arguments if isinstance(argument, Array)]
+        self._arrays = arrays_of(kernel)
         self._scalars = call_scalars(kernel)
         self._moduli, self._ranks = moduli, ranks
         names = [array.name for array in self._arrays]

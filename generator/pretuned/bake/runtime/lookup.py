@@ -240,8 +240,9 @@ def _misfit(kernel: Kernel, entry: Shipped, launch: Launch, values: Values, devi
 
 def _resources(kernel: Kernel, module: str, function: str, device: Device) -> tuple[int, int]:
     """Return registers a thread and static shared bytes a block of the cubin for a device; (0, 0) where not known."""
-    images = [(image[0], image[2]) for image in kernel.modules[module][2] if runs(image[0], device.compute_capability)]
-    if not images:
+    cubins = [image for image in kernel.modules[module][2] if image[0].startswith("sm_")]
+    fitting = [(name, resources) for name, _, resources in cubins if runs(name, device.compute_capability)]
+    if not fitting:
         return 0, 0
-    _, resources = max(images, key=lambda image: int(image[0].removeprefix("sm_").rstrip("a")))
+    _, resources = max(fitting, key=lambda image: int(image[0].removeprefix("sm_").rstrip("a")))
     return resources.get(function, (0, 0))

@@ -12,6 +12,7 @@ import sys
 import threading
 
 from . import PACKAGE
+from .devices import runs
 from .driver import MAX_DYNAMIC_SHARED_BYTES, STATIC_SHARED_BYTES, DriverError
 from .errors import CaptureError, LoadError, RecompiledWarning, qualified, warn
 
@@ -100,12 +101,10 @@ def images(kernel: Kernel, module: str, device: Device) -> list[tuple[str, str]]
     have = device.compute_capability
     found = []
     for architecture, compiler, _ in kernel.modules[module][2]:
-        kind, _, number = architecture.partition("_")
-        made_for = int(number.rstrip("a"))
-        alike = kind == "sm" and made_for // 10 == have // 10 and made_for <= have
-        if made_for == have or (not number.endswith("a") and (alike or (kind == "compute" and made_for < have))):
-            file = f"{module}.{architecture}.{'ptx' if kind == 'compute' else 'cubin'}"
-            found.append(((kind != "sm", -made_for, file), (file, _too_new(compiler, device.cuda, ptx=kind != "sm"))))
+        made_for, ptx = int(architecture.partition("_")[2].rstrip("a")), architecture.startswith("compute_")
+        if runs(architecture, have):
+            file = f"{module}.{architecture}.{'ptx' if ptx else 'cubin'}"
+            found.append(((ptx, -made_for, file), (file, _too_new(compiler, device.cuda, ptx=ptx))))
     return [entry for _, entry in sorted(found)]
 
 

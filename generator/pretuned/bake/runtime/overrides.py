@@ -21,7 +21,7 @@ from contextvars import ContextVar
 from . import KERNELS, PACKAGE
 from .configurations import fits, not_shipped
 from .devices import named, unknown
-from .errors import OverrideError, closest
+from .errors import OverrideError, no_kernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -178,8 +178,7 @@ def _scoped(scope: str, by: str) -> list[str]:
     if name in KERNELS:
         return [name]
     if package:
-        known = ", ".join(sorted(KERNELS))
-        raise OverrideError(f"{by}: {PACKAGE} has no kernel '{name}'{closest(name, KERNELS)}; it has {known}")
+        raise OverrideError(f"{by}: {no_kernel(name)}")
     return []
 
 
@@ -276,8 +275,7 @@ def wishes_of(
 def _kernel(name: str, by: str) -> str:
     name = name.removeprefix(f"{PACKAGE}.")
     if name not in KERNELS:
-        known = ", ".join(sorted(KERNELS))
-        raise OverrideError(f"{by}: {PACKAGE} has no kernel '{name}'{closest(name, KERNELS)}; it has {known}")
+        raise OverrideError(f"{by}: {no_kernel(name)}")
     return name
 
 

@@ -16,8 +16,8 @@ import struct
 from ctypes import addressof, c_void_p, create_string_buffer
 from functools import partial
 
-from . import Array, Scalar, sizeof
-from .checks import INTEGERS, output_shape
+from . import Scalar, sizeof
+from .checks import INTEGERS, arrays_of, call_scalars, output_shape
 from .errors import ArgumentError, ArgumentTypeError, qualified, shown
 from .lookup import evaluate, extent, sizes_of
 from .modules import function
@@ -208,7 +208,7 @@ def make(driver: Driver, kernel: Kernel, decision: Decision, device: Device, str
     way = kernel.ways[decision.shipped[1]]
     plan.call = way.call
     places: dict[str, tuple[int, str]] = {}  # argument -> its place among the values, struct code
-    for array in (argument for argument in kernel.arguments if isinstance(argument, Array)):
+    for array in arrays_of(kernel):
         shape = output_shape(array, decision.values, device)
         dtype = str(decision.values.get(array.dtype, array.dtype))
         plan.outputs.append((shape, dtype))
@@ -252,12 +252,6 @@ def _launch(  # noqa: PLR0913, PLR0917 - what a launch is made of
     shared_bytes = int(evaluate(launch.shared, decision.values, device))
     handle = function(driver, kernel, decision.shipped[3], launch.function, device, stream)
     return Prepared(handle, CONFIGURATION.pack(*grid, *block, shared_bytes, 0, 0, 0), codes, constants)
-
-
-def call_scalars(kernel: Kernel) -> tuple[Scalar, ...]:
-    """Return the values that a call brings: scalars that are neither a dim nor a specialisation."""
-    known = {*kernel.dims, *kernel.shipped[0][0]}
-    return tuple(a for a in kernel.arguments if isinstance(a, Scalar) and a.name not in known)
 
 
 def _bytes(buffer: Buffer, decision: Decision, device: Device) -> int:
