@@ -65,7 +65,7 @@ def test_a_target_that_cannot_be_imported_is_told():
 
 
 def test_a_busy_child_dies_with_its_parent_even_when_that_is_killed():
-    path = os.pathsep.join([str(Path(pretuned.__file__).parents[1]), str(Path(__file__).parent)])
+    path = os.pathsep.join([str(Path(pretuned.__file__).parents[1]), str(Path(__file__).parent / "support")])
     command = [sys.executable, "-c", PARENT]  # a main module without a guard
     parent = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path})
     pid = int(parent.stdout.readline())

@@ -36,7 +36,7 @@ child.kill()
 
 
 def environment():
-    path = os.pathsep.join([str(Path(pretuned.__file__).parents[1]), str(Path(__file__).parent)])
+    path = os.pathsep.join([str(Path(pretuned.__file__).parents[1]), str(Path(__file__).parent / "support")])
     return {**os.environ, "PYTHONPATH": path}
 
 

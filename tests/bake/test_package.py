@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bake import sample
+import sample
 from pretuned.bake.literals import function, literal, wrapped
 from pretuned.bake.package import files
 from pretuned.bake.plan import plan
@@ -39,7 +39,7 @@ def test_equals_the_golden_files(content):
 
 
 def test_holds_the_runtime_unchanged_and_nothing_unexpected(content):
-    folder = ROOT / "generator/pretuned/bake/runtime"
+    folder = ROOT / "generator/pretuned/runtime"
     runtime = {f"_runtime/{file.name}": file.read_bytes() for file in folder.glob("*.py")}
     assert {name: data for name, data in content.items() if name.startswith("_runtime/")} == runtime
     rest = [name for name in content if name not in runtime and not name.startswith("kernels/")]
@@ -86,7 +86,7 @@ def test_only_rows_whose_cubin_differs_are_marked(content):
 
 CODE = """
 import hashlib, random, sys
-from bake import sample
+import sample
 from pretuned.bake.package import files
 from pretuned.bake.plan import plan
 order = random.Random(int(sys.argv[1]))
@@ -108,7 +108,7 @@ def test_is_the_same_for_every_hash_seed_folder_and_order_of_input(tmp_path):
     for seed in range(10):
         folder = tmp_path / str(seed % 2)
         folder.mkdir(exist_ok=True)
-        paths = os.pathsep.join([str(ROOT / "generator"), str(ROOT / "tests")])
+        paths = os.pathsep.join([str(ROOT / "generator"), str(ROOT / "tests" / "support")])
         environment = os.environ | {"PYTHONHASHSEED": str(seed), "PYTHONPATH": paths}
         command = [sys.executable, "-c", CODE, str(seed)]
         found.add(

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from bake import sample
+import sample
 from pretuned.bake.plan import plan
 from pretuned.errors import BakeError
 from pretuned.spec.space import Configuration, default

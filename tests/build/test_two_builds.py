@@ -13,7 +13,7 @@ import pytest
 
 from specs import SCALE, edited, write
 
-TESTS = Path(__file__).parents[1]
+SUPPORT = Path(__file__).parents[1] / "support"
 TABLE = '[tool.hatch.build.hooks.pretuned]\nmodule = "src/demo/tuned"\ncubins = false\n'
 WAITING = "another tuning has NVIDIA H100 80GB HBM3; waiting up to 300 s for it to end"
 
@@ -38,14 +38,14 @@ def build(tmp_path):
 
     def start(folder, name, *, index=0):
         environment = os.environ | {
-            "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")]),
+            "PYTHONPATH": os.pathsep.join([str(SUPPORT), os.environ.get("PYTHONPATH", "")]),
             "PRETUNED_CACHE_DIR": str(tmp_path / "cache"),
             "PRETUNED_TUNE_ON": f"cuda:{index}",
             "TMPDIR": str(tmp_path),
             "TUNER_LOG": str(tmp_path / "log"),
             "TUNER_RUN": name,
         }
-        command = [sys.executable, str(TESTS / "shared_build.py"), str(folder), str(index)]
+        command = [sys.executable, str(SUPPORT / "shared_build.py"), str(folder), str(index)]
         process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
 
         def report():

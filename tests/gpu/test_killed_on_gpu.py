@@ -10,7 +10,7 @@ import pytest
 from killing import kill_and_resume, within
 
 pytestmark = pytest.mark.gpu
-SPEC = Path(__file__).parents[1] / "benchmarks" / "spaces" / "stream.toml"
+SPEC = Path(__file__).parents[2] / "benchmarks" / "spaces" / "stream.toml"
 KILLS = 10
 ROWS = 32
 

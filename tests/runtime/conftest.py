@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from bake import sample
-from runtime.fake_cuda import FakeCuda
-from runtime.fake_cupy import FakeCupy
+import sample
+from fake_cuda import FakeCuda
+from fake_cupy import FakeCupy
 
 VARIABLES = ("DEVICE", "CONFIG", "TABLE", "DEFAULTS", "STRICT", "WARN", "USAGE")
 

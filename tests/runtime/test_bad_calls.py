@@ -10,12 +10,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from bake import sample
+import bad_calls
+import fake_cuda
+import sample
+from fake_torch import FakeTorch
 from pretuned.bake.package import files
 from pretuned.bake.plan import plan
 from pretuned.spec.loader import load as load_spec
-from runtime import bad_calls, fake_cuda
-from runtime.fake_torch import FakeTorch
 
 NUMBERS = """\
 format = 1

@@ -8,7 +8,7 @@ import weakref
 
 import pytest
 
-from runtime.fake_torch import FakeTorch
+from fake_torch import FakeTorch
 
 CAPTURED = 66
 

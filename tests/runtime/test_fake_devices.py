@@ -14,7 +14,8 @@ from pathlib import Path
 import ml_dtypes  # noqa: F401 - NumPy knows bfloat16 by it
 import pytest
 
-from bake import sample
+import fake_cuda
+import sample
 from pretuned.bake.package import files
 from pretuned.bake.plan import plan
 from pretuned.compile.result import Resources
@@ -27,7 +28,6 @@ from pretuned.spec.loader import load_folder
 from pretuned.spec.space import Configuration, DeviceFacts, Problem
 from pretuned.spec.types import DTYPES
 from pretuned.tune import pruning
-from runtime import fake_cuda
 
 ROOT = Path(__file__).parents[2]
 PAIRS = 10_000

@@ -12,8 +12,8 @@ import traceback
 
 import pytest
 
-from runtime.fake_cupy import external
-from runtime.fake_torch import FakeTorch
+from fake_cupy import external
+from fake_torch import FakeTorch
 
 WAYS = [
     pytest.param(way, id=f"{way[0]} GPUs, {'CuPy' if way[1] else 'ctypes'}, {'flag' if way[2] else 'flags'}")

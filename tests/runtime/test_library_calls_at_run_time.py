@@ -10,14 +10,14 @@ import types
 
 import pytest
 
+import fake_cuda
 import library_specs
-from bake import sample
+import sample
+from fake_cupy import external
+from fake_torch import FakeTorch
 from library_specs import MATMUL
 from pretuned.bake.package import files
 from pretuned.bake.plan import plan
-from runtime import fake_cuda
-from runtime.fake_cupy import external
-from runtime.fake_torch import FakeTorch
 
 LIBRARY = "cupy 14.2.0"
 CAPTURED = 66

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bake import sample
+import fake_cuda
+import sample
 from pretuned.bake.package import files
 from pretuned.bake.plan import plan
-from pretuned.bake.runtime import Kernel, Launch, Way, lookup
-from pretuned.bake.runtime.devices import Device
+from pretuned.runtime import Kernel, Launch, Way, lookup
+from pretuned.runtime.devices import Device
 from pretuned.spec import buckets, space
 from pretuned.spec.loader import load as load_spec
 from pretuned.spec.space import Problem
 from pretuned.spec.types import INTEGER_RANGES
-from runtime import fake_cuda
 
 PROBLEMS = 1_000_000
 SPEC = """\

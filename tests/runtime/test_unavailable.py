@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from runtime.fake_cupy import external
+from fake_cupy import external
 
 
 def python(baked, code):

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).parents[1]
+SUPPORT = Path(__file__).parents[1] / "support"
 H100 = "NVIDIA H100 80GB HBM3"
 START = """\
 import ctypes, os, sys, threading
-from runtime.fake_cuda import FakeCuda
-from runtime.fake_cupy import FakeCupy
+from fake_cuda import FakeCuda
+from fake_cupy import FakeCupy
 cuda = FakeCuda()
 del cuda.devices[int(os.environ.get("GPUS", "1")):]
 ctypes.CDLL = lambda _name: cuda
@@ -35,7 +35,7 @@ def start(baked, tmp_path):
 
     def start(program, usage=tmp_path / "usage.jsonl", **variables):
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PRETUNED_")}
-        environment |= {"PYTHONPATH": os.pathsep.join([str(TESTS), str(baked)]), "PRETUNED_USAGE": str(usage)}
+        environment |= {"PYTHONPATH": os.pathsep.join([str(SUPPORT), str(baked)]), "PRETUNED_USAGE": str(usage)}
         return subprocess.Popen(
             [sys.executable, "-c", START + program],
             env=environment | variables,

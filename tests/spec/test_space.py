@@ -48,7 +48,7 @@ def test_the_order_does_not_depend_on_the_hash_seed(tmp_path):
     printed = set()
     for seed in ("0", "1", "4711"):
         result = subprocess.run(
-            [sys.executable, "-c", program, str(tmp_path), str(Path(__file__).parents[1])],
+            [sys.executable, "-c", program, str(tmp_path), str(Path(__file__).parents[1] / "support")],
             env=os.environ | {"PYTHONHASHSEED": seed},
             check=True,
             capture_output=True,

@@ -18,7 +18,7 @@ from pretuned.tune.progress import Effort
 from pretuned.tune.target import Target
 from pretuned.tune.tuner import Tuner
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 TIMES = json.loads((BENCHMARKS / "results" / "hochgraf_gemm_brute_force.json").read_text())["time_us"]
 
 

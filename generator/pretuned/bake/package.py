@@ -1,7 +1,7 @@
 """The files of a generated package, as a function of the plan and the binaries alone.
 
 __init__.py     functions, the table, the kernels' declarations
-_runtime/       the dispatcher, as it stands in `pretuned.bake.runtime`
+_runtime/       the dispatcher, as it stands in `pretuned.runtime`
 kernels/        cubins, PTX and the rendered sources
 py.typed
 """
@@ -69,7 +69,7 @@ def files(plan: Plan, binaries: Binaries, *, version: str = "") -> dict[str, byt
 
 def runtime() -> dict[str, bytes]:
     """Return the modules of the dispatcher by file name."""
-    folder = resources("pretuned.bake.runtime")
+    folder = resources("pretuned.runtime")
     return {
         file.name: file.read_bytes()
         for file in sorted(folder.iterdir(), key=lambda f: f.name)

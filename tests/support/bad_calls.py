@@ -6,7 +6,7 @@ import types
 
 import numpy as np
 
-from runtime.fake_cupy import external
+from fake_cupy import external
 
 A, B, C = "pkg.tuned.affine: ", "pkg.tuned.accumulate: ", "pkg.tuned.numbers: "
 ARRAY = "expected an array on the GPU (CuPy, PyTorch, or one with __cuda_array_interface__ or __dlpack__), found"

@@ -1,4 +1,4 @@
-"""What a call costs the host: `python tests/benchmarks/call [--out FOLDER]`.
+"""What a call costs the host: `python benchmarks/call [--out FOLDER]`.
 
 Routes for 1, 3 and 8 arrays of CuPy and PyTorch take turns in one process; calls with `using()` in force and with
 PRETUNED_USAGE have a process each. Then fresh processes: importing the package, and the first call, beside NVRTC and
@@ -74,7 +74,7 @@ def main():
                     "driver": target.driver,
                     "python": sys.version.split()[0],
                     "date": dt.datetime.now(dt.UTC).date().isoformat(),
-                    "command": "python tests/benchmarks/call --out FOLDER",
+                    "command": "python benchmarks/call --out FOLDER",
                 }
             ),
             *table(plain),

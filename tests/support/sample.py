@@ -1,6 +1,6 @@
 """Two small kernels with made-up rows and binaries, baked: what the tests of the bake and of its runtime stand on.
 
-`python tests/bake/sample.py`, with `generator` and `tests` on PYTHONPATH, rewrites the golden files.
+`python tests/support/sample.py`, with `generator` on PYTHONPATH, rewrites the golden files.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pretuned.spec.loader import load_folder
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, Problem, pairs
 
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parents[1] / "bake" / "golden"
 H100 = Device(
     name="NVIDIA H100 80GB HBM3",
     sm_count=132,

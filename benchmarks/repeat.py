@@ -1,4 +1,4 @@
-"""How well a second tuning agrees with the first: `python tests/benchmarks/repeat.py [--times 5] [--out FOLDER]`.
+"""How well a second tuning agrees with the first: `python benchmarks/repeat.py [--times 5] [--out FOLDER]`.
 
 Tunes the bundled kernels several times from nothing. Then, in a fresh process, every row's distinct winners and its
 default run in one interleaved race: that says how far the winners of different tunings lie apart, and whether any is
@@ -24,7 +24,7 @@ from pretuned.tune.demand import Demand
 from pretuned.tune.session import find_target, tune
 from pretuned.tune.statistics import ratio_interval
 
-TEMPLATES = Path(__file__).parents[2] / "templates"
+TEMPLATES = Path(__file__).parents[1] / "templates"
 ROUNDS = 31
 SEED = 7
 SLOWER = 1.01

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pretuned.record.cache import FILE
 
-TESTS = Path(__file__).parent
+SUPPORT = Path(__file__).parent
 EARLY = 5  # every so manyth is killed while it starts, the others after they have begun to measure
 LOST_S = 1.0  # how old a measurement may be that a kill costs
 WITHIN_S = 0.6  # after its first measurement a tuning is killed
@@ -24,12 +24,12 @@ STARTS_S = 60.0
 def start(spec, folder, run, device):
     """Start a tuning of `spec` on `device`, "fake" or "gpu", with its cache and its log in `folder`."""
     environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")]),
+        "PYTHONPATH": os.pathsep.join([str(SUPPORT), os.environ.get("PYTHONPATH", "")]),
         "TUNER_LOG": str(folder / "log"),
         "TUNER_RUN": str(run),
         "PRETUNED_CACHE_DIR": str(folder),
     }
-    command = [sys.executable, str(TESTS / "killed_tuner.py"), str(spec), str(folder / "cache"), device]
+    command = [sys.executable, str(SUPPORT / "killed_tuner.py"), str(spec), str(folder / "cache"), device]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
 
 

@@ -1,4 +1,4 @@
-"""Records whole spaces of our own templates on a GPU, for replaying: `python tests/benchmarks/record.py --out FOLDER`.
+"""Records whole spaces of our own templates on a GPU, for replaying: `python benchmarks/record.py --out FOLDER`.
 
 Every legal configuration at one problem is compiled, verified, and screened three times. What comes out are T4 files,
 one a space, that `replay.py` reads.
@@ -26,7 +26,7 @@ from pretuned.spec.model import KernelSpec
 from pretuned.tune.points import Points
 from pretuned.tune.session import find_target
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 PASSES = 3
 INVALIDITY = {
     CompileError: "compile",
@@ -115,7 +115,7 @@ def main():
             continue
         t4.write(options.out / f"{name}_T4.json.gz", record(spec, problem, target))
     if not options.count_only:
-        provenance = {"device": target.name, "driver": target.driver, "command": "python tests/benchmarks/record.py"}
+        provenance = {"device": target.name, "driver": target.driver, "command": "python benchmarks/record.py"}
         (options.out / "provenance.json").write_text(json.dumps(provenance, indent=2) + "\n", encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""Many sizes, and large spaces, of a memory-bound kernel: `python tests/benchmarks/spaces.py [--out FOLDER]`.
+"""Many sizes, and large spaces, of a memory-bound kernel: `python benchmarks/spaces.py [--out FOLDER]`.
 
 Tunes `spaces/stream.toml` from nothing three times: about 300 configurations at 32 sizes; one size of a space of more
 than 5,000; one size of one of more than 100,000. Prints wall time, modules compiled, and the most memory that the main

@@ -1,4 +1,4 @@
-"""Where each default stands in its own space: `python tests/benchmarks/default_rank.py [FOLDER] [KERNEL...]`.
+"""Where each default stands in its own space: `python benchmarks/default_rank.py [FOLDER] [KERNEL...]`.
 
 Screens every configuration at every problem, several times, and prints the rank of the default among the right ones. A
 default in the slower half says that its author would not have hard-coded it.
@@ -57,7 +57,7 @@ def steadiest(standings, problems):
 
 
 def main() -> int:
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[2] / "templates"
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[1] / "templates"
     rows, notes, slow = [HEAD], [], 0
     with Runner() as gpu:
         for name, spec in load_folder(folder).items():

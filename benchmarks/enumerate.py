@@ -1,4 +1,4 @@
-"""How long it takes to enumerate constrained spaces: `python tests/benchmarks/enumerate.py [SPACE...]`.
+"""How long it takes to enumerate constrained spaces: `python benchmarks/enumerate.py [SPACE...]`.
 
 `Points` beside itertools with a test of each combination (what `spec.space.configurations` does) and, where it is
 installed, python-constraint2. Each runs in a process of its own, whose time starts after the imports and whose peak of
@@ -158,7 +158,7 @@ def main() -> int:
                 count, seconds, peak = fresh.apply(measured, (tool, name))
             counts.setdefault(name, set()).add(count)
             rows.append((name, f"{raw:,}", str(len(where)), tool, f"{count:,}", f"{seconds:.2f}", f"{peak:.0f}"))
-    print("python tests/benchmarks/enumerate.py", *sys.argv[1:])
+    print("python benchmarks/enumerate.py", *sys.argv[1:])
     print(f"{platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__}", end=", ")
     print(f"python-constraint2 {version('python-constraint2') or 'not installed, and skipped'}\n")
     print("\n".join(columns(rows, frozenset({1, 2, 4, 5, 6}))))

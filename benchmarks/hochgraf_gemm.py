@@ -1,6 +1,6 @@
 """Hochgraf's experiment: a tensor-core GEMM with 106 configurations tuned for 64 inputs, beside Triton's autotuner.
 
-    python tests/benchmarks/hochgraf_gemm.py --out results [--brute-force] [--triton-s 280] [--kernel-tuner-s 100]
+    python benchmarks/hochgraf_gemm.py --out results [--brute-force] [--triton-s 280] [--kernel-tuner-s 100]
 
 Tunes the spec in `hochgraf/` from nothing (an empty cache, cold compilers) and prints what it took. `--brute-force`
 also times every configuration at every input in interleaved rounds, which says how near the winners are to the best;
@@ -87,7 +87,7 @@ def geomean(values):
 def peer(folder, name, *options):
     """Run a peer in a process of its own, keep what it prints, and return that; None where it fails."""
     command = [sys.executable, str(HERE / f"{name}.py"), *map(str, options)]
-    generator = str(Path(__file__).parents[2] / "generator")
+    generator = str(Path(__file__).parents[1] / "generator")
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([generator, os.environ.get("PYTHONPATH", "")])}
     ended = subprocess.run(command, check=False, stdout=subprocess.PIPE, env=environment, text=True)
     if ended.returncode:

@@ -1,4 +1,4 @@
-"""How close the bundled kernels come to what the GPU can do: `python tests/benchmarks/ceilings.py [LOCK]`.
+"""How close the bundled kernels come to what the GPU can do: `python benchmarks/ceilings.py [LOCK]`.
 
 For each row of the lock for this GPU: the default's and the winner's time, and what share the winner reaches of the
 device-to-device copy's bandwidth (bytes read and written, each array once) or, for sgemm, of cuBLAS' speed at the same
@@ -21,7 +21,7 @@ from pretuned.report.text import columns
 from pretuned.spec.loader import load_folder
 from pretuned.tune.session import find_target
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 CALLS = 50
 REPEATS = 9
 

@@ -1,4 +1,4 @@
-"""Kernels compiled a second against workers: `python tests/benchmarks/compile.py [--count 120] [--out FOLDER]`.
+"""Kernels compiled a second against workers: `python benchmarks/compile.py [--count 120] [--out FOLDER]`.
 
 Every compilation gets a source that no compiler has seen. Workers are started before the clock is; how long that takes
 stands beside.
@@ -19,7 +19,7 @@ from pretuned.render import Module, module_of
 from pretuned.spec import space
 from pretuned.spec.loader import load
 
-SPEC = Path(__file__).parents[2] / "templates" / "sgemm.toml"
+SPEC = Path(__file__).parents[1] / "templates" / "sgemm.toml"
 WORKERS = (1, 2, 4, 8, 16, 32)
 
 

@@ -1,4 +1,4 @@
-"""Search strategies on recorded spaces: `python tests/benchmarks/replay.py [FILES...] --seeds 50 --noise 0,0.01`.
+"""Search strategies on recorded spaces: `python benchmarks/replay.py [FILES...] --seeds 50 --noise 0,0.01`.
 
 For each space the share of the optimum (the optimum's time over the noise-free time of the configuration that looks
 best) after 64, 128, 256 and 448 evaluations: mean and worst tenth over the seeds. FILES are T4 results or cache files
@@ -34,7 +34,7 @@ from pretuned.exchange.results import Results
 from pretuned.report.text import columns
 from pretuned.tune.search import Hybrid, RandomSample
 
-DATA = Path(__file__).parents[1] / "data" / "benchmark_hub"
+DATA = Path(__file__).parents[1] / "tests" / "data" / "benchmark_hub"
 SIMULATION = Path(__file__).with_name("kernel_tuner_simulation.py")
 EVALUATIONS = (64, 128, 256, 448)
 PEERS = ("genetic_algorithm", "adaptive_tabu_greywolf", "pso")

@@ -1,4 +1,4 @@
-"""What a table costs on a GPU that it was not tuned on: `python tests/benchmarks/elsewhere.py [--out FOLDER]`.
+"""What a table costs on a GPU that it was not tuned on: `python benchmarks/elsewhere.py [--out FOLDER]`.
 
 Run on a GPU that the repository's lock has rows of. The bundled kernels are baked without those rows, so that a call
 goes the way of an unknown GPU; `explain` says which rows it takes and why. Then, for each problem that was measured
@@ -32,7 +32,7 @@ from pretuned.spec.loader import load_folder
 from pretuned.spec.space import Configuration, pairs
 from pretuned.tune.session import find_target
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 ROUNDS = 31
 SEED = 11
 
@@ -106,7 +106,7 @@ def main():
         "device": target.name,
         "driver": target.driver,
         "date": dt.datetime.now(dt.UTC).date().isoformat(),
-        "command": "python tests/benchmarks/elsewhere.py --out FOLDER",
+        "command": "python benchmarks/elsewhere.py --out FOLDER",
     }
     slower = sum(float(line[4]) > 1.01 * float(line[2]) for line in lines)
     report = [
