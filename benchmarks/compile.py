@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pretuned.compile.pool import CompilePool
 from pretuned.compile.version import installed
-from pretuned.render import Module, module_of
+from pretuned.render import Source, source_of
 from pretuned.spec import space
 from pretuned.spec.loader import load
 
@@ -28,11 +28,11 @@ def fresh(count):
     spec = load(SPEC)
     specialisation = next(space.specialisations(spec))
     problem = next(space.problems(spec, specialisation))
-    texts = [module_of(spec, specialisation, c) for c in space.configurations(spec, problem)]
+    texts = [source_of(spec, specialisation, c) for c in space.configurations(spec, problem)]
     for index in range(count):
         module = texts[index % len(texts)]
         name = f"__device__ int only_{uuid.uuid4().hex};\n"
-        yield Module(source=module.source + name, options=module.options, functions=module.functions)
+        yield Source(text=module.text + name, options=module.options, functions=module.functions)
 
 
 def main():

@@ -30,7 +30,7 @@ def measured(gpu, spec):
     problems = problems_of(spec)
     legal = {problem: list(space.configurations(spec, problem, gpu.facts)) for problem in problems}
     modules = {
-        (problem.specialisation, c): candidate(spec, problem.specialisation, c).module
+        (problem.specialisation, c): candidate(spec, problem.specialisation, c).source
         for problem, configurations in legal.items()
         for c in configurations
     }

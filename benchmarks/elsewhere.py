@@ -26,7 +26,7 @@ from pretuned.measure.requests import Entry, Prepare, Raced
 from pretuned.measure.runner import Runner
 from pretuned.outcome import Timed
 from pretuned.record import lock as lockfile
-from pretuned.render import module_of
+from pretuned.render import source_of
 from pretuned.report.text import columns
 from pretuned.spec.loader import load_folder
 from pretuned.spec.space import Configuration, pairs
@@ -68,7 +68,7 @@ def main():
         for row, one in told.items()
     }
     modules = {
-        (row, configuration): module_of(specs[row.kernel], row.specialisation, configuration)
+        (row, configuration): source_of(specs[row.kernel], row.specialisation, configuration)
         for row in own
         for configuration in (row.default.configuration, row.winner.configuration, chosen[row])
     }

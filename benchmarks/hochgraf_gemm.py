@@ -29,7 +29,7 @@ from pretuned.compile.pool import compile_all
 from pretuned.compile.result import Binary
 from pretuned.measure.requests import Entry, Prepare, Raced
 from pretuned.measure.runner import Runner
-from pretuned.render import module_of
+from pretuned.render import source_of
 from pretuned.report.effort import stages
 from pretuned.spec import space
 from pretuned.spec.loader import load
@@ -50,7 +50,7 @@ def tuned(spec, problems, target, folder):
 def brute_force(spec, problems, facts):
     """Return the median time of every configuration at every problem, in microseconds, over interleaved rounds."""
     configurations = list(space.configurations(spec, problems[0], facts))
-    modules = {c: module_of(spec, problems[0].specialisation, c) for c in configurations}
+    modules = {c: source_of(spec, problems[0].specialisation, c) for c in configurations}
     binaries = compile_all(modules.values(), "sm_90")
     entries = []
     for configuration in configurations:

@@ -21,7 +21,7 @@ from pretuned.exchange.results import Results
 from pretuned.measure.requests import Entry, Prepare
 from pretuned.measure.runner import Runner
 from pretuned.outcome import CompileError, Crashed, LaunchError, Timed, TimedOut, WrongResult
-from pretuned.render import module_of
+from pretuned.render import source_of
 from pretuned.spec.model import KernelSpec
 from pretuned.tune.points import Points
 from pretuned.tune.session import find_target
@@ -73,7 +73,7 @@ def record(spec, problem, target):
     """Measure every configuration of `spec` at `problem`."""
     points = list(Points.of(spec, problem.specialisation, [problem], target.facts))
     started = time.perf_counter()
-    modules = {c: module_of(spec, problem.specialisation, c) for c in points}
+    modules = {c: source_of(spec, problem.specialisation, c) for c in points}
     binaries = compile_all(modules.values(), target.device.architecture)
     compiled = time.perf_counter()
     samples, invalidity = {c: [] for c in points}, dict.fromkeys(points, "compile")

@@ -17,7 +17,7 @@ from pretuned.build.table import problems_of
 from pretuned.compile.pool import compile_all
 from pretuned.measure.requests import Entry, Prepare, Raced
 from pretuned.measure.runner import Runner
-from pretuned.render import module_of
+from pretuned.render import source_of
 from pretuned.spec import space
 from pretuned.spec.loader import load_folder
 from pretuned.tune.demand import Demand
@@ -40,7 +40,7 @@ def tunings(specs, target, times):
 
 
 def entry(spec, problem, configuration, architecture, known={}):  # noqa: B006 - kept over all calls
-    module = module_of(spec, problem.specialisation, configuration)
+    module = source_of(spec, problem.specialisation, configuration)
     if module.key not in known:
         known[module.key] = compile_all([module], architecture, workers=1)[module.key]
     return Entry.of(configuration, known[module.key])

@@ -42,7 +42,7 @@ HEAD = ("space", "noise", "strategy", *(f"{count}" for count in EVALUATIONS), "m
 
 
 @dataclass(frozen=True)
-class Space:
+class T1Space:
     name: str
     results: Results
     recording: Recording
@@ -150,7 +150,7 @@ def main():
     )
     print(f"{options.seeds} seeds; mean/worst tenth of the share of the optimum after so many evaluations")
     noises = [float(text) for text in options.noise.split(",")]
-    spaces = [Space.load(path) for path in options.files]
+    spaces = [T1Space.load(path) for path in options.files]
     with ProcessPoolExecutor(options.processes) as pool:
         python = options.kernel_tuner if peer else None
         rows = list(table(pool, spaces, noises, options.seeds, python))

@@ -26,7 +26,7 @@ from problems import INPUTS, label
 
 from pretuned.compile.nvrtc import STANDARD, include_flags
 from pretuned.measure import launch
-from pretuned.render import module_of
+from pretuned.render import source_of
 from pretuned.spec import space
 from pretuned.spec.loader import load
 
@@ -81,7 +81,7 @@ def tune(spec, problem, facts, limit_s):
     with contextlib.redirect_stdout(io.StringIO()):
         results, _ = kernel_tuner.tune_kernel(
             "hgemm",
-            lambda params: module_of(spec, problem.specialisation, found(params)[0]).source,
+            lambda params: source_of(spec, problem.specialisation, found(params)[0]).text,
             lambda params: (found(params)[1].grid[0],),
             [np.zeros((m, n), np.float16), a, b, np.int32(m), np.int32(n), np.int32(k)],
             {name: list(spec.ways["main"].space[name]) for name in names} | {"block_size_x": threads},

@@ -47,10 +47,10 @@ _DEBUGGING: Final = frozenset({"-lineinfo", "--generate-line-info", "-G", "--dev
 
 
 @dataclass(frozen=True, kw_only=True)
-class Module:
+class Source:
     """A text to compile. `options` are the spec's own, rendered; `functions` the entry points its launches name."""
 
-    source: str
+    text: str
     options: tuple[str, ...]
     functions: tuple[str, ...]
     arch_specific: bool = False
@@ -59,7 +59,7 @@ class Module:
     def key(self) -> str:
         """Digest of all that decides the machine code: hexadecimal, 32 characters."""
         knows_lines = not _DEBUGGING.isdisjoint(self.options)
-        text = self.source if knows_lines else normalise(self.source)
+        text = self.text if knows_lines else normalise(self.text)
         return digest([text, list(self.options), self.arch_specific])
 
 
@@ -72,7 +72,7 @@ class Candidate:
 
     specialisation: Pairs
     configuration: Configuration
-    module: Module | None
+    source: Source | None
     key: str
 
     def __str__(self) -> str:
@@ -105,7 +105,7 @@ def _shortened(match: re.Match[str]) -> str:
     return "\n" if "\n" in _COMMENT.sub("", blank) else " "
 
 
-def module_of(spec: KernelSpec, specialisation: Pairs, configuration: Configuration) -> Module:
+def source_of(spec: KernelSpec, specialisation: Pairs, configuration: Configuration) -> Source:
     """Render the module of `configuration`; raises RenderError with the template's file and line.
 
     A library call (`spec.ways[...].call`) has no module: asking for it is a RenderError too.
@@ -115,12 +115,12 @@ def module_of(spec: KernelSpec, specialisation: Pairs, configuration: Configurat
         raise RenderError(f"{configuration}: calls {way.call}, and has no module")
     values = rendered_values(spec, specialisation, configuration)
     try:
-        source = render(spec.folder, way.template, values)
+        text = render(spec.folder, way.template, values)
         options = tuple(render_option(option, values) for option in way.compile.options)
     except RenderError as error:
         raise RenderError(f"{error} (rendering {configuration})") from None
     functions = tuple(sorted({launch.function for launch in way.launches}))
-    return Module(source=source, options=options, functions=functions, arch_specific=way.compile.arch_specific)
+    return Source(text=text, options=options, functions=functions, arch_specific=way.compile.arch_specific)
 
 
 def located(spec: KernelSpec, specialisation: Pairs, configuration: Configuration, message: str) -> str:
@@ -141,10 +141,10 @@ def candidate(spec: KernelSpec, specialisation: Pairs, configuration: Configurat
     are summaries, comments, and the version of a library.
     """
     way = spec.ways[configuration.implementation]
-    module = module_of(spec, specialisation, configuration) if way.call is None else None
+    source = source_of(spec, specialisation, configuration) if way.call is None else None
     key = digest(
         [
-            module.key if module is not None else _called(way.call),
+            source.key if source is not None else _called(way.call),
             configuration.values,
             specialisation,
             _layout(spec, specialisation),
@@ -152,7 +152,7 @@ def candidate(spec: KernelSpec, specialisation: Pairs, configuration: Configurat
             *(["warm"] if spec.cache == "warm" else []),  # times of both kinds say nothing of each other
         ]
     )
-    return Candidate(specialisation=specialisation, configuration=configuration, module=module, key=key)
+    return Candidate(specialisation=specialisation, configuration=configuration, source=source, key=key)
 
 
 def _layout(spec: KernelSpec, specialisation: Pairs) -> list[list[object]]:
@@ -206,13 +206,13 @@ def verification_key(spec: KernelSpec) -> str:
 __all__ = [
     "NAME",
     "Candidate",
-    "Module",
     "RenderError",
+    "Source",
     "candidate",
     "digest",
     "located",
-    "module_of",
     "normalise",
     "rendered_values",
+    "source_of",
     "verification_key",
 ]

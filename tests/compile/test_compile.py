@@ -13,7 +13,7 @@ from pretuned.compile.pool import CompilePool, compile_all
 from pretuned.compile.result import Binary, Resources
 from pretuned.errors import DeviceError
 from pretuned.outcome import CompileError, Crashed, TimedOut
-from pretuned.render import Module
+from pretuned.render import Source
 
 KERNEL = """
 extern "C" __global__ void copy(float* out, const float* x) {
@@ -35,7 +35,7 @@ extern "C" __global__ void hungry(float* out, const float* x) {
 
 
 def module(source, *options):
-    return Module(source=source, options=options, functions=("copy",))
+    return Source(text=source, options=options, functions=("copy",))
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +106,7 @@ def test_a_compiler_that_crashes_or_hangs_costs_that_module_only(monkeypatch):
     monkeypatch.setattr(pool, "POLL_S", 0.1)
     with CompilePool(1, limit_s=0.5, toolchain=worker("children:compiler")) as workers:
         jobs = [(module(text), "sm_90") for text in ("int die;", "int hang;", "int fine;")]
-        results = {one.source: result for (one, _), result in workers.compile(jobs)}
+        results = {one.text: result for (one, _), result in workers.compile(jobs)}
     assert results["int die;"] == Crashed(message="the compiler ended by SIGKILL")
     assert results["int hang;"] == TimedOut(limit_s=0.5)
     assert results["int fine;"] == CompileError(line="int fine;")

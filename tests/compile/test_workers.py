@@ -13,11 +13,11 @@ from pretuned.compile.nvrtc import first_error, include_flags, version
 from pretuned.compile.pool import CompilePool, compile_all
 from pretuned.compile.result import Binary
 from pretuned.outcome import CompileError, Crashed
-from pretuned.render import Module
+from pretuned.render import Source
 
 
 def module(source, *options):
-    return Module(source=source, options=options, functions=("f",))
+    return Source(text=source, options=options, functions=("f",))
 
 
 def jobs(*sources):
@@ -49,7 +49,7 @@ def test_a_worker_killed_at_work_is_replaced_and_its_job_crashed(workers):
     results = workers.compile(jobs("int a;", "int slow;", "int c;"))
     assert next(results)[1] == CompileError(line="int a;")
     os.kill(workers._children[0].pid, signal.SIGKILL)  # before or while it compiles the next one
-    rest = {job.source: result for (job, _), result in results}
+    rest = {job.text: result for (job, _), result in results}
     assert rest["int c;"] == CompileError(line="int c;")
     assert rest["int slow;"] in (CompileError(line="int slow;"), Crashed(message="the compiler ended by SIGKILL"))
 
@@ -59,7 +59,7 @@ def test_answers_of_an_abandoned_call_are_not_taken_for_the_next_ones():
         results = workers.compile(jobs("int slow;", "int b;"))
         assert next(results)[1] == CompileError(line="int b;")
         results.close()
-        answers = {job.source: result.line for (job, _), result in workers.compile(jobs("int c;", "int d;"))}
+        answers = {job.text: result.line for (job, _), result in workers.compile(jobs("int c;", "int d;"))}
     assert answers == {"int c;": "int c;", "int d;": "int d;"}
 
 

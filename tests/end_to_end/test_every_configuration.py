@@ -6,7 +6,7 @@ import pytest
 
 from pretuned.compile.pool import CompilePool
 from pretuned.compile.result import Binary
-from pretuned.render import module_of
+from pretuned.render import source_of
 from pretuned.spec import space
 from pretuned.spec.loader import load_folder
 from pretuned.spec.types import DTYPES
@@ -46,7 +46,7 @@ def modules(spec):
             for configuration in space.combinations(name, way):
                 values = chosen | dict(configuration.values)
                 if all(expression.evaluate(values) for expression in where):
-                    module = module_of(spec, specialisation, configuration)
+                    module = source_of(spec, specialisation, configuration)
                     found.setdefault(module.key, (module, f"{space.describe(specialisation)}: {configuration}"))
     return found
 

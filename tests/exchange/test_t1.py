@@ -64,7 +64,7 @@ def test_codes_are_the_filtered_product(shape):
     names = [f"p{index}" for index in range(len(shape))]
     values = [tuple(range(size)) for size, _ in shape]
     texts = [f"({' + '.join(names[: index + 1])}) * {bound} % 7 < 5" for index, (_, bound) in enumerate(shape)]
-    space = t1.Space(names=tuple(names), values=tuple(values), conditions=tuple(map(Condition.parse, texts)))
+    space = t1.T1Space(names=tuple(names), values=tuple(values), conditions=tuple(map(Condition.parse, texts)))
     expected = [
         row
         for row in itertools.product(*values)

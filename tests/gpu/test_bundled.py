@@ -92,7 +92,7 @@ def broken(folder, name):
 
 
 def entry_of(spec, problem, configuration, architecture):
-    module = candidate(spec, problem.specialisation, configuration).module
+    module = candidate(spec, problem.specialisation, configuration).source
     binary = compile_all([module], architecture)[module.key]
     assert isinstance(binary, Binary), binary
     return Entry.of(configuration, binary)

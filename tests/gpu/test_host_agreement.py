@@ -16,7 +16,7 @@ from pretuned.measure.bench import Bench
 from pretuned.measure.data import decode
 from pretuned.measure.host.machine import HostMachine
 from pretuned.measure.requests import Entry, Prepare
-from pretuned.render import module_of
+from pretuned.render import source_of
 from pretuned.spec import space
 from pretuned.spec.loader import load_folder
 from pretuned.spec.space import Problem, admitted
@@ -70,7 +70,7 @@ def test_host_and_gpu_agree(name, capsys):
     architecture = f"sm_{gpu.facts.compute_capability}"
     drawn = problems(spec)
     cases = [(problem, chosen(spec, problem, gpu.facts)) for problem, _ in zip(drawn, range(PROBLEMS), strict=False)]
-    modules = [module_of(spec, problem.specialisation, c) for problem, c in cases]
+    modules = [source_of(spec, problem.specialisation, c) for problem, c in cases]
     on_host = compile_all(modules, host.HOST, toolchain=CPP)
     on_gpu = compile_all(modules, architecture, toolchain=NVRTC)
     worst = 0.0

@@ -13,7 +13,7 @@ from pretuned.measure.libraries import release
 from pretuned.measure.machine import Refused
 from pretuned.measure.requests import Entry, Prepare, Race, Screen
 from pretuned.outcome import LaunchError, Timed, WrongResult
-from pretuned.render import module_of
+from pretuned.render import source_of
 from pretuned.spec import space
 from pretuned.spec.space import Configuration
 from pretuned.tune.demand import Demand
@@ -50,7 +50,7 @@ def prepared(machine, spec):
     from pretuned.measure.bench import Bench  # noqa: PLC0415 - beside the machine
 
     problem = problems_of(spec)[0]
-    module = module_of(spec, problem.specialisation, space.default(spec))
+    module = source_of(spec, problem.specialisation, space.default(spec))
     binary = compile_all([module], f"sm_{machine.facts.compute_capability}", workers=1)[module.key]
     bench, default = Bench(machine), Entry.of(space.default(spec), binary)
     bench.prepare(Prepare(spec=spec, problem=problem, default=default))

@@ -7,7 +7,7 @@ import pytest
 from pretuned.build.table import problems_of
 from pretuned.compile.pool import compile_all
 from pretuned.measure.requests import Entry, Prepare
-from pretuned.render import module_of
+from pretuned.render import source_of
 from pretuned.spec import space
 from specs import loaded
 
@@ -39,7 +39,7 @@ def test_static_and_dynamic_together_may_pass_48_kib(tmp_path):
     )
     configuration = space.default(spec)
     problem = problems_of(spec)[0]
-    module = module_of(spec, problem.specialisation, configuration)
+    module = source_of(spec, problem.specialisation, configuration)
     architecture = f"sm_{machine.facts.compute_capability}"
     binary = compile_all([module], architecture, workers=1)[module.key]
     assert next(iter(binary.resources.values())).shared_bytes == 40960

@@ -11,7 +11,7 @@ from pretuned.measure.bench import SETTLED, Bench
 from pretuned.measure.host.machine import HostMachine
 from pretuned.measure.requests import Entry, Prepare, Race, Screen
 from pretuned.outcome import Timed
-from pretuned.render import module_of
+from pretuned.render import source_of
 from pretuned.spec import space
 from specs import SCALE_TEMPLATE, loaded
 
@@ -27,7 +27,7 @@ def prepared(folder, template):
     spec = loaded(folder, template=f"#include <cuda_fp16.h>\n{template}")
     problem = next(p for s in space.specialisations(spec) for p in space.problems(spec, s))
     configuration = space.default(spec)
-    module = module_of(spec, problem.specialisation, configuration)
+    module = source_of(spec, problem.specialisation, configuration)
     binary = compile_all([module], host.HOST, workers=1, toolchain=CPP)[module.key]
     bench, entry = Bench(Gapped()), Entry.of(configuration, binary)
     bench.prepare(Prepare(spec=spec, problem=problem, default=entry))

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from builders import rows
-from pretuned.record.freshness import Judge, State, Verdict
+from pretuned.record.freshness import FreshnessJudge, RowStatus, State
 from pretuned.spec.loader import load
 from specs import loaded
 
@@ -73,8 +73,8 @@ EDITS = [
 def test_edits(tmp_path, file, old, new, state, reason):
     spec = loaded(tmp_path)
     row = next(row for row in rows(spec) if dict(row.specialisation)["T"] == "float32")
-    assert Judge(spec).judge(row).state is State.FRESH
-    verdict = Judge(edited(spec, file, old, new)).judge(row)
+    assert FreshnessJudge(spec).judge(row).state is State.FRESH
+    verdict = FreshnessJudge(edited(spec, file, old, new)).judge(row)
     assert (verdict.state, verdict.reason) == (state, reason)
 
 
@@ -83,7 +83,7 @@ def test_a_configuration_edited_by_hand_is_named(tmp_path):
     row = rows(spec)[0]
     hacked = replace(row.choices[0].configuration, values=(("block", 96), ("vec", 4)))
     row = replace(row, choices=(replace(row.choices[0], configuration=hacked), row.choices[1]))
-    verdict = Judge(spec).judge(row)
+    verdict = FreshnessJudge(spec).judge(row)
     assert (verdict.state, verdict.reason) == (State.STALE, "the configuration block=96, vec=4 is not in the space")
 
 
@@ -93,9 +93,9 @@ NARROW = ("scale.toml", '"vec * sizeof(T) <= 16"', '"vec * sizeof(T) <= 8"')
 def test_a_constraint_that_excludes_a_choice_makes_its_row_stale(tmp_path):
     spec = loaded(tmp_path)
     before = rows(spec)
-    judge = Judge(edited(spec, *NARROW))
+    judge = FreshnessJudge(edited(spec, *NARROW))
     verdicts = {(dict(row.specialisation)["T"], dict(row.problem.dims)["n"]): judge.judge(row) for row in before}
-    assert verdicts["float32", 1024] == Verdict(
+    assert verdicts["float32", 1024] == RowStatus(
         state=State.STALE, reason="the constraint 'vec * sizeof(T) <= 8' does not admit block=256, vec=4"
     )
     assert verdicts["float16", 1024].state is State.INCOMPLETE
@@ -105,20 +105,23 @@ def test_a_guard_that_excludes_the_measured_size_does_too_and_one_on_the_device_
     spec = loaded(tmp_path)
     row = rows(spec)[0]
     guarded = edited(spec, "scale.toml", '"n % vec == 0"', '"n % vec == 0", "vec <= 2 or n > 2000"')
-    assert Judge(guarded).judge(row).reason == "the constraint 'vec <= 2 or n > 2000' does not admit block=256, vec=4"
+    assert (
+        FreshnessJudge(guarded).judge(row).reason
+        == "the constraint 'vec <= 2 or n > 2000' does not admit block=256, vec=4"
+    )
     on_device = edited(spec, "scale.toml", '"vec <= 2 or n > 2000"', '"vec <= 2 or device.sm_count > 500"')
-    assert Judge(on_device).judge(row).state is State.INCOMPLETE
+    assert FreshnessJudge(on_device).judge(row).state is State.INCOMPLETE
 
 
 def test_a_row_whose_search_was_cut_short_is_incomplete(tmp_path):
     spec = loaded(tmp_path)
-    verdict = Judge(spec).judge(replace(rows(spec)[0], space=""))
+    verdict = FreshnessJudge(spec).judge(replace(rows(spec)[0], space=""))
     assert (verdict.state, verdict.reason) == (State.INCOMPLETE, "the budget ended its search early")
 
 
 def test_a_type_that_the_spec_no_longer_has_makes_its_rows_stale(tmp_path):
     spec = loaded(tmp_path)
     before = rows(spec)
-    judge = Judge(edited(spec, "scale.toml", '"float32", "float16"]', '"float32"]'))
+    judge = FreshnessJudge(edited(spec, "scale.toml", '"float32", "float16"]', '"float32"]'))
     states = {(dict(row.specialisation)["T"], judge.judge(row).state, judge.judge(row).reason) for row in before}
     assert states == {("float16", State.STALE, "the spec has no T=float16"), ("float32", State.FRESH, "")}

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from builders import H100, rows
 from pretuned.errors import LockError
 from pretuned.record import lock as lockfile
-from pretuned.record.freshness import Judge, State
+from pretuned.record.freshness import FreshnessJudge, State
 from pretuned.record.lock import Lock
-from pretuned.record.merge import Source, merge
+from pretuned.record.merge import LockSource, merge
 from pretuned.record.rows import Skipped
 from specs import loaded
 
@@ -31,7 +31,7 @@ def lock(entries, *devices, skipped=()):
 
 
 def merged(*locks, judge=lambda _row: State.FRESH):
-    return merge([Source(name=name, lock=one) for name, one in zip("abcd", locks, strict=False)], judge)
+    return merge([LockSource(name=name, lock=one) for name, one in zip("abcd", locks, strict=False)], judge)
 
 
 def test_rows_of_two_machines_stand_side_by_side_in_the_locks_own_order(spec):
@@ -74,7 +74,7 @@ RULES = {
 def test_which_of_two_rows_stands_and_why(spec, reason):
     first, *_ = rows(spec)
     better, worse = (change(first) for change in RULES[reason])
-    judge = Judge(spec)
+    judge = FreshnessJudge(spec)
     for order in ((better, worse), (worse, better)):
         found = merged(*(lock([row]) for row in order), judge=lambda row: judge.judge(row).state)
         assert found.lock.rows == (better,)
@@ -143,7 +143,7 @@ changes = st.fixed_dictionaries(
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
 @given(st.lists(st.lists(changes, min_size=4, max_size=4), min_size=2, max_size=3))
 def test_the_order_of_the_locks_decides_nothing(spec, drawn):
-    judge = Judge(spec)
+    judge = FreshnessJudge(spec)
     locks = [lock([replace(row, **change) for row, change in zip(rows(spec), one, strict=True)]) for one in drawn]
     texts = {
         lockfile.dumps(merged(*order, judge=lambda row: judge.judge(row).state).lock)

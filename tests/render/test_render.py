@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pretuned.render import RenderError, candidate, module_of, verification_key
+from pretuned.render import RenderError, candidate, source_of, verification_key
 from pretuned.spec import space
 from pretuned.spec.space import Configuration
 from specs import SCALE_TEMPLATE, SEVERAL, edited, loaded, write
@@ -21,53 +21,53 @@ def configuration(implementation="main", **values):
 def test_a_type_is_rendered_as_cuda_spells_it(tmp_path):
     spec = loaded(tmp_path)
 
-    assert "void scale(float* y, const float* x" in module_of(spec, FLOAT32, space.default(spec)).source
-    assert "void scale(__half* y, const __half* x" in module_of(spec, FLOAT16, space.default(spec)).source
+    assert "void scale(float* y, const float* x" in source_of(spec, FLOAT32, space.default(spec)).text
+    assert "void scale(__half* y, const __half* x" in source_of(spec, FLOAT16, space.default(spec)).text
 
 
 def test_a_bool_is_rendered_as_cuda_spells_it(tmp_path):
     template = SCALE_TEMPLATE + "constexpr bool wide = {{ vec > 1 }};\n{% if vec > 1 %}// wide\n{% endif %}"
     spec = loaded(tmp_path, template=template)
 
-    assert module_of(spec, FLOAT32, configuration(block=128, vec=1)).source.endswith("constexpr bool wide = false;\n")
-    assert module_of(spec, FLOAT32, configuration(block=128, vec=2)).source.endswith("wide = true;\n// wide\n")
+    assert source_of(spec, FLOAT32, configuration(block=128, vec=1)).text.endswith("constexpr bool wide = false;\n")
+    assert source_of(spec, FLOAT32, configuration(block=128, vec=2)).text.endswith("wide = true;\n// wide\n")
 
 
 def test_an_include_becomes_part_of_the_text(tmp_path):
     (tmp_path / "part.cuh").write_text("constexpr int twice = {{ 2 * vec }};\n", encoding="utf-8")
     spec = loaded(tmp_path, template='{% include "part.cuh" %}\n' + SCALE_TEMPLATE)
 
-    module = module_of(spec, FLOAT32, configuration(block=128, vec=4))
+    module = source_of(spec, FLOAT32, configuration(block=128, vec=4))
 
-    assert module.source.startswith("constexpr int twice = 8;\n// y = a * x")
+    assert module.text.startswith("constexpr int twice = 8;\n// y = a * x")
 
 
 def test_options_are_rendered(tmp_path):
     spec = loaded(tmp_path, ("[constraints]", OPTIONS))
 
-    assert module_of(spec, FLOAT32, configuration(block=128, vec=1)).options == ("-DBLOCK=128", "--use_fast_math")
+    assert source_of(spec, FLOAT32, configuration(block=128, vec=1)).options == ("-DBLOCK=128", "--use_fast_math")
 
 
 def test_entry_points_are_those_of_the_launches(tmp_path):
     spec = loaded(tmp_path, toml=SEVERAL)
 
-    assert module_of(spec, FLOAT32, configuration("plain", block=128)).functions == ("scale",)
+    assert source_of(spec, FLOAT32, configuration("plain", block=128)).functions == ("scale",)
 
 
 def test_configurations_that_differ_in_the_launch_share_a_module_but_are_two_candidates(tmp_path):
     spec = loaded(tmp_path)
     one, other = (candidate(spec, FLOAT32, configuration(block=block, vec=2)) for block in (128, 256))
 
-    assert one.module == other.module
-    assert one.module.key == other.module.key
+    assert one.source == other.source
+    assert one.source.key == other.source.key
     assert one.key != other.key
 
 
 def test_options_tell_modules_apart(tmp_path):
     spec = loaded(tmp_path, ("[constraints]", OPTIONS))
-    one, other = (module_of(spec, FLOAT32, configuration(block=block, vec=2)) for block in (128, 256))
+    one, other = (source_of(spec, FLOAT32, configuration(block=block, vec=2)) for block in (128, 256))
 
-    assert one.source == other.source
+    assert one.text == other.text
     assert one.key != other.key
 
 
@@ -80,17 +80,17 @@ def test_a_reworded_comment_changes_no_key(tmp_path):
     spec = loaded(tmp_path, ('"y = a * x."', '"Scales."'), template=reworded)
     after = candidate(spec, FLOAT32, space.default(spec))
 
-    assert before.module.source != after.module.source
-    assert (before.module.key, before.key) == (after.module.key, after.key)
+    assert before.source.text != after.source.text
+    assert (before.source.key, before.key) == (after.source.key, after.key)
 
 
 def test_with_line_information_a_moved_line_is_another_module(tmp_path):
     options = ("[constraints]", '[compile]\noptions = ["-lineinfo"]\n\n[constraints]')
     spec = loaded(tmp_path, options)
-    before = module_of(spec, FLOAT32, space.default(spec)).key
+    before = source_of(spec, FLOAT32, space.default(spec)).key
     spec = loaded(tmp_path, options, template="\n" + SCALE_TEMPLATE)
 
-    assert module_of(spec, FLOAT32, space.default(spec)).key != before
+    assert source_of(spec, FLOAT32, space.default(spec)).key != before
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_what_a_measurement_depends_on_changes_the_candidate_but_not_the_module(
     after = candidate(spec, FLOAT32, space.default(spec))
 
     assert after.key != before.key
-    assert after.module.key == before.module.key
+    assert after.source.key == before.source.key
 
 
 def test_what_a_measurement_does_not_depend_on_leaves_the_candidate(tmp_path):
@@ -162,7 +162,7 @@ def test_an_error_in_rendering_names_the_line_and_the_configuration(tmp_path):
     spec = loaded(tmp_path, template=template)
 
     with pytest.raises(RenderError) as caught:
-        module_of(spec, FLOAT32, configuration(block=128, vec=4))
+        source_of(spec, FLOAT32, configuration(block=128, vec=4))
 
     assert (
         str(caught.value) == "scale.cu.jinja:11: 'int object' has no attribute 'missing' (rendering block=128, vec=4)"
@@ -171,7 +171,7 @@ def test_an_error_in_rendering_names_the_line_and_the_configuration(tmp_path):
 
 def test_a_template_that_changes_is_read_again(tmp_path):
     spec = loaded(tmp_path)
-    before = module_of(spec, FLOAT32, space.default(spec)).source
+    before = source_of(spec, FLOAT32, space.default(spec)).text
     write(tmp_path, template=SCALE_TEMPLATE + "// end\n")
 
-    assert module_of(spec, FLOAT32, space.default(spec)).source == before + "// end\n"
+    assert source_of(spec, FLOAT32, space.default(spec)).text == before + "// end\n"

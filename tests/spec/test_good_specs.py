@@ -10,7 +10,7 @@ from pydantic import ValidationError
 import pretuned
 from pretuned.spec import space
 from pretuned.spec.loader import load_folder
-from pretuned.spec.model import Argument, Dim, KernelSpec, Launch, Specialisation
+from pretuned.spec.model import Argument, Dim, KernelSpec, LaunchSpec, Specialisation
 from pretuned.spec.tolerance import tolerances
 from specs import SCALE, SEVERAL, edited, loaded, write
 
@@ -31,7 +31,7 @@ def python_spec(folder, **changes):
         "specialisations": {"T": Specialisation(dtypes=["float32", "float16"])},
         "space": {"block": [128, 256], "vec": [1, 2, 4]},
         "default": {"block": 256, "vec": 1},
-        "launches": [Launch(function="scale", grid=["ceil_div(n, block * vec)"], block=["block"])],
+        "launches": [LaunchSpec(function="scale", grid=["ceil_div(n, block * vec)"], block=["block"])],
         "constraints": pretuned.Constraints(where=["vec * sizeof(T) <= 16", "n % vec == 0"]),
         "verify": pretuned.Verify(reference="reference.py:scale", rtol={"float32": 1e-5, "float16": 2e-3}),
     }

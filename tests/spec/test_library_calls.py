@@ -8,7 +8,7 @@ import pytest
 
 import pretuned
 from library_specs import faults, loaded
-from pretuned.render import RenderError, candidate, module_of
+from pretuned.render import RenderError, candidate, source_of
 from pretuned.spec import space
 from pretuned.spec.model import Implementation, KernelSpec, LibraryCall
 from pretuned.spec.space import Configuration
@@ -61,9 +61,9 @@ def test_constraints_limit_a_call_to_dtypes_and_guard_it_by_sizes(tmp_path):
 def test_a_candidate_that_is_a_call_has_no_module_and_a_key_of_what_is_called(tmp_path):
     spec = loaded(tmp_path)
     made = candidate(spec, FLOAT32, LIBRARY)
-    assert made.module is None
+    assert made.source is None
     with pytest.raises(RenderError, match=r"library: calls cupy\.multiply, and has no module"):
-        module_of(spec, FLOAT32, LIBRARY)
+        source_of(spec, FLOAT32, LIBRARY)
 
     def key(*edits):
         return candidate(loaded(tmp_path, *edits), FLOAT32, LIBRARY).key

@@ -6,11 +6,11 @@ import hashlib
 
 from pretuned.compile.result import Binary
 from pretuned.record.freshness import space_key
-from pretuned.record.rows import Choice, Device, Row
+from pretuned.record.rows import Choice, Row, TunedDevice
 from pretuned.render import candidate, verification_key
 from pretuned.spec import space
 
-H100 = Device(
+H100 = TunedDevice(
     name="NVIDIA H100 80GB HBM3",
     sm_count=132,
     compute_capability=90,
@@ -24,7 +24,7 @@ H100 = Device(
 
 def binary_of(module, architecture, compiler="13.0.88"):
     """What a compiler makes of a module that compiles nothing: its text is the image."""
-    image = module.source.encode()
+    image = module.text.encode()
     return Binary(
         module=module.key,
         architecture=architecture,

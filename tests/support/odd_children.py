@@ -29,8 +29,8 @@ def slow_compiler():
 
     def answer(request):
         module, _ = request
-        if "slow" in module.source:
+        if "slow" in module.text:
             time.sleep(0.5)
-        return CompileError(line=module.source)
+        return CompileError(line=module.text)
 
     return answer

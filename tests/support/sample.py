@@ -12,13 +12,13 @@ from pathlib import Path
 from pretuned.bake.package import files
 from pretuned.bake.plan import Plan, plan
 from pretuned.compile.result import Binary, Resources
-from pretuned.record.rows import Choice, Device, Row
+from pretuned.record.rows import Choice, Row, TunedDevice
 from pretuned.spec.loader import load_folder
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, Problem, pairs
 
 GOLDEN = Path(__file__).parents[1] / "bake" / "golden"
-H100 = Device(
+H100 = TunedDevice(
     name="NVIDIA H100 80GB HBM3",
     sm_count=132,
     compute_capability=90,
@@ -29,7 +29,7 @@ H100 = Device(
     power_w=700,
 )
 H200 = dataclasses.replace(H100, name="NVIDIA H200", memory_gbps=4814, memory_bytes=141 * 2**30)
-A100 = Device(
+A100 = TunedDevice(
     name="NVIDIA A100-SXM4-40GB",
     sm_count=108,
     compute_capability=80,
@@ -51,7 +51,7 @@ def choice(time_us: float, *beyond: str, ratio=(1.0, 1.0), implementation="main"
     return Choice(configuration=configuration, candidate="", cubin="", time_us=time_us, ratio=ratio, beyond=beyond)
 
 
-def row(kernel: str, device: Device, specialisation: dict, dims: dict, *choices: Choice) -> Row:
+def row(kernel: str, device: TunedDevice, specialisation: dict, dims: dict, *choices: Choice) -> Row:
     return Row(
         kernel=kernel,
         device=device.name,

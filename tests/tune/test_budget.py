@@ -12,7 +12,7 @@ from pretuned.build.table import problems_of
 from pretuned.measure.runner import TuningError
 from pretuned.outcome import Crashed
 from pretuned.record.cache import Cache
-from pretuned.record.freshness import Judge, State
+from pretuned.record.freshness import FreshnessJudge, State
 from pretuned.tune import screening
 from pretuned.tune.demand import Demand
 from pretuned.tune.progress import Effort
@@ -62,12 +62,12 @@ def test_a_search_cut_short_gives_a_row_that_the_next_build_completes(spec, tmp_
         (row,), _ = tune(spec, short, cache, deadline=0.5)
     assert short.requests.count("screen") == 3
     assert row.space == ""
-    assert Judge(spec).judge(row).state is State.INCOMPLETE
+    assert FreshnessJudge(spec).judge(row).state is State.INCOMPLETE
 
     rest = FakeRunner(model)
     (whole,), _ = tune(spec, rest, cache)
     assert rest.requests.count("screen") == 6 - 3
-    assert Judge(spec).judge(whole).state is State.FRESH
+    assert FreshnessJudge(spec).judge(whole).state is State.FRESH
     assert dict(whole.winner.configuration.values) == {"block": 256, "vec": 4}
 
     (again,), effort = tune(spec, FakeRunner(model), cache)

@@ -10,14 +10,14 @@ from pretuned.compile.result import Binary
 from pretuned.compile.toolchain import Toolchain
 from pretuned.outcome import CompileError
 from pretuned.record.cache import Cache
-from pretuned.render import Module
+from pretuned.render import Source
 from pretuned.tune import library as library_module
 from pretuned.tune.library import Library
 from pretuned.tune.progress import Effort
 
 
 def module(name):
-    return Module(source=f"int {name};", options=(), functions=(name,))
+    return Source(text=f"int {name};", options=(), functions=(name,))
 
 
 ONE, TWO, BAD = module("one"), module("two"), module("bad")
@@ -42,11 +42,11 @@ class Compiler:
 
     def compile(self, jobs):
         for one, architecture in jobs:
-            self.asked.append(one.source)
-            if "bad" in one.source:
+            self.asked.append(one.text)
+            if "bad" in one.text:
                 yield (one, architecture), CompileError(line="error: bad")
                 continue
-            image = f"{one.source} by {self.release}".encode()
+            image = f"{one.text} by {self.release}".encode()
             yield (
                 (one, architecture),
                 Binary(
@@ -87,7 +87,7 @@ def build(cache, *modules, wanted=None):
     with Library(cache, effort, toolchain=TOOLCHAIN) as library:
         found = library.all([(one, "sm_90") for one in modules], wanted)
     assert effort.compiled == len(Compiler.asked)
-    return {one.source: found[one.key, "sm_90"] for one in modules}, list(Compiler.asked)
+    return {one.text: found[one.key, "sm_90"] for one in modules}, list(Compiler.asked)
 
 
 def test_a_second_build_compiles_nothing(compiler, tmp_path):

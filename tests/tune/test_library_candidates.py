@@ -15,7 +15,7 @@ from pretuned.device.host import FACTS
 from pretuned.measure.libraries import release
 from pretuned.record import lock as lockfile
 from pretuned.record.cache import Cache
-from pretuned.record.freshness import Judge, State
+from pretuned.record.freshness import FreshnessJudge, State
 from pretuned.record.lock import Lock
 from pretuned.spec import space
 from pretuned.tune import contest as contest_module
@@ -112,9 +112,9 @@ def test_a_row_stays_fresh_under_another_version_and_is_stale_under_another_call
         for row in rows
     ]
     assert {row.winner.library for row in old} == {"cupy 1.0"}
-    assert {Judge(spec).judge(row).state for row in old} == {State.FRESH}
+    assert {FreshnessJudge(spec).judge(row).state for row in old} == {State.FRESH}
     other = loaded(tmp_path, ("cupy:multiply", "cupy:add"))
-    assert {Judge(other).judge(row).state for row in old} == {State.STALE}
+    assert {FreshnessJudge(other).judge(row).state for row in old} == {State.STALE}
 
 
 def test_tuning_again_with_another_version_renews_the_lines_of_what_it_won(tmp_path):

@@ -51,7 +51,7 @@ class Late(FakeLibrary):
             self.waiting.remove(module.key)
         self.compiled.add(module.key)
         made = super().get(module, architecture)
-        if self.spilling(module.source):
+        if self.spilling(module.text):
             made.resources["scale"] = Resources(registers=255, spill_bytes=64, shared_bytes=0)
         return made
 

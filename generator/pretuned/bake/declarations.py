@@ -9,7 +9,7 @@ from pretuned.bake.literals import function, literal
 from pretuned.bake.plan import KernelPlan
 from pretuned.spec.buckets import edges, sizes_of
 from pretuned.spec.expressions import Expression
-from pretuned.spec.model import Argument, Implementation, KernelSpec, Launch
+from pretuned.spec.model import Argument, Implementation, KernelSpec, LaunchSpec
 
 _ONE = Expression("1")
 
@@ -101,7 +101,7 @@ def _way(spec: KernelSpec, way: Implementation) -> Iterator[str]:
         yield f"            call={literal((call.module, call.function, tuple(call.arguments), call.out))},"
 
 
-def _launch(spec: KernelSpec, launch: Launch) -> str:
+def _launch(spec: KernelSpec, launch: LaunchSpec) -> str:
     arguments = launch.arguments or tuple(argument.name for argument in spec.arguments)
     parts = [
         literal(launch.function),

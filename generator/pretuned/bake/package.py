@@ -59,7 +59,7 @@ def files(plan: Plan, binaries: Binaries, *, version: str = "") -> dict[str, byt
     content |= {f"_runtime/{name}": data for name, data in runtime().items()}
     for kernel in plan.kernels:
         for name, module in modules_of(kernel).items():
-            content[f"kernels/{name}.cu"] = module.source.encode()
+            content[f"kernels/{name}.cu"] = module.text.encode()
             for (key, architecture), binary in used.items():
                 if key == module.key:
                     kind = "ptx" if architecture.startswith("compute_") else "cubin"

@@ -13,8 +13,8 @@ from typing import Final
 
 from pretuned.errors import BakeError
 from pretuned.record.freshness import in_space
-from pretuned.record.rows import Device, Row
-from pretuned.render import Module, module_of
+from pretuned.record.rows import Row, TunedDevice
+from pretuned.render import Source, source_of
 from pretuned.spec import space
 from pretuned.spec.expressions import ExpressionError
 from pretuned.spec.model import KernelSpec
@@ -26,7 +26,7 @@ OLDEST: Final = 80  # of the architectures, where none is known
 FIRST_SPECIFIC: Final = 90  # sm_90a is the first architecture with features of its own
 
 Extra = tuple[str, Configuration]
-Job = tuple[Module, str]  # what to compile, for which architecture
+Job = tuple[Source, str]  # what to compile, for which architecture
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class Shipped:
 
     specialisation: Pairs
     configuration: Configuration
-    module: Module | None
+    module: Source | None
     align: tuple[tuple[str, int], ...]
     default: bool
     everywhere: bool
@@ -54,7 +54,7 @@ class KernelPlan:
     rows: tuple[Row, ...]
     shipped: tuple[Shipped, ...]
 
-    def module(self, specialisation: Pairs, configuration: Configuration) -> Module | None:
+    def module(self, specialisation: Pairs, configuration: Configuration) -> Source | None:
         """Return the module of a configuration that ships; None for a library call."""
         wanted = specialisation, configuration
         return next(
@@ -67,14 +67,14 @@ class Plan:
     """A whole package. `jobs` are the distinct (module, architecture) to compile, `devices` those that rows name."""
 
     kernels: tuple[KernelPlan, ...]
-    devices: tuple[Device, ...]
+    devices: tuple[TunedDevice, ...]
     jobs: tuple[Job, ...]
 
 
 def plan(
     specs: Mapping[str, KernelSpec],
     rows: Sequence[Row],
-    devices: Mapping[str, Device],
+    devices: Mapping[str, TunedDevice],
     *,
     architectures: Sequence[str] = (),
     cubins: bool = True,
@@ -161,7 +161,7 @@ def _admits(spec: KernelSpec, specialisation: Pairs, configuration: Configuratio
 def _shipped(spec: KernelSpec, specialisation: Pairs, configuration: Configuration, *, everywhere: bool) -> Shipped:
     call = spec.ways[configuration.implementation].call
     try:
-        module = module_of(spec, specialisation, configuration) if call is None else None
+        module = source_of(spec, specialisation, configuration) if call is None else None
     except RenderError as error:
         raise BakeError(f"{spec.name}: {error}") from None
     return Shipped(
@@ -182,7 +182,7 @@ def _number(architecture: str) -> int:
     return int(digits)
 
 
-def _jobs(kernels: Iterable[KernelPlan], devices: Mapping[str, Device], wanted: Sequence[int]) -> tuple[Job, ...]:
+def _jobs(kernels: Iterable[KernelPlan], devices: Mapping[str, TunedDevice], wanted: Sequence[int]) -> tuple[Job, ...]:
     jobs: dict[tuple[str, str], Job] = {}
     oldest = f"compute_{min(wanted, default=OLDEST)}"
     for kernel in kernels:

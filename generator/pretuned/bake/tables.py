@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from pretuned.bake.literals import literal
 from pretuned.bake.plan import KernelPlan, Plan
 from pretuned.compile.result import Binary
-from pretuned.record.rows import Choice, Device, Row
-from pretuned.render import Module
+from pretuned.record.rows import Choice, Row, TunedDevice
+from pretuned.render import Source
 from pretuned.spec.buckets import bounds, sizes_of
 from pretuned.spec.model import KernelSpec
 
@@ -32,16 +32,16 @@ _MODULES_KEY = (
 )
 
 
-def module_name(spec: KernelSpec, module: Module) -> str:
+def module_name(spec: KernelSpec, module: Source) -> str:
     """Return the stem of a module's files."""
     return f"{spec.name}-{module.key[:12]}"
 
 
-def modules_of(kernel: KernelPlan) -> dict[str, Module]:
+def modules_of(kernel: KernelPlan) -> dict[str, Source]:
     """Return the modules that ship for a kernel by the stem of their files, sorted."""
-    found: dict[str, Module] = {}
+    found: dict[str, Source] = {}
     modules = [shipped.module for shipped in kernel.shipped if shipped.module is not None]
-    for module in sorted(modules, key=lambda module: module.source):
+    for module in sorted(modules, key=lambda module: module.text):
         found.setdefault(module_name(kernel.spec, module), module)
     return dict(sorted(found.items()))
 
@@ -73,14 +73,16 @@ def table_lines(plan: Plan, binaries: Binaries) -> Iterator[str]:
     yield "}"
 
 
-def _row(kernel: KernelPlan, row: Row, device: Device, binaries: Binaries) -> str:
+def _row(kernel: KernelPlan, row: Row, device: TunedDevice, binaries: Binaries) -> str:
     dims = {name: int(size) for name, size in row.problem.dims}
     lower = {name: bounds(sizes_of(kernel.spec, name), size)[0] for name, size in dims.items()}
     choices = tuple(_choice(kernel, row, choice, device, binaries) for choice in row.choices)
     return literal((dict(row.specialisation), lower, dims, choices, (row.date, row.driver, row.compiler)))
 
 
-def _choice(kernel: KernelPlan, row: Row, choice: Choice, device: Device, binaries: Binaries) -> tuple[object, ...]:
+def _choice(
+    kernel: KernelPlan, row: Row, choice: Choice, device: TunedDevice, binaries: Binaries
+) -> tuple[object, ...]:
     configuration = choice.configuration
     module = kernel.module(row.specialisation, configuration)
     note = choice.library

@@ -22,7 +22,7 @@ from pretuned.outcome import detail
 from pretuned.record import cache as cachefile
 from pretuned.record import lock as lockfile
 from pretuned.record.cache import Cache
-from pretuned.record.rows import Device, Row
+from pretuned.record.rows import Row, TunedDevice
 from pretuned.render import located
 from pretuned.spec.loader import load_folder
 from pretuned.spec.model import KernelSpec
@@ -171,7 +171,7 @@ def _tell_compiler(wanted: str | None, binaries: Mapping[tuple[str, str], Binary
 
 
 def _demand_digests(
-    devices: Mapping[str, Device], plans: Mapping[str, Plan], binaries: Mapping[tuple[str, str], Binary]
+    devices: Mapping[str, TunedDevice], plans: Mapping[str, Plan], binaries: Mapping[tuple[str, str], Binary]
 ) -> None:
     """Raise LockError where what would ship is not, byte for byte, what was verified and measured."""
     for found in plans.values():

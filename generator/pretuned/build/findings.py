@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from pretuned.record import lock as lockfile
-from pretuned.record.freshness import Judge, State
+from pretuned.record.freshness import FreshnessJudge, State
 from pretuned.record.lock import Lock
-from pretuned.record.rows import Device
+from pretuned.record.rows import TunedDevice
 from pretuned.spec import space
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Problem
@@ -59,7 +59,7 @@ class Standing:
 def standing(specs: Specs, lock: Lock) -> Standing:
     """Return how `lock` stands."""
     stale = {finding.key: finding for finding in findings(specs, lock, {}) if finding.state is State.STALE}
-    judges = {name: Judge(spec) for name, spec in specs.items() if any(key[0] == name for key in stale)}
+    judges = {name: FreshnessJudge(spec) for name, spec in specs.items() if any(key[0] == name for key in stale)}
     reduced = (
         judges[row.kernel].remnant(row) for row in lock.rows if lockfile.row_key(row) in stale and row.kernel in judges
     )
@@ -79,12 +79,12 @@ def problems_of(spec: KernelSpec) -> list[Problem]:
     ]
 
 
-def findings(specs: Specs, lock: Lock, devices: Mapping[str, Device]) -> Iterator[Finding]:
+def findings(specs: Specs, lock: Lock, devices: Mapping[str, TunedDevice]) -> Iterator[Finding]:
     """Yield what is not fresh in `lock`: its own rows, then what is missing for each of `devices`.
 
     A row of a kernel, or at a size, that no longer exists is yielded as stale.
     """
-    judges = {name: Judge(spec) for name, spec in specs.items()}
+    judges = {name: FreshnessJudge(spec) for name, spec in specs.items()}
     for row in lock.rows:
         if row.kernel not in judges:
             reason = "there is no such kernel"

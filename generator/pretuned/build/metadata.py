@@ -18,7 +18,7 @@ from pretuned.bake.plan import KernelPlan, Plan
 from pretuned.bake.tables import Binaries
 from pretuned.errors import BakeError
 from pretuned.record.lock import row_to_json
-from pretuned.record.rows import Device, Row
+from pretuned.record.rows import Row, TunedDevice
 from pretuned.render import digest
 
 FILE: Final = "pretuned.json"
@@ -65,7 +65,7 @@ class Metadata:
 
     pretuned: str
     compilers: tuple[str, ...]
-    devices: tuple[Device, ...]
+    devices: tuple[TunedDevice, ...]
     kernels: Mapping[str, str]
     rows: tuple[Share, ...]
     files: Mapping[str, File]
@@ -114,7 +114,7 @@ def _shares(plan: Plan, kernel: KernelPlan, binaries: Binaries) -> Iterator[Shar
             )
 
 
-def _recompiled(kernel: KernelPlan, row: Row, device: Device, binaries: Binaries) -> bool:
+def _recompiled(kernel: KernelPlan, row: Row, device: TunedDevice, binaries: Binaries) -> bool:
     for choice in row.choices:
         module = kernel.module(row.specialisation, choice.configuration)
         binary = None if module is None else binaries.get((module.key, device.architecture_of(module)))

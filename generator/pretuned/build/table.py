@@ -23,7 +23,7 @@ from pretuned.config import Project, Settings
 from pretuned.errors import DeviceError, LockError
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
-from pretuned.record.rows import Device, Row
+from pretuned.record.rows import Row, TunedDevice
 from pretuned.tune.demand import Demand
 from pretuned.tune.progress import Event, Listener, Waiting
 from pretuned.tune.session import Tuned, find_target, tune
@@ -40,7 +40,7 @@ class Table:
     """The rows to bake, their devices, and what was tuned for them, if anything."""
 
     rows: tuple[Row, ...]
-    devices: Mapping[str, Device]
+    devices: Mapping[str, TunedDevice]
     tuned: Tuned | None = None
 
 

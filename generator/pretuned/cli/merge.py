@@ -11,8 +11,8 @@ from pathlib import Path
 from pretuned.cli.project import UsageError, here, say, specs_of
 from pretuned.config import Project
 from pretuned.record import lock as lockfile
-from pretuned.record.freshness import Judge, State
-from pretuned.record.merge import Merged, Source, merge
+from pretuned.record.freshness import FreshnessJudge, State
+from pretuned.record.merge import LockSource, Merged, merge
 from pretuned.record.rows import Row
 
 
@@ -47,17 +47,17 @@ def _distinct(files: list[Path]) -> list[Path]:
     return list({file.resolve(): file for file in files}.values())
 
 
-def _source(file: Path, own: Path | None) -> Source:
+def _source(file: Path, own: Path | None) -> LockSource:
     if not file.is_file():
         raise UsageError(f"there is no lock '{file}'")
-    return Source(name=file.name if file == own else str(file), lock=lockfile.read(file))
+    return LockSource(name=file.name if file == own else str(file), lock=lockfile.read(file))
 
 
 def _judge(project: Project | None) -> Callable[[Row], State]:
     """Return how rows stand to the project's specs; without a project all are alike."""
     if project is None:
         return lambda _row: State.FRESH
-    judges = {name: Judge(spec) for name, spec in specs_of(project).items()}
+    judges = {name: FreshnessJudge(spec) for name, spec in specs_of(project).items()}
     return lambda row: judges[row.kernel].judge(row).state if row.kernel in judges else State.STALE
 
 

@@ -24,7 +24,7 @@ from typing import Any, Final
 from pretuned.compile.result import Binary, Resources, Unavailable
 from pretuned.config.settings import cxx
 from pretuned.outcome import CompileError
-from pretuned.render import NAME, Module
+from pretuned.render import NAME, Source
 
 HOST: Final = "host"
 MEMORY: Final = "host+memory"
@@ -108,7 +108,7 @@ def compiler() -> Compiler | None:
 
 @cache
 def version() -> str | None:
-    """Return all that decides what a module becomes, such as `g++ 12.2.0+1f3a90c2`, or None without a compiler.
+    """Return all that decides what a source becomes, such as `g++ 12.2.0+1f3a90c2`, or None without a compiler.
 
     Behind the plus stands a digest of the headers, the flags and the processor's features: what was compiled with
     others is compiled anew.
@@ -148,17 +148,17 @@ def rewritten(source: str) -> str:
     return _ALIGNED.sub(r"\1 __shared__", text)
 
 
-def compile_module(module: Module, architecture: str) -> Binary | CompileError:
-    """Compile `module` for `architecture`, one of HOST, MEMORY and RACES."""
-    if (refusal := gpu_only(module.source)) is not None:
+def compile_source(source: Source, architecture: str) -> Binary | CompileError:
+    """Compile `source` for `architecture`, one of HOST, MEMORY and RACES."""
+    if (refusal := gpu_only(source.text)) is not None:
         return CompileError(line=refusal)
     found = compiler()
     assert found is not None, "serve() has looked"
-    flags = _flags(found, architecture, module.options)
+    flags = _flags(found, architecture, source.options)
     with tempfile.TemporaryDirectory(prefix="pretuned-") as folder:
-        source, made, library = (Path(folder) / name for name in ("module.cpp", "module.o", "module.so"))
-        source.write_text(_unit(module), encoding="utf-8")
-        compiled = _run([found.path, *flags, f"-I{FOLDER}", "-c", str(source), "-o", str(made)])
+        unit, made, library = (Path(folder) / name for name in ("module.cpp", "module.o", "module.so"))
+        unit.write_text(_unit(source), encoding="utf-8")
+        compiled = _run([found.path, *flags, f"-I{FOLDER}", "-c", str(unit), "-o", str(made)])
         if compiled.returncode == 0:
             compiled = _run(_link(found, architecture, [str(made), _runtime(architecture)], library))
         if compiled.returncode:
@@ -167,13 +167,13 @@ def compile_module(module: Module, architecture: str) -> Binary | CompileError:
         shared_bytes = sum(variable.nbytes for variable in shared_variables(library))
     used = Resources(registers=0, spill_bytes=0, shared_bytes=shared_bytes)
     return Binary(
-        module=module.key,
+        module=source.key,
         architecture=architecture,
         image=image,
         digest=hashlib.sha256(image).hexdigest(),
         flags=flags,
         compiler=version() or found.version,
-        resources=dict.fromkeys(module.functions, used),
+        resources=dict.fromkeys(source.functions, used),
     )
 
 
@@ -188,7 +188,7 @@ def _flags(found: Compiler, architecture: str, options: Sequence[str]) -> tuple[
 def _machine_flags() -> tuple[str, ...]:
     """Return what lets the compiler use fused multiply-add and vectors, where this processor has them.
 
-    Not `-march=native`: compiled modules stay in the user cache, which may meet another processor.
+    Not `-march=native`: binaries stay in the user cache, which may meet another processor.
     """
     info = Path("/proc/cpuinfo")
     if platform.machine() != "x86_64" or not info.is_file():
@@ -197,9 +197,9 @@ def _machine_flags() -> tuple[str, ...]:
     return ("-march=x86-64-v3",) if {"avx2", "fma", "f16c", "bmi2", "movbe"} <= have else ()
 
 
-def _unit(module: Module) -> str:
-    entries = "".join(f"PRETUNED_ENTRY({name})\n" for name in module.functions)
-    return f'#include "device.h"\n#line 1 "{NAME}"\n{rewritten(module.source)}\n#line 1 "entries"\n{entries}'
+def _unit(source: Source) -> str:
+    entries = "".join(f"PRETUNED_ENTRY({name})\n" for name in source.functions)
+    return f'#include "device.h"\n#line 1 "{NAME}"\n{rewritten(source.text)}\n#line 1 "entries"\n{entries}'
 
 
 @cache
@@ -225,7 +225,7 @@ def _keep() -> tempfile.TemporaryDirectory[str]:
 
 
 def _link(found: Compiler, architecture: str, objects: Sequence[str], library: Path) -> list[str]:
-    """Return the command that links a module: without C++'s library, which kernels have no use for.
+    """Return the command that links a binary: without C++'s library, which kernels have no use for.
 
     The detector of races is its own runtime, so it is not linked with ThreadSanitizer's.
     """
@@ -234,14 +234,14 @@ def _link(found: Compiler, architecture: str, objects: Sequence[str], library: P
 
 
 def symbols(library: Path) -> dict[str, int]:
-    """Return what a compiled module exports, with the offset of each from the beginning of the image."""
+    """Return what a binary exports, with the offset of each from the beginning of the image."""
     listed = _run(["nm", "-D", "--defined-only", str(library)]).stdout
     return {match[2]: int(match[1], 16) for match in re.finditer(r"^([0-9a-f]+) \w (\w+)$", listed, re.MULTILINE)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedVariable:
-    """A static `__shared__` variable in a compiled module: its place from the beginning of the image, in bytes."""
+    """A static `__shared__` variable in a binary: its place from the beginning of the image, in bytes."""
 
     name: str
     offset: int
@@ -249,7 +249,7 @@ class SharedVariable:
 
 
 def shared_variables(library: Path) -> tuple[SharedVariable, ...]:
-    """Return the `__shared__` variables of a compiled module: the statics of its functions."""
+    """Return the `__shared__` variables of a binary: the statics of its functions."""
     listed = _run(["objdump", "-t", str(library)]).stdout
     return tuple(
         SharedVariable(name=_variable(match[3]), offset=int(match[1], 16), nbytes=int(match[2], 16))
@@ -267,16 +267,16 @@ def _variable(mangled: str) -> str:
 
 
 def place_in_source(library: Path, offset: int) -> str:
-    """Return `kernel.cu:LINE` of code in a compiled module, or nothing where it is not known."""
+    """Return `kernel.cu:LINE` of code in a binary, or nothing where it is not known."""
     told = _run(["addr2line", "-e", str(library), hex(offset)]).stdout.strip()
     match = re.search(rf"({re.escape(NAME)}:\d+)", told)
     return match[1] if match else ""
 
 
 def sanitizer_libraries() -> str:
-    """Return what LD_PRELOAD must name for a process that loads modules of MEMORY."""
+    """Return what LD_PRELOAD must name for a process that loads binaries of MEMORY."""
     found = compiler()
-    assert found is not None, "modules of MEMORY were compiled"
+    assert found is not None, "binaries of MEMORY were compiled"
     name = "libasan.so" if found.is_gcc else f"libclang_rt.asan-{platform.machine()}.so"
     return _run([found.path, f"-print-file-name={name}"]).stdout.strip()
 
@@ -294,8 +294,8 @@ def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
 
 
 def serve() -> Any:  # noqa: ANN401 - the protocol of pretuned.child
-    """Return the function that answers (module, architecture) requests in a compile worker."""
+    """Return the function that answers (source, architecture) requests in a compile worker."""
     if compiler() is None:
         missing = Unavailable(reason=INSTALL)
         return lambda _request: missing
-    return lambda request: compile_module(*request)
+    return lambda request: compile_source(*request)

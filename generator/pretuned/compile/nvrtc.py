@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from pretuned.compile.result import Binary, Resources, Unavailable
 from pretuned.outcome import CompileError
-from pretuned.render import NAME, Module
+from pretuned.render import NAME, Source
 
 STANDARD: Final = "--std=c++17"
 REPORT: Final = "--ptxas-options=-v"  # registers, spills and shared memory into the log, at no cost
@@ -35,11 +35,11 @@ def _nvrtc() -> Any:  # noqa: ANN401 - CuPy ships no types
     return importlib.import_module("cupy.cuda").nvrtc
 
 
-def compile_module(module: Module, architecture: str) -> Binary | CompileError:
-    """Compile `module` for `architecture`: a cubin for `sm_90`, PTX for `compute_80`."""
-    flags = (f"-arch={architecture}", STANDARD, REPORT, *module.options)
+def compile_source(source: Source, architecture: str) -> Binary | CompileError:
+    """Compile `source` for `architecture`: a cubin for `sm_90`, PTX for `compute_80`."""
+    flags = (f"-arch={architecture}", STANDARD, REPORT, *source.options)
     nvrtc = _nvrtc()
-    program = nvrtc.createProgram(module.source, NAME, (), ())
+    program = nvrtc.createProgram(source.text, NAME, (), ())
     try:
         nvrtc.compileProgram(program, (*flags, *include_flags()))
         log = nvrtc.getProgramLog(program)
@@ -49,7 +49,7 @@ def compile_module(module: Module, architecture: str) -> Binary | CompileError:
     finally:
         nvrtc.destroyProgram(program)
     return Binary(
-        module=module.key,
+        module=source.key,
         architecture=architecture,
         image=image,
         digest=hashlib.sha256(image).hexdigest(),
@@ -117,11 +117,11 @@ def resources(log: str) -> dict[str, Resources]:
 
 
 def serve() -> Any:  # noqa: ANN401 - the protocol of pretuned.child
-    """Return the function that answers (module, architecture) requests in a compile worker."""
+    """Return the function that answers (source, architecture) requests in a compile worker."""
     try:
         version()  # loads NVRTC while the parent still renders
     except Exception as error:  # noqa: BLE001 - whatever it is, the parent says it better than a traceback
         reason = f"{type(error).__name__}: {error}"
         missing = Unavailable(reason=f"compiling needs CuPy and NVRTC ({reason}): {INSTALL}")
         return lambda _request: missing
-    return lambda request: compile_module(*request)
+    return lambda request: compile_source(*request)

@@ -1,7 +1,7 @@
-"""Compiling many modules at once, in worker processes.
+"""Compiling many sources at once, in worker processes.
 
 Threads do not help (NVRTC serialises most of its work inside a process); warm processes do, and a compiler that crashes
-or hangs on one module costs that module only. Workers start when the pool is made, so that their start overlaps with
+or hangs on one source costs that source only. Workers start when the pool is made, so that their start overlaps with
 rendering.
 """
 
@@ -23,20 +23,20 @@ from pretuned.compile.result import Binary, Unavailable
 from pretuned.compile.toolchain import NVRTC, Toolchain
 from pretuned.errors import DeviceError
 from pretuned.outcome import CompileError, Crashed, TimedOut
-from pretuned.render import Module
+from pretuned.render import Source
 
-LIMIT_S: Final = 120.0  # a module; the slowest honest ones take a few seconds
+LIMIT_S: Final = 120.0  # a source; the slowest honest ones take a few seconds
 START_S: Final = 60.0  # a worker imports CuPy: seconds on a cold disk
 POLL_S: Final = 1.0
 
-Job = tuple[Module, str]
+Job = tuple[Source, str]
 Result = Binary | CompileError | TimedOut | Crashed
 
 
 class CompilePool:
     """A pool of compile workers, fed and emptied by a thread of its own; use it in a `with` statement, which ends them.
 
-    `workers` defaults to one a processor. Jobs are (module, architecture); modules with one key are one job. A worker
+    `workers` defaults to one a processor. Jobs are (source, architecture); sources with one key are one job. A worker
     that dies or passes the limit is replaced, and its job's result says so.
     """
 
@@ -73,7 +73,7 @@ class CompilePool:
 
     def put(self, jobs: Iterable[Job], *, first: bool = False) -> None:
         """Have jobs compiled behind those that wait already, or with `first` before them."""
-        distinct = list({(module.key, architecture): (module, architecture) for module, architecture in jobs}.values())
+        distinct = list({(source.key, architecture): (source, architecture) for source, architecture in jobs}.values())
         self.unanswered += len(distinct)
         if first:
             self._waiting.extendleft(reversed(distinct))
@@ -107,13 +107,13 @@ class CompilePool:
         What others have put in is waited for too, and forgotten.
         """
         listed = list(jobs)
-        wanted = {(module.key, architecture) for module, architecture in listed}
+        wanted = {(source.key, architecture) for source, architecture in listed}
         self.put(listed)
         while wanted:
-            for (module, architecture), result in self.take(wait_s=None):
-                if (module.key, architecture) in wanted:
-                    wanted.discard((module.key, architecture))
-                    yield (module, architecture), result
+            for (source, architecture), result in self.take(wait_s=None):
+                if (source.key, architecture) in wanted:
+                    wanted.discard((source.key, architecture))
+                    yield (source, architecture), result
 
     def _wake(self) -> None:
         self._wake_writer.send_bytes(b"!")
@@ -172,9 +172,9 @@ def processors() -> int:
 
 
 def compile_all(
-    modules: Iterable[Module], architecture: str, *, workers: int | None = None, toolchain: Toolchain = NVRTC
+    sources: Iterable[Source], architecture: str, *, workers: int | None = None, toolchain: Toolchain = NVRTC
 ) -> dict[str, Result]:
-    """Compile `modules` for `architecture` in a pool of their own and return the results by module key."""
-    jobs = list({module.key: (module, architecture) for module in modules}.values())
+    """Compile `sources` for `architecture` in a pool of their own and return the results by source key."""
+    jobs = list({source.key: (source, architecture) for source in sources}.values())
     with CompilePool(min(workers or processors(), max(1, len(jobs))), toolchain=toolchain) as pool:
-        return {module.key: result for (module, _), result in pool.compile(jobs)}
+        return {source.key: result for (source, _), result in pool.compile(jobs)}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from pretuned.exchange.results import Value
+from pretuned.exchange.results import ParameterValue
 
 MAX_LENGTH: Final = 4000  # characters
 MAX_DEPTH: Final = 50
@@ -69,7 +69,7 @@ class Condition:
         names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - _FUNCTIONS.keys()
         return cls(text, frozenset(names), tree)
 
-    def holds(self, values: Mapping[str, Value]) -> bool:
+    def holds(self, values: Mapping[str, ParameterValue]) -> bool:
         """Return whether the condition is true under `values`; one that has no value there (x % 0) does not hold."""
         try:
             return bool(_value(self.tree, values))
@@ -77,7 +77,7 @@ class Condition:
             return False
 
 
-def parse_values(text: str) -> tuple[Value, ...]:
+def parse_values(text: str) -> tuple[ParameterValue, ...]:
     """Return the values in `text`: a literal list, list(range(...)), a comprehension over one, or a sum of those."""
     try:
         items = _value(_checked(text), {})

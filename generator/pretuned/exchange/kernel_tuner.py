@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pretuned.exchange.files import FormatError, parse, read_text
-from pretuned.exchange.results import CORRECT, Results, Value, middle
+from pretuned.exchange.results import CORRECT, ParameterValue, Results, middle
 
 MILLISECOND_US: Final = 1e3
 INVALIDITY: Final = {  # the error classes whose names Kernel Tuner writes
@@ -55,7 +55,7 @@ def _closed(path: Path, text: str) -> dict[str, Any]:
 
 def _row(
     path: Path, key: str, entry: object, names: list[str]
-) -> tuple[dict[str, Value], float, str, tuple[float, ...]]:
+) -> tuple[dict[str, ParameterValue], float, str, tuple[float, ...]]:
     """Return configuration, time, invalidity and samples of one line, times in microseconds."""
     if not isinstance(entry, dict) or any(not isinstance(entry.get(name), int | float | str) for name in names):
         raise FormatError(path, f"cache[{key!r}] lacks a value for one of {', '.join(map(str, names))}")

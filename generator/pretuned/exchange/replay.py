@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from pretuned.exchange import kernel_tuner, t4
 from pretuned.exchange.files import FormatError
-from pretuned.exchange.results import Results, Value
+from pretuned.exchange.results import ParameterValue, Results
 
 Codes = npt.NDArray[np.int16]
 
@@ -66,7 +66,7 @@ class Recording:
     @classmethod
     def of(cls, results: Results) -> Self:
         """Return the recording of `results`; of a configuration that stands there twice, the first."""
-        first: dict[tuple[Value, ...], int] = {}
+        first: dict[tuple[ParameterValue, ...], int] = {}
         for row, configuration in enumerate(results.configurations):
             first.setdefault(configuration, row)
         kept = list(first.values())

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final, Self
 
-Value = int | float | str | bool
+ParameterValue = int | float | str | bool
 
 CORRECT: Final = "correct"
 INVALIDITIES: Final = ("timeout", "compile", "runtime", "correctness", "constraints", CORRECT)  # as T4 names them
@@ -24,7 +24,7 @@ class Results:
     """
 
     names: tuple[str, ...]
-    configurations: tuple[tuple[Value, ...], ...]
+    configurations: tuple[tuple[ParameterValue, ...], ...]
     times_us: tuple[float, ...]
     invalidity: tuple[str, ...]
     samples_us: tuple[tuple[float, ...], ...]
@@ -32,7 +32,7 @@ class Results:
     @classmethod
     def of(
         cls,
-        configurations: Sequence[Mapping[str, Value]],
+        configurations: Sequence[Mapping[str, ParameterValue]],
         times_us: Sequence[float],
         invalidity: Sequence[str],
         samples_us: Sequence[Sequence[float]] | None = None,
@@ -59,13 +59,13 @@ class Results:
         )
 
     @property
-    def values(self) -> tuple[tuple[Value, ...], ...]:
+    def values(self) -> tuple[tuple[ParameterValue, ...], ...]:
         """The distinct values of each parameter, sorted, in the order of `names`."""
         columns = zip(*self.configurations, strict=True)
         return tuple(in_order(column) for column in columns) or tuple(() for _ in self.names)
 
 
-def in_order(values: Sequence[Value]) -> tuple[Value, ...]:
+def in_order(values: Sequence[ParameterValue]) -> tuple[ParameterValue, ...]:
     """Return the distinct values sorted: numbers first, by value, then strings."""
     return tuple(sorted(dict.fromkeys(values), key=lambda value: (isinstance(value, str), value)))
 

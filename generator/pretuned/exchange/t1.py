@@ -14,7 +14,7 @@ import numpy.typing as npt
 from pretuned.errors import closest
 from pretuned.exchange.expressions import Condition, ExpressionError, parse_values
 from pretuned.exchange.files import FormatError, read_json
-from pretuned.exchange.results import Value, in_order
+from pretuned.exchange.results import ParameterValue, in_order
 
 MAX_ROWS: Final = 50_000_000  # partial configurations at a time; what fits in about 1 GB
 
@@ -24,11 +24,11 @@ class SpaceError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Space:
+class T1Space:
     """Parameters in the file's order, each with its distinct values sorted, and the conditions that all must hold."""
 
     names: tuple[str, ...]
-    values: tuple[tuple[Value, ...], ...]
+    values: tuple[tuple[ParameterValue, ...], ...]
     conditions: tuple[Condition, ...]
 
     def codes(self) -> npt.NDArray[np.int16]:
@@ -54,7 +54,7 @@ class Space:
         """Return the number of legal configurations."""
         return len(self.codes())
 
-    def configurations(self) -> Iterator[dict[str, Value]]:
+    def configurations(self) -> Iterator[dict[str, ParameterValue]]:
         """Yield the legal configurations in the order of `codes`."""
         for row in self.codes().tolist():
             yield {name: of[code] for name, of, code in zip(self.names, self.values, row, strict=True)}
@@ -78,7 +78,7 @@ class Space:
         return np.array(holds, dtype=np.bool_)[inverse]
 
 
-def read(path: Path) -> Space:
+def read(path: Path) -> T1Space:
     """Return the space that a T1 file describes; raise FormatError, with the place of what is wrong."""
     space = read_json(path).get("ConfigurationSpace")
     if not isinstance(space, dict) or not isinstance(space.get("TuningParameters"), list):
@@ -90,14 +90,14 @@ def read(path: Path) -> Space:
     conditions = space.get("Conditions") or []
     if not isinstance(conditions, list):
         raise FormatError(path, "ConfigurationSpace.Conditions is no list")
-    return Space(
+    return T1Space(
         names=names,
         values=tuple(values for _, values in parameters),
         conditions=tuple(_condition(path, index, entry, names) for index, entry in enumerate(conditions)),
     )
 
 
-def _parameter(path: Path, index: int, entry: Any) -> tuple[str, tuple[Value, ...]]:  # noqa: ANN401 - JSON
+def _parameter(path: Path, index: int, entry: Any) -> tuple[str, tuple[ParameterValue, ...]]:  # noqa: ANN401 - JSON
     place = f"ConfigurationSpace.TuningParameters[{index}]"
     match entry:
         case {"Name": str(name), "Values": str() | list() as values}:

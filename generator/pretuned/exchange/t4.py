@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pretuned.exchange.files import FormatError, read_json, write_json
-from pretuned.exchange.results import CORRECT, INVALIDITIES, Results, Value, middle
+from pretuned.exchange.results import CORRECT, INVALIDITIES, ParameterValue, Results, middle
 
 SCHEMA: Final = "1.0.0"
 _UNITS_US: Final = {
@@ -78,7 +78,7 @@ def _row(
     index: int,
     entry: Any,  # noqa: ANN401 - JSON
     unit_us: float,
-) -> tuple[dict[str, Value], float, str, tuple[float, ...]]:
+) -> tuple[dict[str, ParameterValue], float, str, tuple[float, ...]]:
     """Return configuration, time, invalidity and samples of one entry, times in microseconds."""
     place = f"results[{index}]"
     match entry:

@@ -30,7 +30,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class RowStatus:
     """The state of a row, and why, in a few words; `reason` is empty for a fresh one."""
 
     state: State
@@ -52,7 +52,7 @@ def space_key(spec: KernelSpec) -> str:
     return digest([ways, sizes])
 
 
-class Judge:
+class FreshnessJudge:
     """Judges rows of one spec; remembers what it rendered, for many rows share their configurations."""
 
     def __init__(self, spec: KernelSpec) -> None:
@@ -70,17 +70,17 @@ class Judge:
         """Return whether the spec still asks for this problem to be measured."""
         return problem in self._problems
 
-    def judge(self, row: Row) -> Verdict:
+    def judge(self, row: Row) -> RowStatus:
         """Return how `row` stands."""
         if (reason := self._stale(row)) is not None:
-            return Verdict(state=State.STALE, reason=reason)
+            return RowStatus(state=State.STALE, reason=reason)
         if not row.space:
-            return Verdict(state=State.INCOMPLETE, reason="the budget ended its search early")
+            return RowStatus(state=State.INCOMPLETE, reason="the budget ended its search early")
         if row.space != self._space or not self.wanted(row.problem):
-            return Verdict(state=State.INCOMPLETE, reason="the space or the sizes have changed")
+            return RowStatus(state=State.INCOMPLETE, reason="the space or the sizes have changed")
         if row.verification != self._verification:
-            return Verdict(state=State.UNVERIFIED, reason="the reference, the inputs or the tolerances have changed")
-        return Verdict(state=State.FRESH)
+            return RowStatus(state=State.UNVERIFIED, reason="the reference, the inputs or the tolerances have changed")
+        return RowStatus(state=State.FRESH)
 
     def remnant(self, row: Row) -> Row | None:
         """Return what may be baked of a stale row: its default alone, or None where nothing of it holds.

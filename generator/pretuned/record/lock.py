@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pretuned.errors import LockError
-from pretuned.record.rows import Choice, Device, Row, Skipped
+from pretuned.record.rows import Choice, Row, Skipped, TunedDevice
 from pretuned.spec.space import Configuration, Pairs, Problem, pairs
 
 FORMAT: Final = 1
@@ -30,7 +30,7 @@ Key = tuple[str, str, Problem]
 class Lock:
     """The content of a lock: devices by the name that rows use, rows and skipped problems in stable order."""
 
-    devices: dict[str, Device] = field(default_factory=dict)
+    devices: dict[str, TunedDevice] = field(default_factory=dict)
     rows: tuple[Row, ...] = ()
     skipped: tuple[Skipped, ...] = ()
 
@@ -43,7 +43,7 @@ class Lock:
         """Return what the rows and the skipped problems answer for."""
         return [*(row_key(row) for row in self.rows), *(entry.key for entry in self.skipped)]
 
-    def updated(self, devices: Mapping[str, Device], rows: Iterable[Row], skipped: Iterable[Skipped] = ()) -> Lock:
+    def updated(self, devices: Mapping[str, TunedDevice], rows: Iterable[Row], skipped: Iterable[Skipped] = ()) -> Lock:
         """Return the lock with `rows` in place of those they answer for; a confirmed row stays as it was."""
         kept = {row_key(row): row for row in self.rows}
         passed = {entry.key: entry for entry in self.skipped}
@@ -310,14 +310,14 @@ def _pairs(data: Mapping[str, Any]) -> Pairs:
     return pairs(data)
 
 
-def _device(data: Mapping[str, Any], key: str) -> Device:
-    values = {item.name: data[item.name] for item in fields(Device)}
+def _device(data: Mapping[str, Any], key: str) -> TunedDevice:
+    values = {item.name: data[item.name] for item in fields(TunedDevice)}
     for name, value in values.items():
         if type(value) is not (str if name == "name" else int):
             raise TypeError(f"'{name}' is {value!r}")
     if values["name"] != key:
         raise TypeError(f"'name' is {values['name']!r} under {key!r}")
-    return Device(**values)
+    return TunedDevice(**values)
 
 
 def _number(value: Any) -> float:  # noqa: ANN401 - JSON

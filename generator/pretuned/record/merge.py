@@ -24,13 +24,13 @@ from typing import Final
 from pretuned.errors import LockError
 from pretuned.record.freshness import State
 from pretuned.record.lock import Key, Lock, row_key, row_to_json
-from pretuned.record.rows import Device, Row, Skipped
+from pretuned.record.rows import Row, Skipped, TunedDevice
 
 ORDER: Final = (State.FRESH, State.UNVERIFIED, State.INCOMPLETE, State.STALE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class LockSource:
     """A lock, and what messages call it."""
 
     name: str
@@ -83,14 +83,14 @@ class _Entry:
 class _Devices:
     """The devices met so far by name, and what was decided about them."""
 
-    known: dict[str, Device] = field(default_factory=dict)
+    known: dict[str, TunedDevice] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
-    def take(self, source: Source) -> Mapping[str, str]:
+    def take(self, source: LockSource) -> Mapping[str, str]:
         """Take over a source's devices, and return what its rows are to call them."""
         return {name: self._name(source.name, name, device) for name, device in source.lock.devices.items()}
 
-    def _name(self, source: str, name: str, device: Device) -> str:
+    def _name(self, source: str, name: str, device: TunedDevice) -> str:
         known = self.known.get(name)
         if known is None or known.is_same_as(device):
             self.known[name] = device if known is None else self._facts(name, known, device)
@@ -102,9 +102,11 @@ class _Devices:
         self.notes.append(f"{source}: its {name} has {device.sm_count} SMs, not {known.sm_count}: now {renamed.name}")
         return renamed.name
 
-    def _facts(self, name: str, one: Device, other: Device) -> Device:
+    def _facts(self, name: str, one: TunedDevice, other: TunedDevice) -> TunedDevice:
         """Return what is told of a device that two locks describe: the larger of each limit."""
-        kept = Device(name=one.name, **{key: max(value, getattr(other, key)) for key, value in _facts_of(one).items()})
+        kept = TunedDevice(
+            name=one.name, **{key: max(value, getattr(other, key)) for key, value in _facts_of(one).items()}
+        )
         for key, value in _facts_of(kept).items():
             values = sorted({_facts_of(one)[key], _facts_of(other)[key]})
             if len(values) > 1:
@@ -112,11 +114,11 @@ class _Devices:
         return kept
 
 
-def _facts_of(device: Device) -> dict[str, int]:
+def _facts_of(device: TunedDevice) -> dict[str, int]:
     return {key: value for key, value in asdict(device).items() if key != "name"}
 
 
-def merge(sources: Sequence[Source], judge: Callable[[Row], State]) -> Merged:
+def merge(sources: Sequence[LockSource], judge: Callable[[Row], State]) -> Merged:
     """Return what `sources` say together; `judge` tells how a row stands to the specs.
 
     Raises LockError for two devices of one name that differ in what rows tell them by.
@@ -140,7 +142,7 @@ def merge(sources: Sequence[Source], judge: Callable[[Row], State]) -> Merged:
     return Merged(lock=lock, given=given, conflicts=tuple(conflicts), notes=(*devices.notes, *_compilers(lock.rows)))
 
 
-def _entries(source: Source, names: Mapping[str, str], judge: Callable[[Row], State]) -> Iterator[_Entry]:
+def _entries(source: LockSource, names: Mapping[str, str], judge: Callable[[Row], State]) -> Iterator[_Entry]:
     for row in source.lock.rows:
         yield _Entry(source=source.name, found=replace(row, device=names[row.device]), state=judge(row))
     for entry in source.lock.skipped:

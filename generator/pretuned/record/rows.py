@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pretuned.device import host
-from pretuned.render import Module
+from pretuned.render import Source
 from pretuned.spec.space import Configuration, Pairs, Problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Device:
+class TunedDevice:
     """A device as a row knows it. `architecture` is `sm_90`; memory_gbps in GB/s and power_w in W by its own limits.
 
     The host device is named `host`, its architecture too; its rows say nothing of a GPU.
@@ -40,13 +40,13 @@ class Device:
         """What rows call it where another device goes by its plain name: a partition of the same GPU, say."""
         return f"{self.name} ({self.sm_count} SMs)"
 
-    def is_same_as(self, other: Device) -> bool:
+    def is_same_as(self, other: TunedDevice) -> bool:
         """Return whether both go by one name in rows, which may differ in limits and sizes of memory."""
         return (self.sm_count, self.compute_capability) == (other.sm_count, other.compute_capability)
 
-    def architecture_of(self, module: Module) -> str:
-        """Return what to compile `module` for: `sm_90`, or `sm_90a` where it asks for what only that one has."""
-        return self.architecture + ("a" if module.arch_specific and not self.is_host else "")
+    def architecture_of(self, source: Source) -> str:
+        """Return what to compile `source` for: `sm_90`, or `sm_90a` where it asks for what only that one has."""
+        return self.architecture + ("a" if source.arch_specific and not self.is_host else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -70,11 +70,11 @@ DESCRIPTIONS: Final = {
         "The specialisation that this type follows; the other keys say how: "
         "Acc = { from = 'T', float16 = 'float32', float32 = 'float32' }."
     ),
-    "Launch.function": 'The extern "C" entry point.',
-    "Launch.grid": "Blocks along x, y and z: expressions over dims and parameters. 0 launches nothing.",
-    "Launch.block": "Threads along x, y and z.",
-    "Launch.shared": "Bytes of dynamic shared memory. Default: 0.",
-    "Launch.arguments": "The names of its arguments, where it takes others than the list above.",
+    "LaunchSpec.function": 'The extern "C" entry point.',
+    "LaunchSpec.grid": "Blocks along x, y and z: expressions over dims and parameters. 0 launches nothing.",
+    "LaunchSpec.block": "Threads along x, y and z.",
+    "LaunchSpec.shared": "Bytes of dynamic shared memory. Default: 0.",
+    "LaunchSpec.arguments": "The names of its arguments, where it takes others than the list above.",
     "Compile.options": "Options for NVRTC; they may name parameters: '-maxrregcount={{ registers }}'.",
     "Compile.arch-specific": "Compile for sm_90a instead of sm_90: code that runs on that architecture alone.",
     "Constraints.where": "What a legal configuration fulfils. One that names a dim is checked at each call as well.",

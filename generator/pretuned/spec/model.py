@@ -15,13 +15,13 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from pretuned.spec.expressions import Expression
 from pretuned.spec.values import (
-    Choice,
+    DefaultValue,
     Expr,
-    Extent,
+    LaunchExtent,
     Name,
     Parameter,
     Parameters,
-    Scalar,
+    ScalarValue,
     Sizes,
     Space,
     Tolerances,
@@ -58,7 +58,7 @@ class Argument(Model):
     shape: tuple[Expr, ...] | None = None
     align: Expr | None = None
     fill: Literal["normal", "uniform", "ones", "integers"] | None = None
-    value: Scalar = None
+    value: ScalarValue = None
     init: Zero = None
 
 
@@ -94,12 +94,12 @@ class Specialisation(Model):
         return dict(self.model_extra or {})
 
 
-class Launch(Model):
+class LaunchSpec(Model):
     """One kernel launch: the extern "C" entry point, grid and block of 1 to 3 entries, dynamic shared bytes."""
 
     function: Name
-    grid: Extent
-    block: Extent
+    grid: LaunchExtent
+    block: LaunchExtent
     shared: Expr = Expression("0")
     arguments: tuple[Name, ...] | None = None
 
@@ -166,7 +166,7 @@ class Implementation(Model):
     space: Space = Field(default_factory=dict)
     default: dict[str, Parameter] = Field(default_factory=dict)
     seeds: tuple[dict[str, Parameter], ...] = ()
-    launches: tuple[Launch, ...] = ()
+    launches: tuple[LaunchSpec, ...] = ()
     compile: Compile = Compile()
     constraints: Constraints = Constraints()
 
@@ -196,13 +196,13 @@ class KernelSpec(Model):
     constraints: Constraints = Constraints()
     verify: Verify = Verify()
     cache: Literal["cold", "warm"] = "cold"
-    default: dict[str, Choice] = Field(default_factory=dict)
+    default: dict[str, DefaultValue] = Field(default_factory=dict)
 
     template: Name | None = None
     scratch: tuple[Scratch, ...] = ()
     space: Space = Field(default_factory=dict)
     seeds: tuple[dict[str, Parameter], ...] = ()
-    launches: tuple[Launch, ...] = ()
+    launches: tuple[LaunchSpec, ...] = ()
     compile: Compile = Compile()
 
     implementations: dict[str, Implementation] = Field(default_factory=dict)

@@ -110,14 +110,14 @@ def _kind(validate: Any, **schema: Any) -> tuple[BeforeValidator, WithJsonSchema
 
 
 Expr = Annotated[Expression, *_kind(_expression, type=["string", "integer"])]
-Extent = Annotated[tuple[Expr, ...], Field(min_length=1, max_length=3)]
+LaunchExtent = Annotated[tuple[Expr, ...], Field(min_length=1, max_length=3)]
 Size = Annotated[int, *_kind(_size, type="integer", minimum=1)]
 Sizes = Annotated[tuple[Size, ...], Field(min_length=1)]
 # What a tuning parameter or a specialisation may be.
 Parameter = Annotated[bool | int, *_kind(_parameter, type=["integer", "boolean"])]
 Parameters = Annotated[tuple[Parameter, ...], Field(min_length=1)]
-Choice = Annotated[bool | int | str, *_kind(_choice, type=["integer", "boolean", "string"])]
-Scalar = Annotated[bool | int | float | None, *_kind(_scalar, type=["number", "boolean"])]
+DefaultValue = Annotated[bool | int | str, *_kind(_choice, type=["integer", "boolean", "string"])]
+ScalarValue = Annotated[bool | int | float | None, *_kind(_scalar, type=["number", "boolean"])]
 Zero = Annotated[int | None, *_kind(_zero, const=0)]
 Name = StrictStr
 

@@ -117,37 +117,37 @@ class Contest:
         self._note(configuration, problem, outcome)
         return True
 
-    # Compiled modules.
+    # Binaries.
 
     def request(self, configurations: Sequence[Configuration], *, first: bool = False) -> int:
-        """Have what of `configurations` is not compiled yet compiled, and return how many modules that is."""
+        """Have what of `configurations` is not compiled yet compiled, and return how many sources that is."""
         architecture_of = self.tuner.target.device.architecture_of
-        modules = [self.candidate(c).module for c in configurations if self.call(c) is None]
-        jobs = [(module, architecture_of(module)) for module in modules if module is not None]
+        sources = [self.candidate(c).source for c in configurations if self.call(c) is None]
+        jobs = [(source, architecture_of(source)) for source in sources if source is not None]
         return self.tuner.library.request(jobs, first=first)
 
     def call(self, configuration: Configuration) -> LibraryCall | None:
-        """Return the library function that a configuration stands for; None for a module."""
+        """Return the library function that a configuration stands for; None for a template."""
         return self.spec.ways[configuration.implementation].call
 
     def compiled(self, configuration: Configuration) -> Binary | LibraryCall | Failure | None:
-        """Return a configuration's compiled module, why there is none, or None while the compiler is at it.
+        """Return a configuration's binary, why there is none, or None while the compiler is at it.
 
         A library call, which needs no compiler, is there from the beginning.
         """
-        module = self.candidate(configuration).module
-        if module is None:
+        source = self.candidate(configuration).source
+        if source is None:
             return self.call(configuration)
-        return self.tuner.library.find(module, self.tuner.target.device.architecture_of(module))
+        return self.tuner.library.find(source, self.tuner.target.device.architecture_of(source))
 
     def binary(self, configuration: Configuration) -> Binary | LibraryCall | Failure:
-        """Return a configuration's compiled module or library call, or why there is none; waits for the compiler."""
+        """Return a configuration's binary or library call, or why there is none; waits for the compiler."""
         call = self.call(configuration)
         if call is not None:
             return call
-        module = self.candidate(configuration).module
-        assert module is not None  # what is no call has one
-        return self.tuner.library.get(module, self.tuner.target.device.architecture_of(module))
+        source = self.candidate(configuration).source
+        assert source is not None  # what is no call has one
+        return self.tuner.library.get(source, self.tuner.target.device.architecture_of(source))
 
     def entry(self, configuration: Configuration) -> Entry:
         """Return what a machine measures of a configuration; waits for the compiler."""
@@ -258,9 +258,9 @@ class Contest:
         """Return why no candidate can be tried on this device at all, which only the host has a reason for."""
         if not self.tuner.target.device.is_host:
             return None
-        module = self.candidate(self.default).module
-        assert module is not None  # a default is no library call
-        reason = host.gpu_only(module.source)
+        source = self.candidate(self.default).source
+        assert source is not None  # a default is no library call
+        reason = host.gpu_only(source.text)
         return reason and located(self.spec, self.specialisation, self.default, reason)
 
     def check(self, configuration: Configuration, problem: Problem, seed: int = 0) -> Failure | None:

@@ -23,8 +23,8 @@ from pretuned.tune.columns import Columns, Integers, Truths, holds
 CHUNK: Final = 2**18  # combinations looked at together: what fits a cache
 TABLE: Final = 2**20  # bytes of the largest table: a second at most, and little memory
 
-Codes = Mapping[str, npt.NDArray[np.int16]]  # by parameter: places in its values
-Values = Mapping[str, Integers]
+CodeColumns = Mapping[str, npt.NDArray[np.int16]]  # by parameter: places in its values
+SortedValues = Mapping[str, Integers]
 Bits = npt.NDArray[np.uint8]  # (words, ...): problem p is bit p % 8 of word p // 8
 
 _ALL: Final = np.uint8(255)
@@ -52,28 +52,28 @@ class Constraint:
             bits[place // 8] |= holds(self.expression, read, environment).astype(np.uint8) << np.uint8(place % 8)
         return bits
 
-    def small(self, values: Values) -> bool:
+    def small(self, values: SortedValues) -> bool:
         """Return whether its table is small enough to be evaluated as a whole."""
         return math.prod(len(values[name]) for name in self.names) * _words(len(self.environments)) <= TABLE
 
-    def table(self, values: Values) -> Bits:
+    def table(self, values: SortedValues) -> Bits:
         """Return the environments that admit each combination of its parameters' values, an axis for each of these."""
         mesh = np.meshgrid(*(values[name] for name in self.names), indexing="ij", sparse=True)
         return self.admitting(dict(zip(self.names, mesh, strict=True)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
+class Combinations:
     """Combinations: for each parameter a column of places in its sorted values."""
 
     count: int
-    codes: Codes
+    codes: CodeColumns
 
-    def where(self, kept: Truths) -> Block:
+    def where(self, kept: Truths) -> Combinations:
         """Return the combinations that are kept."""
-        return Block(count=int(kept.sum()), codes={name: column[kept] for name, column in self.codes.items()})
+        return Combinations(count=int(kept.sum()), codes={name: column[kept] for name, column in self.codes.items()})
 
-    def legal(self, values: Values, constraints: Sequence[Constraint], problems: int) -> Truths:
+    def legal(self, values: SortedValues, constraints: Sequence[Constraint], problems: int) -> Truths:
         """Return (count,) whether one of so many problems admits each combination."""
         alive = np.repeat(_all_bits(problems)[:, np.newaxis], self.count, axis=1)
         for constraint in constraints:
@@ -81,7 +81,7 @@ class Block:
             alive &= bits if constraint.guard else np.where(bits != _NONE, _ALL, _NONE)
         return np.asarray(alive.any(axis=0))
 
-    def _admitting(self, constraint: Constraint, values: Values) -> Bits:
+    def _admitting(self, constraint: Constraint, values: SortedValues) -> Bits:
         """Return the environments by which `constraint` admits each combination."""
         sizes = {name: len(values[name]) for name in constraint.names}
         if math.prod(sizes.values()) <= self.count and constraint.small(values):
@@ -95,7 +95,9 @@ class Block:
         return bits
 
 
-def legal_product(values: Values, constraints: Sequence[Constraint], problems: int, most: int) -> Block | None:
+def legal_product(
+    values: SortedValues, constraints: Sequence[Constraint], problems: int, most: int
+) -> Combinations | None:
     """Return the combinations of `values` that one of so many problems admits; None where these are more than `most`.
 
     They are in lexicographic order. All combinations are fewer than 2**63: they are numbered while they are found.
@@ -117,14 +119,14 @@ def legal_product(values: Values, constraints: Sequence[Constraint], problems: i
     for name in reversed(list(values)):
         numbers, code = np.divmod(numbers, len(values[name]))
         codes[name] = code.astype(np.int16)
-    return Block(count=total, codes=codes)
+    return Combinations(count=total, codes=codes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Partial:
     """Combinations of the parameters that have joined, and the problems that still admit each: (words, count)."""
 
-    codes: Codes
+    codes: CodeColumns
     alive: Bits
 
     @property
@@ -144,8 +146,8 @@ class _Step:
     constraint's: (words, combinations of `before`, growth).
     """
 
-    values: Values
-    joining: Codes
+    values: SortedValues
+    joining: CodeColumns
     growth: int
     before: Mapping[str, int]
     constraint: Constraint | None
@@ -189,7 +191,7 @@ def _extended(partial: _Partial, steps: Sequence[_Step]) -> Iterator[_Partial]:
             yield from _extended(extended, steps[1:])
 
 
-def _steps(values: Values, constraints: Sequence[Constraint]) -> list[_Step]:
+def _steps(values: SortedValues, constraints: Sequence[Constraint]) -> list[_Step]:
     """Return the order in which parameters join: always the constraint that lets through the fewest for the growth."""
     tables = [constraint.table(values) if constraint.small(values) else None for constraint in constraints]
     shares = [1.0 if table is None else float(table.any(axis=0).mean()) for table in tables]
@@ -213,7 +215,7 @@ def _steps(values: Values, constraints: Sequence[Constraint]) -> list[_Step]:
 
 
 def _step(
-    values: Values, names: Sequence[str], constraint: Constraint | None = None, table: Bits | None = None
+    values: SortedValues, names: Sequence[str], constraint: Constraint | None = None, table: Bits | None = None
 ) -> _Step:
     sizes = [len(values[name]) for name in names]
     growth = math.prod(sizes)
@@ -227,7 +229,7 @@ def _step(
     return _Step(values=values, joining=joining, growth=growth, before=before, constraint=constraint, table=table)
 
 
-def _flat(codes: Codes, sizes: Mapping[str, int], count: int) -> npt.NDArray[np.intp]:
+def _flat(codes: CodeColumns, sizes: Mapping[str, int], count: int) -> npt.NDArray[np.intp]:
     """Return the row-major place of each combination among those of the parameters with these `sizes`."""
     places = np.zeros(count, dtype=np.intp)
     for name, size in sizes.items():

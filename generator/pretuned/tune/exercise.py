@@ -27,7 +27,7 @@ from pretuned.measure.requests import Entry, Prepare
 from pretuned.measure.runner import HOST_CANDIDATE_S, Runner
 from pretuned.outcome import CompileError, Failure, TimedOut, reworded
 from pretuned.record.cache import Cache
-from pretuned.render import Module, located, module_of
+from pretuned.render import Source, located, source_of
 from pretuned.spec import space
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, Pairs, Problem
@@ -136,10 +136,10 @@ def _exercise(spec: KernelSpec, way: Way, library: Library, tally: Tally, sample
     every = {s: dict(_wanted(spec, s, way, sample)) for s in space.specialisations(spec)}
     wanted = {s: {c: problems for c, problems in by.items() if problems} for s, by in every.items()}
     tally.legal_nowhere = sum(map(len, every.values())) - sum(map(len, wanted.values()))
-    modules = {(s, c): module_of(spec, s, c) for s, by_configuration in wanted.items() for c in by_configuration}
+    modules = {(s, c): source_of(spec, s, c) for s, by_configuration in wanted.items() for c in by_configuration}
     defaults = {s: modules[s, space.default(spec)] for s in wanted if (s, space.default(spec)) in modules}
     for specialisation, module in defaults.items():
-        if (refusal := host.gpu_only(module.source)) is not None:
+        if (refusal := host.gpu_only(module.text)) is not None:
             tally.refused = located(spec, specialisation, space.default(spec), refusal)
     if tally.refused is not None or not modules:
         return
@@ -176,9 +176,9 @@ def _wanted(
             yield trial.configuration, (problem,)
 
 
-def _gpu_only(module: Module, failure: Failure) -> bool:
+def _gpu_only(module: Source, failure: Failure) -> bool:
     """Whether an alternative to the default is merely not for the host."""
-    return isinstance(failure, CompileError) and host.gpu_only(module.source) is not None
+    return isinstance(failure, CompileError) and host.gpu_only(module.text) is not None
 
 
 def _chunks(

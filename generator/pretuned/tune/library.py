@@ -1,4 +1,4 @@
-"""Compiled modules: from memory, from the user cache, or from the compile workers, which start at the first need."""
+"""Binaries: from memory, from the user cache, or from the compile workers, which start at the first need."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from pretuned.compile.result import Binary
 from pretuned.compile.toolchain import NVRTC, Toolchain
 from pretuned.outcome import Failure
 from pretuned.record.cache import Cache
-from pretuned.render import Module, digest
+from pretuned.render import Source, digest
 from pretuned.tune.progress import Effort
 
-_PROBE = Module(source='extern "C" __global__ void probe() {}', options=(), functions=("probe",))
+_PROBE = Source(text='extern "C" __global__ void probe() {}', options=(), functions=("probe",))
 
 
 class Library:
-    """Gives binaries for modules; use it in a `with` statement, which ends the workers.
+    """Gives binaries for sources; use it in a `with` statement, which ends the workers.
 
-    `workers` as for `CompilePool`. A module that did not compile stays a failure for as long as the library lives, and
+    `workers` as for `CompilePool`. A source that did not compile stays a failure for as long as the library lives, and
     is tried again by the next build.
     """
 
@@ -33,7 +33,7 @@ class Library:
         self._effort = effort
         self._workers = workers
         self._pool: CompilePool | None = None
-        self._known: dict[tuple[str, str, str], Binary | Failure] = {}  # by module, architecture and compiler
+        self._known: dict[tuple[str, str, str], Binary | Failure] = {}  # by source, architecture and compiler
         self._under_way: set[tuple[str, str]] = set()
         self._compiler: str | None = None
 
@@ -64,17 +64,17 @@ class Library:
 
     def missing(self, jobs: Iterable[Job], compiler: str | None = None) -> list[Job]:
         """Return the jobs that neither memory nor cache knows for this compiler version."""
-        wanted = {(module.key, architecture): (module, architecture) for module, architecture in jobs}
+        wanted = {(source.key, architecture): (source, architecture) for source, architecture in jobs}
         return [job for key, job in wanted.items() if self._find(*key, compiler or self.compiler) is None]
 
     def request(self, jobs: Iterable[Job], *, first: bool = False) -> int:
-        """Have what is missing compiled while the caller goes on, and return how many modules that is.
+        """Have what is missing compiled while the caller goes on, and return how many sources that is.
 
         With `first` they go before what else waits.
         """
         fresh = [job for job in self.missing(jobs) if (job[0].key, job[1]) not in self._under_way]
         if fresh:
-            self._under_way.update((module.key, architecture) for module, architecture in fresh)
+            self._under_way.update((source.key, architecture) for source, architecture in fresh)
             self.start().put(fresh, first=first)
         return len(fresh)
 
@@ -84,33 +84,33 @@ class Library:
             return
         with contextlib.nullcontext() if wait_s == 0 else self._effort.stage("waiting for compilers"):
             ended = self._pool.take(wait_s=wait_s)
-        for (module, architecture), result in ended:
-            self._under_way.discard((module.key, architecture))
+        for (source, architecture), result in ended:
+            self._under_way.discard((source.key, architecture))
             self._effort.compiled += 1
-            self._known[module.key, architecture, self.compiler] = result
+            self._known[source.key, architecture, self.compiler] = result
             if isinstance(result, Binary):
-                self._cache.put_binary(_key(module.key, architecture, result.compiler), result)
+                self._cache.put_binary(_key(source.key, architecture, result.compiler), result)
 
-    def find(self, module: Module, architecture: str) -> Binary | Failure | None:
-        """Return a module, why it did not compile, or None while it is not compiled."""
-        return self._find(module.key, architecture, self.compiler)
+    def find(self, source: Source, architecture: str) -> Binary | Failure | None:
+        """Return the binary of a source, why it did not compile, or None while it is not compiled."""
+        return self._find(source.key, architecture, self.compiler)
 
     def compile(self, jobs: Iterable[Job]) -> None:
         """Compile what is missing, and wait for it."""
         listed = list(jobs)
         self.request(listed, first=True)
-        while any((module.key, architecture) in self._under_way for module, architecture in listed):
+        while any((source.key, architecture) in self._under_way for source, architecture in listed):
             self.poll(wait_s=None)
 
-    def get(self, module: Module, architecture: str) -> Binary | Failure:
-        """Return a module, compiling it if need be."""
-        self.compile([(module, architecture)])
-        found = self.find(module, architecture)
+    def get(self, source: Source, architecture: str) -> Binary | Failure:
+        """Return the binary of a source, compiling it if need be."""
+        self.compile([(source, architecture)])
+        found = self.find(source, architecture)
         assert found is not None  # it has been compiled
         return found
 
     def all(self, jobs: Iterable[Job], compiler: str | None = None) -> Mapping[tuple[str, str], Binary | Failure]:
-        """Return the binaries of `jobs` by (module key, architecture), compiling what is missing.
+        """Return the binaries of `jobs` by (source key, architecture), compiling what is missing.
 
         With `compiler`, a version, those that this compiler made are taken from the cache where there are all of them.
         """
@@ -120,15 +120,15 @@ class Library:
         else:
             self.compile(listed)
             chosen = self.compiler
-        found = {(module.key, arch): self._find(module.key, arch, chosen) for module, arch in listed}
+        found = {(source.key, arch): self._find(source.key, arch, chosen) for source, arch in listed}
         return {key: value for key, value in found.items() if value is not None}
 
-    def _find(self, module: str, architecture: str, compiler: str) -> Binary | Failure | None:
-        key = module, architecture, compiler
+    def _find(self, source: str, architecture: str, compiler: str) -> Binary | Failure | None:
+        key = source, architecture, compiler
         if key not in self._known and (cached := self._cache.binary(_key(*key))) is not None:
             self._known[key] = cached
         return self._known.get(key)
 
 
-def _key(module: str, architecture: str, compiler: str) -> str:
-    return digest([module, architecture, compiler])
+def _key(source: str, architecture: str, compiler: str) -> str:
+    return digest([source, architecture, compiler])

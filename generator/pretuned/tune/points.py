@@ -18,7 +18,7 @@ from pretuned.spec.expressions import Environment, Value
 from pretuned.spec.model import Implementation, KernelSpec
 from pretuned.spec.space import Configuration, DeviceFacts, Pairs, Problem
 from pretuned.tune.columns import Integers, Truths
-from pretuned.tune.enumeration import Block, Constraint, legal_product
+from pretuned.tune.enumeration import Combinations, Constraint, legal_product
 
 MAX_POINTS: Final = 5_000_000
 MAX_VALUES: Final = 2**15 - 1  # of one parameter: codes are int16
@@ -112,7 +112,7 @@ class Points(Sequence[Configuration]):
             if problem.specialisation == self.specialisation:  # all have passed what reads no dim
                 constraints = [constraint for constraint in constraints if constraint.guard]
             columns = {name: self.codes[start:stop, 1 + at] for at, name in enumerate(self.names)}
-            legal[start:stop] = Block(count=stop - start, codes=columns).legal(values, constraints, 1)
+            legal[start:stop] = Combinations(count=stop - start, codes=columns).legal(values, constraints, 1)
         return legal
 
     @cached_property
@@ -181,7 +181,10 @@ def _places(listed: Sequence[Value], own: Sequence[Value]) -> npt.NDArray[np.int
 
 
 def _write(
-    rows: npt.NDArray[np.int16], place: int, translated: Mapping[str, tuple[int, npt.NDArray[np.int16]]], block: Block
+    rows: npt.NDArray[np.int16],
+    place: int,
+    translated: Mapping[str, tuple[int, npt.NDArray[np.int16]]],
+    block: Combinations,
 ) -> None:
     """Write the combinations of the implementation at `place`; `translated` gives a parameter's column and codes."""
     rows[:, 0] = place
@@ -215,7 +218,9 @@ def _constraints(spec: KernelSpec, way: str, environments: Sequence[Environment]
     ]
 
 
-def _legal(spec: KernelSpec, way: str, own: Choices, problems: Sequence[Problem], device: DeviceFacts | None) -> Block:
+def _legal(
+    spec: KernelSpec, way: str, own: Choices, problems: Sequence[Problem], device: DeviceFacts | None
+) -> Combinations:
     """Return the legal combinations of an implementation, in sorted order; the kernel's default is not among them.
 
     Problems that its constraints cannot tell apart count once.
@@ -232,7 +237,7 @@ def _legal(spec: KernelSpec, way: str, own: Choices, problems: Sequence[Problem]
     return block.where(~default)
 
 
-def _admitted(spec: KernelSpec, way: str, own: Choices, environments: Sequence[Environment]) -> Block:
+def _admitted(spec: KernelSpec, way: str, own: Choices, environments: Sequence[Environment]) -> Combinations:
     """Return the combinations that the constraints admit in one of the environments."""
     if not environments:
         return _listed([], own)
@@ -249,9 +254,9 @@ def _admitted(spec: KernelSpec, way: str, own: Choices, environments: Sequence[E
     return found
 
 
-def _listed(rows: Iterable[Mapping[str, Value]], own: Choices) -> Block:
+def _listed(rows: Iterable[Mapping[str, Value]], own: Choices) -> Combinations:
     """Return the combinations of a list, in which each names the same parameters."""
     places = [(name, {value: place for place, value in enumerate(listed)}) for name, listed in own.items()]
     codes = sorted({tuple(place[row[name]] for name, place in places) for row in rows})
     columns = np.array(codes, dtype=np.int16).reshape(len(codes), len(own)).T
-    return Block(count=len(codes), codes=dict(zip(own, columns, strict=True)))
+    return Combinations(count=len(codes), codes=dict(zip(own, columns, strict=True)))

@@ -25,7 +25,7 @@ from pretuned.device.monitor import Monitor, monitor_of
 from pretuned.errors import DeviceError
 from pretuned.measure.runner import Runner
 from pretuned.record.cache import Cache
-from pretuned.record.rows import Device, Row, Skipped
+from pretuned.record.rows import Row, Skipped, TunedDevice
 from pretuned.tune.demand import Demand
 from pretuned.tune.library import Library
 from pretuned.tune.progress import Effort, Listener, Waiting
@@ -54,7 +54,7 @@ class Tuned:
     trouble: str = ""
 
 
-def find_target(index: Where, known: Mapping[str, Device]) -> Target | None:
+def find_target(index: Where, known: Mapping[str, TunedDevice]) -> Target | None:
     """Return the host device, or the GPU with CUDA's ordinal `index`, as rows name it; None where there is no such GPU.
 
     A device is its name, SM count and compute capability: one that shares only its name with a device of `known` (a
@@ -74,7 +74,7 @@ def find_target(index: Where, known: Mapping[str, Device]) -> Target | None:
 
 def host_target() -> Target:
     """Return the host device as rows name it."""
-    device = Device(
+    device = TunedDevice(
         name=host.NAME,
         sm_count=host.FACTS.sm_count,
         compute_capability=host.FACTS.compute_capability,
@@ -87,9 +87,9 @@ def host_target() -> Target:
     return Target(name=device.name, device=device, driver=host.processor())
 
 
-def device_of(gpu: probe.Gpu) -> Device:
+def device_of(gpu: probe.Gpu) -> TunedDevice:
     """Return a probed GPU as rows describe it."""
-    return Device(
+    return TunedDevice(
         name=gpu.name,
         sm_count=gpu.sm_count,
         compute_capability=gpu.compute_capability,

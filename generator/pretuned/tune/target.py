@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from pretuned.record.rows import Device
+from pretuned.record.rows import TunedDevice
 from pretuned.spec.space import DeviceFacts
 
 
@@ -27,7 +27,7 @@ class Target:
     """A device by its name in rows, with its facts and the driver's version (of the host, its processor)."""
 
     name: str
-    device: Device
+    device: TunedDevice
     driver: str
 
     @property

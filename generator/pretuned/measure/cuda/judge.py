@@ -16,13 +16,13 @@ from typing import Any, Final
 import cupy
 import numpy as np
 
-from pretuned.compile.nvrtc import compile_module
+from pretuned.compile.nvrtc import compile_source
 from pretuned.compile.result import Binary
 from pretuned.errors import DeviceError
 from pretuned.measure.cuda.launching import driver, enqueue
 from pretuned.measure.machine import Check, Finding, Off, Unequal, Unlike
 from pretuned.outcome import detail
-from pretuned.render import Module
+from pretuned.render import Source
 from pretuned.spec.space import DeviceFacts
 
 BLOCK: Final = 256  # threads
@@ -44,7 +44,7 @@ class Judge:
 
     def __init__(self, facts: DeviceFacts, stream: Any) -> None:  # noqa: ANN401 - CuPy ships no types
         source = files("pretuned.measure.cuda").joinpath("judge.cu").read_text(encoding="utf-8")
-        binary = compile_module(Module(source=source, options=(), functions=()), f"sm_{facts.compute_capability}")
+        binary = compile_source(Source(text=source, options=(), functions=()), f"sm_{facts.compute_capability}")
         if not isinstance(binary, Binary):
             raise DeviceError(f"the kernels that judge results do not compile: {detail(binary)}")
         self._module = driver.moduleLoadData(binary.image)

@@ -16,7 +16,7 @@ from pretuned.spec.check.configurations import configuration_faults
 from pretuned.spec.check.default import default_faults
 from pretuned.spec.check.keys import key_faults
 from pretuned.spec.check.launches import constraint_faults, launch_faults
-from pretuned.spec.check.names import Entry, name_faults
+from pretuned.spec.check.names import PathFault, name_faults
 from pretuned.spec.check.template import rendering_faults, template_faults
 from pretuned.spec.check.verification import verification_faults
 from pretuned.spec.check.ways import prefix_of, way_faults
@@ -48,4 +48,4 @@ def _natural(path: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", path)]
 
 
-__all__ = ["Entry", "check"]
+__all__ = ["PathFault", "check"]

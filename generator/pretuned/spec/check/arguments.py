@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from pretuned.errors import closest
-from pretuned.spec.check.names import Entry, dtype_faults, expression_faults, identifier, parameters, unknown_dtype
+from pretuned.spec.check.names import PathFault, dtype_faults, expression_faults, identifier, parameters, unknown_dtype
 from pretuned.spec.model import Argument, KernelSpec
 from pretuned.spec.types import DTYPES, INTEGER_RANGES, SCALAR_DTYPES
 from pretuned.spec.values import spelled
@@ -14,7 +14,7 @@ from pretuned.spec.values import spelled
 DIM_DTYPES = ("int32", "int64", "uint32", "uint64")
 
 
-def argument_faults(spec: KernelSpec) -> Iterator[Entry]:
+def argument_faults(spec: KernelSpec) -> Iterator[PathFault]:
     """Yield the faults of `arguments`."""
     seen: set[str] = set()
     tunable = parameters(spec)
@@ -34,7 +34,7 @@ def argument_faults(spec: KernelSpec) -> Iterator[Entry]:
         yield "arguments", 'no argument is written; give one `role = "out"` or `role = "inout"`'
 
 
-def _array(spec: KernelSpec, path: str, argument: Argument) -> Iterator[Entry]:
+def _array(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathFault]:
     yield from dtype_faults(f"{path}.dtype", argument.dtype, spec)
     if argument.name in spec.dims or argument.name in spec.specialisations:
         yield (
@@ -50,7 +50,7 @@ def _array(spec: KernelSpec, path: str, argument: Argument) -> Iterator[Entry]:
     yield from _layout(spec, path, argument)
 
 
-def _layout(spec: KernelSpec, path: str, argument: Argument) -> Iterator[Entry]:
+def _layout(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathFault]:
     if argument.shape is None:
         yield path, 'an array needs its shape; write `shape = ["n"]`'
     for axis, extent in enumerate(argument.shape or ()):
@@ -65,7 +65,7 @@ def _layout(spec: KernelSpec, path: str, argument: Argument) -> Iterator[Entry]:
             yield f"{path}.align", f"is {argument.align}; an alignment is at least 1 byte"
 
 
-def _by_value(spec: KernelSpec, path: str, argument: Argument) -> Iterator[Entry]:
+def _by_value(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathFault]:
     for key in ("shape", "align", "fill", "init"):
         if getattr(argument, key) is not None:
             yield path, f'has `{key}` but no role; write `role = "in"`, "out" or "inout" for an array'
@@ -89,7 +89,7 @@ def _by_value(spec: KernelSpec, path: str, argument: Argument) -> Iterator[Entry
         yield f"{path}.value", f"{spelled(argument.value)} is not a value of {argument.dtype}"
 
 
-def _key(spec: KernelSpec, path: str, argument: Argument) -> Iterator[Entry]:
+def _key(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathFault]:
     """A dim or a specialisation that the kernel is also passed."""
     if argument.value is not None:
         yield f"{path}.value", f"'{argument.name}' takes its value from the call's problem; leave `value` out"

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from pretuned.errors import closest
-from pretuned.spec.check.names import Entry
+from pretuned.spec.check.names import PathFault
 from pretuned.spec.model import Implementation, KernelSpec, LibraryCall
 
 LIBRARIES: Final = ("cupy", "torch")
 _OF_TEMPLATES: Final = ("template", "init", "scratch", "space", "default", "seeds", "launches", "compile")
 
 
-def call_faults(spec: KernelSpec, way: Implementation) -> Iterator[Entry]:
+def call_faults(spec: KernelSpec, way: Implementation) -> Iterator[PathFault]:
     """Yield the faults of `call`, `arguments` and `out`, and the keys that a library call cannot have."""
     given = way.model_fields_set
     call = way.call
@@ -33,7 +33,7 @@ def call_faults(spec: KernelSpec, way: Implementation) -> Iterator[Entry]:
         yield "call", f"{message}; only a kernel without scalars can have one"
 
 
-def _function(target: str, call: LibraryCall) -> Iterator[Entry]:
+def _function(target: str, call: LibraryCall) -> Iterator[PathFault]:
     if ":" not in target:
         yield "call", f"'{target}' names no function of a library; write `call = \"cupy:matmul\"`"
         return
@@ -46,7 +46,7 @@ def _function(target: str, call: LibraryCall) -> Iterator[Entry]:
         yield "call", f'{message}; write `call = "cupy:matmul"`, or with a dot as in "cupy:linalg.norm"'
 
 
-def _passed(spec: KernelSpec, call: LibraryCall) -> Iterator[Entry]:
+def _passed(spec: KernelSpec, call: LibraryCall) -> Iterator[PathFault]:
     inputs = [argument.name for argument in spec.inputs]
     if not call.arguments:
         yield "arguments", f"a library call is passed at least one array; name some of {', '.join(inputs) or 'none'}"

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from pretuned.errors import closest
 from pretuned.spec import space
-from pretuned.spec.check.names import Entry
+from pretuned.spec.check.names import PathFault
 from pretuned.spec.expressions import Value
 from pretuned.spec.model import Implementation, KernelSpec
 from pretuned.spec.values import spelled
 
 
-def configuration_faults(spec: KernelSpec, way: Implementation) -> Iterator[Entry]:
+def configuration_faults(spec: KernelSpec, way: Implementation) -> Iterator[PathFault]:
     """Yield the faults of `space`, `default` and `seeds`; the space is counted, never built."""
     if (total := space.count(way)) > space.MAX_COMBINATIONS:
         message = f"has {total:,} combinations, more than {space.MAX_COMBINATIONS:,}; shorten the lists"
@@ -30,7 +30,7 @@ def configuration_faults(spec: KernelSpec, way: Implementation) -> Iterator[Entr
 
 def _seed(
     path: str, seed: dict[str, bool | int], way: Implementation, values: dict[str, tuple[Value, ...]]
-) -> Iterator[Entry]:
+) -> Iterator[PathFault]:
     if seed.keys() != values.keys():
         yield path, f"gives every parameter of the space a value: {', '.join(sorted(values)) or 'there is none'}"
         return
@@ -41,7 +41,7 @@ def _seed(
         yield path, "is not one of the configurations that `space` lists"
 
 
-def _default(spec: KernelSpec, way: Implementation, values: dict[str, tuple[Value, ...]]) -> Iterator[Entry]:
+def _default(spec: KernelSpec, way: Implementation, values: dict[str, tuple[Value, ...]]) -> Iterator[PathFault]:
     texts = {} if spec.implementations else {k: v for k, v in spec.default.items() if isinstance(v, str)}
     for name, text in texts.items():
         yield f"default.{name}", f"is {spelled(text)}; a parameter is an integer or a bool"
@@ -67,7 +67,7 @@ def _values(way: Implementation) -> dict[str, tuple[Value, ...]]:
     return {name: tuple(row[name] for row in way.space if name in row) for name in space.parameters(way)}
 
 
-def _rows(rows: tuple[dict[str, bool | int], ...]) -> Iterator[Entry]:
+def _rows(rows: tuple[dict[str, bool | int], ...]) -> Iterator[PathFault]:
     for index, row in enumerate(rows):
         if row.keys() != rows[0].keys():
             first = ", ".join(sorted(rows[0])) or "none"

@@ -15,7 +15,7 @@ from typing import Final
 
 from pretuned.spec import space
 from pretuned.spec.check.launches import MAX_THREADS
-from pretuned.spec.check.names import Entry
+from pretuned.spec.check.names import PathFault
 from pretuned.spec.check.ways import prefix_of
 from pretuned.spec.expressions import Expression, ExpressionError, Value
 from pretuned.spec.model import KernelSpec
@@ -31,7 +31,7 @@ SIZES: Final = sorted({*_SMALL, *_POWERS, *_EDGES})
 _SOME_DEVICE: Final = DeviceFacts(sm_count=132, compute_capability=90, shared_bytes=232_448, l2_bytes=52_428_800)
 
 
-def default_faults(spec: KernelSpec) -> Iterator[Entry]:
+def default_faults(spec: KernelSpec) -> Iterator[PathFault]:
     """Yield a fault for each constraint that a default breaks, and for a space that constraints leave empty.
 
     Every implementation's own default is held to its constraints without dims; the kernel's default also to guards. A
@@ -85,7 +85,7 @@ def _holds(expression: Expression, values: dict[str, Value]) -> bool:
         return False
 
 
-def _excluded(spec: KernelSpec, configuration: Configuration) -> Iterator[Entry]:
+def _excluded(spec: KernelSpec, configuration: Configuration) -> Iterator[PathFault]:
     """Yield the constraints that exclude a default, each with a problem."""
     for index, expression in enumerate(spec.ways[configuration.implementation].constraints.where):
         if expression.reads_device:
@@ -136,7 +136,7 @@ def _trials(spec: KernelSpec) -> Iterator[dict[str, Value]]:
         yield {name: generator.choice(SIZES) for name in names}
 
 
-def _aligned(spec: KernelSpec, configuration: Configuration) -> Iterator[Entry]:
+def _aligned(spec: KernelSpec, configuration: Configuration) -> Iterator[PathFault]:
     """Yield the arrays of which the kernel's default asks more alignment than every array has."""
     if configuration.implementation != spec.default_way:
         return
@@ -149,7 +149,7 @@ def _aligned(spec: KernelSpec, configuration: Configuration) -> Iterator[Entry]:
             return
 
 
-def _launched(spec: KernelSpec, configuration: Configuration) -> Iterator[Entry]:
+def _launched(spec: KernelSpec, configuration: Configuration) -> Iterator[PathFault]:
     """Yield the expressions of launches and scratch that have no value, or none that can be launched, for a default."""
     way = spec.ways[configuration.implementation]
     for specialisation in space.specialisations(spec):

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from pretuned.errors import closest
 from pretuned.spec.buckets import largest
-from pretuned.spec.check.names import Entry, expression_faults, parameters, unknown_dtype
+from pretuned.spec.check.names import PathFault, expression_faults, parameters, unknown_dtype
 from pretuned.spec.faults import unknown_key
 from pretuned.spec.model import Dim, KernelSpec, Specialisation
 from pretuned.spec.types import DTYPES
 
 
-def key_faults(spec: KernelSpec) -> Iterator[Entry]:
+def key_faults(spec: KernelSpec) -> Iterator[PathFault]:
     """Yield the faults of [specialisations], [dims] and `requires`."""
     for name, choice in spec.specialisations.items():
         yield from _specialisation(spec, name, choice)
@@ -26,7 +26,7 @@ def key_faults(spec: KernelSpec) -> Iterator[Entry]:
             yield from expression_faults(spec, path, expression, {*spec.dims, *spec.specialisations})
 
 
-def _specialisation(spec: KernelSpec, name: str, choice: Specialisation) -> Iterator[Entry]:
+def _specialisation(spec: KernelSpec, name: str, choice: Specialisation) -> Iterator[PathFault]:
     path = f"specialisations.{name}"
     if choice.from_ is not None:
         if choice.dtypes or choice.values:
@@ -48,7 +48,7 @@ def _specialisation(spec: KernelSpec, name: str, choice: Specialisation) -> Iter
         yield path, f"no input has dtype '{name}', so a call cannot tell it; give an `in` argument `dtype = \"{name}\"`"
 
 
-def _mapped(spec: KernelSpec, path: str, source: str, mapping: dict[str, object]) -> Iterator[Entry]:
+def _mapped(spec: KernelSpec, path: str, source: str, mapping: dict[str, object]) -> Iterator[PathFault]:
     origin = spec.specialisations.get(source)
     if origin is None or not origin.dtypes:
         with_types = [name for name, choice in spec.specialisations.items() if choice.dtypes]
@@ -64,7 +64,7 @@ def _mapped(spec: KernelSpec, path: str, source: str, mapping: dict[str, object]
             yield f"{path}.{key}", unknown_dtype(str(value))
 
 
-def _dim(spec: KernelSpec, name: str, dim: Dim) -> Iterator[Entry]:
+def _dim(spec: KernelSpec, name: str, dim: Dim) -> Iterator[PathFault]:
     path = f"dims.{name}"
     if dim.constant:
         if dim.sizes:

@@ -7,14 +7,14 @@ from typing import Final
 
 from pretuned.errors import closest
 from pretuned.spec import space
-from pretuned.spec.check.names import Entry, dtype_faults, expression_faults, identifier
-from pretuned.spec.model import Implementation, KernelSpec, Launch
+from pretuned.spec.check.names import PathFault, dtype_faults, expression_faults, identifier
+from pretuned.spec.model import Implementation, KernelSpec, LaunchSpec
 
 _LEAST: Final = {"grid": 0, "block": 1, "shared": 0}
 MAX_THREADS: Final = 1024  # of a block, on every device that CUDA supports
 
 
-def constraint_faults(spec: KernelSpec, way: Implementation) -> Iterator[Entry]:
+def constraint_faults(spec: KernelSpec, way: Implementation) -> Iterator[PathFault]:
     """Yield the faults of `where`."""
     for index, expression in enumerate(way.constraints.where):
         yield from expression_faults(spec, f"constraints.where[{index}]", expression, _known(spec, way), device=True)
@@ -24,7 +24,7 @@ def _known(spec: KernelSpec, way: Implementation) -> set[str]:
     return {*spec.dims, *spec.specialisations, *space.parameters(way)}
 
 
-def launch_faults(spec: KernelSpec, way: Implementation) -> Iterator[Entry]:
+def launch_faults(spec: KernelSpec, way: Implementation) -> Iterator[PathFault]:
     """Yield the faults of `init`, `scratch` and `launches`."""
     known = _known(spec, way)
     outputs = {argument.name for argument in spec.arrays if argument.role == "out"}
@@ -42,7 +42,7 @@ def launch_faults(spec: KernelSpec, way: Implementation) -> Iterator[Entry]:
             yield f"launches[{index}].{path}", message
 
 
-def _scratch(spec: KernelSpec, way: Implementation, known: set[str]) -> Iterator[Entry]:
+def _scratch(spec: KernelSpec, way: Implementation, known: set[str]) -> Iterator[PathFault]:
     taken = {argument.name for argument in spec.arguments} | known
     passed = {name for launch in way.launches for name in launch.arguments or ()}
     for index, buffer in enumerate(way.scratch):
@@ -60,7 +60,7 @@ def _scratch(spec: KernelSpec, way: Implementation, known: set[str]) -> Iterator
                 yield f"{path}.shape[{axis}]", f"is {extent}; a size is at least 0"
 
 
-def _launch(spec: KernelSpec, way: Implementation, launch: Launch, known: set[str]) -> Iterator[Entry]:
+def _launch(spec: KernelSpec, way: Implementation, launch: LaunchSpec, known: set[str]) -> Iterator[PathFault]:
     if not (launch.function.isidentifier() and launch.function.isascii()):
         yield "function", f"'{launch.function}' is no name of a C function"
     for field, expressions in (("grid", launch.grid), ("block", launch.block), ("shared", (launch.shared,))):

@@ -14,13 +14,13 @@ from pretuned.spec.reserved import RESERVED
 from pretuned.spec.templates import HELPERS
 from pretuned.spec.types import DTYPES
 
-Entry = tuple[str, str]  # path, message
+PathFault = tuple[str, str]  # path, message
 
 # Names of expressions, of templates, and keywords that every generated function has.
 _TAKEN: Final = frozenset({"device", "true", "false", "out", "stream", "loop", "self", *FUNCTIONS, *HELPERS, *DTYPES})
 
 
-def name_faults(spec: KernelSpec) -> Iterator[Entry]:
+def name_faults(spec: KernelSpec) -> Iterator[PathFault]:
     """Yield the faults of names: the kernel's, and those that dims, specialisations and parameters share."""
     if not _is_name(spec.name):
         yield (
@@ -49,7 +49,7 @@ def _is_name(name: str) -> bool:
     return name.isidentifier() and name.isascii() and not keyword.iskeyword(name) and not name.startswith("_")
 
 
-def identifier(path: str, name: str, *, allowed: Iterable[str] = ()) -> Iterator[Entry]:
+def identifier(path: str, name: str, *, allowed: Iterable[str] = ()) -> Iterator[PathFault]:
     """Yield the faults of a name that expressions, templates or calls use; `allowed` are taken ones that may stand."""
     if not _is_name(name):
         yield path, f"'{name}' cannot be a name: use a letter, then letters, digits and '_', and no Python keyword"
@@ -67,7 +67,7 @@ def types(spec: KernelSpec) -> frozenset[str]:
     return frozenset(DTYPES) | {name for name, choice in spec.specialisations.items() if choice.values is None}
 
 
-def dtype_faults(path: str, name: str, spec: KernelSpec) -> Iterator[Entry]:
+def dtype_faults(path: str, name: str, spec: KernelSpec) -> Iterator[PathFault]:
     """Yield a fault unless `name` is an element type or a specialisation over them."""
     if name in types(spec):
         return
@@ -84,7 +84,7 @@ def unknown_dtype(name: str, known: Iterable[str] = DTYPES) -> str:
 
 def expression_faults(
     spec: KernelSpec, path: str, expression: Expression, values: Iterable[str], *, device: bool = False
-) -> Iterator[Entry]:
+) -> Iterator[PathFault]:
     """Yield a fault for each name of `expression` that is neither among `values` nor a type inside `sizeof`.
 
     `device` says whether the attributes of the device have values here.

@@ -8,13 +8,13 @@ from pathlib import PurePosixPath
 
 from pretuned.errors import closest
 from pretuned.spec import space
-from pretuned.spec.check.names import Entry
+from pretuned.spec.check.names import PathFault
 from pretuned.spec.check.ways import prefix_of
 from pretuned.spec.model import Implementation, KernelSpec
 from pretuned.spec.templates import RenderError, names_in, option_names, render, render_option
 
 
-def template_faults(spec: KernelSpec, way: Implementation) -> Iterator[Entry]:
+def template_faults(spec: KernelSpec, way: Implementation) -> Iterator[PathFault]:
     """Yield the faults of `template` and `compile.options`, and the parameters that nothing uses."""
     if not way.template:
         yield "template", 'missing; write `template = "NAME.cu.jinja"`, or `call = "cupy:matmul"` for a library'
@@ -70,7 +70,7 @@ def _launched(spec: KernelSpec, way: Implementation) -> set[str]:
     return {name for expression in expressions for name in expression.names}
 
 
-def rendering_faults(spec: KernelSpec) -> Iterator[Entry]:
+def rendering_faults(spec: KernelSpec) -> Iterator[PathFault]:
     """Yield a fault where an implementation's default does not render, or renders without an entry point.
 
     What only rendering shows: an unknown filter, a value without a spelling in CUDA C++, an error in an expression.

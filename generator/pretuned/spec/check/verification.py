@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from pretuned.errors import closest
-from pretuned.spec.check.names import Entry, unknown_dtype
+from pretuned.spec.check.names import PathFault, unknown_dtype
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.types import DTYPES
 
@@ -15,7 +15,7 @@ from pretuned.spec.types import DTYPES
 _TAKEN: Final = {"inputs": {"generator"}, "compare": {"name", "out", "ref"}}
 
 
-def verification_faults(spec: KernelSpec) -> Iterator[Entry]:
+def verification_faults(spec: KernelSpec) -> Iterator[PathFault]:
     """Yield the faults of [verify]."""
     for key in ("reference", "inputs", "compare"):
         target = getattr(spec.verify, key)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pretuned.errors import closest
-from pretuned.spec.check.names import Entry, identifier
+from pretuned.spec.check.names import PathFault, identifier
 from pretuned.spec.model import MAIN, KernelSpec
 from pretuned.spec.values import spelled
 
@@ -15,7 +15,7 @@ def prefix_of(spec: KernelSpec, implementation: str) -> str:
     return f"implementations.{implementation}." if spec.implementations else ""
 
 
-def way_faults(spec: KernelSpec) -> Iterator[Entry]:
+def way_faults(spec: KernelSpec) -> Iterator[PathFault]:
     """Yield a fault wherever the two shapes of a spec are mixed, or no implementation is said to be the default."""
     if not spec.implementations:
         return
@@ -36,7 +36,7 @@ def way_faults(spec: KernelSpec) -> Iterator[Entry]:
             yield f"implementations.{name}.constraints.requires", message
 
 
-def _chosen(spec: KernelSpec) -> Iterator[Entry]:
+def _chosen(spec: KernelSpec) -> Iterator[PathFault]:
     """The default of the kernel is one implementation's."""
     known = " or ".join(f'"{name}"' for name in sorted(spec.implementations))
     chosen = spec.default.get("implementation")
