@@ -1,4 +1,4 @@
-"""The errors of pretuned: one base class, an exit code a class, and faults that are gathered, not raised one by one.
+"""The errors of pretuned: one base class, and one exit code per class. Faults are collected and raised together.
 
 A failing candidate is data (see `pretuned.outcome`), never one of these.
 """
@@ -7,16 +7,41 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from enum import IntEnum
+from typing import TYPE_CHECKING, ClassVar, Self
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+class ExitCode(IntEnum):
+    """The exit statuses of the command line; the documentation's table is made of their `meaning`s."""
+
+    meaning: str
+
+    def __new__(cls, number: int, meaning: str) -> Self:  # noqa: D102 - Python's
+        code = int.__new__(cls, number)
+        code._value_ = number
+        code.meaning = meaning
+        return code
+
+    SUCCESS = 0, "done; `check`: the lock is fresh"
+    FAILURE = 1, "a bug in pretuned: please report the traceback"
+    INPUT = 2, "the command line or a kernel spec is wrong"
+    CONFIGURATION = 3, "the project's table or an environment variable is wrong"
+    LOCK = 4, "the lock is not fresh (`check`, mode `locked`), cannot be read, or has no rows"
+    DEVICE = 5, "there is no usable GPU, driver or compiler for what was asked"
+    BAKE = 6, "the generated package cannot be written as asked"
+    TUNING = 7, "a kernel cannot be tuned: its default or its reference is wrong"
+    FOUND = 8, "`check --execute`, `check --sanitize`, `bake --check` or `inspect` has found something wrong"
+    DRIFTED = 9, "`check --drift`: a winner is slower than its default, or fails"
+    INTERRUPTED = 130, "ended by Ctrl-C; what was measured is kept"  # the status that shells give to it
+
+
 class Error(Exception):
     """Base of every error that a user can mend; the CLI prints it without a traceback and exits with `exit_code`."""
 
-    exit_code = 1
+    exit_code: ClassVar[ExitCode] = ExitCode.FAILURE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -45,33 +70,33 @@ class FaultsError(Error):
 class SpecError(FaultsError):
     """A kernel spec, its template or its reference is wrong."""
 
-    exit_code = 2
+    exit_code = ExitCode.INPUT
     heading = "invalid kernel spec"
 
 
 class ConfigError(FaultsError):
     """The project's table or an environment variable is wrong."""
 
-    exit_code = 3
+    exit_code = ExitCode.CONFIGURATION
     heading = "invalid configuration"
 
 
 class LockError(Error):
     """The lock cannot be read, is of a newer format, or does not fit what `locked` demands."""
 
-    exit_code = 4
+    exit_code = ExitCode.LOCK
 
 
 class DeviceError(Error):
     """There is no usable GPU, driver or compiler for what was asked."""
 
-    exit_code = 5
+    exit_code = ExitCode.DEVICE
 
 
 class BakeError(Error):
     """The generated package cannot be written as asked."""
 
-    exit_code = 6
+    exit_code = ExitCode.BAKE
 
 
 def closest(name: str, known: Iterable[str]) -> str:

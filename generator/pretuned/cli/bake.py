@@ -13,18 +13,16 @@ from pretuned.build.core import bake_project
 from pretuned.build.place import place
 from pretuned.cli.project import UsageError, place_of, say, specs_of
 from pretuned.config import HOST, Project, Settings
-from pretuned.errors import closest
+from pretuned.errors import ExitCode, closest
 from pretuned.spec.expressions import Value
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, pairs
 
-STATUS = 8  # a package is not what would be baked
 
-
-def run(options: Namespace) -> int:
+def run(options: Namespace) -> ExitCode:
     """Write the packages into the source tree, as an editable install does, or below `--output`.
 
-    With `--check` nothing is written or tuned: what lies there is compared, and the status is STATUS if it differs.
+    With `--check` nothing is written or tuned: what lies there is compared, and the status is FOUND if it differs.
     """
     project, settings = place_of(options)
     specs = specs_of(project)
@@ -39,7 +37,7 @@ def run(options: Namespace) -> int:
         else:
             place(baked.files, folder)
             print(f"{folder}: {len(baked.files)} files")
-    return STATUS if differing else 0
+    return ExitCode.FOUND if differing else ExitCode.SUCCESS
 
 
 def _untuned(project: Project, settings: Settings) -> Settings:

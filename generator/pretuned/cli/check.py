@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pretuned.build.findings import Finding, findings
 from pretuned.cli.project import project_of, specs_of
 from pretuned.config import HOST, on_host
-from pretuned.errors import LockError
+from pretuned.errors import ExitCode
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
 from pretuned.report.text import columns
@@ -17,8 +17,8 @@ from pretuned.report.text import columns
 WORDS = ("stale", "missing", "unverified", "incomplete")  # from the worst on
 
 
-def run(options: Namespace) -> int:
-    """Print what of the lock is not fresh, and why, by kernel; the status is 0 where `locked` takes it, or LockError's.
+def run(options: Namespace) -> ExitCode:
+    """Print what of the lock is not fresh, and why, by kernel; the status is 0 where `locked` takes it, or LOCK.
 
     With `--verbose` each row is named.
     """
@@ -43,7 +43,7 @@ def run(options: Namespace) -> int:
             f"{project.lock.name}: {len(found) - missing} of {len(lock.rows)} rows are not fresh{lacking}; "
             "run `pretuned tune`"
         )
-    return 0 if fresh else LockError.exit_code
+    return ExitCode.SUCCESS if fresh else ExitCode.LOCK
 
 
 def _by_kernel(lock: Lock, found: Sequence[Finding]) -> Iterator[tuple[str, ...]]:

@@ -8,10 +8,11 @@ from dataclasses import asdict
 
 from pretuned.compile.toolchain import CPP
 from pretuned.device import host, probe
+from pretuned.errors import ExitCode
 from pretuned.report.text import columns
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace) -> ExitCode:
     """Print the driver and the GPUs that CUDA shows, by CUDA's ordinals."""
     driver, gpus = probe.driver(), probe.gpus()
     compiler = CPP.installed()
@@ -22,13 +23,13 @@ def run(options: Namespace) -> int:
             "host": {"processor": host.processor(), "compiler": compiler},
         }
         print(json.dumps(data, indent=2))
-        return 0
+        return ExitCode.SUCCESS
     if driver is None:
         print("no NVIDIA driver: builds here bake the lock, or else the defaults")
         print(
             f"host: {host.processor()}, {compiler or 'no C++ compiler'} (PRETUNED_TUNE_ON=host, for trying things out)"
         )
-        return 0
+        return ExitCode.SUCCESS
     print(f"driver {driver.version}, CUDA {driver.cuda[0]}.{driver.cuda[1]}")
     head = ("GPU", "name", "architecture", "SMs", "memory", "bandwidth", "L2", "power")
     rows = [
@@ -45,4 +46,4 @@ def run(options: Namespace) -> int:
         for gpu in gpus
     ]
     print("\n".join(columns([head, *rows], frozenset({3, 4, 5, 6, 7}))))
-    return 0
+    return ExitCode.SUCCESS

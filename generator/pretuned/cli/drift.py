@@ -8,7 +8,7 @@ from argparse import Namespace
 
 from pretuned.build.findings import standing
 from pretuned.cli.project import place_of, say, specs_of
-from pretuned.errors import DeviceError, LockError
+from pretuned.errors import DeviceError, ExitCode, LockError
 from pretuned.record import lock as lockfile
 from pretuned.report.drift import drift_json, drift_lines
 from pretuned.report.effort import describe
@@ -17,11 +17,9 @@ from pretuned.tune.progress import Event, Waiting
 from pretuned.tune.remeasure import remeasure
 from pretuned.tune.session import find_target
 
-STATUS = 9  # a winner is slower than its default, or fails
 
-
-def run(options: Namespace) -> int:
-    """Measure the winners and defaults of this device's rows again; the status is 0, or STATUS if one must go."""
+def run(options: Namespace) -> ExitCode:
+    """Measure the winners and defaults of this device's rows again; the status is DRIFTED if one must go."""
     project, settings = place_of(options)
     specs = specs_of(project, options.kernel)
     lock = lockfile.read(project.lock)
@@ -42,7 +40,8 @@ def run(options: Namespace) -> int:
     else:
         print("\n".join(drift_lines(found)))
     say(f"{target.name}: measured in {time.perf_counter() - begun_s:.1f} s")
-    return STATUS if any(drift.verdict in {Verdict.SLOWER, Verdict.FAILS} for drift in found) else 0
+    drifted = any(drift.verdict in {Verdict.SLOWER, Verdict.FAILS} for drift in found)
+    return ExitCode.DRIFTED if drifted else ExitCode.SUCCESS
 
 
 def _tell_waiting(event: Event) -> None:

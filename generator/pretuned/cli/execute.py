@@ -8,16 +8,15 @@ from collections.abc import Iterable
 
 from pretuned.cli.project import project_of, say, specs_of
 from pretuned.config import read_settings
+from pretuned.errors import ExitCode
 from pretuned.outcome import detail, kind
 from pretuned.report.text import columns
 from pretuned.spec.space import describe
 from pretuned.tune.exercise import PLAIN, SANITIZERS, Finding, Tally, exercise
 
-STATUS = 8  # something was found
 
-
-def run(options: Namespace) -> int:
-    """Execute configurations, print what is wrong with them, then what was done; the status is 0 or STATUS."""
+def run(options: Namespace) -> ExitCode:
+    """Execute configurations, print what is wrong with them, then what was done; the status is SUCCESS or FOUND."""
     project, settings = project_of(options), read_settings()
     specs = specs_of(project, options.kernel)
     ways = (*([PLAIN] if options.execute else []), *(SANITIZERS if options.sanitize else []))
@@ -31,7 +30,7 @@ def run(options: Namespace) -> int:
         print(json.dumps({"executed": [_json(tally) for tally in tallies], "findings": _listed(findings)}, indent=2))
     else:
         print("\n".join(columns(list(_table(tallies)), frozenset({2, 3, 4, 5, 6}))))
-    return STATUS if findings else 0
+    return ExitCode.FOUND if findings else ExitCode.SUCCESS
 
 
 def _tell(tally: Tally) -> None:

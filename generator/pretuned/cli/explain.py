@@ -7,10 +7,10 @@ from contextlib import suppress
 from types import ModuleType
 
 from pretuned.cli.project import OWN, UsageError, here, package_named, packages_of
-from pretuned.errors import closest
+from pretuned.errors import ExitCode, closest
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace) -> ExitCode:
     """Print which configuration would run the problem, and on which evidence."""
     packages = _packages(options)
     owner = next((package for package in packages if options.kernel in package.TABLE), None)
@@ -23,7 +23,7 @@ def run(options: Namespace) -> int:
         print(owner.explain(options.kernel, device=options.device, **problem))
     except owner.PretunedError as error:
         raise UsageError(str(error)) from None
-    return 0
+    return ExitCode.SUCCESS
 
 
 def _packages(options: Namespace) -> list[ModuleType]:

@@ -10,12 +10,13 @@ from pretuned.build.core import load_specs
 from pretuned.cli.project import import_name
 from pretuned.config import Project
 from pretuned.config.tables import FILE, HATCH_FILE
+from pretuned.errors import ExitCode
 from pretuned.init.plan import plan
 
 _EDITED: Final = (FILE, HATCH_FILE)  # all else is new
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace) -> ExitCode:
     """Write what is missing, and print what was done, what was left, and what to do next."""
     root = options.project.resolve()
     made = plan(root, options.module)
@@ -26,7 +27,7 @@ def run(options: Namespace) -> int:
             opened.write(text.encode())
     print("\n".join([*made.done, *(f"left: {line}" for line in made.left)]))
     print("\n".join(_next(made.project)))
-    return 0
+    return ExitCode.SUCCESS
 
 
 def _next(project: Project) -> Iterator[str]:

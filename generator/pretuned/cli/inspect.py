@@ -15,14 +15,14 @@ from pretuned.bake.literals import prose
 from pretuned.build.inspection import Contents, Inspected, in_folder, inspect, open_wheel, tags_of
 from pretuned.build.metadata import Metadata, Share
 from pretuned.cli.project import UsageError
+from pretuned.errors import ExitCode
 from pretuned.report.text import columns
 
-STATUS = 8  # something is off
 KIB = 1024
 
 
-def run(options: Namespace) -> int:
-    """Print what is in a wheel, a folder or an installed package; the status is 0, or STATUS if something is off."""
+def run(options: Namespace) -> ExitCode:
+    """Print what is in a wheel, a folder or an installed package; the status is FOUND if something is off."""
     with _contents(options.source) as contents:
         tags, found = tags_of(contents), inspect(contents)
         if not found:
@@ -34,7 +34,7 @@ def run(options: Namespace) -> int:
     else:
         head = [f"{Path(options.source).name}: {', '.join(map(prose, tags)) or 'no tags'}"] if tags else []
         print("\n\n".join([*head, *("\n".join(_lines(one, options.source)) for one in found)]))
-    return STATUS if any(one.wrong for one in found) else 0
+    return ExitCode.FOUND if any(one.wrong for one in found) else ExitCode.SUCCESS
 
 
 @contextmanager

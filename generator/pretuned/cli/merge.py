@@ -10,13 +10,14 @@ from pathlib import Path
 
 from pretuned.cli.project import UsageError, here, say, specs_of
 from pretuned.config import Project
+from pretuned.errors import ExitCode
 from pretuned.record import lock as lockfile
 from pretuned.record.freshness import FreshnessJudge, State
 from pretuned.record.merge import LockSource, Merged, merge
 from pretuned.record.rows import Row
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace) -> ExitCode:
     """Write what the locks say together, and print what had to be decided between them.
 
     Without `--output` the project's own lock takes part, first, and is written.
@@ -40,7 +41,7 @@ def run(options: Namespace) -> int:
     if project is None:
         say("there is no project here: whether rows are fresh played no part")
     say(f"{output.name}: " + ("written" if changed else "has all of it; left as it was"))
-    return 0
+    return ExitCode.SUCCESS
 
 
 def _distinct(files: list[Path]) -> list[Path]:

@@ -22,6 +22,7 @@ from pretuned.cli import (
     tune,
 )
 from pretuned.config.settings import Where, where
+from pretuned.errors import ExitCode
 from pretuned.schema import NAMES
 
 
@@ -94,7 +95,7 @@ def _add_check(command: argparse.ArgumentParser) -> None:
     command.set_defaults(run=_check)
 
 
-def _check(options: argparse.Namespace) -> int:
+def _check(options: argparse.Namespace) -> ExitCode:
     if options.execute or options.sanitize:
         return execute.run(options)
     return drift.run(options) if options.drift else check.run(options)

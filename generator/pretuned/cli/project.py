@@ -12,7 +12,7 @@ from typing import Final
 
 from pretuned.build.core import load_specs
 from pretuned.config import HOST, Project, Settings, load_project, on_host, read_settings
-from pretuned.errors import ConfigError, Error, Fault, closest
+from pretuned.errors import ConfigError, Error, ExitCode, Fault, closest
 from pretuned.spec.model import KernelSpec
 
 OWN: Final = "pretuned.kernels"  # the bundled kernels
@@ -21,7 +21,7 @@ OWN: Final = "pretuned.kernels"  # the bundled kernels
 class UsageError(Error):
     """The command line asks for something that is not there."""
 
-    exit_code = 2
+    exit_code = ExitCode.INPUT
 
 
 def project_of(options: Namespace) -> Project:

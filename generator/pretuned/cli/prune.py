@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator
 from pretuned.build.findings import findings
 from pretuned.cli.project import UsageError, project_of, say, specs_of
 from pretuned.config import Project
-from pretuned.errors import closest
+from pretuned.errors import ExitCode, closest
 from pretuned.record import lock as lockfile
 from pretuned.record.freshness import State
 from pretuned.record.lock import Key, Lock
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace) -> ExitCode:
     """Remove the rows and skipped problems that fit all the options given, and print how many those were."""
     if not (options.device or options.kernel or options.stale):
         raise UsageError("say what to remove: --device NAME, --kernel NAME, --stale, or several that must all fit")
@@ -29,7 +29,7 @@ def run(options: Namespace) -> int:
         print(line)
     changed = lockfile.write(project.lock, kept) if gone else False
     say(f"{project.lock.name}: " + (f"{len(kept.rows)} rows are left" if changed else "nothing to remove"))
-    return 0
+    return ExitCode.SUCCESS
 
 
 def _demand(what: str, asked: Iterable[str] | None, known: Iterable[str]) -> None:

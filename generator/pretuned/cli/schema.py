@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from argparse import Namespace
 
+from pretuned.errors import ExitCode
 from pretuned.schema import read
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace) -> ExitCode:
     """Print a schema."""
     print(read(options.name), end="")
-    return 0
+    return ExitCode.SUCCESS

@@ -9,25 +9,26 @@ from pathlib import Path
 from types import ModuleType
 
 from pretuned.cli.project import OWN, UsageError, here, package_named, packages_of
+from pretuned.errors import ExitCode
 from pretuned.record import lock as lockfile
 from pretuned.report.lines import Line, of_lock, of_package
 from pretuned.report.text import table
 
 
-def run(options: Namespace) -> int:
+def run(options: Namespace) -> ExitCode:
     """Print the table: of what is baked where the project is installed, else of its lock."""
     title, lines = _source(options)
     lines = [line for line in lines if not options.kernel or line.kernel in options.kernel]
     lines = [line for line in lines if not options.device or options.device in line.device]
     if options.json:
         print(json.dumps({"source": title, "rows": [line.to_json() for line in lines]}, indent=2))
-        return 0
+        return ExitCode.SUCCESS
     print(title)
     print()
     print(
         table(lines) if lines else "no rows: only the defaults run; `pretuned tune` on a machine with a GPU adds some"
     )
-    return 0
+    return ExitCode.SUCCESS
 
 
 def _source(options: Namespace) -> tuple[str, Sequence[Line]]:

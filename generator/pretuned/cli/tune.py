@@ -7,13 +7,12 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
 
 from pretuned.build.findings import demands, problems_of
 from pretuned.cli import usage
 from pretuned.cli.project import place_of, say, specs_of
 from pretuned.config import Project
-from pretuned.errors import DeviceError
+from pretuned.errors import DeviceError, ExitCode
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
 from pretuned.report.effort import by_kernel, describe, stages
@@ -34,10 +33,8 @@ from pretuned.tune.progress import (
 )
 from pretuned.tune.session import Tuned, find_target, tune
 
-INTERRUPTED: Final = 130  # what shells report of a program that Ctrl-C ended
 
-
-def run(options: Namespace) -> int:
+def run(options: Namespace) -> ExitCode:
     """Tune stale and missing rows (with `--force` all of them) and write the lock; prints the new rows."""
     project, settings = place_of(options)
     specs = specs_of(project, options.kernel)
@@ -59,7 +56,7 @@ def run(options: Namespace) -> int:
         say(f"{project.lock.name}: {rows} for {target.name} is fresh; nothing to tune{removed}")
         if options.json:
             _print_json(Tuned(target=target, rows=(), skipped=(), left=0, effort=Effort()))
-        return 0
+        return ExitCode.SUCCESS
     with _progress(verbose=options.verbose) as listen:
         tuned = tune(
             wanted,
@@ -76,7 +73,7 @@ def run(options: Namespace) -> int:
     _print(options, project, tuned, changed=changed)
     if tuned.trouble:
         raise DeviceError(tuned.trouble)
-    return INTERRUPTED if tuned.interrupted else 0
+    return ExitCode.INTERRUPTED if tuned.interrupted else ExitCode.SUCCESS
 
 
 def _obsolete(project: Project, lock: Lock) -> list[lockfile.Key]:

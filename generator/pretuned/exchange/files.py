@@ -8,7 +8,7 @@ import zlib
 from pathlib import Path
 from typing import Any, Final
 
-from pretuned.errors import Error
+from pretuned.errors import Error, ExitCode
 
 _GZIP: Final = b"\x1f\x8b"  # the first bytes of every gzip file
 
@@ -16,7 +16,7 @@ _GZIP: Final = b"\x1f\x8b"  # the first bytes of every gzip file
 class FormatError(Error):
     """A file is not what it should be; the message begins with its name."""
 
-    exit_code = 2
+    exit_code = ExitCode.INPUT
 
     def __init__(self, path: Path, message: str) -> None:
         super().__init__(f"{path}: {message}")

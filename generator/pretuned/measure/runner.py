@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from pretuned.child import Child, Died, Expired
-from pretuned.errors import DeviceError, Error
+from pretuned.errors import DeviceError, Error, ExitCode
 from pretuned.measure.host.reports import told
 from pretuned.measure.requests import (
     PROBE_LAUNCHES,
@@ -52,7 +52,7 @@ RACE_SLACK: Final = 4  # times that
 class TuningError(Error):
     """The author's own code cannot be tuned: its reference fails, or its default is wrong."""
 
-    exit_code = 7
+    exit_code = ExitCode.TUNING
 
 
 class Runner:
