@@ -19,7 +19,7 @@ from pretuned.measure.launch import arrays
 from pretuned.record import lock as lockfile
 from pretuned.report.text import columns
 from pretuned.spec.loader import load_folder
-from pretuned.tune.session import find_target
+from pretuned.tune.request import find_target
 
 ROOT = Path(__file__).parents[1]
 CALLS = 50

@@ -30,7 +30,7 @@ from pretuned.render import source_of
 from pretuned.report.text import columns
 from pretuned.spec.loader import load_folder
 from pretuned.spec.space import Configuration, pairs
-from pretuned.tune.session import find_target
+from pretuned.tune.request import find_target
 
 ROOT = Path(__file__).parents[1]
 ROUNDS = 31

@@ -33,8 +33,8 @@ from pretuned.render import source_of
 from pretuned.report.effort import stages
 from pretuned.spec import space
 from pretuned.spec.loader import load
-from pretuned.tune.demand import Demand
-from pretuned.tune.session import find_target, tune
+from pretuned.tune.request import TuningRequest, find_target
+from pretuned.tune.session import tune
 
 HERE = Path(__file__).parent / "hochgraf"
 ROUNDS = 7
@@ -43,7 +43,7 @@ ROUNDS = 7
 def tuned(spec, problems, target, folder):
     """Tune from nothing and return the rows with what it took."""
     started = time.perf_counter()
-    result = tune([Demand(spec=spec, problems=tuple(problems))], target, cache_folder=folder)
+    result = tune([TuningRequest(spec=spec, problems=tuple(problems))], target, cache_folder=folder)
     return result, time.perf_counter() - started
 
 

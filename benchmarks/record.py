@@ -24,7 +24,7 @@ from pretuned.outcome import CompileError, Crashed, LaunchError, Timed, TimedOut
 from pretuned.render import source_of
 from pretuned.spec.model import KernelSpec
 from pretuned.tune.points import Points
-from pretuned.tune.session import find_target
+from pretuned.tune.request import find_target
 
 ROOT = Path(__file__).parents[1]
 PASSES = 3

@@ -20,9 +20,9 @@ from pretuned.build.table import problems_of
 from pretuned.report.effort import stages
 from pretuned.spec.loader import load
 from pretuned.spec.model import KernelSpec
-from pretuned.tune.demand import Demand
 from pretuned.tune.points import Points
-from pretuned.tune.session import find_target, tune
+from pretuned.tune.request import TuningRequest, find_target
+from pretuned.tune.session import tune
 
 SPEC = Path(__file__).parent / "spaces" / "stream.toml"
 LARGE = {"block": list(range(32, 1025, 32)), "unroll": [1, 2, 3, 4, 5, 6, 8], "waves": [0, 1, 2, 4, 8]}
@@ -92,7 +92,9 @@ def tuned(spec, problems, target, index):
     points = Points.of(spec, problems[0].specialisation, problems, target.facts)
     with tempfile.TemporaryDirectory() as folder, Memory() as memory:
         started = time.perf_counter()
-        result = tune([Demand(spec=spec, problems=tuple(problems))], target, index=index, cache_folder=Path(folder))
+        result = tune(
+            [TuningRequest(spec=spec, problems=tuple(problems))], target, index=index, cache_folder=Path(folder)
+        )
         wall_s = time.perf_counter() - started
     faster = sorted(row.default.time_us / row.winner.time_us for row in result.rows)
     yield (

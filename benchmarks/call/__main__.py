@@ -20,7 +20,7 @@ from pathlib import Path
 
 from kernels import COUNTS, bake
 
-from pretuned.tune.session import find_target
+from pretuned.tune.request import find_target
 
 HERE = Path(__file__).parent
 IMPORTS = 20

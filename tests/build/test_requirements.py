@@ -14,8 +14,8 @@ from pretuned.device.probe import Driver
 from pretuned.record import lock as lockfile
 from pretuned.record.cache import Cache
 from pretuned.tune import session
-from pretuned.tune.library import _key as key_of
-from pretuned.tune.target import Target
+from pretuned.tune.binaries import _key as key_of
+from pretuned.tune.request import TuningDevice
 from specs import SCALE_TEMPLATE, loaded
 
 CUDA_13 = Driver(version="580.159.04", cuda=(13, 0))
@@ -244,7 +244,7 @@ class Machine:
 
     def asks(self, name, **changes):
         driver = DRIVERS[name]
-        target = driver and Target(name=H100.name, device=H100, driver=driver.version)
+        target = driver and TuningDevice(name=H100.name, device=H100, driver=driver.version)
         self.patch.setattr(core.probe, "driver", lambda: driver)
         self.patch.setattr(core, "installed", lambda: EMPTY)
         for module in (core, table):

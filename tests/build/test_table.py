@@ -13,12 +13,12 @@ from pretuned.errors import DeviceError, LockError, SpecError
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
 from pretuned.record.rows import Skipped
-from pretuned.tune.progress import Effort
+from pretuned.tune.events import Effort
+from pretuned.tune.request import TuningDevice
 from pretuned.tune.session import Tuned
-from pretuned.tune.target import Target
 from specs import SCALE_TEMPLATE, loaded
 
-TARGET = Target(name=H100.name, device=H100, driver="580.159.04")
+TARGET = TuningDevice(name=H100.name, device=H100, driver="580.159.04")
 
 
 class Build:
@@ -150,7 +150,7 @@ def test_a_build_that_its_user_interrupts_ends(build):
 
 def test_rows_of_another_device_are_kept_beside(build):
     other = replace(H100, name="NVIDIA A100", sm_count=108, compute_capability=80)
-    build.gpu = Target(name=other.name, device=other, driver="580")
+    build.gpu = TuningDevice(name=other.name, device=other, driver="580")
     build.lock(rows(build.spec))
     assert {found.device for found in build.resolve().rows} == {H100.name}
     assert len(build.asked) == 4

@@ -13,7 +13,7 @@ from fake_runner import FakeRunner
 from fake_session import Held, install
 from pretuned.measure.requests import TooLarge
 from pretuned.tune import session
-from pretuned.tune.progress import Waiting
+from pretuned.tune.events import Waiting
 from project_home import Home
 
 

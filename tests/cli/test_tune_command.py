@@ -13,14 +13,14 @@ from pretuned.cli import tune as command
 from pretuned.measure.runner import TuningError
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
-from pretuned.tune.progress import Effort
+from pretuned.tune.events import Effort
+from pretuned.tune.request import TuningDevice
 from pretuned.tune.session import Tuned
-from pretuned.tune.target import Target
 from specs import SCALE, loaded, write
 
 TABLE = '[tool.hatch.build.hooks.pretuned]\nmodule = "src/demo/tuned"\n'
 OTHER = f'template = "scale.cu.jinja"\n{SCALE}'
-TARGET = Target(name=H100.name, device=H100, driver="580.159.04")
+TARGET = TuningDevice(name=H100.name, device=H100, driver="580.159.04")
 MADE = "NVIDIA H100 80GB HBM3: {} rows, {} faster than the default (driver 580.159.04, NVRTC 13.0.88, 2026-11-21)\n"
 
 

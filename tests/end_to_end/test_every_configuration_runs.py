@@ -6,7 +6,7 @@ import pytest
 
 from pretuned.compile.host import compiler
 from pretuned.spec.loader import load_folder
-from pretuned.tune.exercise import MEMORY, PLAIN, RACES, exercise
+from pretuned.tune.execute import MEMORY, PLAIN, RACES, exercise
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = 6  # configurations of each specialisation that sanitizers see

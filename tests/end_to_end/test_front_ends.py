@@ -23,8 +23,8 @@ from pretuned.device import probe
 from pretuned.record import lock as lockfile
 from pretuned.record.cache import FILE, Cache
 from pretuned.spec.loader import load_folder
-from pretuned.tune.library import Library
-from pretuned.tune.progress import Effort
+from pretuned.tune.binaries import BinaryStore
+from pretuned.tune.events import Effort
 
 FRESH = "NVIDIA H100 80GB HBM3: every row of pretuned.lock.json is fresh; nothing to tune"
 PIP = (sys.executable, "-m", "pip")
@@ -54,7 +54,7 @@ def prepared(once, minimal_for, own_python, run):
         compiler = installed()
         found = [replace(row, compiler=compiler) for row in rows(specs["scale"])]
         jobs = plan(specs, found, {H100.name: H100}, architectures=["sm_80", "sm_90"]).jobs
-        with Cache(folder / "cache") as cache, Library(cache, Effort()) as library:
+        with Cache(folder / "cache") as cache, BinaryStore(cache, Effort()) as library:
             binaries = library.all(jobs)
         named = [replace(row, choices=tuple(named_after(binaries, specs["scale"], row))) for row in found]
         lockfile.write(project / "pretuned.lock.json", lockfile.Lock().updated({H100.name: H100}, named))

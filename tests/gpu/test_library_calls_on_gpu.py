@@ -16,9 +16,9 @@ from pretuned.outcome import LaunchError, Timed, WrongResult
 from pretuned.render import source_of
 from pretuned.spec import space
 from pretuned.spec.space import Configuration
-from pretuned.tune.demand import Demand
-from pretuned.tune.progress import Failed
-from pretuned.tune.session import find_target, tune
+from pretuned.tune.events import Failed
+from pretuned.tune.request import TuningRequest, find_target
+from pretuned.tune.session import tune
 
 pytestmark = pytest.mark.gpu
 
@@ -136,7 +136,7 @@ def tuned(folder, spec):
         if isinstance(event, Failed):
             failures.append(event)
 
-    demand_ = Demand(spec=spec, problems=tuple(problems_of(spec)))
+    demand_ = TuningRequest(spec=spec, problems=tuple(problems_of(spec)))
     return tune([demand_], find_target(0, {}), cache_folder=folder / "cache", listen=listen), failures
 
 

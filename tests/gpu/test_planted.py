@@ -12,8 +12,9 @@ import pytest
 from pretuned.build.table import problems_of
 from pretuned.outcome import CompileError, Crashed, TimedOut, WrongResult
 from pretuned.spec.loader import load
-from pretuned.tune.progress import Failed
-from pretuned.tune.session import Demand, find_target, tune
+from pretuned.tune.events import Failed
+from pretuned.tune.request import TuningRequest, find_target
+from pretuned.tune.session import tune
 
 pytestmark = pytest.mark.gpu
 FOLDER = Path(__file__).parent / "planted"
@@ -45,7 +46,7 @@ def test_every_planted_bug_has_its_outcome_and_the_good_one_wins(tmp_path, capsy
     before = children()
     started = time.monotonic()
     tuned = tune(
-        [Demand(spec=spec, problems=tuple(problems_of(spec)))],
+        [TuningRequest(spec=spec, problems=tuple(problems_of(spec)))],
         target,
         cache_folder=tmp_path,
         listen=listen,
@@ -63,7 +64,7 @@ def test_every_planted_bug_has_its_outcome_and_the_good_one_wins(tmp_path, capsy
     assert failures[4].message == "out: written 1 element past its end"
     assert children() == before
 
-    again = tune([Demand(spec=spec, problems=tuple(problems_of(spec)))], target, cache_folder=tmp_path)
+    again = tune([TuningRequest(spec=spec, problems=tuple(problems_of(spec)))], target, cache_folder=tmp_path)
     assert (again.rows, again.effort.compiled, again.effort.launched) == (tuned.rows, 0, 0)
 
 

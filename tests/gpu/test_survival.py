@@ -14,9 +14,9 @@ from pretuned.build.table import problems_of
 from pretuned.outcome import Crashed, TimedOut, WrongResult
 from pretuned.spec.loader import load
 from pretuned.spec.model import KernelSpec
-from pretuned.tune.demand import Demand
-from pretuned.tune.progress import Failed
-from pretuned.tune.session import find_target, tune
+from pretuned.tune.events import Failed
+from pretuned.tune.request import TuningRequest, find_target
+from pretuned.tune.session import tune
 
 pytestmark = pytest.mark.gpu
 FOLDER = Path(__file__).parent / "survival"
@@ -43,7 +43,7 @@ def test_every_candidate_has_its_outcome_and_nothing_is_left_behind(tmp_path, ca
             failures[dict(event.configuration.values)["case"]] = event.failure
 
     started = time.monotonic()
-    demand = Demand(spec=spec, problems=tuple(problems_of(spec)))
+    demand = TuningRequest(spec=spec, problems=tuple(problems_of(spec)))
     tuned = tune([demand], target, cache_folder=tmp_path, budget_s=BUDGET_S, listen=listen)
     took_s = time.monotonic() - started
     with capsys.disabled():

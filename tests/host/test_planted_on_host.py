@@ -10,7 +10,7 @@ import pytest
 from pretuned.compile.host import compiler
 from pretuned.outcome import detail
 from pretuned.spec.loader import load
-from pretuned.tune.exercise import PLAIN, SANITIZERS, exercise
+from pretuned.tune.execute import PLAIN, SANITIZERS, exercise
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="no C++ compiler here")
 

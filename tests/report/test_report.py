@@ -14,7 +14,7 @@ from pretuned.report.lines import of_rows
 from pretuned.report.text import table
 from pretuned.spec import space
 from pretuned.spec.space import Configuration, Problem
-from pretuned.tune.progress import Compiling, Decided, Effort, Failed, Measuring, OutOfBudget, Passed
+from pretuned.tune.events import Compiling, Decided, Effort, Failed, Measuring, OutOfBudget, Passed
 from specs import SEVERAL, loaded
 
 FLOAT = (("T", "float32"),)
@@ -105,7 +105,7 @@ def test_seconds_by_stage_the_longest_first():
 
 def test_a_stage_inside_another_is_counted_once(monkeypatch):
     ticks = iter([0.0, 1.0, 4.0, 10.0])
-    monkeypatch.setattr("pretuned.tune.progress.time.perf_counter", lambda: next(ticks))
+    monkeypatch.setattr("pretuned.tune.events.time.perf_counter", lambda: next(ticks))
     effort = Effort()
     with effort.stage("outer"), effort.stage("inner"):
         pass

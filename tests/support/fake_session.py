@@ -46,5 +46,5 @@ def install(monkeypatch, folder, *, gpus=(PROBED,), runner=Held, library=Shelf):
     monkeypatch.setattr(probe, "gpus", lambda given=None: gpus)
     monkeypatch.setattr(probe, "driver", lambda given=None: DRIVER if gpus else None)
     monkeypatch.setattr(session, "Runner", runner)
-    monkeypatch.setattr(session, "Library", library)
+    monkeypatch.setattr(session, "BinaryStore", library)
     monkeypatch.setattr(session.tempfile, "gettempdir", lambda: str(folder))

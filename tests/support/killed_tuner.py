@@ -9,11 +9,9 @@ from pretuned.compile.toolchain import NVRTC, Toolchain
 from pretuned.measure.runner import Runner
 from pretuned.record.cache import Cache
 from pretuned.spec.loader import load
-from pretuned.tune.demand import Demand
-from pretuned.tune.library import Library
-from pretuned.tune.progress import Effort
-from pretuned.tune.session import find_target
-from pretuned.tune.target import Target
+from pretuned.tune.binaries import BinaryStore
+from pretuned.tune.events import Effort
+from pretuned.tune.request import TuningDevice, TuningRequest, find_target
 from pretuned.tune.tuner import Tuner
 
 FAKE = Toolchain(worker="killed_children:compiler", installed=lambda: "13.0.88", probe="compute_80")
@@ -24,18 +22,18 @@ def main():
     effort = Effort()
     with (
         Cache(Path(sys.argv[2])) as cache,
-        Library(cache, effort, workers=2, toolchain=NVRTC if on_gpu else FAKE) as library,
+        BinaryStore(cache, effort, workers=2, toolchain=NVRTC if on_gpu else FAKE) as library,
         Runner("killed_children:gpu" if on_gpu else "killed_children:device", spares=1) as runner,
     ):
         tuner = Tuner(
             runner=runner,
-            target=find_target(0, {}) if on_gpu else Target(name=H100.name, device=H100, driver="580"),
+            target=find_target(0, {}) if on_gpu else TuningDevice(name=H100.name, device=H100, driver="580"),
             library=library,
             cache=cache,
             effort=effort,
             listen=lambda _event: None,
         )
-        rows = list(tuner.tune([Demand(spec=spec, problems=tuple(problems_of(spec)))]))
+        rows = list(tuner.tune([TuningRequest(spec=spec, problems=tuple(problems_of(spec)))]))
     print(len(rows), effort.launched, effort.compiled)
 
 

@@ -18,7 +18,7 @@ from pretuned.config import load_project, overlay, read_settings
 from pretuned.device import probe
 from pretuned.measure.runner import Runner
 from pretuned.tune import session
-from pretuned.tune.library import Library
+from pretuned.tune.binaries import BinaryStore
 
 COMPILER = Toolchain(worker="killed_children:compiler", installed=lambda: "13.0.88", probe="compute_80")
 
@@ -29,7 +29,7 @@ def main():
     probe.gpus = lambda given=None: shown
     probe.driver = lambda given=None: DRIVER
     session.Runner = lambda **_: Runner("killed_children:device")
-    session.Library = partial(Library, workers=2)
+    session.BinaryStore = partial(BinaryStore, workers=2)
     session.NVRTC = COMPILER
     settings = read_settings()
     project = overlay(load_project(folder), settings)

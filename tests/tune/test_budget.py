@@ -14,13 +14,12 @@ from pretuned.outcome import Crashed
 from pretuned.record.cache import Cache
 from pretuned.record.freshness import FreshnessJudge, State
 from pretuned.tune import screening
-from pretuned.tune.demand import Demand
-from pretuned.tune.progress import Effort
-from pretuned.tune.target import Target
+from pretuned.tune.events import Effort
+from pretuned.tune.request import TuningDevice, TuningRequest
 from pretuned.tune.tuner import Tuner
 from specs import loaded
 
-TARGET = Target(name=H100.name, device=H100, driver="580")
+TARGET = TuningDevice(name=H100.name, device=H100, driver="580")
 
 
 def model(values, dims):
@@ -50,7 +49,7 @@ def tune(spec, gpu, cache, **given):
         listen=lambda _event: None,
         **given,
     )
-    return list(tuner.tune([Demand(spec=spec, problems=tuple(problems_of(spec)[:1]))])), effort
+    return list(tuner.tune([TuningRequest(spec=spec, problems=tuple(problems_of(spec)[:1]))])), effort
 
 
 def test_a_search_cut_short_gives_a_row_that_the_next_build_completes(spec, tmp_path, monkeypatch):
@@ -104,7 +103,7 @@ def test_a_budget_that_ends_at_the_first_of_many_sizes_leaves_defaults_at_the_ot
     # All screening is late from the first candidate on; the rows themselves are in time.
     monkeypatch.setattr(Tuner, "late", lambda self: "screen" in gpu.requests)
     monkeypatch.setattr(time, "monotonic", lambda: 0.0)
-    rows = list(tuner.tune([Demand(spec=spec, problems=problems)]))
+    rows = list(tuner.tune([TuningRequest(spec=spec, problems=problems)]))
     assert len(rows) == len(problems)
     assert {row.space for row in rows} == {""}
     assert all(dict(row.default.configuration.values) == {"block": 256, "vec": 1} for row in rows)

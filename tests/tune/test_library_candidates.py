@@ -18,16 +18,15 @@ from pretuned.record.cache import Cache
 from pretuned.record.freshness import FreshnessJudge, State
 from pretuned.record.lock import Lock
 from pretuned.spec import space
-from pretuned.tune import contest as contest_module
 from pretuned.tune import decision as decision_module
-from pretuned.tune.demand import Demand
-from pretuned.tune.exercise import PLAIN, exercise
-from pretuned.tune.progress import Effort, Failed
-from pretuned.tune.target import Target
+from pretuned.tune import task as task_module
+from pretuned.tune.events import Effort, Failed
+from pretuned.tune.execute import PLAIN, exercise
+from pretuned.tune.request import TuningDevice, TuningRequest
 from pretuned.tune.trials import trials
 from pretuned.tune.tuner import Tuner
 
-TARGET = Target(name=H100.name, device=H100, driver="580")
+TARGET = TuningDevice(name=H100.name, device=H100, driver="580")
 
 
 def takes_us(library_us):
@@ -40,7 +39,7 @@ def run(spec, gpu, cache=None):
     tuner = Tuner(
         runner=gpu, target=TARGET, library=compilers, cache=cache or Cache(None), effort=effort, listen=events.append
     )
-    rows = list(tuner.tune([Demand(spec=spec, problems=tuple(problems_of(spec)))]))
+    rows = list(tuner.tune([TuningRequest(spec=spec, problems=tuple(problems_of(spec)))]))
     return rows, events, effort, compilers
 
 
@@ -82,7 +81,7 @@ def test_a_second_build_measures_nothing_until_another_version_is_installed(tmp_
         first, _, _, _ = run(spec, FakeRunner(takes_us(5.0)), cache)
         again, _, effort, _ = run(spec, FakeRunner(takes_us(5.0)), cache)
         assert (again, effort.launched) == (first, 0)
-        for module in (contest_module, decision_module):
+        for module in (task_module, decision_module):
             monkeypatch.setattr(module, "release", lambda library: f"{library} 99.0")
         newer, _, effort, _ = run(spec, FakeRunner(takes_us(20.0)), cache)
     assert effort.launched > 0

@@ -13,9 +13,8 @@ from fake_runner import FakeLibrary, FakeRunner
 from pretuned.build.table import problems_of
 from pretuned.record.cache import Cache
 from pretuned.spec.loader import load
-from pretuned.tune.demand import Demand
-from pretuned.tune.progress import Effort
-from pretuned.tune.target import Target
+from pretuned.tune.events import Effort
+from pretuned.tune.request import TuningDevice, TuningRequest
 from pretuned.tune.tuner import Tuner
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -37,13 +36,13 @@ def tuned():
     effort = Effort()
     tuner = Tuner(
         runner=FakeRunner(model),
-        target=Target(name=H100.name, device=H100, driver="580"),
+        target=TuningDevice(name=H100.name, device=H100, driver="580"),
         library=FakeLibrary(),
         cache=Cache(None),
         effort=effort,
         listen=lambda _event: None,
     )
-    return list(tuner.tune([Demand(spec=spec, problems=problems)])), effort
+    return list(tuner.tune([TuningRequest(spec=spec, problems=problems)])), effort
 
 
 def test_winners_are_near_the_best_at_every_size(tuned, record_property):

@@ -11,12 +11,12 @@ from fake_runner import FakeLibrary, FakeRunner
 from pretuned.build.findings import demands
 from pretuned.record.cache import Cache
 from pretuned.record.lock import Lock, dumps
-from pretuned.tune.progress import Effort
-from pretuned.tune.target import Target
+from pretuned.tune.events import Effort
+from pretuned.tune.request import TuningDevice
 from pretuned.tune.tuner import Tuner
 from specs import loaded
 
-TARGET = Target(name=H100.name, device=H100, driver="580")
+TARGET = TuningDevice(name=H100.name, device=H100, driver="580")
 BLOCKS = str(list(range(32, 257, 32)))
 
 

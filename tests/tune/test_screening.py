@@ -12,11 +12,11 @@ from pretuned.build.table import problems_of
 from pretuned.compile.result import Resources
 from pretuned.record.cache import Cache
 from pretuned.spec import space
-from pretuned.tune.contest import Contest
-from pretuned.tune.progress import Effort
+from pretuned.tune.events import Effort
+from pretuned.tune.request import TuningDevice
 from pretuned.tune.screening import Screening
 from pretuned.tune.search import Hybrid
-from pretuned.tune.target import Target
+from pretuned.tune.task import TuningTask
 from pretuned.tune.tuner import Tuner
 from specs import SCALE, edited, loaded
 
@@ -59,7 +59,7 @@ class Late(FakeLibrary):
 def screened(spec, library, strategy=None, problems=None):
     tuner = Tuner(
         runner=FakeRunner(model),
-        target=Target(name=H100.name, device=H100, driver="580"),
+        target=TuningDevice(name=H100.name, device=H100, driver="580"),
         library=library,
         cache=Cache(None),
         effort=Effort(),
@@ -67,7 +67,7 @@ def screened(spec, library, strategy=None, problems=None):
         **({"strategy": strategy} if strategy else {}),
     )
     chosen = problems or [problem for problem in problems_of(spec) if dict(problem.specialisation)["T"] == "float32"]
-    contest = Contest(tuner, spec, chosen[0].specialisation, chosen)
+    contest = TuningTask(tuner, spec, chosen[0].specialisation, chosen)
     screening = Screening(contest, chosen)
     screening.run()
     assert screening.whole

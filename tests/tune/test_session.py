@@ -17,9 +17,7 @@ from pretuned.device import probe
 from pretuned.device.probe import Gpu
 from pretuned.errors import DeviceError
 from pretuned.tune import screening, session
-from pretuned.tune.demand import Demand
-from pretuned.tune.session import find_target
-from pretuned.tune.target import Target
+from pretuned.tune.request import TuningDevice, TuningRequest, find_target
 from specs import loaded
 
 
@@ -39,7 +37,7 @@ def changed(gpu, **values):
 def test_a_gpu_goes_by_its_name(gpus):
     gpus(PROBED)
     for known in ({}, {H100.name: H100}):
-        assert find_target(0, known) == Target(name=H100.name, device=H100, driver="580.65.06")
+        assert find_target(0, known) == TuningDevice(name=H100.name, device=H100, driver="580.65.06")
 
 
 def test_a_gpu_that_shares_only_its_name_gets_one_of_its_own(gpus):
@@ -72,10 +70,10 @@ def test_without_gpu_or_driver_there_is_no_target(gpus):
 def demand(tmp_path, monkeypatch):
     install(monkeypatch, tmp_path)
     spec = loaded(tmp_path)
-    return Demand(spec=spec, problems=tuple(problems_of(spec)))
+    return TuningRequest(spec=spec, problems=tuple(problems_of(spec)))
 
 
-TARGET = Target(name=H100.name, device=H100, driver="580")
+TARGET = TuningDevice(name=H100.name, device=H100, driver="580")
 
 
 def test_rows_come_with_what_they_cost(demand):

@@ -16,13 +16,12 @@ from pretuned.outcome import Crashed
 from pretuned.record.cache import Cache
 from pretuned.record.rows import Row, Skipped
 from pretuned.spec.space import Configuration
-from pretuned.tune.demand import Demand
-from pretuned.tune.progress import Decided, Disturbed, Effort, Failed, OutOfBudget, Planned
-from pretuned.tune.target import Target
+from pretuned.tune.events import Decided, Disturbed, Effort, Failed, OutOfBudget, Planned
+from pretuned.tune.request import TuningDevice, TuningRequest
 from pretuned.tune.tuner import Tuner
 from specs import loaded
 
-TARGET = Target(name=H100.name, device=H100, driver="580")
+TARGET = TuningDevice(name=H100.name, device=H100, driver="580")
 
 
 def model(values, dims):
@@ -48,7 +47,7 @@ def run(spec, gpu, cache=None, problems=None, incumbents=None, **given):
         **given,
     )
     chosen = problems_of(spec) if problems is None else problems
-    demand = Demand(spec=spec, problems=tuple(chosen), incumbents=incumbents or {})
+    demand = TuningRequest(spec=spec, problems=tuple(chosen), incumbents=incumbents or {})
     return list(tuner.tune([demand])), events, effort
 
 
@@ -271,7 +270,7 @@ def test_while_others_measure_the_first_modules_compile(spec, tmp_path):
         listen=lambda _event: None,
         turn=turn,
     )
-    list(tuner.tune([Demand(spec=spec, problems=tuple(problems_of(spec)))]))
+    list(tuner.tune([TuningRequest(spec=spec, problems=tuple(problems_of(spec)))]))
     assert len(compiled) == 3  # a candidate differs from its neighbour by the launch alone
 
 

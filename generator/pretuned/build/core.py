@@ -26,9 +26,9 @@ from pretuned.record.rows import Row, TunedDevice
 from pretuned.render import located
 from pretuned.spec.loader import load_folder
 from pretuned.spec.model import KernelSpec
-from pretuned.tune.library import Library
-from pretuned.tune.progress import Effort, Listener
-from pretuned.tune.session import find_target
+from pretuned.tune.binaries import BinaryStore
+from pretuned.tune.events import Effort, Listener
+from pretuned.tune.request import find_target
 
 Say = Callable[[str], None]
 
@@ -87,7 +87,7 @@ def bake_project(
         say(f"warning: {reason}: no machine code is baked, the kernels ship as sources")
         project = replace(project, cubins=False)
     plans = {module: _plan(project, settings, specs, table, extra) for module, specs in modules.items()}
-    with Cache(settings.cache) as cache, Library(cache, Effort()) as library:
+    with Cache(settings.cache) as cache, BinaryStore(cache, Effort()) as library:
         binaries = _binaries(library, plans.values(), compiler)
     if project.mode == "locked":
         _demand_digests(table.devices, plans, binaries)
@@ -140,7 +140,7 @@ def _no_compiler(project: Project, compiler: str | None) -> str:
     return probe.too_old(driver) if driver is not None and compiler is None else ""
 
 
-def _binaries(library: Library, plans: Collection[Plan], compiler: str | None) -> dict[tuple[str, str], Binary]:
+def _binaries(library: BinaryStore, plans: Collection[Plan], compiler: str | None) -> dict[tuple[str, str], Binary]:
     found: dict[tuple[str, str], Binary] = {}
     if not _jobs(plans):  # without asking which compiler is here
         return found
@@ -230,7 +230,7 @@ def _is_compiled(
     baked = standing(_all(modules), lock).baked
     table = Table(rows=baked.rows, devices=baked.devices)
     plans = [_plan(project, settings, specs, table, ()) for specs in modules.values()]
-    with Cache(settings.cache) as cache, Library(cache, Effort()) as library:
+    with Cache(settings.cache) as cache, BinaryStore(cache, Effort()) as library:
         return not library.missing(_jobs(plans), compiler)
 
 

@@ -12,8 +12,7 @@ from pretuned.record.rows import TunedDevice
 from pretuned.spec import space
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Problem
-from pretuned.tune.demand import Demand
-from pretuned.tune.target import Target
+from pretuned.tune.request import TuningDevice, TuningRequest
 
 Specs = Mapping[str, KernelSpec]
 
@@ -103,7 +102,7 @@ def findings(specs: Specs, lock: Lock, devices: Mapping[str, TunedDevice]) -> It
                     yield Finding(kernel=name, device=device, problem=problem, state=None, reason="")
 
 
-def demands(specs: Specs, lock: Lock, target: Target, *, everything: bool = False) -> list[Demand]:
+def demands(specs: Specs, lock: Lock, target: TuningDevice, *, everything: bool = False) -> list[TuningRequest]:
     """Return what `target` needs tuned, so that all its rows are fresh; with `everything`, all of it anew."""
     bad = {
         (finding.kernel, finding.problem)
@@ -120,5 +119,5 @@ def demands(specs: Specs, lock: Lock, target: Target, *, everything: bool = Fals
                 for problem, row in rows.items()
                 if row is not None
             }
-            found.append(Demand(spec=spec, problems=tuple(wanted), incumbents=incumbents))
+            found.append(TuningRequest(spec=spec, problems=tuple(wanted), incumbents=incumbents))
     return found

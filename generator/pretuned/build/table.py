@@ -24,10 +24,9 @@ from pretuned.errors import DeviceError, LockError
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
 from pretuned.record.rows import Row, TunedDevice
-from pretuned.tune.demand import Demand
-from pretuned.tune.progress import Event, Listener, Waiting
-from pretuned.tune.session import Tuned, find_target, tune
-from pretuned.tune.target import Target
+from pretuned.tune.events import Event, Listener, Waiting
+from pretuned.tune.request import TuningDevice, TuningRequest, find_target
+from pretuned.tune.session import Tuned, tune
 
 LISTED: Final = 10  # rows that an error names
 PATIENCE: Final = 5  # times its budget a build waits for a GPU that other tunings have
@@ -135,7 +134,12 @@ def _auto(project: Project, settings: Settings, specs: Specs, say: Say, listen: 
 
 
 def _tuned(
-    project: Project, settings: Settings, wanted: Sequence[Demand], target: Target, say: Say, listen: Listener
+    project: Project,
+    settings: Settings,
+    wanted: Sequence[TuningRequest],
+    target: TuningDevice,
+    say: Say,
+    listen: Listener,
 ) -> tuple[Tuned | None, str]:
     """Tune within the budget; return None and what is wrong where the GPU cannot be used, or is not to be had."""
 
@@ -193,7 +197,7 @@ def _tell_stale(project: Project, stale: Iterable[Finding], specs: Specs, say: S
         say(f"warning: {project.lock.name}: {kernel}: {_rows(len(found))} stale, not baked{instead}; first: {found[0]}")
 
 
-def _tell_untuned(project: Project, now: Standing, target: Target | None, specs: Specs, say: Say) -> None:
+def _tell_untuned(project: Project, now: Standing, target: TuningDevice | None, specs: Specs, say: Say) -> None:
     """Say what is baked without tuning, and why; or refuse, where the project demands tuned rows."""
     lock = now.holds
     if target is not None:

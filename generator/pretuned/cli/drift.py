@@ -13,9 +13,9 @@ from pretuned.record import lock as lockfile
 from pretuned.report.drift import drift_json, drift_lines
 from pretuned.report.effort import describe
 from pretuned.tune.drift import Verdict
-from pretuned.tune.progress import Event, Waiting
+from pretuned.tune.events import Event, Waiting
 from pretuned.tune.remeasure import remeasure
-from pretuned.tune.session import find_target
+from pretuned.tune.request import find_target
 
 
 def run(options: Namespace) -> ExitCode:

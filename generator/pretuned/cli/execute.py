@@ -12,7 +12,7 @@ from pretuned.errors import ExitCode
 from pretuned.outcome import detail, kind
 from pretuned.report.text import columns
 from pretuned.spec.space import describe
-from pretuned.tune.exercise import PLAIN, SANITIZERS, Finding, Tally, exercise
+from pretuned.tune.execute import PLAIN, SANITIZERS, Finding, Tally, exercise
 
 
 def run(options: Namespace) -> ExitCode:

@@ -18,7 +18,7 @@ from pretuned.record.lock import Lock
 from pretuned.report.effort import by_kernel, describe, stages
 from pretuned.report.lines import of_rows
 from pretuned.report.text import columns, table
-from pretuned.tune.progress import (
+from pretuned.tune.events import (
     Decided,
     Disturbed,
     Effort,
@@ -31,7 +31,8 @@ from pretuned.tune.progress import (
     Planned,
     Waiting,
 )
-from pretuned.tune.session import Tuned, find_target, tune
+from pretuned.tune.request import find_target
+from pretuned.tune.session import Tuned, tune
 
 
 def run(options: Namespace) -> ExitCode:

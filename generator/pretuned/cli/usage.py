@@ -13,7 +13,7 @@ from pretuned.record import usage
 from pretuned.record.usage import Called, Gap, Unread
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Problem
-from pretuned.tune.demand import Demand
+from pretuned.tune.request import TuningRequest
 
 _LISTED: Final = 8  # lines and sizes that are told one by one
 
@@ -73,9 +73,9 @@ def _tell(path: Path, unread: Sequence[Unread], unknown: Sequence[int]) -> None:
         say(f"{path.name}: passed over {len(unknown)} lines for which the specs have no problem ({listed})")
 
 
-def narrowed(demands: Sequence[Demand], called: Usage) -> list[Demand]:
+def narrowed(demands: Sequence[TuningRequest], called: Usage) -> list[TuningRequest]:
     """Return of `demands` what was called: the most called specialisation first, and its most called problem."""
-    found: list[tuple[int, Demand]] = []
+    found: list[tuple[int, TuningRequest]] = []
     for demand in demands:
         name = demand.spec.name
         for specialisation in dict.fromkeys(problem.specialisation for problem in demand.problems):

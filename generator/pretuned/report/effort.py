@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pretuned.outcome import detail, kind, kind_of
-from pretuned.tune.progress import (
+from pretuned.tune.events import (
     Compiling,
     Decided,
     Disturbed,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from pretuned.compile.result import Binary
@@ -12,19 +12,19 @@ from pretuned.measure.libraries import release
 from pretuned.measure.requests import PROBE_LAUNCHES
 from pretuned.measure.rounds import Against, Cut
 from pretuned.record.rows import Choice, Row
-from pretuned.spec.buckets import PROBE_RATIO, probes
-from pretuned.spec.space import Configuration, Problem
-from pretuned.tune import select
-from pretuned.tune.checks import check_problems
-from pretuned.tune.contest import Contest
-from pretuned.tune.racing import Samples, race
-from pretuned.tune.statistics import ratio_interval
+from pretuned.spec.buckets import PROBE_RATIO, bounds, fits_arguments, probes, sizes_of
+from pretuned.spec.model import KernelSpec
+from pretuned.spec.space import Configuration, Problem, admitted
+from pretuned.tune import race as racing
+from pretuned.tune.race import RankedCandidate, Samples, race, ratio_interval
+from pretuned.tune.task import TuningTask
 
 FRESH_SEED: Final = 1  # of the inputs that finalists race on and are judged by: not those that they were screened with
 TRUSTED_SEED: Final = 2  # of its own: what was judged against the default only is no check against the reference
 ATTEMPTS: Final = 8  # to settle on finalists; each drops those that turned out wrong or lost a race as a whole
 LEAST_ROUNDS: Final = 7  # of slow kernels: the fewest that an interval of 95% can be had from, and one more
 ROUNDS_US: Final = 2e6  # what all rounds of a race may take together, beyond the fewest
+TINY: Final = (0, 1, 37)  # nothing to do, a single element, less than a warp and a bit
 
 
 def affordable(rounds: int, estimates_us: Sequence[float]) -> int:
@@ -37,7 +37,7 @@ class Decision:
 
     def __init__(
         self,
-        contest: Contest,
+        contest: TuningTask,
         problem: Problem,
         considered: Iterable[Configuration],
         incumbents: Sequence[Configuration],
@@ -57,7 +57,7 @@ class Decision:
         for _ in range(ATTEMPTS):
             if not self._prepared():
                 return None
-            ranked = self._ranked(select.finalists(self.times, self.guards, self.contest.default, self.incumbents))
+            ranked = self._ranked(racing.finalists(self.times, self.guards, self.contest.default, self.incumbents))
             if ranked is not None and self._all_right([entry.configuration for entry in ranked]):
                 return self._row(ranked, self._beyond(ranked))
         self.times = {self.contest.default: self.times[self.contest.default]}
@@ -74,17 +74,17 @@ class Decision:
             self.contest.unfit[self.problem] = refused.reason
         return False
 
-    def _ranked(self, finalists: Sequence[Configuration]) -> list[select.Ranked] | None:
+    def _ranked(self, finalists: Sequence[Configuration]) -> list[RankedCandidate] | None:
         """Race the finalists, and let the leaders meet the default; None where somebody failed and was dropped."""
         default, guards = self.contest.default, self.guards
         with self.effort.stage("racing"):
-            samples = self._raced(finalists, self.pace.race_rounds, Cut(slack=select.TIE)) if len(finalists) > 1 else {}
+            samples = self._raced(finalists, self.pace.race_rounds, Cut(slack=racing.TIE)) if len(finalists) > 1 else {}
         if samples is None:
             return None
-        leaders = select.leaders(samples, guards, default, self.incumbents)
+        leaders = racing.leaders(samples, guards, default, self.incumbents)
         with self.effort.stage("duelling"):
-            duel = self._raced([default, *leaders], self.pace.duel_rounds, Against(gain=select.MIN_GAIN), judge=True)
-        return None if duel is None else select.rank(duel, guards, default, self.incumbents)
+            duel = self._raced([default, *leaders], self.pace.duel_rounds, Against(gain=racing.MIN_GAIN), judge=True)
+        return None if duel is None else racing.rank(duel, guards, default, self.incumbents)
 
     def _raced(
         self, chosen: Sequence[Configuration], rounds: int, rule: Cut | Against, *, judge: bool = False
@@ -124,7 +124,7 @@ class Decision:
                 contest.drop(configuration, problem, failure)
                 del self.times[configuration]
 
-    def _beyond(self, ranked: Sequence[select.Ranked]) -> dict[Configuration, list[str]]:
+    def _beyond(self, ranked: Sequence[RankedCandidate]) -> dict[Configuration, list[str]]:
         """Return in which directions each choice also beats the default outside the measured sizes.
 
         Who differs from the default there does not: a call that far out gets the default instead.
@@ -148,14 +148,14 @@ class Decision:
                         contest.fail(configuration, problem, failure, keep=False)
                 chosen = [contest.default, *right]
                 estimates_us = [PROBE_RATIO * self.times[c] for c in chosen]
-                rule = Against(gain=select.MIN_GAIN)
+                rule = Against(gain=racing.MIN_GAIN)
                 samples, _ = race(contest, problem, chosen, estimates_us, rounds, rule) if right else ({}, {})
                 for configuration in right if samples else ():
-                    if ratio_interval(samples[configuration], samples[contest.default])[1] < 1 - select.MIN_GAIN:
+                    if ratio_interval(samples[configuration], samples[contest.default])[1] < 1 - racing.MIN_GAIN:
                         found.setdefault(configuration, []).append(direction)
         return found
 
-    def _row(self, ranked: Sequence[select.Ranked], beyond: Mapping[Configuration, Sequence[str]]) -> Row:
+    def _row(self, ranked: Sequence[RankedCandidate], beyond: Mapping[Configuration, Sequence[str]]) -> Row:
         contest, target = self.contest, self.contest.tuner.target
         return Row(
             kernel=contest.spec.name,
@@ -170,7 +170,7 @@ class Decision:
             disturbed=contest.disturbed.get(self.problem, ""),
         )
 
-    def _choice(self, entry: select.Ranked, beyond: Sequence[str]) -> Choice:
+    def _choice(self, entry: RankedCandidate, beyond: Sequence[str]) -> Choice:
         binary, call = self.contest.binary(entry.configuration), self.contest.call(entry.configuration)
         assert isinstance(binary, Binary) or call is not None  # it ran
         return Choice(
@@ -182,3 +182,20 @@ class Decision:
             ratio=(round(entry.ratio[0], 4), round(entry.ratio[1], 4)),
             beyond=tuple(sorted(beyond)),
         )
+
+
+def check_problems(spec: KernelSpec, problem: Problem) -> Iterator[Problem]:
+    """Yield the odd and boundary problems of the bucket of `problem` that the kernel admits, without repetition.
+
+    Those are: every dim tiny; the bucket's lower bounds; one less than the measured sizes, which breaks every multiple.
+    """
+    dims = {name: int(size) for name, size in problem.dims}
+    trials: list[dict[str, int]] = [dict.fromkeys(dims, size) for size in TINY]
+    trials.append({name: bounds(sizes_of(spec, name), size)[0] or size for name, size in dims.items()})
+    trials.append({name: max(size - 1, 1) for name, size in dims.items()})
+    seen = {problem}
+    for trial in trials:
+        other = Problem(specialisation=problem.specialisation, dims=tuple(sorted(trial.items())))
+        if other not in seen and fits_arguments(spec, other) and admitted(spec, other):
+            seen.add(other)
+            yield other

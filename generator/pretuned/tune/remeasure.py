@@ -7,6 +7,7 @@ a second time.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,21 +19,20 @@ from pretuned.record.rows import Row
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, Pairs
 from pretuned.tune.drift import Drift, Verdict, judge
-from pretuned.tune.progress import Effort, Listener
-from pretuned.tune.racing import race
+from pretuned.tune.events import Effort, Listener
+from pretuned.tune.race import race, ratio_interval
+from pretuned.tune.request import TuningDevice
 from pretuned.tune.session import opened
-from pretuned.tune.statistics import median, ratio_interval
-from pretuned.tune.target import Target
 
 if TYPE_CHECKING:
-    from pretuned.tune.contest import Contest
+    from pretuned.tune.task import TuningTask
     from pretuned.tune.tuner import Tuner
 
 
 def remeasure(
     rows: Sequence[Row],
     specs: Mapping[str, KernelSpec],
-    target: Target,
+    target: TuningDevice,
     *,
     index: Where,
     cache_folder: Path | None,
@@ -63,13 +63,13 @@ def drifts(tuner: Tuner, rows: Sequence[Row], specs: Mapping[str, KernelSpec]) -
             yield _drift(contest, row)
 
 
-def _contest(tuner: Tuner, spec: KernelSpec, rows: Sequence[Row]) -> Contest:
-    from pretuned.tune.contest import Contest  # noqa: PLC0415 - it imports NumPy, which a build may have to ask for
+def _contest(tuner: Tuner, spec: KernelSpec, rows: Sequence[Row]) -> TuningTask:
+    from pretuned.tune.task import TuningTask  # noqa: PLC0415 - it imports NumPy, which a build may have to ask for
 
-    return Contest(tuner, spec, rows[0].specialisation, [row.problem for row in rows])
+    return TuningTask(tuner, spec, rows[0].specialisation, [row.problem for row in rows])
 
 
-def _drift(contest: Contest, row: Row) -> Drift:
+def _drift(contest: TuningTask, row: Row) -> Drift:
     from pretuned.tune.decision import TRUSTED_SEED  # noqa: PLC0415 - as above
 
     refused = contest.prepare(row.problem, TRUSTED_SEED, trust_default=True)
@@ -81,7 +81,7 @@ def _drift(contest: Contest, row: Row) -> Drift:
     return found
 
 
-def _raced(contest: Contest, row: Row) -> Drift:
+def _raced(contest: TuningTask, row: Row) -> Drift:
     from pretuned.tune.decision import affordable  # noqa: PLC0415 - as above
 
     default, winner = row.default, row.winner
@@ -96,20 +96,20 @@ def _raced(contest: Contest, row: Row) -> Drift:
     return _compared(contest, row, samples[winner.configuration], samples[default.configuration])
 
 
-def _compared(contest: Contest, row: Row, winner_us: Sequence[float], default_us: Sequence[float]) -> Drift:
+def _compared(contest: TuningTask, row: Row, winner_us: Sequence[float], default_us: Sequence[float]) -> Drift:
     ratio = (1.0, 1.0) if len(row.choices) == 1 else ratio_interval(winner_us, default_us)
-    verdict, reason = judge(row, median(winner_us), median(default_us), ratio)
+    verdict, reason = judge(row, statistics.median(winner_us), statistics.median(default_us), ratio)
     return Drift(
         row=row,
         verdict=verdict,
         reason=reason,
-        winner_us=median(winner_us),
-        default_us=median(default_us),
+        winner_us=statistics.median(winner_us),
+        default_us=statistics.median(default_us),
         ratio=ratio,
         recompiled=any(_digest(contest, c.configuration) != c.cubin for c in (row.winner, row.default)),
         disturbed=contest.disturbed.get(row.problem, ""),
     )
 
 
-def _digest(contest: Contest, configuration: Configuration) -> str:
+def _digest(contest: TuningTask, configuration: Configuration) -> str:
     return str(getattr(contest.binary(configuration), "digest", ""))

@@ -12,10 +12,11 @@ them works.
 
 from __future__ import annotations
 
+import heapq
 import math
 import statistics
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -23,10 +24,9 @@ from pretuned.compile.result import Binary
 from pretuned.spec import space
 from pretuned.spec.space import Configuration, Problem
 from pretuned.tune import pruning
-from pretuned.tune.anchors import anchors, promising
-from pretuned.tune.contest import Contest
-from pretuned.tune.progress import Compiling
+from pretuned.tune.events import Compiling
 from pretuned.tune.search import Exhaustive
+from pretuned.tune.task import TuningTask
 
 CHUNK: Final = 32  # candidates that are screened before compilers and deadline are looked at again, at most
 CHUNK_US: Final = 300_000.0  # the same, in the time that so many calls of the default take
@@ -34,6 +34,13 @@ CALLS: Final = 10  # of a candidate that is screened
 SHORT_S: Final = 0.05
 CARRIED: Final = 24  # candidates that are screened at a problem which is no anchor
 HURRIED: Final = 6  # the same, where the budget is spent
+FEW: Final = 4  # problems that are all anchors
+NEAREST: Final = 0.25  # squared distance, in octaves, that counts as none: it keeps weights finite
+
+BESTS: Final = 2  # of every other problem, that are tried whatever is expected of them
+
+C = TypeVar("C")
+Times = Mapping[C, float]  # microseconds; math.inf for a failure
 
 
 class Screening:
@@ -45,7 +52,7 @@ class Screening:
 
     def __init__(
         self,
-        contest: Contest,
+        contest: TuningTask,
         problems: Sequence[Problem],
         incumbents: Mapping[Problem, Configuration] | None = None,
     ) -> None:
@@ -230,3 +237,64 @@ class Screening:
         for problem, ahead in self._ahead.items():
             ahead += [c for c in back if self._legal(c, problem) and c not in contest.times[problem]]
         return any(self._ahead[anchor] for anchor in self.anchors)
+
+
+def anchors(problems: Sequence[Problem]) -> list[Problem]:
+    """Return some of `problems` that lie far from each other: the smallest, the largest, then the farthest from all.
+
+    There are as many as the root of their number, or four where that is more.
+    """
+    wanted = max(FEW, math.isqrt(len(problems) - 1) + 1) if problems else 0
+    if len(problems) <= wanted:
+        return list(problems)
+    chosen = [min(problems, key=_volume), max(problems, key=_volume)]
+    while len(chosen) < wanted:
+        chosen.append(max(problems, key=lambda problem: min(distance(problem, other) for other in chosen)))
+    return chosen
+
+
+def distance(one: Problem, other: Problem) -> float:
+    """Return the squared distance of two problems of one specialisation, in octaves of their dims."""
+    return sum((a - b) ** 2 for a, b in zip(_octaves(one), _octaves(other), strict=True))
+
+
+def promising(
+    measured: Mapping[Problem, Times[C]],
+    problem: Problem,
+    count: int,
+    legal: Callable[[C], bool] = lambda _candidate: True,
+) -> list[C]:
+    """Return the `count` candidates that should do best at `problem`, the best first, then the best of each other one.
+
+    A candidate's slowdown against the best at a problem is interpolated over the problems where it was timed, by the
+    inverse of their squared distance: that favours who does well everywhere. Who is the best somewhere may be so here
+    too, however bad elsewhere. Who failed anywhere, was timed nowhere, or is not `legal` is left out.
+    """
+    weighed: dict[C, tuple[float, float]] = {}
+    failed = set()
+    for other, times in measured.items():
+        best = min(times.values(), default=math.inf)
+        if math.isinf(best):
+            continue
+        weight = 1.0 / (distance(problem, other) + NEAREST)
+        for candidate, time_us in times.items():
+            if math.isinf(time_us):
+                failed.add(candidate)
+                continue
+            total, weights = weighed.get(candidate, (0.0, 0.0))
+            weighed[candidate] = total + weight * math.log(time_us / best), weights + weight
+    able = {c: total / weights for c, (total, weights) in weighed.items() if c not in failed and legal(c)}
+    expected = heapq.nsmallest(count, able, key=able.__getitem__)
+    bests: list[C] = []
+    for other in sorted(measured, key=lambda other: distance(problem, other)):
+        times = measured[other]
+        bests += heapq.nsmallest(BESTS, (c for c in times if c in able), key=times.__getitem__)
+    return list(dict.fromkeys([*expected, *bests]))
+
+
+def _octaves(problem: Problem) -> list[float]:
+    return [math.log2(max(1, int(size))) for _, size in problem.dims]
+
+
+def _volume(problem: Problem) -> float:
+    return sum(_octaves(problem))

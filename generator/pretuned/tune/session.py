@@ -8,9 +8,9 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -20,16 +20,15 @@ from pretuned.compile.host import INSTALL as CPP_INSTALL
 from pretuned.compile.nvrtc import INSTALL
 from pretuned.compile.toolchain import CPP, NVRTC
 from pretuned.config import HOST, Where
-from pretuned.device import host, probe
+from pretuned.device import probe
 from pretuned.device.monitor import Monitor, monitor_of
 from pretuned.errors import DeviceError
 from pretuned.measure.runner import Runner
 from pretuned.record.cache import Cache
-from pretuned.record.rows import Row, Skipped, TunedDevice
-from pretuned.tune.demand import Demand
-from pretuned.tune.library import Library
-from pretuned.tune.progress import Effort, Listener, Waiting
-from pretuned.tune.target import Target
+from pretuned.record.rows import Row, Skipped
+from pretuned.tune.binaries import BinaryStore
+from pretuned.tune.events import Effort, Listener, Waiting
+from pretuned.tune.request import TuningDevice, TuningRequest
 
 if TYPE_CHECKING:
     from pretuned.tune.tuner import Tuner
@@ -45,7 +44,7 @@ class Tuned:
     what was settled until then holds.
     """
 
-    target: Target
+    target: TuningDevice
     rows: tuple[Row, ...]
     skipped: tuple[Skipped, ...]
     left: int
@@ -54,56 +53,9 @@ class Tuned:
     trouble: str = ""
 
 
-def find_target(index: Where, known: Mapping[str, TunedDevice]) -> Target | None:
-    """Return the host device, or the GPU with CUDA's ordinal `index`, as rows name it; None where there is no such GPU.
-
-    A device is its name, SM count and compute capability: one that shares only its name with a device of `known` (a
-    partition of it, say) is named with its SM count as well.
-    """
-    if index == HOST:
-        return host_target()
-    driver, gpus = probe.driver(), probe.gpus()
-    gpu = next((gpu for gpu in gpus if gpu.index == index), None)
-    if gpu is None or driver is None:
-        return None
-    device = device_of(gpu)
-    other = known.get(gpu.name)
-    name = gpu.name if other is None or other.is_same_as(device) else device.qualified_name
-    return Target(name=name, device=replace(device, name=name), driver=driver.version)
-
-
-def host_target() -> Target:
-    """Return the host device as rows name it."""
-    device = TunedDevice(
-        name=host.NAME,
-        sm_count=host.FACTS.sm_count,
-        compute_capability=host.FACTS.compute_capability,
-        l2_bytes=host.FACTS.l2_bytes,
-        shared_bytes=host.FACTS.shared_bytes,
-        memory_bytes=host.memory_bytes(),
-        memory_gbps=0,
-        power_w=0,
-    )
-    return Target(name=device.name, device=device, driver=host.processor())
-
-
-def device_of(gpu: probe.Gpu) -> TunedDevice:
-    """Return a probed GPU as rows describe it."""
-    return TunedDevice(
-        name=gpu.name,
-        sm_count=gpu.sm_count,
-        compute_capability=gpu.compute_capability,
-        l2_bytes=gpu.l2_bytes,
-        shared_bytes=gpu.shared_bytes,
-        memory_bytes=gpu.memory_bytes,
-        memory_gbps=gpu.memory_gbps,
-        power_w=gpu.power_w,
-    )
-
-
 def tune(
-    demands: Sequence[Demand],
-    target: Target,
+    demands: Sequence[TuningRequest],
+    target: TuningDevice,
     *,
     index: Where = 0,
     cache_folder: Path | None,
@@ -156,7 +108,7 @@ def tune(
 
 @contextmanager
 def opened(
-    target: Target,
+    target: TuningDevice,
     *,
     index: Where,
     cache_folder: Path | None,
@@ -171,11 +123,11 @@ def opened(
     """
     _demand_packages(index)
     from pretuned.tune.tuner import Tuner  # noqa: PLC0415 - it imports NumPy, which a build may have to ask for first
-    from pretuned.tune.watch import Watch  # noqa: PLC0415 - the same
+    from pretuned.tune.workbench import Watch  # noqa: PLC0415 - the same
 
     with ExitStack() as stack:
         cache = stack.enter_context(Cache(cache_folder))
-        library = stack.enter_context(Library(cache, effort, toolchain=CPP if index == HOST else NVRTC))
+        library = stack.enter_context(BinaryStore(cache, effort, toolchain=CPP if index == HOST else NVRTC))
         runner = stack.enter_context(Runner.host() if index == HOST else Runner(index=index, spares=SPARES))
         stack.enter_context(_termination_interrupts())
         monitor = _monitor(index)

@@ -26,25 +26,52 @@ from pretuned.measure.runner import Runner
 from pretuned.record.cache import Cache
 from pretuned.record.rows import Row, Skipped
 from pretuned.spec.space import Configuration, Problem
-from pretuned.tune.contest import Contest
+from pretuned.tune.binaries import BinaryStore
 from pretuned.tune.decision import FRESH_SEED, Decision
-from pretuned.tune.demand import Demand
-from pretuned.tune.library import Library
-from pretuned.tune.plan import Estimate, estimate, share
-from pretuned.tune.progress import Decided, Effort, Listener, Measuring, OutOfBudget, Passed, Planned
-from pretuned.tune.screening import Screening
-from pretuned.tune.search import EXHAUSTIVE_LIMIT, Strategy, strategy_for
-from pretuned.tune.target import Target
-from pretuned.tune.watch import Watch
+from pretuned.tune.events import Decided, Effort, Listener, Measuring, OutOfBudget, Passed, Planned
+from pretuned.tune.request import TuningDevice, TuningRequest
+from pretuned.tune.screening import CARRIED, Screening, anchors
+from pretuned.tune.search import EVALUATIONS, EXHAUSTIVE_LIMIT, Strategy, strategy_for
+from pretuned.tune.task import TuningTask
+from pretuned.tune.workbench import Watch
 
 SCREENING_SHARE: Final = 0.7  # of a contest's time
+COMPILE_S: Final = 0.3  # a module, on one core
+SCREEN_S: Final = 0.0015  # a candidate at a problem
+ROW_S: Final = 0.15  # races, duels and checks of a row
+KERNEL_S: Final = 0.3  # inputs, references, the default
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """What one kernel at one specialisation takes: modules at most, candidates timed, seconds."""
+
+    configurations: int
+    modules: int
+    screened: int
+    seconds: float
+
+
+def estimate(contest: TuningTask, rows: int, workers: int) -> Estimate:
+    """Return what is ahead for `rows` rows of a contest."""
+    count = len(contest.points)
+    modules = count if count <= EXHAUSTIVE_LIMIT else EVALUATIONS
+    searched = min(rows, len(anchors(contest.problems)))
+    screened = modules * searched + CARRIED * (rows - searched)
+    seconds = KERNEL_S + modules * COMPILE_S / workers + screened * SCREEN_S + rows * ROW_S
+    return Estimate(configurations=count, modules=modules, screened=screened, seconds=seconds)
+
+
+def share(estimates: Sequence[Estimate], left_s: float) -> float:
+    """Return how many of the seconds that are left the first of `estimates` may take: by what each takes."""
+    return left_s * estimates[0].seconds / sum(entry.seconds for entry in estimates)
 
 
 @dataclass(slots=True, kw_only=True)
 class _Task:
     """A contest with the problems that no earlier build has settled, and who holds their rows now."""
 
-    contest: Contest
+    contest: TuningTask
     problems: list[Problem]
     incumbents: Mapping[Problem, tuple[Configuration, ...]]
 
@@ -62,8 +89,8 @@ class Tuner:
     """
 
     runner: Runner
-    target: Target
-    library: Library
+    target: TuningDevice
+    library: BinaryStore
     cache: Cache
     effort: Effort
     listen: Listener
@@ -73,7 +100,7 @@ class Tuner:
     strategy: Callable[[int, Sequence[int]], Strategy] = strategy_for
     _screen_until: float | None = None
 
-    def tune(self, demands: Sequence[Demand]) -> Iterator[Row | Skipped]:
+    def tune(self, demands: Sequence[TuningRequest]) -> Iterator[Row | Skipped]:
         """Yield a row, or why there is none, for each problem that the deadline lets it reach."""
         begun_s = time.monotonic()
         tasks: list[_Task] = []
@@ -105,10 +132,10 @@ class Tuner:
         if done < rows:
             self.listen(OutOfBudget(rows=rows - done))
 
-    def _tasks(self, demand: Demand) -> Iterator[_Task]:
+    def _tasks(self, demand: TuningRequest) -> Iterator[_Task]:
         for specialisation in dict.fromkeys(problem.specialisation for problem in demand.problems):
             problems = [problem for problem in demand.problems if problem.specialisation == specialisation]
-            contest = Contest(self, demand.spec, specialisation, problems)
+            contest = TuningTask(self, demand.spec, specialisation, problems)
             yield _Task(contest=contest, problems=problems, incumbents=demand.incumbents)
 
     def _known(self, task: _Task) -> Iterator[Row]:
@@ -195,7 +222,7 @@ class Tuner:
             self.listen(Decided(row=row, cached=False))
             yield row
 
-    def _compile_ahead(self, contest: Contest) -> None:
+    def _compile_ahead(self, contest: TuningTask) -> None:
         """Have the compilers go on with a contest whose candidates are all tried anyway."""
         if len(contest.points) <= EXHAUSTIVE_LIMIT:
             contest.request([contest.points[index] for index in range(len(contest.points))])

@@ -20,7 +20,7 @@ PROTOCOL: Final = 2  # of tuning: raised when outcomes or rows of before no long
 QUARANTINED: Final = (Crashed, TimedOut, WrongResult)  # what has gone wrong so at one problem is tried at no other
 
 
-class Memory:
+class KnownResults:
     """Keeps outcomes, checks and rows in `cache`.
 
     `context` returns what all of them depend on besides the candidate, as plain data; `candidate` the candidate of a

@@ -13,12 +13,12 @@ from pretuned.compile.toolchain import NVRTC, Toolchain
 from pretuned.outcome import Failure
 from pretuned.record.cache import Cache
 from pretuned.render import Source, digest
-from pretuned.tune.progress import Effort
+from pretuned.tune.events import Effort
 
 _PROBE = Source(text='extern "C" __global__ void probe() {}', options=(), functions=("probe",))
 
 
-class Library:
+class BinaryStore:
     """Gives binaries for sources; use it in a `with` statement, which ends the workers.
 
     `workers` as for `CompilePool`. A source that did not compile stays a failure for as long as the library lives, and

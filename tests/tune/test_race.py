@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pretuned.spec.space import Configuration, Guards
-from pretuned.tune import select
-from pretuned.tune.statistics import ratio_interval
+from pretuned.tune import race
+from pretuned.tune.race import ratio_interval
 
 
 def configuration(number):
@@ -49,52 +49,52 @@ def test_too_few_rounds_decide_nothing():
 
 
 def test_a_clear_winner_goes_before_the_default():
-    ranked = select.rank({DEFAULT: flat(10), A: flat(8)}, {DEFAULT: FREE, A: FREE}, DEFAULT)
+    ranked = race.rank({DEFAULT: flat(10), A: flat(8)}, {DEFAULT: FREE, A: FREE}, DEFAULT)
     assert [entry.configuration for entry in ranked] == [A, DEFAULT]
     assert ranked[0].ratio[1] < 0.81
 
 
 def test_half_a_percent_is_not_enough():
-    ranked = select.rank({DEFAULT: flat(10), A: flat(9.95)}, {DEFAULT: FREE, A: FREE}, DEFAULT)
+    ranked = race.rank({DEFAULT: flat(10), A: flat(9.95)}, {DEFAULT: FREE, A: FREE}, DEFAULT)
     assert [entry.configuration for entry in ranked] == [DEFAULT]
 
 
 def test_noise_is_not_enough():
     generator = random.Random(0)
     noisy = [8 if generator.random() < 0.5 else 14 for _ in range(31)]
-    ranked = select.rank({DEFAULT: flat(10), A: noisy}, {DEFAULT: FREE, A: FREE}, DEFAULT)
+    ranked = race.rank({DEFAULT: flat(10), A: noisy}, {DEFAULT: FREE, A: FREE}, DEFAULT)
     assert [entry.configuration for entry in ranked] == [DEFAULT]
 
 
 def test_each_set_of_guards_keeps_its_fastest_until_one_without_guards():
     samples = {DEFAULT: flat(10), A: flat(6), B: flat(7), C: flat(8)}
     guards = {DEFAULT: FREE, A: VEC, B: FREE, C: Guards(align=(("x", 16),))}
-    ranked = select.rank(samples, guards, DEFAULT)
+    ranked = race.rank(samples, guards, DEFAULT)
     assert [entry.configuration for entry in ranked] == [A, B, DEFAULT]  # C runs only where B is faster
 
 
 def test_near_ties_go_to_the_incumbent():
     samples = {DEFAULT: flat(10), A: flat(8), B: flat(8.02)}
     guards = dict.fromkeys(samples, FREE)
-    assert select.rank(samples, guards, DEFAULT, [B])[0].configuration == B
-    assert select.leaders(samples, guards, DEFAULT, [B]) == [B]
-    assert select.leaders(samples, guards, DEFAULT) == [A]
+    assert race.rank(samples, guards, DEFAULT, [B])[0].configuration == B
+    assert race.leaders(samples, guards, DEFAULT, [B]) == [B]
+    assert race.leaders(samples, guards, DEFAULT) == [A]
 
 
 def test_near_ties_behind_the_winner_go_to_those_that_hold_the_row():
     samples = {DEFAULT: flat(10), A: flat(6), B: flat(8), C: flat(8.02)}
     guards = {DEFAULT: FREE, A: VEC, B: FREE, C: FREE}
-    assert select.leaders(samples, guards, DEFAULT) == [A, B]
-    assert select.leaders(samples, guards, DEFAULT, [A, C, DEFAULT]) == [A, C]
+    assert race.leaders(samples, guards, DEFAULT) == [A, B]
+    assert race.leaders(samples, guards, DEFAULT, [A, C, DEFAULT]) == [A, C]
 
 
 def test_finalists_are_the_best_of_each_reachable_set_of_guards():
     times = {DEFAULT: 10.0, A: 6.0, B: 6.1, C: 9.0}
     guards = {DEFAULT: FREE, A: VEC, B: VEC, C: FREE}
-    assert select.finalists(times, guards, DEFAULT) == [DEFAULT, A, B, C]
+    assert race.finalists(times, guards, DEFAULT) == [DEFAULT, A, B, C]
     guards = {DEFAULT: FREE, A: FREE, B: VEC, C: VEC}
-    assert select.finalists(times, guards, DEFAULT) == [DEFAULT, A]
-    assert select.finalists(times, guards, DEFAULT, incumbents=[C]) == [DEFAULT, C, A]
+    assert race.finalists(times, guards, DEFAULT) == [DEFAULT, A]
+    assert race.finalists(times, guards, DEFAULT, incumbents=[C]) == [DEFAULT, C, A]
 
 
 @given(st.lists(st.lists(st.floats(1, 100), min_size=31, max_size=31), min_size=1, max_size=4))
@@ -102,7 +102,7 @@ def test_whoever_is_ranked_beats_the_default_with_confidence(columns):
     configurations = [DEFAULT, A, B, C][: len(columns)]
     samples = dict(zip(configurations, columns, strict=True))
     guards = dict(zip(configurations, (FREE, VEC, FREE, VEC), strict=False))
-    ranked = select.rank(samples, guards, DEFAULT)
+    ranked = race.rank(samples, guards, DEFAULT)
     assert ranked[-1].configuration == DEFAULT
     for entry in ranked[:-1]:
-        assert ratio_interval(samples[entry.configuration], samples[DEFAULT])[1] < 1 - select.MIN_GAIN
+        assert ratio_interval(samples[entry.configuration], samples[DEFAULT])[1] < 1 - race.MIN_GAIN

@@ -31,8 +31,8 @@ from pretuned.render import Source, located, source_of
 from pretuned.spec import space
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, Pairs, Problem
-from pretuned.tune.library import Library
-from pretuned.tune.progress import Effort
+from pretuned.tune.binaries import BinaryStore
+from pretuned.tune.events import Effort
 from pretuned.tune.trials import far, trials
 
 CHUNK: Final = 16  # configurations at one problem that a process gets at once
@@ -124,7 +124,7 @@ def exercise(
     """
     if CPP.installed() is None:
         raise DeviceError(f"there is no C++ compiler: {host.INSTALL}")
-    with Cache(cache_folder) as cache, Library(cache, Effort(), workers=workers, toolchain=CPP) as library:
+    with Cache(cache_folder) as cache, BinaryStore(cache, Effort(), workers=workers, toolchain=CPP) as library:
         for name, spec in specs.items():
             for way in ways:
                 tally = Tally(kernel=name, way=way.name)
@@ -132,7 +132,7 @@ def exercise(
                 yield tally
 
 
-def _exercise(spec: KernelSpec, way: Way, library: Library, tally: Tally, sample: int | None, workers: int) -> None:
+def _exercise(spec: KernelSpec, way: Way, library: BinaryStore, tally: Tally, sample: int | None, workers: int) -> None:
     every = {s: dict(_wanted(spec, s, way, sample)) for s in space.specialisations(spec)}
     wanted = {s: {c: problems for c, problems in by.items() if problems} for s, by in every.items()}
     tally.legal_nowhere = sum(map(len, every.values())) - sum(map(len, wanted.values()))

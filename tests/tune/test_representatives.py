@@ -6,7 +6,7 @@ import itertools
 import math
 
 from pretuned.spec.space import Problem
-from pretuned.tune.anchors import anchors, distance, promising
+from pretuned.tune.screening import anchors, distance, promising
 
 SIZES = (256, 512, 1024, 4096)
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from pretuned.device.monitor import Monitor, Nvml, Reading
-from pretuned.tune.watch import Watch
+from pretuned.tune.workbench import Watch
 
 
 def reading(**given):

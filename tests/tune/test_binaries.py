@@ -11,9 +11,9 @@ from pretuned.compile.toolchain import Toolchain
 from pretuned.outcome import CompileError
 from pretuned.record.cache import Cache
 from pretuned.render import Source
-from pretuned.tune import library as library_module
-from pretuned.tune.library import Library
-from pretuned.tune.progress import Effort
+from pretuned.tune import binaries as binaries_module
+from pretuned.tune.binaries import BinaryStore
+from pretuned.tune.events import Effort
 
 
 def module(name):
@@ -70,7 +70,7 @@ TOOLCHAIN = Toolchain(worker="none", installed=lambda: Compiler.told, probe="com
 @pytest.fixture
 def compiler(monkeypatch):
     monkeypatch.setattr(Compiler, "asked", [], raising=False)
-    monkeypatch.setattr(library_module, "CompilePool", Compiler)
+    monkeypatch.setattr(binaries_module, "CompilePool", Compiler)
 
     def use(release):
         monkeypatch.setattr(Compiler, "release", release)
@@ -84,7 +84,7 @@ def build(cache, *modules, wanted=None):
     """One build: what it got, by source, and what it compiled for that."""
     Compiler.asked.clear()
     effort = Effort()
-    with Library(cache, effort, toolchain=TOOLCHAIN) as library:
+    with BinaryStore(cache, effort, toolchain=TOOLCHAIN) as library:
         found = library.all([(one, "sm_90") for one in modules], wanted)
     assert effort.compiled == len(Compiler.asked)
     return {one.text: found[one.key, "sm_90"] for one in modules}, list(Compiler.asked)
@@ -98,7 +98,7 @@ def test_a_second_build_compiles_nothing(compiler, tmp_path):
 
 
 def test_what_does_not_compile_is_tried_once_a_build(compiler):
-    with Library(Cache(None), Effort()) as library:
+    with BinaryStore(Cache(None), Effort()) as library:
         for _ in range(2):
             library.compile([(BAD, "sm_90")])
         assert library.get(BAD, "sm_90") == CompileError(line="error: bad")
@@ -125,6 +125,6 @@ def test_binaries_of_two_compilers_are_never_mixed(compiler):
 
 def test_the_compiler_is_asked_where_no_package_tells_its_version(compiler, monkeypatch):
     monkeypatch.setattr(Compiler, "told", None)
-    with Library(Cache(None), Effort(), toolchain=TOOLCHAIN) as library:
+    with BinaryStore(Cache(None), Effort(), toolchain=TOOLCHAIN) as library:
         assert library.compiler == "13.0.88"
     assert len(Compiler.asked) == 1

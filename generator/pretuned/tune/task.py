@@ -29,9 +29,9 @@ from pretuned.spec import space
 from pretuned.spec.model import KernelSpec, LibraryCall
 from pretuned.spec.space import Configuration, Guards, Pairs, Problem
 from pretuned.tune import pruning
-from pretuned.tune.memory import Memory
+from pretuned.tune.events import Failed
 from pretuned.tune.points import Points
-from pretuned.tune.progress import Failed
+from pretuned.tune.results import KnownResults
 
 if TYPE_CHECKING:
     from pretuned.tune.tuner import Tuner
@@ -41,7 +41,7 @@ LIMIT_S: Final = 1.0  # for screening a candidate, and besides it
 LIMIT_CALLS: Final = 1000  # so many calls of the default
 
 
-class Contest:
+class TuningTask:
     """The candidates of `spec` for one specialisation, over `problems`.
 
     `times` holds what is known, by problem: microseconds a call, math.inf for a failure. `failed` are the candidates
@@ -70,7 +70,7 @@ class Contest:
         self._pruned: set[Configuration] = set()
         self._rows: dict[Configuration, int] = {}
         self._candidates: dict[Configuration, Candidate] = {}
-        self.memory = Memory(tuner.cache, self._context, self.candidate)
+        self.memory = KnownResults(tuner.cache, self._context, self.candidate)
 
     def row(self, configuration: Configuration) -> int:
         """Return which of the points a configuration is."""
