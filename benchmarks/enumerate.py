@@ -116,15 +116,15 @@ def by_itertools(spec, problems):
 def by_constraint(spec, _):
     import constraint  # noqa: PLC0415 - it may not be installed
 
-    way = spec.ways["main"]
+    implementation = spec.all_implementations["main"]
     problem = constraint.Problem()
-    for name, listed in way.space.items():
+    for name, listed in implementation.space.items():
         problem.addVariable(name, list(listed))
-    for expression in way.constraints.where:
+    for expression in implementation.constraints.where:
         problem.addConstraint(expression.python)
-    order = sorted(way.space)
+    order = sorted(implementation.space)
     solutions = problem.getSolutionsOrderedList(order)
-    return len(solutions) + (tuple(way.default[name] for name in order) not in solutions)
+    return len(solutions) + (tuple(implementation.default[name] for name in order) not in solutions)
 
 
 TOOLS = {"Points": by_points, "itertools": by_itertools, "python-constraint2": by_constraint}

@@ -62,7 +62,7 @@ def legal(spec, problem, facts):
 def tune(spec, problem, facts, limit_s):
     """Let Kernel Tuner tune; return its results, one dict a configuration tried, and how many are legal."""
     known = legal(spec, problem, facts)
-    names = sorted(space.parameters(spec.ways["main"]))
+    names = sorted(space.parameters(spec.all_implementations["main"]))
 
     def found(params):
         return known.get(tuple((name, params[name]) for name in names))
@@ -84,7 +84,7 @@ def tune(spec, problem, facts, limit_s):
             lambda params: source_of(spec, problem.specialisation, found(params)[0]).text,
             lambda params: (found(params)[1].grid[0],),
             [np.zeros((m, n), np.float16), a, b, np.int32(m), np.int32(n), np.int32(k)],
-            {name: list(spec.ways["main"].space[name]) for name in names} | {"block_size_x": threads},
+            {name: list(spec.all_implementations["main"].space[name]) for name in names} | {"block_size_x": threads},
             grid_div_x=[],
             restrictions=admitted,
             smem_args={"size": lambda params: found(params)[1].shared_bytes},
@@ -129,7 +129,7 @@ def main() -> int:
         "verify_s_each": statistics.fmean(result["verification_time"] for result in results) / 1e3,
         "measure_s_each": statistics.fmean(result["benchmark_time"] for result in results) / 1e3,
         "best_us": best["time"] * 1e3,
-        "best": {name: best[name] for name in sorted(space.parameters(spec.ways["main"]))},
+        "best": {name: best[name] for name in sorted(space.parameters(spec.all_implementations["main"]))},
     }
     json.dump(document, sys.stdout, indent=1)
     return 0

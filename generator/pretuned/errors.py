@@ -6,7 +6,6 @@ A failing candidate is data (see `pretuned.outcome`), never one of these.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from enum import IntEnum
 from typing import TYPE_CHECKING, ClassVar, Self
 
@@ -97,9 +96,3 @@ class BakeError(Error):
     """The generated package cannot be written as asked."""
 
     exit_code = ExitCode.BAKE
-
-
-def closest(name: str, known: Iterable[str]) -> str:
-    """Return `"; did you mean 'x'?"` for the known name nearest to `name`, or an empty string."""
-    matches = get_close_matches(name, sorted(known), n=1, cutoff=0.6)
-    return f"; did you mean '{matches[0]}'?" if matches else ""

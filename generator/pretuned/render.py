@@ -108,28 +108,30 @@ def _shortened(match: re.Match[str]) -> str:
 def source_of(spec: KernelSpec, specialisation: Pairs, configuration: Configuration) -> Source:
     """Render the module of `configuration`; raises RenderError with the template's file and line.
 
-    A library call (`spec.ways[...].call`) has no module: asking for it is a RenderError too.
+    A library call (`spec.all_implementations[...].call`) has no module: asking for it is a RenderError too.
     """
-    way = spec.ways[configuration.implementation]
-    if way.call is not None:
-        raise RenderError(f"{configuration}: calls {way.call}, and has no module")
+    implementation = spec.all_implementations[configuration.implementation]
+    if implementation.call is not None:
+        raise RenderError(f"{configuration}: calls {implementation.call}, and has no module")
     values = rendered_values(spec, specialisation, configuration)
     try:
-        text = render(spec.folder, way.template, values)
-        options = tuple(render_option(option, values) for option in way.compile.options)
+        text = render(spec.folder, implementation.template, values)
+        options = tuple(render_option(option, values) for option in implementation.compile.options)
     except RenderError as error:
         raise RenderError(f"{error} (rendering {configuration})") from None
-    functions = tuple(sorted({launch.function for launch in way.launches}))
-    return Source(text=text, options=options, functions=functions, arch_specific=way.compile.arch_specific)
+    functions = tuple(sorted({launch.function for launch in implementation.launches}))
+    return Source(text=text, options=options, functions=functions, arch_specific=implementation.compile.arch_specific)
 
 
 def located(spec: KernelSpec, specialisation: Pairs, configuration: Configuration, message: str) -> str:
     """Return what a compiler or a run said of a module, with the template's lines in place of the rendered text's."""
-    way = spec.ways[configuration.implementation]
-    if NAME not in message or way.call is not None:
+    implementation = spec.all_implementations[configuration.implementation]
+    if NAME not in message or implementation.call is not None:
         return message
     return relocated(
-        message, NAME, lines_of(spec.folder, way.template, rendered_values(spec, specialisation, configuration))
+        message,
+        NAME,
+        lines_of(spec.folder, implementation.template, rendered_values(spec, specialisation, configuration)),
     )
 
 
@@ -140,15 +142,15 @@ def candidate(spec: KernelSpec, specialisation: Pairs, configuration: Configurat
     arguments, scratch and initial values. The reference and tolerances are not part of it (`verification_key` is), nor
     are summaries, comments, and the version of a library.
     """
-    way = spec.ways[configuration.implementation]
-    source = source_of(spec, specialisation, configuration) if way.call is None else None
+    implementation = spec.all_implementations[configuration.implementation]
+    source = source_of(spec, specialisation, configuration) if implementation.call is None else None
     key = digest(
         [
-            source.key if source is not None else _called(way.call),
+            source.key if source is not None else _called(implementation.call),
             configuration.values,
             specialisation,
             _layout(spec, specialisation),
-            _calls(spec, way, specialisation),
+            _calls(spec, implementation, specialisation),
             *(["warm"] if spec.cache == "warm" else []),  # times of both kinds say nothing of each other
         ]
     )
@@ -170,17 +172,17 @@ def _layout(spec: KernelSpec, specialisation: Pairs) -> list[list[object]]:
     ]
 
 
-def _calls(spec: KernelSpec, way: Implementation, specialisation: Pairs) -> list[list[object]]:
+def _calls(spec: KernelSpec, implementation: Implementation, specialisation: Pairs) -> list[list[object]]:
     """Return how an implementation is launched, and over which scratch buffers."""
     launches: list[list[object]] = [
         [launch.function, _texts(launch.grid), _texts(launch.block), launch.shared.python, launch.arguments]
-        for launch in way.launches
+        for launch in implementation.launches
     ]
     scratch: list[list[object]] = [
         [buffer.name, space.dtype_of(spec, buffer.dtype, specialisation), _texts(buffer.shape), buffer.init]
-        for buffer in way.scratch
+        for buffer in implementation.scratch
     ]
-    return [*launches, *scratch, [list(way.init)]]
+    return [*launches, *scratch, [list(implementation.init)]]
 
 
 def _called(call: LibraryCall | None) -> list[object]:

@@ -40,10 +40,10 @@ def modules(spec):
     found = {}
     for specialisation in space.specialisations(spec):
         chosen = space.choices(spec, specialisation)
-        for name, way in spec.ways.items():
-            known = space.parameters(way) | chosen.keys() | DTYPES.keys()
-            where = [expression for expression in way.constraints.where if expression.names <= known]
-            for configuration in space.combinations(name, way):
+        for name, implementation in spec.all_implementations.items():
+            known = space.parameters(implementation) | chosen.keys() | DTYPES.keys()
+            where = [expression for expression in implementation.constraints.where if expression.names <= known]
+            for configuration in space.combinations(name, implementation):
                 values = chosen | dict(configuration.values)
                 if all(expression.evaluate(values) for expression in where):
                     module = source_of(spec, specialisation, configuration)

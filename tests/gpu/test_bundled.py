@@ -107,9 +107,9 @@ def test_an_off_by_one_in_a_template_is_found(name, tmp_path, capsys):
         architecture = f"sm_{gpu.facts.compute_capability}"
         default = entry_of(spec, problem, space.default(spec), architecture)
         assert gpu.prepare(Prepare(spec=spec, problem=problem, default=default)) is None
-        for way in spec.ways:
-            entry = entry_of(spec, problem, space.default_of(spec, way), architecture)
+        for implementation in spec.all_implementations:
+            entry = entry_of(spec, problem, space.default_of(spec, implementation), architecture)
             failure = gpu.verify(entry).failure
             with capsys.disabled():
-                print(f"\n{name} {way}: {failure}", end="")
+                print(f"\n{name} {implementation}: {failure}", end="")
             assert isinstance(failure, WrongResult)

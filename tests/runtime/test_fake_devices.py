@@ -62,7 +62,9 @@ def made_up_rows(specs, name):
     facts, draw = facts_of(ROWS_OF[name]), random.Random(name)
     for spec in specs.values():
         default, beyond = space.default(spec), [f"{dim}{side}" for dim in spec.free_dims for side in "<>"]
-        every = [one for way, of in spec.ways.items() for one in space.combinations(way, of) if one != default]
+        every = [
+            one for way, of in spec.all_implementations.items() for one in space.combinations(way, of) if one != default
+        ]
         for specialisation in space.specialisations(spec):
             pool = draw.sample(every, min(12, len(every)))
             for problem in space.problems(spec, specialisation):
@@ -186,16 +188,16 @@ def runtime(bundle, gpus, load):
 
 def decide(runtime, spec, problem, gpu, addresses, asked):
     """Return what the runtime decides, with the rows of the device that is asked for, if one is."""
-    wishes = runtime["overrides"].Overrides()
+    overrides = runtime["overrides"].Overrides()
     if asked is not None:
-        wishes.want_device(asked, "", "asked for")
+        overrides.want_device(asked, "", "asked for")
     return runtime["lookup"].decide(
         runtime[""].KERNELS[spec.name],
         runtime["devices"].in_hand(runtime["driver"].driver("a test"), list(GPUS).index(gpu)),
         dict(problem.specialisation),
         space.choices(spec, problem.specialisation) | dict(problem.dims),
         lambda name, nbytes: addresses[name] % nbytes == 0,
-        wishes,
+        overrides,
     )
 
 
@@ -252,7 +254,7 @@ def signatures(bundle, monkeypatch):
     """Let the driver know how the bundled entry points take their arguments."""
     for spec in bundle.specs.values():
         codes = {argument.name: FORMATS[argument.dtype] for argument in spec.arguments if argument.role is None}
-        for way in spec.ways.values():
+        for way in spec.all_implementations.values():
             for launch in way.launches:
                 order = launch.arguments or [argument.name for argument in spec.arguments]
                 signature = "".join(codes.get(name, "Q") for name in order)

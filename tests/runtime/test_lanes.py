@@ -246,7 +246,7 @@ def test_what_does_not_come_again_leaves_no_blocks_behind(tuned, cupy, cuda, mon
     assert len(kept) == 1
 
 
-def test_wishes_that_come_and_go_leave_no_plans_behind(tuned, cupy, cuda):
+def test_overrides_that_come_and_go_leave_no_plans_behind(tuned, cupy, cuda):
     for number in range(200):
         with tuned.using(defaults=["affine"] * number):
             for _ in range(3):

@@ -13,7 +13,7 @@ import fake_cuda
 import sample
 from pretuned.bake.package import files
 from pretuned.bake.plan import plan
-from pretuned.runtime import Kernel, Launch, Way, lookup
+from pretuned.runtime import Implementation, Kernel, Launch, lookup
 from pretuned.runtime.devices import Device
 from pretuned.spec import buckets, space
 from pretuned.spec.loader import load as load_spec
@@ -224,7 +224,7 @@ def bucket(listed, size):
     kernel = Kernel(
         "properties",
         arguments=(),
-        ways={},
+        implementations={},
         shipped=(),
         rows={},
         devices={},
@@ -276,7 +276,7 @@ def test_a_launch_that_no_gpu_takes_is_passed_over(n, refused):
     kernel = Kernel(
         "taken",
         arguments=(),
-        ways={"main": Way((launch,))},
+        implementations={"main": Implementation((launch,))},
         shipped=(entry,),
         rows={},
         devices={},

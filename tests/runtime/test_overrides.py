@@ -38,7 +38,7 @@ def test_the_defaults(loaded, cupy, cuda):
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "choice",
     [
         "affine:block=64,vec=1",
         " pkg.tuned.affine : vec = 1 , block=64 ; ",
@@ -46,8 +46,8 @@ def test_the_defaults(loaded, cupy, cuda):
         "elsewhere:block=3; other.package.affine:block=7; affine:block=64,vec=1",
     ],
 )
-def test_a_shipped_configuration(loaded, cupy, wish):
-    tuned = loaded(CONFIG=wish)
+def test_a_shipped_configuration(loaded, cupy, choice):
+    tuned = loaded(CONFIG=choice)
     assert block(tuned, cupy) == 64
     assert tuned.explain("affine", **PROBLEM).why[-1] == "PRETUNED_CONFIG"
 
@@ -83,14 +83,14 @@ def test_a_configuration_whose_guards_fail_leaves_the_rows_choice(loaded, cupy, 
         ({"CONFIG": "affine:block=true,vec=1"}, "does not ship block=true, vec=1"),
         (
             {"CONFIG": "pkg.tuned.afine:block=64"},
-            "pkg.tuned has no kernel 'afine'; did you mean 'affine'?; it has accumulate, affine",
+            "pkg.tuned has no kernel 'afine'; did you mean 'affine'?",
         ),
         ({"CONFIG": "block=64"}, "'block=64' is no KERNEL:key=value,... as in 'axpby:block=512,vec=4'"),
         ({"CONFIG": "affine:block"}, "'block' in 'affine:block' is no key=value"),
         ({"CONFIG": "affine:block=big"}, "'big' in 'affine:block=big' is no integer, true or false"),
         (
             {"DEVICE": "NVIDIA H100"},
-            "PRETUNED_DEVICE: no rows for the device 'NVIDIA H100'; did you mean 'NVIDIA H100 80GB HBM3'?",
+            "PRETUNED_DEVICE: the table has no device 'NVIDIA H100'; did you mean 'NVIDIA H100 80GB HBM3'?",
         ),
         ({"STRICT": "perhaps"}, "PRETUNED_STRICT: expected 1 or 0, found 'perhaps'"),
         ({"TABLE": "nowhere.json"}, "PRETUNED_TABLE: 'nowhere.json' cannot be read as JSON"),

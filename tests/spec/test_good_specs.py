@@ -99,7 +99,7 @@ def test_arguments_are_told_apart_by_what_a_call_brings(tmp_path):
 def test_several_implementations_compete_in_one_kernel(tmp_path):
     spec = loaded(tmp_path, toml=SEVERAL)
 
-    assert list(spec.ways) == ["plain", "vectors"]
+    assert list(spec.all_implementations) == ["plain", "vectors"]
     assert str(space.default(spec)) == "vectors: vec=1"
     assert str(space.default_of(spec, "plain")) == "plain: block=128"
 
@@ -107,8 +107,8 @@ def test_several_implementations_compete_in_one_kernel(tmp_path):
 def test_one_implementation_is_named_main_and_takes_its_template_by_the_specs_name(tmp_path):
     spec = loaded(tmp_path)
 
-    assert list(spec.ways) == ["main"]
-    assert spec.ways["main"].template == "scale.cu.jinja"
+    assert list(spec.all_implementations) == ["main"]
+    assert spec.all_implementations["main"].template == "scale.cu.jinja"
 
 
 def test_a_space_may_be_a_list_of_configurations(tmp_path):
@@ -117,7 +117,10 @@ def test_a_space_may_be_a_list_of_configurations(tmp_path):
     )
     spec = loaded(tmp_path, toml=listed)
 
-    assert [str(c) for c in space.combinations("main", spec.ways["main"])] == ["block=128, vec=4", "block=256, vec=1"]
+    assert [str(c) for c in space.combinations("main", spec.all_implementations["main"])] == [
+        "block=128, vec=4",
+        "block=256, vec=1",
+    ]
 
 
 def test_a_parameter_may_be_a_bool(tmp_path):
@@ -128,7 +131,7 @@ def test_a_parameter_may_be_a_bool(tmp_path):
         ('block    = ["block"]', 'block = ["block if fast else 128"]'),
     )
 
-    assert [str(c) for c in space.combinations("main", spec.ways["main"])][:2] == [
+    assert [str(c) for c in space.combinations("main", spec.all_implementations["main"])][:2] == [
         "block=128, fast=false, vec=1",
         "block=128, fast=false, vec=2",
     ]

@@ -21,16 +21,20 @@ FLOAT32 = (("T", "float32"),)
 def test_a_call_takes_all_inputs_in_order_and_writes_to_out(tmp_path):
     spec = loaded(tmp_path)
 
-    assert spec.ways["plain"].call is None
-    assert spec.ways["library"].call == LibraryCall(module="cupy", function="multiply", arguments=("a", "b"))
-    assert spec.ways["library"].call.out == "keyword"
-    assert pickle.loads(pickle.dumps(spec)).ways["library"].call == spec.ways["library"].call
+    assert spec.all_implementations["plain"].call is None
+    assert spec.all_implementations["library"].call == LibraryCall(
+        module="cupy", function="multiply", arguments=("a", "b")
+    )
+    assert spec.all_implementations["library"].call.out == "keyword"
+    assert (
+        pickle.loads(pickle.dumps(spec)).all_implementations["library"].call == spec.all_implementations["library"].call
+    )
 
 
 def test_a_call_may_name_its_arguments_and_be_copied_from(tmp_path):
     spec = loaded(tmp_path, (CALL, 'call = "torch:linalg.multi_dot"\narguments = ["b", "a"]\nout = "copy"'))
 
-    call = spec.ways["library"].call
+    call = spec.all_implementations["library"].call
     assert call == LibraryCall(module="torch", function="linalg.multi_dot", arguments=("b", "a"), out="copy")
     assert str(call) == "torch.linalg.multi_dot"
 
@@ -86,7 +90,7 @@ def test_python_writes_a_call_as_toml_does(tmp_path):
     given = {name: getattr(spec, name) for name in KernelSpec.model_fields}
     written = KernelSpec(**given | {"implementations": ways})
 
-    assert pretuned.checked(written).ways["library"] == spec.ways["library"]
+    assert pretuned.checked(written).all_implementations["library"] == spec.all_implementations["library"]
 
 
 AT = "product.toml: implementations.library"

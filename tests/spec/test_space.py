@@ -30,8 +30,8 @@ def configuration(implementation="main", **values):
 
 def test_a_space_is_enumerated_in_sorted_order_whatever_the_order_in_the_file(tmp_path):
     shuffled = ("block = [128, 256]\nvec   = [1, 2, 4]", "vec = [4, 1, 2, 4]\nblock = [256, 128]")
-    first = [str(c) for c in space.combinations("main", loaded(tmp_path).ways["main"])]
-    second = [str(c) for c in space.combinations("main", loaded(tmp_path, shuffled).ways["main"])]
+    first = [str(c) for c in space.combinations("main", loaded(tmp_path).all_implementations["main"])]
+    second = [str(c) for c in space.combinations("main", loaded(tmp_path, shuffled).all_implementations["main"])]
 
     assert first == second
     assert first[:4] == ["block=128, vec=1", "block=128, vec=2", "block=128, vec=4", "block=256, vec=1"]
@@ -69,8 +69,12 @@ def test_a_vast_space_is_counted_and_enumerated_lazily():
         launches=[{"function": "f", "grid": [1], "block": [1]}],
     )
 
-    assert space.count(spec.ways["main"]) == 10**12
-    assert [dict(c.values)["p5"] for c in islice(space.combinations("main", spec.ways["main"]), 3)] == [0, 1, 2]
+    assert space.count(spec.all_implementations["main"]) == 10**12
+    assert [dict(c.values)["p5"] for c in islice(space.combinations("main", spec.all_implementations["main"]), 3)] == [
+        0,
+        1,
+        2,
+    ]
 
 
 def test_a_constraint_prunes_by_problem_and_specialisation(tmp_path):

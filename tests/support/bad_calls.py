@@ -17,12 +17,11 @@ OVERLAP = ", and an array that is written must not overlap another argument"
 STRIDES = "expected a C-contiguous array, found strides"
 FLOAT32, INT32 = "(a number up to 3.4e38)", "(an integer from -2147483648 to 2147483647)"
 UINT64 = "(an integer from 0 to 18446744073709551615)"
-HAS = "it has accumulate, affine, numbers"
 SHIPS = (
     "block=1024, vec=1; block=128, vec=1; block=128, vec=4; block=64, vec=1; block=64, vec=2; block=64, vec=4. "
     "To ship another, build with `pretuned bake --with"
 )
-TABLE = "the table has 'NVIDIA A100-SXM4-40GB', 'NVIDIA H100 80GB HBM3'"
+TABLE = "the table has no device 'H100'; known are NVIDIA A100-SXM4-40GB, NVIDIA H100 80GB HBM3"
 NONE_LEFT = "no configuration can run this call (cols=16777216, rows=1)"
 BEYOND = (
     "passed over block=64, vec=4: not confirmed beyond the sizes (cols>); "
@@ -251,7 +250,7 @@ BOTH = [
      f"{A}stream: {STREAM} str"),
     # Overrides.
     ("using, kernel", ValueError, lambda m: m.tuned.using(afine={"block": 64}),
-     f"using: pkg.tuned has no kernel 'afine'; did you mean 'affine'?; {HAS}"),
+     "using: pkg.tuned has no kernel 'afine'; did you mean 'affine'?"),
     ("using, configuration", ValueError, lambda m: m.tuned.using(affine={"block": 64, "vec": 8}),
      f"using: pkg.tuned.affine does not ship block=64, vec=8; it ships {SHIPS} affine:block=64,vec=8`"),
     ("using, parameter", ValueError, lambda m: m.tuned.using(affine={"blocks": 64}),
@@ -259,14 +258,14 @@ BOTH = [
     ("using, no configuration", ValueError, lambda m: m.tuned.using(affine=64),
      "using: affine: expected a configuration as in {'block': 512}, found 64"),
     ("using, device", ValueError, lambda m: m.tuned.using(device="NVIDIA H1000"),
-     f"using: no rows for the device 'NVIDIA H1000'; did you mean 'NVIDIA H100 80GB HBM3'?; {TABLE}"),
+     "using: the table has no device 'NVIDIA H1000'; did you mean 'NVIDIA H100 80GB HBM3'?"),
     ("using, defaults", ValueError, lambda m: m.tuned.using(defaults=["acumulate"]),
-     f"using: pkg.tuned has no kernel 'acumulate'; did you mean 'accumulate'?; {HAS}"),
+     "using: pkg.tuned has no kernel 'acumulate'; did you mean 'accumulate'?"),
     # explain.
     ("explain, kernel", ValueError, lambda m: m.tuned.explain("afine", rows=1),
-     f"pkg.tuned has no kernel 'afine'; did you mean 'affine'?; {HAS}"),
+     "pkg.tuned has no kernel 'afine'; did you mean 'affine'?"),
     ("explain, dim", TypeError, lambda m: m.tuned.explain("affine", row=1),
-     f"{A}explain takes cols, rows, T, relu, not 'row'; did you mean 'rows'?"),
+     "pkg.tuned.affine has no dim or specialisation 'row'; did you mean 'rows'?"),
     ("explain, too little", TypeError, lambda m: m.tuned.explain("affine", rows=1),
      f"{A}explain needs cols=..."),
     ("explain, size", TypeError, lambda m: m.tuned.explain("affine", **SMALL | {"cols": -1}),
@@ -274,7 +273,7 @@ BOTH = [
     ("explain, over int32", ValueError, lambda m: m.tuned.explain("affine", **SMALL | {"rows": 2**31}),
      f"{A}rows: expected at most 2147483647 (int32), found 2147483648"),
     ("explain, device", ValueError, lambda m: m.tuned.explain("affine", device="H100", **SMALL),
-     f"{A}no rows for the device 'H100'; {TABLE}"),
+     f"{A}{TABLE}"),
 ]
 CUPY = [
     ("strided", ValueError, lambda m: m.affine(m.array((16, 1024), "float32", contiguous=False)),

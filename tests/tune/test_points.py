@@ -30,7 +30,7 @@ def reference(spec, problems, device=None):
     """What the spec's own enumeration yields, over the problems, in its order; the default first."""
     default = space.default(spec)
     yield default
-    for name, implementation in spec.ways.items():
+    for name, implementation in spec.all_implementations.items():
         for configuration in space.combinations(name, implementation):
             if configuration != default and any(space.legal(spec, p, configuration, device) for p in problems):
                 yield configuration

@@ -105,7 +105,7 @@ def test_a_large_space_is_searched_with_few_modules(wide):
 
 def test_seeds_are_tried_first(tmp_path, wide):
     seeded = wide.model_copy(update={"seeds": ({"block": 1016, "vec": 2},)})
-    seeded.__dict__.pop("ways", None)
+    seeded.__dict__.pop("all_implementations", None)
     (seed,) = space.seeds(seeded)
     asked = []
 

@@ -22,10 +22,10 @@ def declaration_lines(kernel: KernelPlan) -> Iterator[str]:
     yield "    arguments=("
     yield from (f"        {_argument(argument)}," for argument in spec.arguments)
     yield "    ),"
-    yield "    ways={"
-    for name, way in spec.ways.items():
-        yield f"        {literal(name)}: Way("
-        yield from _way(spec, way)
+    yield "    implementations={"
+    for name, implementation in spec.all_implementations.items():
+        yield f"        {literal(name)}: Implementation("
+        yield from _implementation(spec, implementation)
         yield "        ),"
     yield "    },"
     yield from (f"    {name}={text}," for name, text in _tables(spec) if text not in {"{}", "()"})
@@ -73,31 +73,31 @@ def _argument(argument: Argument) -> str:
     return f"Array({head}, {shape}{init})"
 
 
-def _way(spec: KernelSpec, way: Implementation) -> Iterator[str]:
+def _implementation(spec: KernelSpec, implementation: Implementation) -> Iterator[str]:
     yield "            launches=("
-    yield from (f"                {_launch(spec, launch)}," for launch in way.launches)
+    yield from (f"                {_launch(spec, launch)}," for launch in implementation.launches)
     yield "            ),"
     # The other constraints were settled when the configuration was chosen.
     open_ones = [
         expression
-        for expression in way.constraints.where
+        for expression in implementation.constraints.where
         if any(name in spec.free_dims or name.startswith("device.") for name in expression.names)
     ]
     if open_ones:
         yield "            where=("
         yield from (f"                {_condition(expression)}," for expression in open_ones)
         yield "            ),"
-    if way.scratch:
+    if implementation.scratch:
         yield "            scratch=("
-        for buffer in way.scratch:
+        for buffer in implementation.scratch:
             init = "" if buffer.init is None else ", init=True"
             shape = function(buffer.shape, several=True)
             yield f"                Buffer({literal(buffer.name)}, {literal(buffer.dtype)}, {shape}{init}),"
         yield "            ),"
-    if way.init:
-        yield f"            init={literal(way.init)},"
-    if way.call is not None:
-        call = way.call
+    if implementation.init:
+        yield f"            init={literal(implementation.init)},"
+    if implementation.call is not None:
+        call = implementation.call
         yield f"            call={literal((call.module, call.function, tuple(call.arguments), call.out))},"
 
 

@@ -134,9 +134,9 @@ def _order(row: Row) -> tuple[str, str, tuple[int, ...]]:
 
 def _known(spec: KernelSpec, configuration: Configuration, source: str) -> None:
     """Raise BakeError for a configuration that is not of the spec's space."""
-    way = spec.ways.get(configuration.implementation)
-    if way is None:
-        known = ", ".join(spec.ways)
+    implementation = spec.all_implementations.get(configuration.implementation)
+    if implementation is None:
+        known = ", ".join(spec.all_implementations)
         raise BakeError(
             f"{source} of {spec.name} names the implementation '{configuration.implementation}'; there are {known}"
         )
@@ -146,12 +146,12 @@ def _known(spec: KernelSpec, configuration: Configuration, source: str) -> None:
 
 def _admits(spec: KernelSpec, specialisation: Pairs, configuration: Configuration) -> bool:
     """Whether the constraints that neither a call nor a device decides admit a configuration."""
-    way = spec.ways.get(configuration.implementation)
+    implementation = spec.all_implementations.get(configuration.implementation)
     values = space.environment(spec, Problem(specialisation=specialisation, dims=()), configuration)
     try:
-        return way is None or all(
+        return implementation is None or all(
             expression.evaluate(values)
-            for expression in way.constraints.where
+            for expression in implementation.constraints.where
             if expression.names <= values.keys() | DTYPES.keys()
         )
     except ExpressionError:
@@ -159,7 +159,7 @@ def _admits(spec: KernelSpec, specialisation: Pairs, configuration: Configuratio
 
 
 def _shipped(spec: KernelSpec, specialisation: Pairs, configuration: Configuration, *, everywhere: bool) -> Shipped:
-    call = spec.ways[configuration.implementation].call
+    call = spec.all_implementations[configuration.implementation].call
     try:
         module = source_of(spec, specialisation, configuration) if call is None else None
     except RenderError as error:

@@ -92,7 +92,7 @@ def _shipped(kernel: KernelPlan) -> str:
         (entry.specialisation, entry.configuration, "" if entry.module is None else entry.module.key)
         for entry in kernel.shipped
     )
-    return digest([[chosen, way.implementation, way.values, module] for chosen, way, module in found])
+    return digest([[chosen, ran.implementation, ran.values, module] for chosen, ran, module in found])
 
 
 def _shares(plan: Plan, kernel: KernelPlan, binaries: Binaries) -> Iterator[Share]:

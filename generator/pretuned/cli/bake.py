@@ -13,7 +13,8 @@ from pretuned.build.core import bake_project
 from pretuned.build.place import place
 from pretuned.cli.project import UsageError, place_of, say, specs_of
 from pretuned.config import HOST, Project, Settings
-from pretuned.errors import ExitCode, closest
+from pretuned.errors import ExitCode
+from pretuned.runtime.text import closest
 from pretuned.spec.expressions import Value
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, pairs
@@ -71,10 +72,12 @@ def parse_extra(text: str, specs: Mapping[str, KernelSpec]) -> Extra:
         raise UsageError(f"--with {text}: there is no kernel '{kernel}'{closest(kernel, specs)}; write KERNEL:k=v,...")
     spec = specs[kernel]
     given = dict(_assignment(text, part.strip()) for part in rest.split(",") if part.strip())
-    name = str(given.pop("implementation", spec.default_way))
-    if name not in spec.ways:
-        raise UsageError(f"--with {text}: {kernel} has no implementation '{name}'{closest(name, spec.ways)}")
-    values = dict(spec.ways[name].default) | given
+    name = str(given.pop("implementation", spec.default_implementation))
+    if name not in spec.all_implementations:
+        raise UsageError(
+            f"--with {text}: {kernel} has no implementation '{name}'{closest(name, spec.all_implementations)}"
+        )
+    values = dict(spec.all_implementations[name].default) | given
     return kernel, Configuration(implementation=name, values=pairs(values))
 
 

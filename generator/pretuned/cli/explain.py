@@ -7,7 +7,8 @@ from contextlib import suppress
 from types import ModuleType
 
 from pretuned.cli.project import OWN, UsageError, here, package_named, packages_of
-from pretuned.errors import ExitCode, closest
+from pretuned.errors import ExitCode
+from pretuned.runtime.text import closest
 
 
 def run(options: Namespace) -> ExitCode:

@@ -12,7 +12,8 @@ from typing import Final
 
 from pretuned.build.core import load_specs
 from pretuned.config import HOST, Project, Settings, load_project, on_host, read_settings
-from pretuned.errors import ConfigError, Error, ExitCode, Fault, closest
+from pretuned.errors import ConfigError, Error, ExitCode, Fault
+from pretuned.runtime.text import closest
 from pretuned.spec.model import KernelSpec
 
 OWN: Final = "pretuned.kernels"  # the bundled kernels

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator
 from pretuned.build.findings import findings
 from pretuned.cli.project import UsageError, project_of, say, specs_of
 from pretuned.config import Project
-from pretuned.errors import ExitCode, closest
+from pretuned.errors import ExitCode
 from pretuned.record import lock as lockfile
 from pretuned.record.freshness import State
 from pretuned.record.lock import Key, Lock
+from pretuned.runtime.text import closest
 
 
 def run(options: Namespace) -> ExitCode:

@@ -13,7 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pretuned.config.paths import Keys, path_faults
 from pretuned.config.tables import FILE, HATCH, PLAIN, find_table
-from pretuned.errors import ConfigError, Fault, closest
+from pretuned.errors import ConfigError, Fault
+from pretuned.runtime.text import closest
 
 Mode = Literal["auto", "locked", "force", "off"]
 

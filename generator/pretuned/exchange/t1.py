@@ -11,10 +11,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from pretuned.errors import closest
 from pretuned.exchange.expressions import Condition, ExpressionError, parse_values
 from pretuned.exchange.files import FormatError, read_json
 from pretuned.exchange.results import ParameterValue, in_order
+from pretuned.runtime.text import closest
 
 MAX_ROWS: Final = 50_000_000  # partial configurations at a time; what fits in about 1 GB
 

@@ -92,7 +92,7 @@ class Bench:
         """Load a candidate for the current problem; raises Refused or Poisoned."""
         request, arena = self.stage.request, self.stage.arena
         spec, problem = request.spec, request.problem
-        call = spec.ways[entry.configuration.implementation].call
+        call = spec.all_implementations[entry.configuration.implementation].call
         if call is not None:
             (output,) = spec.outputs
             zeroed = initialised(spec, entry.configuration)

@@ -86,9 +86,13 @@ def arrays(spec: KernelSpec, problem: Problem) -> tuple[Buffer, ...]:
 
 def initialised(spec: KernelSpec, configuration: Configuration) -> frozenset[str]:
     """Return the names of the buffers that a call of `configuration` sets to zero first."""
-    way = spec.ways[configuration.implementation]
+    implementation = spec.all_implementations[configuration.implementation]
     everywhere = {argument.name for argument in spec.arrays if argument.init is not None}
-    return frozenset(everywhere | set(way.init) | {buffer.name for buffer in way.scratch if buffer.init is not None})
+    return frozenset(
+        everywhere
+        | set(implementation.init)
+        | {buffer.name for buffer in implementation.scratch if buffer.init is not None}
+    )
 
 
 def scratch(
@@ -103,7 +107,7 @@ def scratch(
             dtype=dtype_of(spec, buffer.dtype, problem.specialisation),
             shape=tuple(max(0, extent.evaluate(values)) for extent in buffer.shape),
         )
-        for buffer in spec.ways[configuration.implementation].scratch
+        for buffer in spec.all_implementations[configuration.implementation].scratch
     )
 
 
@@ -126,7 +130,7 @@ def launches(
     values = environment(spec, problem, configuration, device)
     order = tuple(argument.name for argument in spec.arguments)
     found = []
-    for launch in spec.ways[configuration.implementation].launches:
+    for launch in spec.all_implementations[configuration.implementation].launches:
         try:
             grid, block = _extent(launch.grid, values), _extent(launch.block, values)
             shared_bytes = launch.shared.evaluate(values)

@@ -8,9 +8,9 @@ from functools import cache
 from importlib import metadata
 from typing import Any, Final
 
-from pretuned.errors import closest
 from pretuned.measure.machine import Refused
 from pretuned.outcome import LaunchError
+from pretuned.runtime.text import closest
 from pretuned.spec.model import LibraryCall
 
 # The distributions that provide a package; where there are several, one is installed.

@@ -39,17 +39,17 @@ class RowStatus:
 
 def space_key(spec: KernelSpec) -> str:
     """Return the digest of what rows of `spec` are chosen from and measured at: spaces, constraints and sizes."""
-    ways = {
+    implementations = {
         name: [
-            {key: sorted(set(values)) for key, values in way.space.items()}
-            if isinstance(way.space, dict)
-            else sorted(space.pairs(entry) for entry in way.space),
-            sorted(str(expression) for expression in way.constraints.where),
+            {key: sorted(set(values)) for key, values in implementation.space.items()}
+            if isinstance(implementation.space, dict)
+            else sorted(space.pairs(entry) for entry in implementation.space),
+            sorted(str(expression) for expression in implementation.constraints.where),
         ]
-        for name, way in spec.ways.items()
+        for name, implementation in spec.all_implementations.items()
     }
     sizes = {name: sorted(set(dim.sizes or ())) for name, dim in spec.free_dims.items()}
-    return digest([ways, sizes])
+    return digest([implementations, sizes])
 
 
 class FreshnessJudge:
@@ -109,7 +109,7 @@ class FreshnessJudge:
     def _excluded(self, problem: Problem, configuration: Configuration) -> str | None:
         """Return which constraint no longer admits what was legal when it was measured; the device has not changed."""
         values = space.environment(self.spec, problem, configuration)
-        for expression in self.spec.ways[configuration.implementation].constraints.where:
+        for expression in self.spec.all_implementations[configuration.implementation].constraints.where:
             with contextlib.suppress(ExpressionError):
                 if expression.reads_device or expression.evaluate(values):
                     continue
@@ -132,13 +132,13 @@ class FreshnessJudge:
 
 def in_space(spec: KernelSpec, configuration: Configuration) -> bool:
     """Return whether `configuration` is one of its implementation's, constraints aside."""
-    way = spec.ways.get(configuration.implementation)
-    if way is None:
+    implementation = spec.all_implementations.get(configuration.implementation)
+    if implementation is None:
         return False
     values = dict(configuration.values)
-    if isinstance(way.space, dict):
-        return values.keys() == way.space.keys() and all(
-            any(type(item) is type(values[name]) and item == values[name] for item in way.space[name])
+    if isinstance(implementation.space, dict):
+        return values.keys() == implementation.space.keys() and all(
+            any(type(item) is type(values[name]) and item == values[name] for item in implementation.space[name])
             for name in values
         )
-    return configuration.values in {space.pairs(entry) for entry in way.space}
+    return configuration.values in {space.pairs(entry) for entry in implementation.space}

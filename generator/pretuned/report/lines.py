@@ -84,14 +84,14 @@ def _package_lines(table: Any) -> Iterator[Line]:  # noqa: ANN401 - the generate
     for kernel, devices in sorted(table.items()):
         for device, rows in sorted(devices.items()):
             for specialisation, _, problem, choices, (date, driver, compiler) in rows:
-                way, values, winner_us, ratio, beyond, note = choices[0]
+                implementation, values, winner_us, ratio, beyond, note = choices[0]
                 text = describe(pairs(values))
                 yield Line(
                     kernel=kernel,
                     device=device,
                     specialisation=describe(pairs(specialisation)),
                     problem=describe(pairs(problem)),
-                    configuration=text if way == "main" else f"{way}: {text}",
+                    configuration=text if implementation == "main" else f"{implementation}: {text}",
                     is_default=len(choices) == 1,
                     default_us=choices[-1][2],
                     winner_us=winner_us,

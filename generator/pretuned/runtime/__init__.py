@@ -147,7 +147,7 @@ class Launch:
         self.function, self.grid, self.block, self.shared, self.arguments = function, grid, block, shared, arguments
 
 
-class Way:
+class Implementation:
     """One implementation: its launches, the conditions on a call or device, its scratch; `init` it fills with zeros.
 
     `call` is a library's function in place of launches: module, function, the inputs that it takes, and "keyword" where
@@ -181,6 +181,7 @@ class Kernel:
         "dims",
         "edges",
         "follows",
+        "implementations",
         "keywords",
         "modules",
         "name",
@@ -190,7 +191,6 @@ class Kernel:
         "shipped",
         "sizes",
         "types",
-        "ways",
     )
 
     def __init__(  # noqa: PLR0913 - a declaration, all by keyword
@@ -198,7 +198,7 @@ class Kernel:
         name: str,
         *,
         arguments: tuple[Array | Scalar, ...],
-        ways: dict[str, Way],
+        implementations: dict[str, Implementation],
         shipped: tuple[Shipped, ...],
         rows: dict[str, tuple[Row, ...]],
         devices: Devices,
@@ -211,7 +211,7 @@ class Kernel:
         keywords: dict[str, tuple[Value, ...]] | None = None,
         requires: tuple[tuple[str, Formula], ...] = (),
     ) -> None:
-        self.name, self.arguments, self.ways, self.requires = name, arguments, ways, requires
+        self.name, self.arguments, self.implementations, self.requires = name, arguments, implementations, requires
         self.shipped, self.rows, self.devices, self.modules = shipped, rows, devices, modules
         self.dims, self.sizes, self.edges = dims or {}, sizes or {}, edges or {}
         self.types, self.follows, self.keywords = types, follows or {}, keywords or {}

@@ -24,7 +24,7 @@ from .lanes import Lane
 from .libraries import call, missing
 from .lookup import decide
 from .made import Made, keep_captured
-from .overrides import ambient, overrides, watched
+from .overrides import ambient, process_overrides, watched
 from .plans import FLOATS, INVALID, REMEMBERED, Packed, make, packs, wrong_scalar
 
 TYPE_CHECKING = False
@@ -46,7 +46,7 @@ _lock = threading.RLock()
 
 def caller(kernel: Kernel) -> Caller:
     """Return what runs a kernel; raises UnavailableError where there is no GPU, OverrideError for a wrong override."""
-    overrides()
+    process_overrides()
     with _lock:
         if kernel.name not in _callers:
             _callers[kernel.name] = Caller(kernel)
@@ -191,7 +191,7 @@ class Caller:
     def plan(self, made: Made, views: Sequence[View | None], *, launches_only: bool = False) -> Plan:
         """Return the plan of a class of calls, made at its first; None stands for an output that is yet to be made."""
         classes = tuple([seen and (seen[1], seen[2], seen[0] % m) for seen, m in zip(views, self.moduli, strict=True)])
-        key, memo = (made.ordinal, made.keywords, classes, launches_only), self.plans.setdefault(made.wishes, {})
+        key, memo = (made.ordinal, made.keywords, classes, launches_only), self.plans.setdefault(made.overrides, {})
         found = memo.get(key)
         if found is None:
             found = self.planned(made, views, launches_only=launches_only)
@@ -213,13 +213,13 @@ class Caller:
         def uncalled(module: str, function: str) -> str | None:
             return f"{module}.{function} may allocate" if launches_only else missing(module, function)
 
-        decision = decide(kernel, device, specialisation, values, aligned, made.wishes, uncalled)
-        _tell(kernel, decision, device.name, made.wishes)
+        decision = decide(kernel, device, specialisation, values, aligned, made.overrides, uncalled)
+        _tell(kernel, decision, device.name, made.overrides)
         plan = make(self.driver, kernel, decision, device, made.handle)
-        if made.wishes.usage:
+        if made.overrides.usage:
             from .usage import counter_of  # noqa: PLC0415 - brings json, which few processes need
 
-            plan.counter = counter_of(kernel, device.name, decision, made.wishes.usage)
+            plan.counter = counter_of(kernel, device.name, decision, made.overrides.usage)
         return plan
 
     def check_scalar(self, scalar: Scalar, value: object) -> None:
@@ -239,7 +239,7 @@ class Caller:
             plan.again = True
             return
         with _lock:  # or overrides could change in the middle, and the lane would stay with the old ones
-            if made.wishes is ambient():
+            if made.overrides is ambient():
                 self.enter(made)
 
     def enter(self, made: Made) -> None:
@@ -248,7 +248,7 @@ class Caller:
         opened = self.lanes.get(made.library) or self.open(made)
         if opened is None:
             return
-        memo = opened.memos[made.wishes]
+        memo = opened.memos[made.overrides]
         if len(memo) >= REMEMBERED:
             memo.clear()
         start = self.start(plan, made, opened)
@@ -269,7 +269,7 @@ class Caller:
         lane = Lane(self.kernel, self.moduli, ranks, dialect, several_gpus=self.driver.count > 1, direct=raises)
         memos: defaultdict[Overrides, dict[Foreign, Foreign]] = defaultdict(dict)
         names = {
-            "get": memos[made.wishes].get,
+            "get": memos[made.overrides].get,
             "memos": memos,
             "active": ambient,
             "launch": self.driver.launch,
@@ -327,13 +327,13 @@ def _nothing(_values: object) -> None:
     """Find no packed block."""
 
 
-def _tell(kernel: Kernel, decision: Decision, device: str, wishes: Overrides) -> None:
+def _tell(kernel: Kernel, decision: Decision, device: str, overrides: Overrides) -> None:
     """Log a first dispatch, for who listens, and say once a device that nothing was measured for it."""
     if (logging := sys.modules.get("logging")) is not None:  # nobody listens where it was never imported
         _, implementation, configuration, *_ = decision.shipped
         told = describe(implementation, configuration)
         logging.getLogger(PACKAGE).debug("%s on %s: %s: %s", kernel.name, device, told, "; ".join(decision.why))
-    if decision.tuned or not wishes.warn:
+    if decision.tuned or not overrides.warn:
         return
     with _lock:
         if device in _warned:

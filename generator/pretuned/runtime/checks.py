@@ -6,8 +6,9 @@ import math
 
 from . import PACKAGE, Array, Scalar, sizeof
 from .arrays import library_of
-from .errors import ArgumentError, ArgumentTypeError, closest, qualified, shown
+from .errors import ArgumentError, ArgumentTypeError, qualified
 from .lookup import evaluate, sizes_of
+from .text import no_such, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -212,9 +213,8 @@ def stated(kernel: Kernel, given: Values) -> tuple[Values, Values]:
     names = [*kernel.dims, *(name for name in kernel.shipped[0][0] if name not in kernel.dims)]
     for name in given:
         if name not in names:
-            raise ArgumentTypeError(
-                f"{PACKAGE}.{kernel.name}: explain takes {', '.join(names)}, not '{name}'{closest(name, names)}"
-            )
+            unknown = no_such("dim or specialisation", name, names, of=f"{PACKAGE}.{kernel.name}")
+            raise ArgumentTypeError(unknown)
     values: Values = dict(given)
     for name in names:
         shipped = sorted({entry[0][name] for entry in kernel.shipped}) if name in kernel.shipped[0][0] else []

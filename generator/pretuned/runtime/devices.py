@@ -17,7 +17,7 @@ from .driver import (
     SM_COUNT,
     DriverError,
 )
-from .errors import closest
+from .text import no_such
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -125,8 +125,12 @@ def named(name: str, known: Iterable[str]) -> str | None:
 
 def unknown(name: str, known: Iterable[str]) -> str:
     """Return the message for a device that the table lacks."""
-    listed = ", ".join(f"'{other}'" for other in sorted(known)) or "none: only defaults are shipped"
-    return f"no rows for the device '{name}'{closest(name, known)}; the table has {listed}"
+    names = sorted(known)
+    return (
+        no_such("device", name, names, of="the table")
+        if names
+        else f"the table has no device '{name}' and no other: only defaults ship"
+    )
 
 
 def match(device: Device, names: Iterable[str], facts: Devices) -> tuple[str, str] | None:

@@ -1,6 +1,6 @@
 """How CuPy's and PyTorch's arrays are asked what a call needs to know, as expressions that lanes are written from.
 
-Public ways, but for two that cost too much: CuPy's contiguity flag and PyTorch's current stream are asked where the
+Public names, but for two that cost too much: CuPy's contiguity flag and PyTorch's current stream are asked where the
 libraries themselves ask them, as long as they are there, and else by their public names.
 """
 

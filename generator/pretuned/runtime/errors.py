@@ -6,13 +6,7 @@ import sys
 import warnings
 
 from . import KERNELS, PACKAGE, PretunedError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-
-SHOWN = 80  # characters of a value
+from .text import no_such
 
 
 class ArgumentTypeError(PretunedError, TypeError):
@@ -60,26 +54,9 @@ def qualified(name: str) -> str:
     return f"{PACKAGE}.{name}"
 
 
-def shown(value: object) -> str:
-    """Return a value as messages give it: what Python writes for it, cut short."""
-    try:
-        text = repr(value)
-    except ValueError:  # an integer with more digits than Python cares to write
-        return f"a huge {type(value).__name__}"
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
-
-
-def closest(name: str, known: Iterable[str]) -> str:
-    """Return `"; did you mean 'x'?"` for the known name nearest to `name`, or an empty string."""
-    from difflib import get_close_matches  # noqa: PLC0415 - needed for an error alone, and slow to import
-
-    matches = get_close_matches(name, sorted(known), n=1, cutoff=0.6)
-    return f"; did you mean '{matches[0]}'?" if matches else ""
-
-
 def no_kernel(name: str) -> str:
     """Return the message for a kernel that this package lacks."""
-    return f"{PACKAGE} has no kernel '{name}'{closest(name, KERNELS)}; it has {', '.join(sorted(KERNELS))}"
+    return no_such("kernel", name, KERNELS, of=PACKAGE)
 
 
 def warn(message: str, category: type[Warning]) -> None:

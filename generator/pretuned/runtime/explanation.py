@@ -149,22 +149,22 @@ def explain(kernel: object, device: str | None, problem: Values) -> Explanation:
     name = name.removeprefix(f"{PACKAGE}.")
     if name not in KERNELS:
         raise ArgumentError(no_kernel(name))
-    found, wishes = KERNELS[name], ambient()
-    facts = _device(found, device, wishes)
+    found, overrides = KERNELS[name], ambient()
+    facts = _device(found, device, overrides)
     specialisation, values = stated(found, problem)
     admit(found, values, facts)
     here = {"libraries": missing} if facts.ordinal >= 0 else {}  # beside a device that is only named, all are installed
-    decision = decide(found, facts, specialisation, values, lambda _name, _size: True, wishes, **here)
+    decision = decide(found, facts, specialisation, values, lambda _name, _size: True, overrides, **here)
     return _explanation(found, facts, {key: values[key] for key in {**found.dims, **specialisation}}, decision)
 
 
-def _device(kernel: Kernel, wanted: str | None, wishes: Overrides) -> Device:
+def _device(kernel: Kernel, wanted: str | None, overrides: Overrides) -> Device:
     """Return the device to explain for: the one asked for, PRETUNED_DEVICE's, or the current one."""
-    wanted = wanted or wishes.device(kernel)
+    wanted = wanted or overrides.device(kernel)
     if wanted is None:
         found = driver(qualified(kernel.name))
         return in_hand(found, found.current())
-    facts = wishes.facts(kernel)
+    facts = overrides.facts(kernel)
     if (name := named(wanted, facts)) is None:
         raise ArgumentError(f"{qualified(kernel.name)}: {unknown(wanted, facts)}")
     return Device(name, facts[name])

@@ -27,11 +27,11 @@ def call(
     called: tuple[str, str, tuple[str, ...], str], arrays: Mapping[str, Foreign], out: Foreign, stream: int, device: int
 ) -> None:
     """Call a library's function on `stream`; its result goes to the array `out`."""
-    module, function, arguments, way = called
+    module, function, arguments, out_by = called
     run = _function(module, function)
     with on_stream(module, device, stream):
         inputs = [_as(module, arrays[name]) for name in arguments]
-        if way == "keyword":
+        if out_by == "keyword":
             run(*inputs, out=_as(module, out))
         else:
             _as(module, out)[...] = run(*inputs)

@@ -76,7 +76,7 @@ def decide(
     specialisation: Values,
     values: Values,
     aligned: Aligned,
-    wishes: Overrides,
+    overrides: Overrides,
     libraries: Callable[[str, str], str | None] = lambda _module, _function: None,
 ) -> Decision:
     """Return what runs the problem; `values` holds dims, specialisation and the types that follow.
@@ -85,10 +85,10 @@ def decide(
     """
     shipped = [entry for entry in kernel.shipped if entry[0] == specialisation]
     decision = Decision(shipped[0], values)
-    for candidate, choice, why in _candidates(kernel, device, shipped, decision, wishes):
+    for candidate, choice, why in _candidates(kernel, device, shipped, decision, overrides):
         known = values | candidate[2]
         reason = refusal(kernel, candidate, known, device, aligned)
-        called = kernel.ways[candidate[1]].call
+        called = kernel.implementations[candidate[1]].call
         if reason is None and called is not None:
             reason = libraries(called[0], called[1])
         if reason is None:
@@ -102,22 +102,22 @@ def decide(
 
 
 def _candidates(
-    kernel: Kernel, device: Device, shipped: list[Shipped], decision: Decision, wishes: Overrides
+    kernel: Kernel, device: Device, shipped: list[Shipped], decision: Decision, overrides: Overrides
 ) -> Iterator[tuple[Shipped, Choice | None, str]]:
     """Yield what may run, the best first and the default last; notes on the way go to `decision`."""
     default = shipped[0]
-    if (wanted := wishes.configurations.get(kernel.name)) is not None:
+    if (wanted := overrides.configurations.get(kernel.name)) is not None:
         forced = [entry for entry in shipped if fits(wanted, entry)]
         if not forced:
-            raise not_shipped(kernel, wanted, tuple(shipped), wishes.asked_by("config", kernel))
+            raise not_shipped(kernel, wanted, tuple(shipped), overrides.asked_by("config", kernel))
         for entry in forced:
-            yield entry, None, wishes.asked_by("config", kernel)
-    if wishes.defaults(kernel):
-        yield default, None, f"{wishes.asked_by('defaults', kernel)}: the default"
+            yield entry, None, overrides.asked_by("config", kernel)
+    if overrides.defaults(kernel):
+        yield default, None, f"{overrides.asked_by('defaults', kernel)}: the default"
         return
-    find_row(kernel, device, default[0], decision, wishes)
+    find_row(kernel, device, default[0], decision, overrides)
     if decision.row is None:
-        if wishes.strict:
+        if overrides.strict:
             raise UntunedError(f"{qualified(kernel.name)}: {decision.why[-1]}, and strict is set (PRETUNED_STRICT)")
         yield default, None, "the default"
         return
@@ -141,18 +141,18 @@ def _shipped(shipped: list[Shipped], choice: Choice) -> Shipped | None:
     return next((entry for entry in shipped if entry[1] == choice[0] and same(choice[1], entry[2])), None)
 
 
-def find_row(kernel: Kernel, device: Device, specialisation: Values, decision: Decision, wishes: Overrides) -> None:
+def find_row(kernel: Kernel, device: Device, specialisation: Values, decision: Decision, overrides: Overrides) -> None:
     """Fill in the row that answers for the problem, and the device it was measured on; or why there is none."""
     rows = {
         name: [row for row in of_device if row[0] == specialisation]
-        for name, of_device in sorted(wishes.rows(kernel).items())
+        for name, of_device in sorted(overrides.rows(kernel).items())
     }
     rows = {name: of_device for name, of_device in rows.items() if of_device}
-    wanted = wishes.device(kernel)
+    wanted = overrides.device(kernel)
     if wanted is not None:
-        found = (wanted, wishes.asked_by("device", kernel)) if wanted in rows else None
+        found = (wanted, overrides.asked_by("device", kernel)) if wanted in rows else None
     else:
-        found = match(device, rows, wishes.facts(kernel))
+        found = match(device, rows, overrides.facts(kernel))
     if found is None:
         decision.tuned = False
         decision.why.append(f"no row for the device '{wanted or device.name}' or one like it")
@@ -195,8 +195,8 @@ def _sizes(sizes: dict[str, int]) -> str:
 
 def refusal(kernel: Kernel, entry: Shipped, values: Values, device: Device, aligned: Aligned) -> str | None:
     """Return why a configuration cannot run the problem on the device, or None."""
-    way = kernel.ways[entry[1]]
-    for text, condition in way.where:
+    implementation = kernel.implementations[entry[1]]
+    for text, condition in implementation.where:
         try:
             holds = evaluate(condition, values, device)
         except (ZeroDivisionError, PretunedError):
@@ -206,7 +206,7 @@ def refusal(kernel: Kernel, entry: Shipped, values: Values, device: Device, alig
     for name, size in entry[4].items():
         if not aligned(name, size):
             return f"{name} is not aligned to {size} bytes"
-    for launch in way.launches:
+    for launch in implementation.launches:
         try:
             reason = _misfit(kernel, entry, launch, values, device)
         except (ZeroDivisionError, PretunedError) as error:

@@ -25,17 +25,17 @@ class Made:
         "keywords",
         "library",
         "ordinal",
+        "overrides",
         "plan",
         "scalars",
         "scratch",
         "usual",
         "values",
         "views",
-        "wishes",
     )
 
-    def __init__(self, scalars: Sequence[Foreign], keywords: tuple[Value, ...], wishes: Overrides) -> None:
-        self.scalars, self.keywords, self.wishes = scalars, keywords, wishes
+    def __init__(self, scalars: Sequence[Foreign], keywords: tuple[Value, ...], overrides: Overrides) -> None:
+        self.scalars, self.keywords, self.overrides = scalars, keywords, overrides
         self.library, self.ordinal, self.handle = "", 0, 0
         self.arrays: list[Foreign] = []
         self.views: list[View] = []

@@ -59,7 +59,7 @@ def prepare(driver: Driver, kernel: Kernel, device: Device) -> None:
     for _, implementation, _, module, _ in kernel.shipped:
         fitting = [file for file, skip in images(kernel, module, device) if not skip] if module else []
         if fitting or module in defaults:
-            for launch in kernel.ways[implementation].launches:
+            for launch in kernel.implementations[implementation].launches:
                 function(driver, kernel, module, launch.function, device, 0)
 
 

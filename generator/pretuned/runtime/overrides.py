@@ -8,8 +8,8 @@ PRETUNED_STRICT    1: a call for which nothing was measured is an error
 PRETUNED_WARN      0: do not warn of such a call
 PRETUNED_USAGE     a file that the problems called are added to when the process ends (see `usage`)
 
-The environment is read once, at the first call. `use` puts other wishes over it for the process, `using` over both for
-a block of code: in its thread, or its task. A name without its package counts in every package that has such a kernel.
+The environment is read once, at the first call. `use` overrides it for the process, `using` overrides both for a block
+of code: in its thread, or its task. A name without its package counts in every package that has such a kernel.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 _FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 _lock = threading.RLock()
 _process: list[Overrides] = []  # the environment's, and over it what `use` put there
-_known: dict[object, Overrides] = {}  # what `using` made before: the same wishes are one object, and keep their plans
+_known: dict[
+    object, Overrides
+] = {}  # what `using` made before: the same overrides are one object, and keep their plans
 _KEPT = 64
 _here: ContextVar[Overrides | None] = ContextVar(f"{PACKAGE}.using", default=None)
 _outside: ContextVar[tuple[Overrides | None, ...]] = ContextVar(f"{PACKAGE}.outside", default=())
@@ -44,7 +46,7 @@ _used: list[bool] = []  # whether `using` was ever entered: lanes look for it fr
 
 
 class Overrides:
-    """Wishes, checked: by kernel, and `devices_by` and `defaulted` also by "" for all of them.
+    """Overrides, checked: by kernel, and `devices_by` and `defaulted` also by "" for all of them.
 
     `by` says who asked for a device, a configuration or the defaults of a kernel, or of all for "": PRETUNED_DEVICE,
     `using`, and so on.
@@ -79,13 +81,13 @@ class Overrides:
         """Return whether `kernel` shall run its default."""
         return self.defaulted.get(kernel.name, self.defaulted.get("", False))
 
-    def asked_by(self, wish: str, kernel: Kernel) -> str:
+    def asked_by(self, kind: str, kernel: Kernel) -> str:
         """Return who asked for `kernel`'s device, config or defaults."""
-        return self.by.get((wish, kernel.name)) or self.by[wish, ""]
+        return self.by.get((kind, kernel.name)) or self.by[kind, ""]
 
     def read_table(self, path: str, by: str) -> None:
         """Take the rows of a lock file instead."""
-        from .exchange import read  # noqa: PLC0415 - brings json, which few calls need
+        from .table_override import read  # noqa: PLC0415 - brings json, which few calls need
 
         self.devices, self.table = read(path, by)
 
@@ -112,12 +114,12 @@ class Overrides:
 
 
 def ambient() -> Overrides:
-    """Return the wishes in force here: those of `using`, else the process's."""
-    return _here.get() or overrides()
+    """Return the overrides in force here: those of `using`, else the process's."""
+    return _here.get() or process_overrides()
 
 
-def overrides() -> Overrides:
-    """Return the process's wishes; raises OverrideError at every call while one of the environment's is wrong."""
+def process_overrides() -> Overrides:
+    """Return the process's overrides; raises OverrideError at every call while one of the environment's is wrong."""
     if not _process:
         with _lock:
             if not _process:
@@ -126,32 +128,32 @@ def overrides() -> Overrides:
 
 
 def watched() -> bool:
-    """Return whether calls have to look for wishes of a block of code."""
+    """Return whether calls have to look for overrides of a block of code."""
     return bool(_used)
 
 
 def _of_environment(environment: Mapping[str, str]) -> Overrides:
-    wishes = Overrides()
-    wishes.strict = _flag(environment, "PRETUNED_STRICT", default=False)
-    wishes.warn = _flag(environment, "PRETUNED_WARN", default=True)
-    wishes.usage = environment.get("PRETUNED_USAGE", "")
+    overrides = Overrides()
+    overrides.strict = _flag(environment, "PRETUNED_STRICT", default=False)
+    overrides.warn = _flag(environment, "PRETUNED_WARN", default=True)
+    overrides.usage = environment.get("PRETUNED_USAGE", "")
     if path := environment.get("PRETUNED_TABLE"):
-        wishes.read_table(path, "PRETUNED_TABLE")
+        overrides.read_table(path, "PRETUNED_TABLE")
     text = environment.get("PRETUNED_DEVICE", "")
     for entry in _entries(text):
         scope, colon, name = entry.partition(":")
         for kernel in _scoped(scope, "PRETUNED_DEVICE") if colon else [""]:
-            wishes.want_device(name.strip() if colon else entry, kernel, "PRETUNED_DEVICE")
+            overrides.want_device(name.strip() if colon else entry, kernel, "PRETUNED_DEVICE")
     for entry in _entries(environment.get("PRETUNED_CONFIG", "")):
-        _configuration(wishes, entry)
+        _configuration(overrides, entry)
     text = environment.get("PRETUNED_DEFAULTS", "").strip()
     if text.lower() in _FLAGS:
-        wishes.want_defaults("", "PRETUNED_DEFAULTS", wanted=_FLAGS[text.lower()])
+        overrides.want_defaults("", "PRETUNED_DEFAULTS", wanted=_FLAGS[text.lower()])
     else:
         for name in filter(None, (part.strip() for part in text.split(","))):
             for kernel in _scoped(name, "PRETUNED_DEFAULTS"):
-                wishes.want_defaults(kernel, "PRETUNED_DEFAULTS")
-    return wishes
+                overrides.want_defaults(kernel, "PRETUNED_DEFAULTS")
+    return overrides
 
 
 def _entries(text: str) -> Iterator[str]:
@@ -182,7 +184,7 @@ def _scoped(scope: str, by: str) -> list[str]:
     return []
 
 
-def _configuration(wishes: Overrides, entry: str) -> None:
+def _configuration(overrides: Overrides, entry: str) -> None:
     target, colon, assignments = entry.partition(":")
     if not colon or not target.strip():
         raise OverrideError(f"PRETUNED_CONFIG: '{entry}' is no KERNEL:key=value,... as in 'axpby:block=512,vec=4'")
@@ -192,7 +194,7 @@ def _configuration(wishes: Overrides, entry: str) -> None:
         values = dict(_assignment(entry, part) for part in assignments.split(","))
         implementation = values.pop("implementation", None)
         wanted = None if implementation is None else str(implementation), values
-        wishes.want_configuration(kernel, wanted, "PRETUNED_CONFIG")
+        overrides.want_configuration(kernel, wanted, "PRETUNED_CONFIG")
 
 
 def _assignment(entry: str, text: str) -> tuple[str, Value]:
@@ -210,24 +212,24 @@ def _assignment(entry: str, text: str) -> tuple[str, Value]:
 
 
 class Using:
-    """Wishes for a block of code: `with using(row_softmax={"block": 512}): ...`, in its thread or its task.
+    """Overrides for a block of code: `with using(row_softmax={"block": 512}): ...`, in its thread or its task.
 
     May be entered again, also within itself and by several threads at once.
     """
 
-    __slots__ = ("_wishes",)
+    __slots__ = ("_overrides",)
 
-    def __init__(self, wishes: Overrides) -> None:
-        self._wishes = wishes
+    def __init__(self, overrides: Overrides) -> None:
+        self._overrides = overrides
 
     def __enter__(self) -> None:
         if not _used:
             from .calls import forget  # noqa: PLC0415 - it imports this module
 
             _used.append(True)
-            forget()  # lanes that do not look for such wishes
+            forget()  # lanes that do not look for such overrides
         _outside.set((*_outside.get(), _here.get()))
-        _here.set(self._wishes)
+        _here.set(self._overrides)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -237,7 +239,7 @@ class Using:
         _here.set(before)
 
 
-def wishes_of(
+def overrides_of(
     by: str,
     *,
     over: Overrides | None = None,
@@ -247,29 +249,29 @@ def wishes_of(
     strict: bool | None,
     configurations: Mapping[str, object],
 ) -> Overrides:
-    """Return these wishes over others, or those in force; raises OverrideError for what this package does not have."""
-    wishes = Overrides(over or ambient())
+    """Return these overrides over others, or those in force; raises OverrideError for what the package lacks."""
+    overrides = Overrides(over or ambient())
     if strict is not None:
-        wishes.strict = strict
+        overrides.strict = strict
     if table is not None:
-        wishes.read_table(table, by)
+        overrides.read_table(table, by)
     if device is not None:
-        wishes.devices_by.clear()
-        wishes.by = {key: who for key, who in wishes.by.items() if key[0] != "device"}
-        wishes.want_device(device, "", by)
+        overrides.devices_by.clear()
+        overrides.by = {key: who for key, who in overrides.by.items() if key[0] != "device"}
+        overrides.want_device(device, "", by)
     if isinstance(defaults, bool):
-        wishes.defaulted.clear()
-        wishes.by = {key: who for key, who in wishes.by.items() if key[0] != "defaults"}
-        wishes.want_defaults("", by, wanted=defaults)
+        overrides.defaulted.clear()
+        overrides.by = {key: who for key, who in overrides.by.items() if key[0] != "defaults"}
+        overrides.want_defaults("", by, wanted=defaults)
     else:
         for name in defaults or ():
-            wishes.want_defaults(_kernel(str(name), by), by)
+            overrides.want_defaults(_kernel(str(name), by), by)
     for name, values in configurations.items():
         if not isinstance(values, dict):
             raise OverrideError(f"{by}: {name}: expected a configuration as in {{'block': 512}}, found {values!r}")
         plain = {key: value for key, value in values.items() if key != "implementation"}
-        wishes.want_configuration(_kernel(name, by), (values.get("implementation"), plain), by)
-    return wishes
+        overrides.want_configuration(_kernel(name, by), (values.get("implementation"), plain), by)
+    return overrides
 
 
 def _kernel(name: str, by: str) -> str:
@@ -279,10 +281,10 @@ def _kernel(name: str, by: str) -> str:
     return name
 
 
-def using(*, defaults: Defaults, table: str | None, **wishes: object) -> Using:
-    """Return wishes for a block of code; the arguments are those of `wishes_of`."""
+def using(*, defaults: Defaults, table: str | None, **overrides: object) -> Using:
+    """Return overrides for a block of code; the arguments are those of `overrides_of`."""
     defaults = _names(defaults)
-    key = ambient(), repr((sorted(wishes.items()), defaults, table, _version(table)))
+    key = ambient(), repr((sorted(overrides.items()), defaults, table, _version(table)))
     with _lock:
         if key not in _known:
             if len(_known) >= _KEPT:
@@ -290,7 +292,7 @@ def using(*, defaults: Defaults, table: str | None, **wishes: object) -> Using:
 
                 _known.clear()
                 forget()  # what was planned under them
-            _known[key] = wishes_of("using", defaults=defaults, table=table, **wishes)  # type: ignore[arg-type]
+            _known[key] = overrides_of("using", defaults=defaults, table=table, **overrides)  # type: ignore[arg-type]
         return Using(_known[key])
 
 
@@ -310,18 +312,18 @@ def _version(table: str | None) -> tuple[int, int] | None:
     return None if found is None else (found.st_mtime_ns, found.st_size)
 
 
-def use(*, defaults: Defaults, **wishes: object) -> None:
-    """Put wishes over the environment's for the process; without any, the environment's alone count again.
+def use(*, defaults: Defaults, **overrides: object) -> None:
+    """Put overrides over the environment's for the process; without any, the environment's alone count again.
 
     Where it raises, what was in force stays.
     """
     from .calls import forget  # noqa: PLC0415 - it imports this module
 
-    overrides()
+    process_overrides()
     with _lock:
         made: list[Overrides] = []
-        if defaults is not None or any(value is not None and value != {} for value in wishes.values()):
-            made.append(wishes_of("use", over=_process[0], defaults=_names(defaults), **wishes))  # type: ignore[arg-type]
+        if defaults is not None or any(value is not None and value != {} for value in overrides.values()):
+            made.append(overrides_of("use", over=_process[0], defaults=_names(defaults), **overrides))  # type: ignore[arg-type]
         _process[1:] = made
         _known.clear()
     forget()

@@ -18,9 +18,10 @@ from functools import partial
 
 from . import Scalar, sizeof
 from .checks import INTEGERS, arrays_of, call_scalars, output_shape
-from .errors import ArgumentError, ArgumentTypeError, qualified, shown
+from .errors import ArgumentError, ArgumentTypeError, qualified
 from .lookup import evaluate, extent, sizes_of
 from .modules import function
+from .text import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -205,19 +206,19 @@ class Plan:
 def make(driver: Driver, kernel: Kernel, decision: Decision, device: Device, stream: int) -> Plan:
     """Return the plan of a decided problem; loads its module into the current context."""
     plan = Plan(decision)
-    way = kernel.ways[decision.shipped[1]]
-    plan.call = way.call
+    implementation = kernel.implementations[decision.shipped[1]]
+    plan.call = implementation.call
     places: dict[str, tuple[int, str]] = {}  # argument -> its place among the values, struct code
     for array in arrays_of(kernel):
         shape = output_shape(array, decision.values, device)
         dtype = str(decision.values.get(array.dtype, array.dtype))
         plan.outputs.append((shape, dtype))
-        if array.init or array.name in way.init:
+        if array.init or array.name in implementation.init:
             plan.zeroed.append((len(places), math.prod(shape) * sizeof(dtype)))
         places[array.name] = (len(places), POINTER)
     for scalar in call_scalars(kernel):
         places[scalar.name] = (len(places), CODES[scalar.dtype])
-    for buffer in way.scratch:
+    for buffer in implementation.scratch:
         plan.scratch.append(_bytes(buffer, decision, device))
         if buffer.init:
             plan.zeroed.append((len(places), plan.scratch[-1]))
@@ -228,7 +229,7 @@ def make(driver: Driver, kernel: Kernel, decision: Decision, device: Device, str
         if isinstance(argument, Scalar) and argument.name in decision.values:
             constants += struct.pack(f"={CODES[argument.dtype]}", decision.values[argument.name])
             places[argument.name] = (len(places), "")
-    for launch in way.launches:
+    for launch in implementation.launches:
         if (prepared := _launch(driver, kernel, launch, decision, device, stream, codes, constants)) is not None:
             prepared.take([places[name][0] for name in launch.arguments])
             plan.launches.append(prepared)

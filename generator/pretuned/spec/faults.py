@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from pretuned.errors import Fault, closest
+from pretuned.errors import Fault
+from pretuned.runtime.text import closest
 from pretuned.spec.model import (
     Argument,
     Compile,

@@ -9,7 +9,8 @@ from __future__ import annotations
 import ast
 from typing import Final
 
-from pretuned.errors import Error, closest
+from pretuned.errors import Error
+from pretuned.runtime.text import closest
 
 DEVICE_ATTRIBUTES: Final = frozenset(
     {"device.sm_count", "device.shared_bytes", "device.compute_capability", "device.l2_bytes"}

@@ -213,10 +213,12 @@ class KernelSpec(Model):
         return f"{self.name}.toml"
 
     @cached_property
-    def ways(self) -> dict[str, Implementation]:
+    def all_implementations(self) -> dict[str, Implementation]:
         """The implementations by name, in sorted order; a spec without the table has one, `main`."""
         if self.implementations:
-            return {name: self._completed(way) for name, way in sorted(self.implementations.items())}
+            return {
+                name: self._completed(implementation) for name, implementation in sorted(self.implementations.items())
+            }
         default = {key: value for key, value in self.default.items() if not isinstance(value, str)}
         main = Implementation(
             template=self.template or f"{self.name}.cu.jinja",
@@ -230,14 +232,14 @@ class KernelSpec(Model):
         )
         return {MAIN: main}
 
-    def _completed(self, way: Implementation) -> Implementation:
+    def _completed(self, implementation: Implementation) -> Implementation:
         """Return `way`; a library call that names no arguments takes all inputs, in order."""
-        if way.target is None or way.arguments is not None:
-            return way
-        return way.model_copy(update={"arguments": tuple(argument.name for argument in self.inputs)})
+        if implementation.target is None or implementation.arguments is not None:
+            return implementation
+        return implementation.model_copy(update={"arguments": tuple(argument.name for argument in self.inputs)})
 
     @property
-    def default_way(self) -> str:
+    def default_implementation(self) -> str:
         """The name of the implementation whose default is the kernel's default."""
         if not self.implementations:
             return MAIN

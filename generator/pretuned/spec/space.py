@@ -169,17 +169,19 @@ def parameters(implementation: Implementation) -> frozenset[str]:
 
 def default(spec: KernelSpec) -> Configuration:
     """Return the kernel's default: the baseline that every winner must beat."""
-    return default_of(spec, spec.default_way)
+    return default_of(spec, spec.default_implementation)
 
 
 def default_of(spec: KernelSpec, implementation: str) -> Configuration:
     """Return one implementation's own default."""
-    return Configuration(implementation=implementation, values=pairs(dict(spec.ways[implementation].default)))
+    return Configuration(
+        implementation=implementation, values=pairs(dict(spec.all_implementations[implementation].default))
+    )
 
 
 def seeds(spec: KernelSpec) -> Iterator[Configuration]:
     """Yield the configurations that the author wants tried first."""
-    for name, way in spec.ways.items():
+    for name, way in spec.all_implementations.items():
         for values in way.seeds:
             yield Configuration(implementation=name, values=pairs(dict(values)))
 
@@ -229,7 +231,9 @@ def guards(
     known = choices(spec, specialisation) | dict(configuration.values)
     if device is not None:
         known |= device.environment()
-    where = tuple(e for e in spec.ways[configuration.implementation].constraints.where if names_dim(spec, e))
+    where = tuple(
+        e for e in spec.all_implementations[configuration.implementation].constraints.where if names_dim(spec, e)
+    )
     aligned = tuple(
         (argument.name, argument.align, DTYPES[str(known.get(argument.dtype, argument.dtype))].size)
         for argument in spec.arrays
@@ -240,7 +244,7 @@ def guards(
 
 def legal(spec: KernelSpec, problem: Problem, configuration: Configuration, device: DeviceFacts | None = None) -> bool:
     """Return whether every constraint admits `configuration` at `problem`; one that divides by zero does not."""
-    where = spec.ways[configuration.implementation].constraints.where
+    where = spec.all_implementations[configuration.implementation].constraints.where
     return _holds(where, environment(spec, problem, configuration, device))
 
 
@@ -260,7 +264,7 @@ def configurations(spec: KernelSpec, problem: Problem, device: DeviceFacts | Non
     """Yield the legal configurations at `problem` over all implementations, the kernel's default first."""
     first = default(spec)
     yield first
-    for name, implementation in spec.ways.items():
+    for name, implementation in spec.all_implementations.items():
         for configuration in combinations(name, implementation):
             if configuration != first and legal(spec, problem, configuration, device):
                 yield configuration

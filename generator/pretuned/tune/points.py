@@ -33,7 +33,7 @@ class Points(Sequence[Configuration]):
     """The configurations of all implementations that are legal at one problem or more, the kernel's default first.
 
     The others follow in the order of `spec.space.configurations`: implementations by name, then sorted values, so that
-    no order in a file decides anything. `codes` is (count, 1 + parameters): the implementation's place in `spec.ways`,
+    no order in a file decides anything. `codes` is (count, 1 + parameters): the implementation's place by sorted name,
     then for each of `names`, the sorted parameters of all implementations, the place of its value in that parameter's
     sorted `values`, or -1 where the implementation has no such parameter.
     """
@@ -54,21 +54,23 @@ class Points(Sequence[Configuration]):
         Raises SpecError where more than MAX_POINTS are legal, or where a space is beyond counting.
         """
         assert all(problem.specialisation == specialisation for problem in problems)
-        choices = {way: _choices(implementation) for way, implementation in spec.ways.items()}
+        choices = {way: _choices(implementation) for way, implementation in spec.all_implementations.items()}
         names = tuple(sorted({name for own in choices.values() for name in own}))
         values = tuple(_union(own.get(name, ()) for own in choices.values()) for name in names)
         _require_countable(spec, choices, values)
         blocks = [_legal(spec, way, own, problems, device) for way, own in choices.items()]
         count = 1 + sum(block.count for block in blocks)
         if count > MAX_POINTS:
-            raise _too_large(spec, spec.default_way, f"and the other spaces have {count:,} legal configurations")
+            raise _too_large(
+                spec, spec.default_implementation, f"and the other spaces have {count:,} legal configurations"
+            )
         codes = np.full((count, 1 + len(names)), -1, dtype=np.int16)
         start = 1
         for place, ((way, own), block) in enumerate(zip(choices.items(), blocks, strict=True)):
             translated = {name: (1 + names.index(name), _places(values[names.index(name)], own[name])) for name in own}
             _write(codes[start : start + block.count], place, translated, block)
-            if way == spec.default_way:
-                _write(codes[:1], place, translated, _listed([spec.ways[way].default], own))
+            if way == spec.default_implementation:
+                _write(codes[:1], place, translated, _listed([spec.all_implementations[way].default], own))
             start += block.count
         codes.setflags(write=False)
         return cls(spec=spec, specialisation=specialisation, device=device, codes=codes, names=names, values=values)
@@ -117,14 +119,14 @@ class Points(Sequence[Configuration]):
 
     @cached_property
     def _ways(self) -> tuple[str, ...]:
-        return tuple(self.spec.ways)
+        return tuple(self.spec.all_implementations)
 
     @cached_property
     def _codes_by_value(self) -> dict[str, dict[tuple[str, Value], int]]:
         """By implementation: the code of each of its parameters' values."""
         columns = dict(zip(self.names, self.values, strict=True))
         found: dict[str, dict[tuple[str, Value], int]] = {}
-        for way, implementation in self.spec.ways.items():
+        for way, implementation in self.spec.all_implementations.items():
             found[way] = {}
             for name, own in _choices(implementation).items():
                 keys = [(name, value) for value in own]
@@ -194,10 +196,12 @@ def _write(
 
 def _require_countable(spec: KernelSpec, choices: Mapping[str, Choices], values: Iterable[Sequence[Value]]) -> None:
     for way, own in choices.items():
-        if isinstance(spec.ways[way].space, dict) and math.prod(map(len, own.values())) > MAX_RAW:
+        if isinstance(spec.all_implementations[way].space, dict) and math.prod(map(len, own.values())) > MAX_RAW:
             raise _too_large(spec, way, "has more combinations than 64 bits can number; shorten the lists")
     if any(len(listed) > MAX_VALUES for listed in values):
-        raise _too_large(spec, spec.default_way, f"has a parameter with more than {MAX_VALUES:,} values; shorten it")
+        raise _too_large(
+            spec, spec.default_implementation, f"has a parameter with more than {MAX_VALUES:,} values; shorten it"
+        )
 
 
 def _too_large(spec: KernelSpec, way: str, message: str) -> SpecError:
@@ -206,7 +210,7 @@ def _too_large(spec: KernelSpec, way: str, message: str) -> SpecError:
 
 def _constraints(spec: KernelSpec, way: str, environments: Sequence[Environment]) -> list[Constraint]:
     """Return the constraints of an implementation; what is no guard has the same verdict in every environment."""
-    parameters = space.parameters(spec.ways[way])
+    parameters = space.parameters(spec.all_implementations[way])
     return [
         Constraint(
             expression=expression,
@@ -214,7 +218,7 @@ def _constraints(spec: KernelSpec, way: str, environments: Sequence[Environment]
             guard=(guard := space.names_dim(spec, expression)),
             environments=environments if guard else environments[:1],
         )
-        for expression in spec.ways[way].constraints.where
+        for expression in spec.all_implementations[way].constraints.where
     ]
 
 
@@ -225,14 +229,14 @@ def _legal(
 
     Problems that its constraints cannot tell apart count once.
     """
-    read = frozenset().union(*(e.names for e in spec.ways[way].constraints.where))
+    read = frozenset().union(*(e.names for e in spec.all_implementations[way].constraints.where))
     distinct = {tuple(pair for pair in problem.dims if pair[0] in read): problem for problem in problems}
     environments = [space.environment(spec, problem, device=device) for problem in distinct.values()]
     block = _admitted(spec, way, own, environments)
-    if way != spec.default_way:
+    if way != spec.default_implementation:
         return block
     default = np.ones(block.count, dtype=np.bool_)
-    for name, value in spec.ways[way].default.items():
+    for name, value in spec.all_implementations[way].default.items():
         default &= block.codes[name] == own[name].index(value)
     return block.where(~default)
 
@@ -243,7 +247,7 @@ def _admitted(spec: KernelSpec, way: str, own: Choices, environments: Sequence[E
         return _listed([], own)
     constraints = _constraints(spec, way, environments)
     values = {name: _integers(listed) for name, listed in own.items()}
-    listed = spec.ways[way].space
+    listed = spec.all_implementations[way].space
     if not isinstance(listed, dict):
         block = _listed(listed, own)
         return block.where(block.legal(values, constraints, len(environments)))

@@ -91,7 +91,13 @@ class TuningTask:
         """Return what everything measured depends on besides the candidate."""
         target = self.tuner.target
         device = [target.name, target.device.sm_count, target.device.compute_capability, target.driver]
-        libraries = sorted({release(way.call.module) for way in self.spec.ways.values() if way.call is not None})
+        libraries = sorted(
+            {
+                release(implementation.call.module)
+                for implementation in self.spec.all_implementations.values()
+                if implementation.call is not None
+            }
+        )
         return [device, self.tuner.library.compiler, self.verification, *libraries]
 
     def _chosen_from(self, problem: Problem) -> list[object]:
@@ -128,7 +134,7 @@ class TuningTask:
 
     def call(self, configuration: Configuration) -> LibraryCall | None:
         """Return the library function that a configuration stands for; None for a template."""
-        return self.spec.ways[configuration.implementation].call
+        return self.spec.all_implementations[configuration.implementation].call
 
     def compiled(self, configuration: Configuration) -> Binary | LibraryCall | Failure | None:
         """Return a configuration's binary, why there is none, or None while the compiler is at it.

@@ -105,10 +105,10 @@ def _sampled(
     from pretuned.tune.points import Points  # noqa: PLC0415 - it imports NumPy, which most commands do without
 
     points = Points.of(spec, problems[0].specialisation, problems, device)
-    calls = {name for name, way in spec.ways.items() if way.call is not None}
+    calls = {name for name, implementation in spec.all_implementations.items() if implementation.call is not None}
     if sample is None or len(points) - len(calls) <= sample:
         return [configuration for configuration in points if configuration.implementation not in calls]
-    own = [space.default_of(spec, name) for name in spec.ways]
+    own = [space.default_of(spec, name) for name in spec.all_implementations]
     first = [configuration for configuration in own if configuration in points]
     taken = {points.index(configuration) for configuration in first}
     defaults = [configuration for configuration in first if configuration.implementation not in calls]

@@ -19,7 +19,7 @@ from pretuned.spec.check.launches import constraint_faults, launch_faults
 from pretuned.spec.check.names import PathFault, name_faults
 from pretuned.spec.check.template import rendering_faults, template_faults
 from pretuned.spec.check.verification import verification_faults
-from pretuned.spec.check.ways import prefix_of, way_faults
+from pretuned.spec.check.ways import implementation_faults, prefix_of
 from pretuned.spec.model import KernelSpec
 
 
@@ -30,12 +30,16 @@ def check(spec: KernelSpec) -> list[Fault]:
         *key_faults(spec),
         *argument_faults(spec),
         *verification_faults(spec),
-        *way_faults(spec),
+        *implementation_faults(spec),
     ]
-    for name, way in spec.ways.items():
-        own = [*constraint_faults(spec, way), *call_faults(spec, way)]
-        if way.call is None:
-            own += [*configuration_faults(spec, way), *launch_faults(spec, way), *template_faults(spec, way)]
+    for name, implementation in spec.all_implementations.items():
+        own = [*constraint_faults(spec, implementation), *call_faults(spec, implementation)]
+        if implementation.call is None:
+            own += [
+                *configuration_faults(spec, implementation),
+                *launch_faults(spec, implementation),
+                *template_faults(spec, implementation),
+            ]
         entries += [(prefix_of(spec, name) + path, message) for path, message in own]
     if not entries:  # what follows evaluates and renders, and wants every name known
         entries = [*default_faults(spec), *rendering_faults(spec)]

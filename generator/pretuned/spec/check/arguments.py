@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from pretuned.errors import closest
+from pretuned.runtime.text import closest
 from pretuned.spec.check.names import PathFault, dtype_faults, expression_faults, identifier, parameters, unknown_dtype
 from pretuned.spec.model import Argument, KernelSpec
 from pretuned.spec.types import DTYPES, INTEGER_RANGES, SCALAR_DTYPES

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pretuned.errors import closest
+from pretuned.runtime.text import closest
 from pretuned.spec.check.names import PathFault
 from pretuned.spec.model import Implementation, KernelSpec, LibraryCall
 
@@ -13,17 +13,17 @@ LIBRARIES: Final = ("cupy", "torch")
 _OF_TEMPLATES: Final = ("template", "init", "scratch", "space", "default", "seeds", "launches", "compile")
 
 
-def call_faults(spec: KernelSpec, way: Implementation) -> Iterator[PathFault]:
+def call_faults(spec: KernelSpec, implementation: Implementation) -> Iterator[PathFault]:
     """Yield the faults of `call`, `arguments` and `out`, and the keys that a library call cannot have."""
-    given = way.model_fields_set
-    call = way.call
+    given = implementation.model_fields_set
+    call = implementation.call
     if call is None:
         for key in sorted(given & {"arguments", "out"}):
             yield key, f"only a library call has `{key}`; leave it out, or write `call`"
         return
     for key in sorted(given & set(_OF_TEMPLATES)):
         yield key, f"a library call has no `{key}`; leave it out"
-    yield from _function(str(way.target), call)
+    yield from _function(str(implementation.target), call)
     yield from _passed(spec, call)
     if len(spec.outputs) > 1:
         names = ", ".join(argument.name for argument in spec.outputs)

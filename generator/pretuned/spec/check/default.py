@@ -40,12 +40,12 @@ def default_faults(spec: KernelSpec) -> Iterator[PathFault]:
     if not any(True for specialisation in space.specialisations(spec) for _ in space.problems(spec, specialisation)):
         yield "constraints.requires", "admits none of the problems that `sizes` give; loosen it or list other sizes"
         return
-    for name, way in spec.ways.items():
+    for name, implementation in spec.all_implementations.items():
         prefix = prefix_of(spec, name)
         if not _any_legal(spec, name):
             yield f"{prefix}constraints.where", "leaves no configuration of the space; loosen it or add values"
             continue
-        if way.call is not None:
+        if implementation.call is not None:
             continue
         configuration = space.default_of(spec, name)
         faults = list(_excluded(spec, configuration)) or list(_aligned(spec, configuration))
@@ -58,13 +58,13 @@ def _any_legal(spec: KernelSpec, name: str) -> bool:
 
     The default is tried first. A search that would take long ends undecided, as if one had been found.
     """
-    where = [e for e in spec.ways[name].constraints.where if not e.reads_device]
+    where = [e for e in spec.all_implementations[name].constraints.where if not e.reads_device]
     default = space.default_of(spec, name)
     problems = [
         problem for specialisation in space.specialisations(spec) for problem in space.problems(spec, specialisation)
     ]
     tried = 0
-    for configuration in itertools.chain([default], space.combinations(name, spec.ways[name])):
+    for configuration in itertools.chain([default], space.combinations(name, spec.all_implementations[name])):
         for problem in problems:
             if _all_hold(where, space.environment(spec, problem, configuration)):
                 return True
@@ -87,10 +87,10 @@ def _holds(expression: Expression, values: dict[str, Value]) -> bool:
 
 def _excluded(spec: KernelSpec, configuration: Configuration) -> Iterator[PathFault]:
     """Yield the constraints that exclude a default, each with a problem."""
-    for index, expression in enumerate(spec.ways[configuration.implementation].constraints.where):
+    for index, expression in enumerate(spec.all_implementations[configuration.implementation].constraints.where):
         if expression.reads_device:
             continue  # judged on each device
-        if configuration.implementation != spec.default_way and space.names_dim(spec, expression):
+        if configuration.implementation != spec.default_implementation and space.names_dim(spec, expression):
             continue  # only the kernel's default has to serve every call
         if (found := _counterexample(spec, configuration, expression)) is not None:
             message = f"where[{index}] '{expression}' excludes the default ({space.describe(configuration.values)})"
@@ -138,7 +138,7 @@ def _trials(spec: KernelSpec) -> Iterator[dict[str, Value]]:
 
 def _aligned(spec: KernelSpec, configuration: Configuration) -> Iterator[PathFault]:
     """Yield the arrays of which the kernel's default asks more alignment than every array has."""
-    if configuration.implementation != spec.default_way:
+    if configuration.implementation != spec.default_implementation:
         return
     for specialisation in space.specialisations(spec):
         for name, align_bytes in space.guards(spec, specialisation, configuration).align:
@@ -151,7 +151,7 @@ def _aligned(spec: KernelSpec, configuration: Configuration) -> Iterator[PathFau
 
 def _launched(spec: KernelSpec, configuration: Configuration) -> Iterator[PathFault]:
     """Yield the expressions of launches and scratch that have no value, or none that can be launched, for a default."""
-    way = spec.ways[configuration.implementation]
+    implementation = spec.all_implementations[configuration.implementation]
     for specialisation in space.specialisations(spec):
         for problem in space.problems(spec, specialisation):
             if not space.legal(spec, problem, configuration, _SOME_DEVICE):
@@ -159,7 +159,7 @@ def _launched(spec: KernelSpec, configuration: Configuration) -> Iterator[PathFa
             values = space.environment(spec, problem, configuration, _SOME_DEVICE)
             path = ""
             try:
-                for index, launch in enumerate(way.launches):
+                for index, launch in enumerate(implementation.launches):
                     path = f"launches[{index}]"
                     for expression in (*launch.grid, launch.shared):
                         expression.evaluate(values)
@@ -168,7 +168,7 @@ def _launched(spec: KernelSpec, configuration: Configuration) -> Iterator[PathFa
                         message = f"the default has a block of {threads} threads at {problem}"
                         yield f"{path}.block", f"{message}; CUDA allows 1 to {MAX_THREADS:,}"
                         return
-                for index, buffer in enumerate(way.scratch):
+                for index, buffer in enumerate(implementation.scratch):
                     path = f"scratch[{index}]"
                     for expression in buffer.shape:
                         expression.evaluate(values)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pretuned.errors import closest
+from pretuned.runtime.text import closest
 from pretuned.spec.buckets import largest
 from pretuned.spec.check.names import PathFault, expression_faults, parameters, unknown_dtype
 from pretuned.spec.faults import unknown_key

@@ -6,7 +6,7 @@ import keyword
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from pretuned.errors import closest
+from pretuned.runtime.text import closest
 from pretuned.spec import space
 from pretuned.spec.expressions import DEVICE_ATTRIBUTES, FUNCTIONS, Expression
 from pretuned.spec.model import KernelSpec
@@ -36,9 +36,9 @@ def name_faults(spec: KernelSpec) -> Iterator[PathFault]:
             if name in seen:
                 yield f"{kind}.{name}", f"'{name}' is already the name of one of the {seen[name]}; rename one"
             seen[name] = kind
-    for way_name, way in spec.ways.items():
-        prefix = f"implementations.{way_name}.space" if spec.implementations else "space"
-        for parameter in sorted(space.parameters(way)):
+    for name, implementation in spec.all_implementations.items():
+        prefix = f"implementations.{name}.space" if spec.implementations else "space"
+        for parameter in sorted(space.parameters(implementation)):
             yield from identifier(f"{prefix}.{parameter}", parameter)
             if parameter in seen:
                 message = f"'{parameter}' is already the name of one of the {seen[parameter]}; rename one"
@@ -59,7 +59,9 @@ def identifier(path: str, name: str, *, allowed: Iterable[str] = ()) -> Iterator
 
 def parameters(spec: KernelSpec) -> frozenset[str]:
     """Return the names of all tuning parameters, over all implementations."""
-    return frozenset().union(*(space.parameters(way) for way in spec.ways.values()))
+    return frozenset().union(
+        *(space.parameters(implementation) for implementation in spec.all_implementations.values())
+    )
 
 
 def types(spec: KernelSpec) -> frozenset[str]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from pretuned.errors import closest
+from pretuned.runtime.text import closest
 from pretuned.spec import space
 from pretuned.spec.check.names import PathFault
 from pretuned.spec.check.ways import prefix_of
@@ -14,16 +14,16 @@ from pretuned.spec.model import Implementation, KernelSpec
 from pretuned.spec.templates import RenderError, names_in, option_names, render, render_option
 
 
-def template_faults(spec: KernelSpec, way: Implementation) -> Iterator[PathFault]:
+def template_faults(spec: KernelSpec, implementation: Implementation) -> Iterator[PathFault]:
     """Yield the faults of `template` and `compile.options`, and the parameters that nothing uses."""
-    if not way.template:
+    if not implementation.template:
         yield "template", 'missing; write `template = "NAME.cu.jinja"`, or `call = "cupy:matmul"` for a library'
         return
-    parameters = space.parameters(way)
+    parameters = space.parameters(implementation)
     rendered = {*parameters, *spec.specialisations, *spec.constant_dims}
-    used = _launched(spec, way)
-    complete = bool(way.launches)
-    for index, option in enumerate(way.compile.options):
+    used = _launched(spec, implementation)
+    complete = bool(implementation.launches)
+    for index, option in enumerate(implementation.compile.options):
         path = f"compile.options[{index}]"
         try:
             names = option_names(option)
@@ -35,16 +35,22 @@ def template_faults(spec: KernelSpec, way: Implementation) -> Iterator[PathFault
         yield from (
             (path, f"undefined name '{name}'{_hint(spec, name, rendered)}") for name in sorted(names - rendered)
         )
-    place = PurePosixPath(way.template)
-    if place.is_absolute() or ".." in place.parts or "\\" in way.template:
-        yield "template", f"'{way.template}' is no path below the spec's folder; write it with '/', and without '..'"
+    place = PurePosixPath(implementation.template)
+    if place.is_absolute() or ".." in place.parts or "\\" in implementation.template:
+        yield (
+            "template",
+            f"'{implementation.template}' is no path below the spec's folder; write it with '/', and without '..'",
+        )
         return
-    if not (spec.folder / way.template).is_file():
+    if not (spec.folder / implementation.template).is_file():
         files = [file.relative_to(spec.folder).as_posix() for file in spec.folder.glob("**/*.jinja")]
-        yield "template", f"'{way.template}' does not exist beside the spec{closest(way.template, files)}"
+        yield (
+            "template",
+            f"'{implementation.template}' does not exist beside the spec{closest(implementation.template, files)}",
+        )
         return
     try:
-        reads = names_in(spec.folder, way.template)
+        reads = names_in(spec.folder, implementation.template)
     except RenderError as error:
         yield "template", str(error)
         return
@@ -60,11 +66,11 @@ def _hint(spec: KernelSpec, name: str, rendered: set[str]) -> str:
     return "; a dim is passed to the kernel as an argument" if name in spec.dims else closest(name, rendered)
 
 
-def _launched(spec: KernelSpec, way: Implementation) -> set[str]:
+def _launched(spec: KernelSpec, implementation: Implementation) -> set[str]:
     """Return the names that decide a launch, what it is given, or how arrays must lie."""
-    expressions = [extent for buffer in way.scratch for extent in buffer.shape]
+    expressions = [extent for buffer in implementation.scratch for extent in buffer.shape]
     expressions += [
-        expression for launch in way.launches for expression in (*launch.grid, *launch.block, launch.shared)
+        expression for launch in implementation.launches for expression in (*launch.grid, *launch.block, launch.shared)
     ]
     expressions += [argument.align for argument in spec.arrays if argument.align is not None]
     return {name for expression in expressions for name in expression.names}
@@ -75,20 +81,22 @@ def rendering_faults(spec: KernelSpec) -> Iterator[PathFault]:
 
     What only rendering shows: an unknown filter, a value without a spelling in CUDA C++, an error in an expression.
     """
-    templates = {name: way for name, way in spec.ways.items() if way.call is None}
-    for name, way in templates.items():
+    templates = {
+        name: implementation for name, implementation in spec.all_implementations.items() if implementation.call is None
+    }
+    for name, implementation in templates.items():
         prefix = prefix_of(spec, name)
         for specialisation in space.specialisations(spec):
             values = space.rendered(spec, specialisation, space.default_of(spec, name))
             try:
-                source = render(spec.folder, way.template, values)
-                for option in way.compile.options:
+                source = render(spec.folder, implementation.template, values)
+                for option in implementation.compile.options:
                     render_option(option, values)
             except RenderError as error:
                 yield f"{prefix}template", str(error)
                 break
-            for index, launch in enumerate(way.launches):
+            for index, launch in enumerate(implementation.launches):
                 if not re.search(rf"\b{launch.function}\b", source):
                     entries = re.findall(r"\b(\w+)\s*\([^()]*\)\s*\{", source)
-                    message = f"{way.template} has no '{launch.function}'{closest(launch.function, entries)}"
+                    message = f"{implementation.template} has no '{launch.function}'{closest(launch.function, entries)}"
                     yield f"{prefix}launches[{index}].function", message

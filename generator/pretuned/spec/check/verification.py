@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from pretuned.errors import closest
+from pretuned.runtime.text import closest
 from pretuned.spec.check.names import PathFault, unknown_dtype
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.types import DTYPES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pretuned.errors import closest
+from pretuned.runtime.text import closest
 from pretuned.spec.check.names import PathFault, identifier
 from pretuned.spec.model import MAIN, KernelSpec
 from pretuned.spec.values import spelled
@@ -15,7 +15,7 @@ def prefix_of(spec: KernelSpec, implementation: str) -> str:
     return f"implementations.{implementation}." if spec.implementations else ""
 
 
-def way_faults(spec: KernelSpec) -> Iterator[PathFault]:
+def implementation_faults(spec: KernelSpec) -> Iterator[PathFault]:
     """Yield a fault wherever the two shapes of a spec are mixed, or no implementation is said to be the default."""
     if not spec.implementations:
         return
@@ -27,11 +27,11 @@ def way_faults(spec: KernelSpec) -> Iterator[PathFault]:
     if spec.constraints.where:
         yield "constraints.where", "with [implementations.NAME] tables, `where` stands in each of them"
     yield from _chosen(spec)
-    for name, way in sorted(spec.implementations.items()):
+    for name, implementation in sorted(spec.implementations.items()):
         yield from identifier(f"implementations.{name}", name)
         if name == MAIN and len(spec.implementations) == 1:
             yield "implementations.main", "one implementation needs no table; write its keys at the top"
-        if way.constraints.requires:
+        if implementation.constraints.requires:
             message = "what the kernel demands stands at the top: [constraints] requires"
             yield f"implementations.{name}.constraints.requires", message
 
@@ -45,7 +45,7 @@ def _chosen(spec: KernelSpec) -> Iterator[PathFault]:
     elif chosen not in spec.implementations:
         near = closest(str(chosen), spec.implementations)
         yield "default.implementation", f"is {spelled(chosen)}, which is no implementation{near or f'; write {known}'}"
-    elif spec.ways[spec.default_way].call is not None:
+    elif spec.all_implementations[spec.default_implementation].call is not None:
         message = f"is {spelled(chosen)}, a library call; the default runs wherever nothing else does, also without"
         yield "default.implementation", f"{message} the library: name an implementation with a template"
     for name in sorted(spec.default.keys() - {"implementation"}):

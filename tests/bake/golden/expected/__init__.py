@@ -16,11 +16,11 @@ from __future__ import annotations
 from ._runtime import (
     Array,
     Buffer,
+    Implementation,
     Kernel,
     Launch,
     PretunedError,
     Scalar,
-    Way,
     ceil_div,
     explain,
     launcher,
@@ -181,13 +181,13 @@ _accumulate = Kernel(
         Array("x", "in", "float32", "(n, lanes)", lambda lanes, n: (n, lanes)),
         Scalar("n", "int32"),
     ),
-    ways={
-        "atomic": Way(
+    implementations={
+        "atomic": Implementation(
             launches=(
                 Launch("accumulate", grid=lambda block, device, n: (min(ceil_div(n, block), 4 * device.sm_count), 1, 1), block=lambda block: (block, 1, 1), shared=lambda: 0, arguments=("total", "last", "x", "n")),
             ),
         ),
-        "staged": Way(
+        "staged": Implementation(
             launches=(
                 Launch("partials", grid=lambda blocks, n: (blocks if n > 0 else 0, 1, 1), block=lambda lanes: (lanes, 32, 1), shared=lambda: 0, arguments=("partial", "x", "n")),
                 Launch("finish", grid=lambda: (1, 1, 1), block=lambda lanes: (lanes, 1, 1), shared=lambda: 0, arguments=("total", "last", "partial")),
@@ -218,8 +218,8 @@ _affine = Kernel(
         Scalar("rows", "int32"),
         Scalar("cols", "int32"),
     ),
-    ways={
-        "main": Way(
+    implementations={
+        "main": Implementation(
             launches=(
                 Launch("affine", grid=lambda block, cols, rows, vec: (rows, ceil_div(cols, block * vec), 1), block=lambda block: (block, 1, 1), shared=lambda block: block * 4, arguments=("y", "x", "alpha", "rows", "cols")),
             ),

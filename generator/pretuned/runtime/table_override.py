@@ -1,4 +1,4 @@
-"""{by}: a lock file read as a table. Its content is untrusted: a row's needs are taken and checked."""
+"""A table override: a lock file read as a table. Its content is untrusted: a row's needs are taken and checked."""
 
 from __future__ import annotations
 

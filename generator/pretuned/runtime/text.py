@@ -1,0 +1,38 @@
+"""Texts that messages share: values cut short, and names that are not known."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+SHOWN = 80  # characters of a value
+
+
+def shown(value: object) -> str:
+    """Return a value as messages show it: its `repr`, cut short."""
+    try:
+        text = repr(value)
+    except ValueError:  # an integer with more digits than Python is willing to write
+        return f"a huge {type(value).__name__}"
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+
+
+def closest(name: str, known: Iterable[str]) -> str:
+    """Return `"; did you mean 'x'?"` for the known name nearest to `name`, or an empty string."""
+    from difflib import get_close_matches  # noqa: PLC0415 - needed for an error alone, and slow to import
+
+    matches = get_close_matches(name, sorted(known), n=1, cutoff=0.6)
+    return f"; did you mean '{matches[0]}'?" if matches else ""
+
+
+def no_such(kind: str, name: str, known: Iterable[str], *, of: str = "") -> str:
+    """Return the message for a name that is not known: with the nearest known name, or with all of them.
+
+    `no_such("kernel", "softmx", kernels)` is `there is no kernel 'softmx'; did you mean 'softmax'?`, and with
+    `of="pkg.tuned"` it begins `pkg.tuned has no kernel 'softmx'`.
+    """
+    names = sorted(known)
+    subject = f"{of} has" if of else "there is"
+    known_are = f"; known are {', '.join(names)}" if names else "; none is known"
+    return f"{subject} no {kind} '{name}'{closest(name, names) or known_are}"
