@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pretuned.build.table import problems_of
 from pretuned.compile.pool import compile_all
-from pretuned.measure.requests import Entry, Prepare
+from pretuned.measure.requests import CompiledCandidate, PrepareRequest
 from pretuned.measure.runner import Runner
 from pretuned.outcome import Timed
 from pretuned.render import candidate
@@ -36,8 +36,8 @@ def measured(gpu, spec):
     }
     binaries = compile_all(modules.values(), f"sm_{gpu.facts.compute_capability}")
     for problem, configurations in legal.items():
-        entries = [Entry.of(c, binaries[modules[problem.specialisation, c].key]) for c in configurations]
-        gpu.prepare(Prepare(spec=spec, problem=problem, default=entries[0]))
+        entries = [CompiledCandidate.of(c, binaries[modules[problem.specialisation, c].key]) for c in configurations]
+        gpu.prepare(PrepareRequest(spec=spec, problem=problem, default=entries[0]))
         passes = [[screened.outcome for screened in gpu.screen(entries)] for _ in range(REPEATS)]
         taken = dict(zip(configurations, zip(*passes, strict=True), strict=True))
         yield (

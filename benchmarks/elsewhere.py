@@ -22,7 +22,7 @@ from pretuned.bake.package import files
 from pretuned.bake.plan import plan
 from pretuned.build.place import place
 from pretuned.compile.pool import compile_all
-from pretuned.measure.requests import Entry, Prepare, Raced
+from pretuned.measure.requests import CompiledCandidate, PrepareRequest, Raced
 from pretuned.measure.runner import Runner
 from pretuned.outcome import Timed
 from pretuned.record import lock as lockfile
@@ -78,8 +78,8 @@ def main():
         for row in own:
             spec = specs[row.kernel]
             ways = list(dict.fromkeys([row.default.configuration, row.winner.configuration, chosen[row]]))
-            entries = [Entry.of(c, binaries[modules[row, c].key]) for c in ways]
-            prepared = Prepare(spec=spec, problem=row.problem, default=entries[0], seed=SEED, trust_default=True)
+            entries = [CompiledCandidate.of(c, binaries[modules[row, c].key]) for c in ways]
+            prepared = PrepareRequest(spec=spec, problem=row.problem, default=entries[0], seed=SEED, trust_default=True)
             runner.prepare(prepared)
             outcomes = [one.outcome for one in runner.screen(entries, verify=True)]
             assert all(isinstance(outcome, Timed) for outcome in outcomes), (row.kernel, row.problem, outcomes)

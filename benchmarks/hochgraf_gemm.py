@@ -27,7 +27,7 @@ from pathlib import Path
 from pretuned.build.table import problems_of
 from pretuned.compile.pool import compile_all
 from pretuned.compile.result import Binary
-from pretuned.measure.requests import Entry, Prepare, Raced
+from pretuned.measure.requests import CompiledCandidate, PrepareRequest, Raced
 from pretuned.measure.runner import Runner
 from pretuned.render import source_of
 from pretuned.report.effort import stages
@@ -56,11 +56,11 @@ def brute_force(spec, problems, facts):
     for configuration in configurations:
         binary = binaries[modules[configuration].key]
         assert isinstance(binary, Binary), binary
-        entries.append(Entry.of(configuration, binary))
+        entries.append(CompiledCandidate.of(configuration, binary))
     found = {}
     with Runner() as runner:
         for problem in problems:
-            runner.prepare(Prepare(spec=spec, problem=problem, default=entries[0], reference="none"))
+            runner.prepare(PrepareRequest(spec=spec, problem=problem, default=entries[0], reference="none"))
             screened = [one.outcome.time_us for one in runner.screen(entries, verify=False)]
             raced = runner.race(entries, ROUNDS, estimates_us=screened)
             assert isinstance(raced, Raced), raced

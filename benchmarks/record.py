@@ -18,9 +18,9 @@ from pretuned.compile.pool import compile_all
 from pretuned.compile.result import Binary
 from pretuned.exchange import t4
 from pretuned.exchange.results import Results
-from pretuned.measure.requests import Entry, Prepare
+from pretuned.measure.requests import CompiledCandidate, PrepareRequest
 from pretuned.measure.runner import Runner
-from pretuned.outcome import CompileError, Crashed, LaunchError, Timed, TimedOut, WrongResult
+from pretuned.outcome import CompileError, Crashed, LaunchFailed, Timed, TimedOut, WrongResult
 from pretuned.render import source_of
 from pretuned.spec.model import KernelSpec
 from pretuned.tune.points import Points
@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[1]
 PASSES = 3
 INVALIDITY = {
     CompileError: "compile",
-    LaunchError: "runtime",
+    LaunchFailed: "runtime",
     Crashed: "runtime",
     WrongResult: "correctness",
     TimedOut: "timeout",
@@ -78,9 +78,9 @@ def record(spec, problem, target):
     compiled = time.perf_counter()
     samples, invalidity = {c: [] for c in points}, dict.fromkeys(points, "compile")
     made = {c: binaries[modules[c].key] for c in points}
-    entries = {c: Entry.of(c, binary) for c, binary in made.items() if isinstance(binary, Binary)}
+    entries = {c: CompiledCandidate.of(c, binary) for c, binary in made.items() if isinstance(binary, Binary)}
     with Runner(spares=1) as runner:
-        runner.prepare(Prepare(spec=spec, problem=problem, default=entries[points[0]]))
+        runner.prepare(PrepareRequest(spec=spec, problem=problem, default=entries[points[0]]))
         for turn in range(PASSES):
             alive = [c for c in entries if turn == 0 or invalidity[c] == "correct"]
             for c, screened in zip(alive, runner.screen([entries[c] for c in alive], verify=turn == 0), strict=True):

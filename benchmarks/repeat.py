@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pretuned.build.table import problems_of
 from pretuned.compile.pool import compile_all
-from pretuned.measure.requests import Entry, Prepare, Raced
+from pretuned.measure.requests import CompiledCandidate, PrepareRequest, Raced
 from pretuned.measure.runner import Runner
 from pretuned.render import source_of
 from pretuned.spec import space
@@ -43,7 +43,7 @@ def entry(spec, problem, configuration, architecture, known={}):  # noqa: B006 -
     module = source_of(spec, problem.specialisation, configuration)
     if module.key not in known:
         known[module.key] = compile_all([module], architecture, workers=1)[module.key]
-    return Entry.of(configuration, known[module.key])
+    return CompiledCandidate.of(configuration, known[module.key])
 
 
 def main():
@@ -61,7 +61,7 @@ def main():
             same += len(winners) == 1
             chosen = list(dict.fromkeys([space.default(spec), *winners]))
             entries = [entry(spec, problem, c, target.device.architecture) for c in chosen]
-            runner.prepare(Prepare(spec=spec, problem=problem, default=entries[0], seed=SEED, reference="none"))
+            runner.prepare(PrepareRequest(spec=spec, problem=problem, default=entries[0], seed=SEED, reference="none"))
             estimates = [one.outcome.time_us for one in runner.screen(entries, verify=False)]
             raced = runner.race(entries, ROUNDS, estimates_us=estimates)
             assert isinstance(raced, Raced), raced

@@ -27,7 +27,7 @@ class CompileError:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchError:
+class LaunchFailed:
     """The driver refused the module or the launch: too many threads, too much shared memory, no such function."""
 
     message: str
@@ -55,13 +55,13 @@ class Crashed:
     message: str
 
 
-Failure = CompileError | LaunchError | WrongResult | TimedOut | Crashed
+Failure = CompileError | LaunchFailed | WrongResult | TimedOut | Crashed
 Outcome = Timed | Failure
 
 _KINDS: Final[dict[str, type[Any]]] = {
     "timed": Timed,
     "compile error": CompileError,
-    "launch error": LaunchError,
+    "launch error": LaunchFailed,
     "wrong result": WrongResult,
     "timed out": TimedOut,
     "crashed": Crashed,
@@ -84,7 +84,7 @@ def detail(outcome: Outcome) -> str:
     match outcome:
         case Timed(time_us=time_us):
             return f"{time_us:.2f} us"
-        case CompileError(line=text) | LaunchError(message=text) | WrongResult(message=text) | Crashed(message=text):
+        case CompileError(line=text) | LaunchFailed(message=text) | WrongResult(message=text) | Crashed(message=text):
             return text
         case TimedOut(limit_s=limit_s):
             return f"no answer within {limit_s:g} s"
@@ -95,8 +95,8 @@ def reworded(failure: Failure, reword: Callable[[str], str]) -> Failure:
     match failure:
         case CompileError(line=text):
             return CompileError(line=reword(text))
-        case LaunchError(message=text):
-            return LaunchError(message=reword(text))
+        case LaunchFailed(message=text):
+            return LaunchFailed(message=reword(text))
         case WrongResult(argument=argument, message=text):
             return WrongResult(argument=argument, message=reword(text))
         case Crashed(message=text):

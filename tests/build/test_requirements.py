@@ -10,7 +10,7 @@ from pretuned.bake.plan import plan
 from pretuned.build import core, table
 from pretuned.build.requirements import Installed, Needs, installed, requirements
 from pretuned.config import ModuleTable, Project, Settings
-from pretuned.device.probe import Driver
+from pretuned.device.probe import DriverVersion
 from pretuned.record import lock as lockfile
 from pretuned.record.cache import Cache
 from pretuned.tune import session
@@ -18,9 +18,9 @@ from pretuned.tune.binaries import _key as key_of
 from pretuned.tune.request import TuningDevice
 from specs import SCALE_TEMPLATE, loaded
 
-CUDA_13 = Driver(version="580.159.04", cuda=(13, 0))
-CUDA_12 = Driver(version="550.54.15", cuda=(12, 4))
-NEXT = Driver(version="700.10", cuda=(14, 1))
+CUDA_13 = DriverVersion(version="580.159.04", cuda=(13, 0))
+CUDA_12 = DriverVersion(version="550.54.15", cuda=(12, 4))
+NEXT = DriverVersion(version="700.10", cuda=(14, 1))
 EMPTY = Installed(distributions={})
 COMPILE = Needs(compile=True)
 TUNE = Needs(compile=True, tune=True)
@@ -199,11 +199,11 @@ def test_an_environment_is_asked_without_importing_cuda():
 # What a whole build asks for: from the driver, the mode, the lock and the cache, in an environment that has nothing.
 
 DRIVERS = {
-    "11.8": Driver(version="520.61.05", cuda=(11, 8)),
-    "12.2": Driver(version="535.216.03", cuda=(12, 2)),
-    "12.9": Driver(version="575.57.08", cuda=(12, 9)),
+    "11.8": DriverVersion(version="520.61.05", cuda=(11, 8)),
+    "12.2": DriverVersion(version="535.216.03", cuda=(12, 2)),
+    "12.9": DriverVersion(version="575.57.08", cuda=(12, 9)),
     "13.0": CUDA_13,
-    "13.1": Driver(version="590.44.01", cuda=(13, 1)),
+    "13.1": DriverVersion(version="590.44.01", cuda=(13, 1)),
     "none": None,
 }
 FOR_DRIVER = {

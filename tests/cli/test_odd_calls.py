@@ -14,7 +14,7 @@ import pytest
 from pretuned import __version__
 from pretuned.cli import main
 from pretuned.device import probe
-from pretuned.device.probe import Driver, Gpu
+from pretuned.device.probe import DriverVersion, Gpu
 from pretuned.errors import Error
 from specs import write
 
@@ -148,7 +148,7 @@ def test_devices(run, monkeypatch):
         power_w=72,
     )
     monkeypatch.setattr(probe, "gpus", lambda given=None: (gpu,))
-    monkeypatch.setattr(probe, "driver", lambda given=None: Driver(version="580.65.06", cuda=(13, 0)))
+    monkeypatch.setattr(probe, "driver", lambda given=None: DriverVersion(version="580.65.06", cuda=(13, 0)))
     assert run("devices") == (
         0,
         (

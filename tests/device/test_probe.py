@@ -7,7 +7,7 @@ import pytest
 
 from pretuned.device import probe
 from pretuned.device.libcuda import LibCuda
-from pretuned.device.probe import Driver, Gpu, Sources
+from pretuned.device.probe import DriverVersion, Gpu, Sources
 
 NO_DEVICE = 100
 INVALID_VALUE = 1
@@ -137,7 +137,7 @@ def test_this_machine_is_probed_without_stand_ins():
 def test_an_h100():
     nvml = NvmlStandIn()
     machine = sources(CudaStandIn(H100), nvml)
-    assert probe.driver(machine) == Driver(version="580.159.04", cuda=(13, 0))
+    assert probe.driver(machine) == DriverVersion(version="580.159.04", cuda=(13, 0))
     assert probe.gpus(machine) == (
         Gpu(
             index=0,
@@ -166,13 +166,13 @@ def test_gpus_come_in_the_order_in_which_cuda_shows_them():
 
 def test_cuda_without_nvml_tells_all_but_version_and_power():
     machine = sources(CudaStandIn(H100, version=12080), NvmlStandIn(**NO_NVML))
-    assert probe.driver(machine) == Driver(version="", cuda=(12, 8))
+    assert probe.driver(machine) == DriverVersion(version="", cuda=(12, 8))
     assert [gpu.power_w for gpu in probe.gpus(machine)] == [0]
 
 
 def test_nvml_without_cuda_tells_of_a_driver_with_no_usable_gpu():
     machine = sources(None)
-    assert probe.driver(machine) == Driver(version="580.159.04", cuda=(13, 0))
+    assert probe.driver(machine) == DriverVersion(version="580.159.04", cuda=(13, 0))
     assert probe.gpus(machine) == ()
 
 
@@ -198,7 +198,7 @@ def test_a_mig_slice_has_its_own_size_and_its_gpus_power_limit():
 
 def test_no_visible_gpu():
     hidden = sources(CudaStandIn(H100, init=NO_DEVICE))
-    assert probe.driver(hidden) == Driver(version="580.159.04", cuda=(13, 0))
+    assert probe.driver(hidden) == DriverVersion(version="580.159.04", cuda=(13, 0))
     assert probe.gpus(hidden) == ()
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from pretuned.compile.pool import compile_all
 from pretuned.compile.result import Binary
-from pretuned.measure.requests import Entry, Prepare
+from pretuned.measure.requests import CompiledCandidate, PrepareRequest
 from pretuned.measure.runner import Runner
 from pretuned.outcome import WrongResult
 from pretuned.render import candidate
@@ -95,7 +95,7 @@ def entry_of(spec, problem, configuration, architecture):
     module = candidate(spec, problem.specialisation, configuration).source
     binary = compile_all([module], architecture)[module.key]
     assert isinstance(binary, Binary), binary
-    return Entry.of(configuration, binary)
+    return CompiledCandidate.of(configuration, binary)
 
 
 @pytest.mark.parametrize("name", OFF_BY_ONE)
@@ -106,7 +106,7 @@ def test_an_off_by_one_in_a_template_is_found(name, tmp_path, capsys):
     with Runner() as gpu:
         architecture = f"sm_{gpu.facts.compute_capability}"
         default = entry_of(spec, problem, space.default(spec), architecture)
-        assert gpu.prepare(Prepare(spec=spec, problem=problem, default=default)) is None
+        assert gpu.prepare(PrepareRequest(spec=spec, problem=problem, default=default)) is None
         for implementation in spec.all_implementations:
             entry = entry_of(spec, problem, space.default_of(spec, implementation), architecture)
             failure = gpu.verify(entry).failure

@@ -15,7 +15,7 @@ from pretuned.compile.toolchain import CPP, NVRTC
 from pretuned.measure.bench import Bench
 from pretuned.measure.data import decode
 from pretuned.measure.host.machine import HostMachine
-from pretuned.measure.requests import Entry, Prepare
+from pretuned.measure.requests import CompiledCandidate, PrepareRequest
 from pretuned.render import source_of
 from pretuned.spec import space
 from pretuned.spec.loader import load_folder
@@ -50,11 +50,13 @@ def chosen(spec, problem, facts):
 
 def outputs(machine, spec, problem, configuration, binary):
     bench = Bench(machine)
-    entry = Entry.of(configuration, binary)
-    bench.prepare(Prepare(spec=spec, problem=problem, default=entry))
+    entry = CompiledCandidate.of(configuration, binary)
+    bench.prepare(PrepareRequest(spec=spec, problem=problem, default=entry))
     verified = bench.verify(entry)
     assert verified.failure is None
-    return {o.name: decode(bench.stage.arena.array(0, o.name), o_dtype(spec, o, problem)) for o in spec.outputs}, bench
+    return {
+        o.name: decode(bench.stage.workspace.array(0, o.name), o_dtype(spec, o, problem)) for o in spec.outputs
+    }, bench
 
 
 def o_dtype(spec, argument, problem):

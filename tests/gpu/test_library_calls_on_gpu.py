@@ -11,8 +11,8 @@ from pretuned.build.table import problems_of
 from pretuned.compile.pool import compile_all
 from pretuned.measure.libraries import release
 from pretuned.measure.machine import Refused
-from pretuned.measure.requests import Entry, Prepare, Race, Screen
-from pretuned.outcome import LaunchError, Timed, WrongResult
+from pretuned.measure.requests import CompiledCandidate, PrepareRequest, RaceRequest, ScreenRequest
+from pretuned.outcome import LaunchFailed, Timed, WrongResult
 from pretuned.render import source_of
 from pretuned.spec import space
 from pretuned.spec.space import Configuration
@@ -22,7 +22,7 @@ from pretuned.tune.session import tune
 
 pytestmark = pytest.mark.gpu
 
-LIBRARY = Entry.of_call(Configuration(implementation="library", values=()))
+LIBRARY = CompiledCandidate.of_call(Configuration(implementation="library", values=()))
 FLOAT64 = ('dtypes = ["float32", "float64"]', 'dtypes = ["float64"]')
 
 
@@ -52,8 +52,8 @@ def prepared(machine, spec):
     problem = problems_of(spec)[0]
     module = source_of(spec, problem.specialisation, space.default(spec))
     binary = compile_all([module], f"sm_{machine.facts.compute_capability}", workers=1)[module.key]
-    bench, default = Bench(machine), Entry.of(space.default(spec), binary)
-    bench.prepare(Prepare(spec=spec, problem=problem, default=default))
+    bench, default = Bench(machine), CompiledCandidate.of(space.default(spec), binary)
+    bench.prepare(PrepareRequest(spec=spec, problem=problem, default=default))
     return bench, default
 
 
@@ -79,10 +79,10 @@ def test_a_function_is_verified_timed_and_raced(machine, tmp_path, capsys, case)
     kernel = bench.load(LIBRARY)
     assert kernel.captured is captured
     kernel.unload()
-    screened = [found.outcome for found in bench.screen(Screen(entries=(default, LIBRARY)))]
+    screened = [found.outcome for found in bench.screen(ScreenRequest(entries=(default, LIBRARY)))]
     assert all(isinstance(outcome, Timed) for outcome in screened), screened
     estimates_us = tuple(outcome.time_us for outcome in screened)
-    raced = bench.race(Race(entries=(default, LIBRARY), estimates_us=estimates_us, rounds=9, judge=True))
+    raced = bench.race(RaceRequest(entries=(default, LIBRARY), estimates_us=estimates_us, rounds=9, judge=True))
     assert raced.failures == (None, None)
     medians = [sorted(times)[len(times) // 2] for times in raced.times_us]
     with capsys.disabled():
@@ -105,7 +105,7 @@ def test_bfloat16_goes_through_every_library(machine, tmp_path, function):
 def refusal(bench):
     with pytest.raises(Refused) as caught:
         bench.load(LIBRARY)
-    assert isinstance(caught.value.outcome, LaunchError)
+    assert isinstance(caught.value.outcome, LaunchFailed)
     return caught.value.outcome.message
 
 
@@ -157,4 +157,4 @@ def test_a_library_that_is_not_there_ends_no_tuning(tmp_path):
     found, failures = tuned(tmp_path, loaded(tmp_path, ("cupy:multiply", "cupy:no_such_function")))
     assert len(found.rows) == 4
     assert failures
-    assert {(str(event.configuration), type(event.failure)) for event in failures} == {("library", LaunchError)}
+    assert {(str(event.configuration), type(event.failure)) for event in failures} == {("library", LaunchFailed)}

@@ -6,7 +6,7 @@ import pytest
 
 from pretuned.build.table import problems_of
 from pretuned.compile.pool import compile_all
-from pretuned.measure.requests import Entry, Prepare
+from pretuned.measure.requests import CompiledCandidate, PrepareRequest
 from pretuned.render import source_of
 from pretuned.spec import space
 from specs import loaded
@@ -43,6 +43,6 @@ def test_static_and_dynamic_together_may_pass_48_kib(tmp_path):
     architecture = f"sm_{machine.facts.compute_capability}"
     binary = compile_all([module], architecture, workers=1)[module.key]
     assert next(iter(binary.resources.values())).shared_bytes == 40960
-    bench, entry = Bench(machine), Entry.of(configuration, binary)
-    bench.prepare(Prepare(spec=spec, problem=problem, default=entry))
+    bench, entry = Bench(machine), CompiledCandidate.of(configuration, binary)
+    bench.prepare(PrepareRequest(spec=spec, problem=problem, default=entry))
     assert bench.verify(entry).failure is None

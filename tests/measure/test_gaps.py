@@ -9,7 +9,7 @@ from pretuned.compile.pool import compile_all
 from pretuned.compile.toolchain import CPP
 from pretuned.measure.bench import SETTLED, Bench
 from pretuned.measure.host.machine import HostMachine
-from pretuned.measure.requests import Entry, Prepare, Race, Screen
+from pretuned.measure.requests import CompiledCandidate, PrepareRequest, RaceRequest, ScreenRequest
 from pretuned.outcome import Timed
 from pretuned.render import source_of
 from pretuned.spec import space
@@ -29,29 +29,29 @@ def prepared(folder, template):
     configuration = space.default(spec)
     module = source_of(spec, problem.specialisation, configuration)
     binary = compile_all([module], host.HOST, workers=1, toolchain=CPP)[module.key]
-    bench, entry = Bench(Gapped()), Entry.of(configuration, binary)
-    bench.prepare(Prepare(spec=spec, problem=problem, default=entry))
+    bench, entry = Bench(Gapped()), CompiledCandidate.of(configuration, binary)
+    bench.prepare(PrepareRequest(spec=spec, problem=problem, default=entry))
     return bench, entry
 
 
 def test_buffers_lie_apart_and_everything_between_them_is_a_band(tmp_path):
     bench, _ = prepared(tmp_path, SCALE_TEMPLATE)
-    arena = bench.stage.arena
-    gaps = {region.front_bytes for regions in arena.sets for region in regions.values()}
+    workspace = bench.stage.workspace
+    gaps = {region.front_bytes for regions in workspace.sets for region in regions.values()}
     assert len(gaps) > 1
     covered = sum(
         region.front_bytes + region.buffer.nbytes + region.tail_bytes
-        for regions in arena.sets
+        for regions in workspace.sets
         for region in regions.values()
     )
-    assert covered == arena.allocated_bytes
+    assert covered == workspace.allocated_bytes
 
 
 def test_a_sound_kernel_is_right_timed_and_races(tmp_path):
     bench, entry = prepared(tmp_path, SCALE_TEMPLATE)
     assert bench.verify(entry).failure is None
-    assert [type(one.outcome) for one in bench.screen(Screen(entries=(entry,)))] == [Timed]
-    raced = bench.race(Race(entries=(entry, entry), estimates_us=(1.0, 1.0), rounds=3, judge=True))
+    assert [type(one.outcome) for one in bench.screen(ScreenRequest(entries=(entry,)))] == [Timed]
+    raced = bench.race(RaceRequest(entries=(entry, entry), estimates_us=(1.0, 1.0), rounds=3, judge=True))
     assert raced.failures == (None, None)
 
 
@@ -62,7 +62,7 @@ def test_a_finalist_that_is_seldom_wrong_is_found(tmp_path, monkeypatch):
     head, brace, rest = template.rpartition("}")
     bench, entry = prepared(tmp_path, f"{head}{seldom}{brace}{rest}")
     assert bench.verify(entry).failure is None
-    raced = bench.race(Race(entries=(entry,), estimates_us=(1.0,), rounds=3, judge=True))
+    raced = bench.race(RaceRequest(entries=(entry,), estimates_us=(1.0,), rounds=3, judge=True))
     assert "1 of" in raced.failures[0].message
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pretuned.measure.launch import Launch, arrays, initialised, launches, scalars, scratch
-from pretuned.outcome import LaunchError
+from pretuned.measure.launch import BoundLaunch, arrays, initialised, launches, scalars, scratch
+from pretuned.outcome import LaunchFailed
 from pretuned.spec.space import Configuration, DeviceFacts, Problem
 from specs import SEVERAL, loaded
 
@@ -20,7 +20,7 @@ def main(**values):
 def test_extents_and_arguments(tmp_path):
     spec = loaded(tmp_path)
     (launch,) = launches(spec, PROBLEM, main(block=128, vec=4), FACTS)
-    assert launch == Launch(
+    assert launch == BoundLaunch(
         function="scale", grid=(2, 1, 1), block=(128, 1, 1), shared_bytes=0, arguments=("y", "x", "a", "n")
     )
 
@@ -57,7 +57,7 @@ def test_arrays_and_scalars(tmp_path):
 )
 def test_what_no_device_takes_is_a_launch_error(tmp_path, old, new, message):
     spec = loaded(tmp_path, (old, new))
-    assert launches(spec, PROBLEM, main(block=256, vec=2), FACTS) == LaunchError(message=message)
+    assert launches(spec, PROBLEM, main(block=256, vec=2), FACTS) == LaunchFailed(message=message)
 
 
 SCRATCH = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pretuned.measure.launch import launches, scalars
-from pretuned.outcome import LaunchError
+from pretuned.outcome import LaunchFailed
 from pretuned.spec.space import Configuration, DeviceFacts, Problem
 from specs import loaded
 
@@ -59,13 +59,13 @@ def test_the_largest_extents_are_taken(tmp_path):
 )
 def test_what_no_device_takes(tmp_path, old, new, message):
     spec = loaded(tmp_path, (old, new.replace("n,", '"n",')))
-    assert launches(spec, problem(), TWO, FACTS) == LaunchError(message=message)
+    assert launches(spec, problem(), TWO, FACTS) == LaunchFailed(message=message)
 
 
 def test_an_extent_without_a_value_is_a_launch_error(tmp_path):
     spec = loaded(tmp_path, ('["block"]', '["block if vec == 1 else block // (vec - 2)"]'))
     answer = launches(spec, problem(), TWO, FACTS)
-    assert isinstance(answer, LaunchError)
+    assert isinstance(answer, LaunchFailed)
     assert answer.message.startswith("scale: ")
 
 

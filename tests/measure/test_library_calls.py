@@ -16,14 +16,16 @@ from pretuned.measure.host.judge import view
 from pretuned.measure.host.machine import HostMachine
 from pretuned.measure.libraries import apply, function_of, release
 from pretuned.measure.machine import Refused
-from pretuned.measure.requests import Entry, Prepare, Race, Screen
+from pretuned.measure.requests import CompiledCandidate, PrepareRequest, RaceRequest, ScreenRequest
 from pretuned.measure.runner import Runner
-from pretuned.outcome import LaunchError, Timed, TimedOut, WrongResult
+from pretuned.outcome import LaunchFailed, Timed, TimedOut, WrongResult
 from pretuned.spec.model import LibraryCall
 from pretuned.spec.space import Configuration
 
 LIBRARY = Configuration(implementation="library", values=())
-DEFAULT = Entry(configuration=Configuration(implementation="plain", values=(("block", 128),)), image=b"", digest="d")
+DEFAULT = CompiledCandidate(
+    configuration=Configuration(implementation="plain", values=(("block", 128),)), image=b"", digest="d"
+)
 
 
 def call_of(function, *, module="json", arguments=("a", "b"), out="keyword"):
@@ -33,7 +35,7 @@ def call_of(function, *, module="json", arguments=("a", "b"), out="keyword"):
 def refusal(call):
     with pytest.raises(Refused) as caught:
         function_of(call)
-    assert isinstance(caught.value.outcome, LaunchError)
+    assert isinstance(caught.value.outcome, LaunchFailed)
     return caught.value.outcome.message
 
 
@@ -75,12 +77,12 @@ def test_a_result_reaches_the_output_by_keyword_or_copy():
 class NumpyKernel:
     scratch = None
 
-    def __init__(self, call, arena, output, initialised):
-        self.call, self.arena, self.output, self.initialised = call, arena, output, initialised
+    def __init__(self, call, workspace, output, initialised):
+        self.call, self.workspace, self.output, self.initialised = call, workspace, output, initialised
 
     def launch(self, addresses):
         views = {}
-        for name, region in self.arena.sets[0].items():
+        for name, region in self.workspace.sets[0].items():
             buffer = region.buffer
             views[name] = view(addresses[name], np.dtype(buffer.dtype), buffer.size).reshape(buffer.shape)
         function = getattr(np, self.call.function)
@@ -91,51 +93,54 @@ class NumpyKernel:
 
 
 class NumpyMachine(HostMachine):
-    def load_call(self, call, arena, *, output, initialised):
+    def load_call(self, call, workspace, *, output, initialised):
         if not hasattr(np, call.function):
-            raise Refused(LaunchError(message=f"has no {call.function}"))
-        return NumpyKernel(call, arena, output, initialised)
+            raise Refused(LaunchFailed(message=f"has no {call.function}"))
+        return NumpyKernel(call, workspace, output, initialised)
 
 
 def prepared(folder, *edits, machine=NumpyMachine):
     spec = loaded(folder, *edits)
     bench = Bench(machine())
-    bench.prepare(Prepare(spec=spec, problem=problems_of(spec)[0], default=DEFAULT))
+    bench.prepare(PrepareRequest(spec=spec, problem=problems_of(spec)[0], default=DEFAULT))
     return bench
 
 
 @pytest.mark.parametrize("out", ["keyword", "copy"])
 def test_a_right_call_is_verified_screened_raced_and_judged(tmp_path, out):
     edit = ('call = "cupy:multiply"', f'call = "cupy:multiply"\nout = "{out}"')
-    bench, entry = prepared(tmp_path, edit), Entry.of_call(LIBRARY)
+    bench, entry = prepared(tmp_path, edit), CompiledCandidate.of_call(LIBRARY)
     assert bench.verify(entry).failure is None
-    (screened,) = bench.screen(Screen(entries=(entry,)))
+    (screened,) = bench.screen(ScreenRequest(entries=(entry,)))
     assert isinstance(screened.outcome, Timed)
-    raced = bench.race(Race(entries=(entry, entry), estimates_us=(1.0, 1.0), rounds=3, judge=True))
+    raced = bench.race(RaceRequest(entries=(entry, entry), estimates_us=(1.0, 1.0), rounds=3, judge=True))
     assert raced.failures == (None, None)
     assert [len(times) for times in raced.times_us] == [3, 3]
 
 
 def test_a_call_that_computes_something_else_is_a_wrong_result(tmp_path):
     bench = prepared(tmp_path, ("cupy:multiply", "cupy:add"))
-    assert isinstance(bench.verify(Entry.of_call(LIBRARY)).failure, WrongResult)
-    (screened,) = bench.screen(Screen(entries=(Entry.of_call(LIBRARY),)))
+    assert isinstance(bench.verify(CompiledCandidate.of_call(LIBRARY)).failure, WrongResult)
+    (screened,) = bench.screen(ScreenRequest(entries=(CompiledCandidate.of_call(LIBRARY),)))
     assert isinstance(screened.outcome, WrongResult)
 
 
 def test_who_cannot_be_loaded_for_a_race_is_to_blame_alone(tmp_path):
     other = ("[implementations.library]", '[implementations.other]\ncall = "cupy:newest"\n[implementations.library]')
     bench = prepared(tmp_path, other)
-    entries = Entry.of_call(LIBRARY), Entry.of_call(Configuration(implementation="other", values=()))
-    raced = bench.race(Race(entries=entries, estimates_us=(1.0, 1.0), rounds=3))
-    assert raced.failures == (None, LaunchError(message="has no newest"))
+    entries = (
+        CompiledCandidate.of_call(LIBRARY),
+        CompiledCandidate.of_call(Configuration(implementation="other", values=())),
+    )
+    raced = bench.race(RaceRequest(entries=entries, estimates_us=(1.0, 1.0), rounds=3))
+    assert raced.failures == (None, LaunchFailed(message="has no newest"))
     assert raced.times_us == ((), ())
 
 
 def test_the_host_device_refuses_library_calls(tmp_path):
     bench = prepared(tmp_path, machine=HostMachine)
-    (screened,) = bench.screen(Screen(entries=(Entry.of_call(LIBRARY),)))
-    assert screened.outcome == LaunchError(message="cupy.multiply runs on a GPU only")
+    (screened,) = bench.screen(ScreenRequest(entries=(CompiledCandidate.of_call(LIBRARY),)))
+    assert screened.outcome == LaunchFailed(message="cupy.multiply runs on a GPU only")
 
 
 # The process around it.
@@ -145,8 +150,10 @@ def test_a_library_gets_time_to_load_that_a_module_does_not(tmp_path, monkeypatc
     monkeypatch.setattr(runner_module, "LIBRARY_S", 1.5)
     spec, hang = loaded(tmp_path), Configuration(implementation="library", values=(("do", 2),))
     with Runner("children:gpu", candidate_s=0.5) as gpu:
-        assert gpu.prepare(Prepare(spec=spec, problem=problems_of(spec)[0], default=DEFAULT)) is None
-        found = gpu.screen([Entry.of_call(hang), Entry(configuration=hang, image=b"", digest="module")])
+        assert gpu.prepare(PrepareRequest(spec=spec, problem=problems_of(spec)[0], default=DEFAULT)) is None
+        found = gpu.screen(
+            [CompiledCandidate.of_call(hang), CompiledCandidate(configuration=hang, image=b"", digest="module")]
+        )
         assert [screened.outcome for screened in found] == [TimedOut(limit_s=1.5), TimedOut(limit_s=0.5)]
 
 
@@ -162,18 +169,18 @@ def scripted(**replaced):
         def __init__(self):
             self.held, self.captured = [], []
 
-        def _held(self, kernel, _arena, groups):
+        def _held(self, kernel, _workspace, groups):
             self.held.append((kernel.name, *groups))
             return [kernel.takes_us * count for count in groups], [0]
 
-        def _capture(self, kernel, _arena, launches):
+        def _capture(self, kernel, _workspace, launches):
             self.captured.append((kernel.name, launches))
             return timing.Replay(graph=kernel, launches=launches)
 
-        def _sample(self, source, arena):
+        def _sample(self, source, workspace):
             if isinstance(source, timing.Replay):
                 return lambda: source.graph.takes_us * source.launches
-            return super()._sample(source, arena)
+            return super()._sample(source, workspace)
 
         def canary_us(self):
             return 20.0
@@ -214,8 +221,8 @@ def test_a_race_with_one_that_cannot_be_captured_samples_everyone_alike():
 
 
 def test_a_function_that_a_graph_refuses_is_timed_all_the_same():
-    def refuse(_self, _kernel, _arena, _launches):
-        raise Refused(LaunchError(message="calling cuBLAS API during stream capture is currently unsupported"))
+    def refuse(_self, _kernel, _workspace, _launches):
+        raise Refused(LaunchFailed(message="calling cuBLAS API during stream capture is currently unsupported"))
 
     timer = scripted(_timed=lambda _self, _parts: ([9.0], True), _capture=refuse)
     kernel = loaded_kernel("library", 9.0, captured=None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pretuned.errors import DeviceError
-from pretuned.measure.requests import Entry, Prepare, Raced, TooLarge, Verified
+from pretuned.measure.requests import CompiledCandidate, PrepareRequest, Raced, TooLarge, Verified
 from pretuned.measure.runner import Runner, TuningError
 from pretuned.outcome import Crashed, Timed, TimedOut
 from pretuned.spec import space
@@ -17,14 +17,16 @@ TIMED = Timed(time_us=1.0, spread=0.0, samples=3)
 
 
 def entry(do=0):
-    return Entry(configuration=Configuration(implementation="main", values=(("do", do),)), image=b"", digest=f"{do}")
+    return CompiledCandidate(
+        configuration=Configuration(implementation="main", values=(("do", do),)), image=b"", digest=f"{do}"
+    )
 
 
 @pytest.fixture
 def prepare(tmp_path):
     spec = loaded(tmp_path)
     problem = next(space.problems(spec, next(space.specialisations(spec))))
-    return lambda seed=0: Prepare(spec=spec, problem=problem, default=entry(), seed=seed)
+    return lambda seed=0: PrepareRequest(spec=spec, problem=problem, default=entry(), seed=seed)
 
 
 @pytest.fixture
@@ -72,7 +74,7 @@ def test_a_spare_child_takes_over(prepare):
 
 
 def test_an_image_goes_over_once(gpu):
-    large = Entry(configuration=entry().configuration, image=b"cubin", digest="c")
+    large = CompiledCandidate(configuration=entry().configuration, image=b"cubin", digest="c")
     assert gpu._once(large) == large
     assert gpu._once(large).image == b""
     list(gpu.screen([entry(DIE)]))

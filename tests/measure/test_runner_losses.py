@@ -9,7 +9,7 @@ import pytest
 
 from pretuned.errors import DeviceError
 from pretuned.measure import runner
-from pretuned.measure.requests import Entry, Prepare, Verified
+from pretuned.measure.requests import CompiledCandidate, PrepareRequest, Verified
 from pretuned.measure.runner import Runner
 from pretuned.outcome import Crashed, TimedOut
 from pretuned.spec import space
@@ -20,14 +20,16 @@ DIE, HANG, LOSE = 1, 2, 3
 
 
 def entry(do=0):
-    return Entry(configuration=Configuration(implementation="main", values=(("do", do),)), image=b"", digest=f"{do}")
+    return CompiledCandidate(
+        configuration=Configuration(implementation="main", values=(("do", do),)), image=b"", digest=f"{do}"
+    )
 
 
 @pytest.fixture
 def prepare(tmp_path):
     spec = loaded(tmp_path)
     problem = next(space.problems(spec, next(space.specialisations(spec))))
-    return Prepare(spec=spec, problem=problem, default=entry())
+    return PrepareRequest(spec=spec, problem=problem, default=entry())
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ class Scripted(timing.Timer):
     def __init__(self, takes_us):
         self.takes_us, self.launched, self.groups = takes_us, 0, []
 
-    def _held(self, kernel, arena, groups):
+    def _held(self, kernel, workspace, groups):
         self.groups.append(groups)
         times = []
         for count in groups:
@@ -73,8 +73,8 @@ class Late(timing.Timer):
 
 @pytest.mark.parametrize(("late_us", "time_us"), [([0.0], 10.0), ([80.0, 0.0], 10.0), ([80.0, 5.0, 30.0], 15.0)])
 def test_a_late_host_is_given_another_try_and_counts_least_where_it_always_was(late_us, time_us):
-    arena = SimpleNamespace(count=2, restores=False, cold=False)
-    assert Late(late_us)._held(KERNEL, arena, (1,)) == ([time_us], [0])
+    workspace = SimpleNamespace(count=2, restores=False, cold=False)
+    assert Late(late_us)._held(KERNEL, workspace, (1,)) == ([time_us], [0])
 
 
 def test_in_out_arrays_have_one_launch_a_set():

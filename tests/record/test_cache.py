@@ -13,13 +13,13 @@ import pytest
 
 import pretuned
 from pretuned.compile.result import Binary, Resources
-from pretuned.outcome import CompileError, Crashed, LaunchError, Timed, TimedOut, WrongResult
+from pretuned.outcome import CompileError, Crashed, LaunchFailed, Timed, TimedOut, WrongResult
 from pretuned.record.cache import FILE, Cache
 
 OUTCOMES = [
     Timed(time_us=1.5, spread=0.01, samples=3),
     CompileError(line="error"),
-    LaunchError(message="no"),
+    LaunchFailed(message="no"),
     WrongResult(argument="y", message="y: off"),
     TimedOut(limit_s=10.0),
     Crashed(message="ended by SIGSEGV"),

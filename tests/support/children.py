@@ -9,14 +9,14 @@ from pretuned.compile.result import Unavailable
 from pretuned.compile.toolchain import Toolchain
 from pretuned.measure.requests import (
     Lost,
-    Open,
     Opened,
-    Prepare,
-    Race,
+    OpenRequest,
+    PrepareRequest,
     Raced,
+    RaceRequest,
     Ready,
-    Screen,
     Screened,
+    ScreenRequest,
     TooLarge,
     Trouble,
     Verified,
@@ -70,9 +70,9 @@ def gpu():
 
     def answer(request):
         match request:
-            case Open():
+            case OpenRequest():
                 return Trouble(message="no such device") if request.index == 9 else Opened(facts=FACTS)
-            case Prepare():
+            case PrepareRequest():
                 prepared.append(request.problem)
                 return PREPARED.get(request.seed, Ready())
         assert prepared, "nothing was prepared"
@@ -86,13 +86,13 @@ PREPARED = {7: TooLarge(reason="too large"), 8: Trouble(message="reference.py:f 
 
 def tried(request):
     """What becomes of a candidate, or of each."""
-    if isinstance(request, Screen):
+    if isinstance(request, ScreenRequest):
         return (screened(entry) for entry in request.entries)
-    entries = request.entries if isinstance(request, Race) else (request.entry,)
+    entries = request.entries if isinstance(request, RaceRequest) else (request.entry,)
     for entry in entries:
         if (lost := done(entry)) is not None:
             return lost
-    if isinstance(request, Race):
+    if isinstance(request, RaceRequest):
         return Raced(times_us=((1.0,),) * len(entries), failures=(None,) * len(entries))
     return Verified(failure=None)
 

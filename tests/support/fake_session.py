@@ -5,10 +5,10 @@ from __future__ import annotations
 from builders import H100
 from fake_runner import FakeLibrary, FakeRunner
 from pretuned.device import probe
-from pretuned.device.probe import Driver, Gpu
+from pretuned.device.probe import DriverVersion, Gpu
 from pretuned.tune import session
 
-DRIVER = Driver(version="580.65.06", cuda=(13, 0))
+DRIVER = DriverVersion(version="580.65.06", cuda=(13, 0))
 PROBED = Gpu(
     index=0,
     name=H100.name,

@@ -9,7 +9,17 @@ import time
 from pathlib import Path
 
 from builders import binary_of
-from pretuned.measure.requests import Open, Opened, Prepare, Race, Raced, Ready, Screen, Screened, Verified
+from pretuned.measure.requests import (
+    Opened,
+    OpenRequest,
+    PrepareRequest,
+    Raced,
+    RaceRequest,
+    Ready,
+    Screened,
+    ScreenRequest,
+    Verified,
+)
 from pretuned.outcome import Timed
 from pretuned.spec.space import DeviceFacts
 
@@ -22,14 +32,14 @@ def device():
 
     def answer(request):
         match request:
-            case Open():
+            case OpenRequest():
                 return Opened(facts=FACTS)
-            case Prepare(problem=problem):
+            case PrepareRequest(problem=problem):
                 problems[:] = [problem]
                 return Ready()
-            case Screen(entries=entries):
+            case ScreenRequest(entries=entries):
                 return (screened(entry, problems[0]) for entry in entries)
-            case Race(entries=entries):
+            case RaceRequest(entries=entries):
                 times = tuple((time_us(entry),) * 31 for entry in entries)
                 return Raced(times_us=times, failures=(None,) * len(entries))
         return Verified(failure=None)
@@ -54,10 +64,10 @@ def gpu():
     answer, problems = serve(), []
 
     def logged(request):
-        if isinstance(request, Prepare):
+        if isinstance(request, PrepareRequest):
             problems[:] = [request.problem]
         answers = answer(request)
-        return written(request, answers, problems[0]) if isinstance(request, Screen) else answers
+        return written(request, answers, problems[0]) if isinstance(request, ScreenRequest) else answers
 
     return logged
 

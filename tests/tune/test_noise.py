@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pretuned.device.monitor import Monitor, Nvml, Reading
+from pretuned.device.monitor import DeviceMonitor, Nvml, Reading
 from pretuned.tune.workbench import Watch
 
 
@@ -56,7 +56,7 @@ def test_without_a_monitor_the_canary_alone_tells():
     assert Watch().disturbance((0.0, 0.0)) is None  # the host has no canary
 
 
-class Driver:
+class DriverVersion:
     """NVML with one foreign process, which begins to run at the second reading."""
 
     NVMLError = type("NVMLError", (Exception,), {})
@@ -79,7 +79,7 @@ class Driver:
 
 
 def test_readings_come_from_the_driver_and_what_it_does_not_tell_is_nothing_unusual():
-    nvml = Nvml(Driver(reasons=0x04 | 0x20), handle=None)
+    nvml = Nvml(DriverVersion(reasons=0x04 | 0x20), handle=None)
     first = nvml.read()
     assert (first.clock_mhz, first.temperature_c, first.power_w) == (1755, 0, 123.456)
     assert (first.slowdown, first.power_capped) == ("the driver lowers clocks for temperature", True)
@@ -88,7 +88,7 @@ def test_readings_come_from_the_driver_and_what_it_does_not_tell_is_nothing_unus
 
 def test_a_monitor_reads_until_it_is_closed():
     count = iter(range(10**6))
-    monitor = Monitor(lambda: reading(clock_mhz=next(count)))
+    monitor = DeviceMonitor(lambda: reading(clock_mhz=next(count)))
     monitor.begin()
     assert monitor.readings()[-1].clock_mhz >= 0
     monitor.close()

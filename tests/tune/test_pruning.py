@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pretuned.compile.result import Binary, Resources
-from pretuned.measure.launch import Launch
+from pretuned.measure.launch import BoundLaunch
 from pretuned.spec.space import DeviceFacts
 from pretuned.tune.pruning import refusal, spills
 
@@ -26,7 +26,7 @@ def binary(registers=32, spill_bytes=0, shared_bytes=0):
 
 
 def launch(threads=256, shared_bytes=0):
-    return Launch(function="f", grid=(1, 1, 1), block=(threads, 1, 1), shared_bytes=shared_bytes, arguments=())
+    return BoundLaunch(function="f", grid=(1, 1, 1), block=(threads, 1, 1), shared_bytes=shared_bytes, arguments=())
 
 
 @pytest.mark.parametrize(("threads", "registers"), [(1024, 64), (256, 255), (32, 255)])

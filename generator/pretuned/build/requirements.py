@@ -19,7 +19,7 @@ from typing import Final
 
 from packaging.version import Version
 
-from pretuned.device.probe import OLDEST_CUDA, Driver, too_old
+from pretuned.device.probe import OLDEST_CUDA, DriverVersion, too_old
 
 CUPY: Final = Version("14")
 NEWEST_MAJOR: Final = 13  # the CUDA that is asked for where neither driver nor lock says
@@ -79,7 +79,9 @@ def _ask_cupy() -> str | None:
     return answer.stdout.strip() or None if answer.returncode == 0 else None
 
 
-def requirements(needs: Needs, driver: Driver | None, have: Installed, *, platform: str = sys.platform) -> list[str]:
+def requirements(
+    needs: Needs, driver: DriverVersion | None, have: Installed, *, platform: str = sys.platform
+) -> list[str]:
     """Return what must still be installed for `needs`, sorted; nothing where nothing is compiled or tuned.
 
     On a platform without CUDA (macOS) nothing can be, and with a driver that is too old for CuPy nothing is tuned, nor
@@ -104,7 +106,7 @@ def _names(major: int) -> tuple[str, str, str]:
     return f"cupy-cuda{major}x", f"nvidia-cuda-nvrtc{suffix}", f"nvidia-cuda-runtime{suffix}"
 
 
-def _kept_major(needs: Needs, driver: Driver | None, have: Installed) -> int | None:
+def _kept_major(needs: Needs, driver: DriverVersion | None, have: Installed) -> int | None:
     """The CUDA major of a CuPy that is here and can do what is needed, if any."""
     runs = [major for major in CUPY_MAJORS if not (needs.tune and driver) or major <= driver.cuda[0]]
     kept = [major for major in runs if _names(major)[0] in have.distributions]
@@ -124,7 +126,7 @@ def _parts(version: str | None) -> tuple[int, ...]:
     return tuple(map(int, version.split("."))) if version and _NUMBERS.fullmatch(version) else ()
 
 
-def _major(needs: Needs, driver: Driver | None) -> int:
+def _major(needs: Needs, driver: DriverVersion | None) -> int:
     """The compiler's major, unless something must run here on a driver that is too old for it."""
     asked = _parts(needs.compiler)[:1]
     if asked and (driver is None or not needs.tune or asked[0] <= driver.cuda[0]):
@@ -132,7 +134,7 @@ def _major(needs: Needs, driver: Driver | None) -> int:
     return min(driver.cuda[0], NEWEST_MAJOR) if driver else NEWEST_MAJOR
 
 
-def _toolchain(needs: Needs, driver: Driver | None, have: Installed, major: int) -> list[str]:
+def _toolchain(needs: Needs, driver: DriverVersion | None, have: Installed, major: int) -> list[str]:
     """NVRTC with its headers: exactly the one asked for, else any of this major that the driver knows the PTX of."""
     asked = _parts(needs.compiler)
     if asked[:1] != (major,):

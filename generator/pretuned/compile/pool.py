@@ -29,7 +29,7 @@ LIMIT_S: Final = 120.0  # a source; the slowest honest ones take a few seconds
 START_S: Final = 60.0  # a worker imports CuPy: seconds on a cold disk
 POLL_S: Final = 1.0
 
-Job = tuple[Source, str]
+CompileJob = tuple[Source, str]
 Result = Binary | CompileError | TimedOut | Crashed
 
 
@@ -45,8 +45,8 @@ class CompilePool:
         self.unanswered = 0  # jobs put in that did not come out yet; for the thread that puts them in
         self._target = toolchain.worker
         self._children = [Child(self._target) for _ in range(workers or processors())]
-        self._waiting: deque[Job] = deque()
-        self._done: queue.SimpleQueue[tuple[Job, Result] | Exception] = queue.SimpleQueue()
+        self._waiting: deque[CompileJob] = deque()
+        self._done: queue.SimpleQueue[tuple[CompileJob, Result] | Exception] = queue.SimpleQueue()
         self._wake_reader, self._wake_writer = Pipe(duplex=False)
         self._closing = False
         self._broken: Exception | None = None
@@ -71,7 +71,7 @@ class CompilePool:
         for child in self._children:
             child.kill()
 
-    def put(self, jobs: Iterable[Job], *, first: bool = False) -> None:
+    def put(self, jobs: Iterable[CompileJob], *, first: bool = False) -> None:
         """Have jobs compiled behind those that wait already, or with `first` before them."""
         distinct = list({(source.key, architecture): (source, architecture) for source, architecture in jobs}.values())
         self.unanswered += len(distinct)
@@ -81,12 +81,12 @@ class CompilePool:
             self._waiting.extend(distinct)
         self._wake()
 
-    def take(self, *, wait_s: float | None) -> list[tuple[Job, Result]]:
+    def take(self, *, wait_s: float | None) -> list[tuple[CompileJob, Result]]:
         """Return the jobs that have ended since; raises DeviceError without a compiler.
 
         Waits up to `wait_s` seconds for one, as long as it takes with None.
         """
-        found: list[tuple[Job, Result]] = []
+        found: list[tuple[CompileJob, Result]] = []
         while self.unanswered:
             if self._broken is not None:
                 raise self._broken
@@ -101,7 +101,7 @@ class CompilePool:
             found.append(answer)
         return found
 
-    def compile(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Result]]:
+    def compile(self, jobs: Iterable[CompileJob]) -> Iterator[tuple[CompileJob, Result]]:
         """Yield each distinct job with its result, in the order in which they end.
 
         What others have put in is waited for too, and forgotten.
@@ -120,7 +120,7 @@ class CompilePool:
 
     def _work(self) -> None:
         """Keep every worker busy: this runs in the pool's thread, and alone touches the workers."""
-        busy: dict[Child, tuple[Job, float]] = {}
+        busy: dict[Child, tuple[CompileJob, float]] = {}
         idle = list(self._children)
         try:
             while not self._closing:
@@ -148,7 +148,7 @@ class CompilePool:
             self._wake_reader.recv_bytes()
         return [by_connection[connection] for connection in found if connection in by_connection]
 
-    def _finish(self, child: Child, job: Job) -> Child:
+    def _finish(self, child: Child, job: CompileJob) -> Child:
         """Hand out a worker's answer, and return the worker for the next job."""
         result = child.receive()
         if isinstance(result, Unavailable):

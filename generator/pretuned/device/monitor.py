@@ -83,7 +83,7 @@ class Nvml:
         return otherwise
 
 
-class Monitor:
+class DeviceMonitor:
     """Takes readings in a thread until it is closed; use it in a `with` statement."""
 
     def __init__(self, read: Callable[[], Reading]) -> None:
@@ -115,11 +115,11 @@ class Monitor:
                 self._found = [*self._found[-KEPT:], self._read()]
 
 
-def monitor_of(uuid: str) -> Monitor | None:
+def monitor_of(uuid: str) -> DeviceMonitor | None:
     """Return a monitor of the GPU with CUDA's `uuid`; None where NVML does not know it, as a slice of one."""
     try:
         pynvml.nvmlInit()
         handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
     except pynvml.NVMLError:
         return None
-    return Monitor(Nvml(pynvml, handle).read)
+    return DeviceMonitor(Nvml(pynvml, handle).read)

@@ -19,7 +19,7 @@ OLDEST_CUDA: Final = 12  # of CuPy 14
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Driver:
+class DriverVersion:
     """The NVIDIA driver: its version, such as `580.159.04` (empty if untold), and the CUDA version it supports."""
 
     version: str
@@ -59,7 +59,7 @@ def sources() -> Sources:
     return Sources(cuda=libcuda.load(), nvml=pynvml)
 
 
-def too_old(driver: Driver) -> str:
+def too_old(driver: DriverVersion) -> str:
     """Return why CuPy cannot use this driver, or an empty string where it can."""
     if driver.cuda[0] >= OLDEST_CUDA:
         return ""
@@ -67,13 +67,13 @@ def too_old(driver: Driver) -> str:
     return f"the driver supports CUDA {major}.{minor}, and CuPy needs one that supports CUDA {OLDEST_CUDA} or newer"
 
 
-def driver(given: Sources | None = None) -> Driver | None:
+def driver(given: Sources | None = None) -> DriverVersion | None:
     """Return the driver, or None where there is none that works. Initialises no GPU."""
     found = given or sources()
     with nvml.session(found.nvml) as binding:
         version = nvml.driver_version(binding) if binding else None
         cuda = _cuda_version(found.cuda) or (nvml.cuda_version(binding) if binding else None)
-    return Driver(version=version or "", cuda=cuda) if cuda else None
+    return DriverVersion(version=version or "", cuda=cuda) if cuda else None
 
 
 def _cuda_version(cuda: LibCuda | None) -> tuple[int, int] | None:

@@ -17,12 +17,20 @@ from typing import Final
 import numpy as np
 
 from pretuned.measure import data
-from pretuned.measure.arena import Arena, Region
 from pretuned.measure.launch import arrays, initialised, launches, scalars, scratch
-from pretuned.measure.machine import Check, Finding, Kernel, Machine, Off, OutOfMemory, Refused, Unequal
-from pretuned.measure.requests import Entry, Prepare, Race, Raced, Screen, Screened, Verified
+from pretuned.measure.machine import Check, CheckResult, LoadedKernel, Machine, Off, OutOfMemory, Refused, Unequal
+from pretuned.measure.requests import (
+    CompiledCandidate,
+    PrepareRequest,
+    Raced,
+    RaceRequest,
+    Screened,
+    ScreenRequest,
+    Verified,
+)
 from pretuned.measure.stage import Stage, footprint
-from pretuned.outcome import Failure, LaunchError, Timed, WrongResult
+from pretuned.measure.workspace import Region, Workspace
+from pretuned.outcome import Failure, LaunchFailed, Timed, WrongResult
 from pretuned.spec.expressions import ExpressionError
 from pretuned.spec.types import DTYPES
 
@@ -42,7 +50,7 @@ class Bench:
         self._images: dict[str, bytes] = {}
         self._room = RESIDENT_SHARE * machine.free_bytes()
 
-    def prepare(self, request: Prepare) -> None:
+    def prepare(self, request: PrepareRequest) -> None:
         """Make a problem current; raises OutOfMemory, FunctionError, or Refused where the default has no reference."""
         self._keep_image(request.default)
         key = (request.spec.name, request.problem, request.seed, request.trust_default)
@@ -58,7 +66,7 @@ class Bench:
         if request.reference == "now":
             _ = self.stage.references
 
-    def _keep_defaults(self, key: tuple[object, ...], default: Entry) -> None:
+    def _keep_defaults(self, key: tuple[object, ...], default: CompiledCandidate) -> None:
         """Have the default make the reference of a problem, where nothing else does."""
         stage = self._stages[key]
         if stage.by_default:
@@ -84,42 +92,42 @@ class Bench:
         assert self._stages, "prepare() comes first"
         return next(reversed(self._stages.values()))
 
-    def _keep_image(self, entry: Entry) -> None:
+    def _keep_image(self, entry: CompiledCandidate) -> None:
         if entry.image:
             self._images[entry.digest] = entry.image
 
-    def load(self, entry: Entry) -> Kernel:
+    def load(self, entry: CompiledCandidate) -> LoadedKernel:
         """Load a candidate for the current problem; raises Refused or Poisoned."""
-        request, arena = self.stage.request, self.stage.arena
+        request, workspace = self.stage.request, self.stage.workspace
         spec, problem = request.spec, request.problem
         call = spec.all_implementations[entry.configuration.implementation].call
         if call is not None:
             (output,) = spec.outputs
             zeroed = initialised(spec, entry.configuration)
-            return self.machine.load_call(call, arena, output=output.name, initialised=zeroed)
+            return self.machine.load_call(call, workspace, output=output.name, initialised=zeroed)
         self._keep_image(entry)
         facts = self.machine.facts
         planned = launches(spec, problem, entry.configuration, facts)
-        if isinstance(planned, LaunchError):
+        if isinstance(planned, LaunchFailed):
             raise Refused(planned)
         try:
             buffers = scratch(spec, problem, entry.configuration, facts)
-            memory = Arena(self.machine, buffers, {}, arena.count) if buffers else None
+            memory = Workspace(self.machine, buffers, {}, workspace.count) if buffers else None
         except (ExpressionError, OutOfMemory) as error:
-            raise Refused(LaunchError(message=f"scratch: {error}")) from None
-        if memory is not None and memory.count < arena.count:
-            message = f"scratch: {memory.count} of the {arena.count} sets to rotate through fit into the memory"
-            raise Refused(LaunchError(message=message))
+            raise Refused(LaunchFailed(message=f"scratch: {error}")) from None
+        if memory is not None and memory.count < workspace.count:
+            message = f"scratch: {memory.count} of the {workspace.count} sets to rotate through fit into the memory"
+            raise Refused(LaunchFailed(message=message))
         return self.machine.load(
             self._images[entry.digest],
             planned,
             scalars(spec, problem),
-            types={buffer.name: buffer.dtype for buffer in (*arena.buffers, *buffers)},
+            types={buffer.name: buffer.dtype for buffer in (*workspace.buffers, *buffers)},
             initialised=initialised(spec, entry.configuration),
             scratch=memory,
         )
 
-    def verify(self, entry: Entry) -> Verified:
+    def verify(self, entry: CompiledCandidate) -> Verified:
         """Run `entry` once on poisoned buffers and judge what it wrote."""
         kernel = self.load(entry)
         try:
@@ -129,7 +137,7 @@ class Bench:
         finally:
             kernel.unload()
 
-    def screen(self, request: Screen) -> Iterator[Screened]:
+    def screen(self, request: ScreenRequest) -> Iterator[Screened]:
         """Yield what becomes of each entry; raises Poisoned where one takes the machine with it."""
         best_us = request.best_us
         for entry in request.entries:
@@ -141,7 +149,7 @@ class Bench:
                 best_us = min(best_us, screened.outcome.time_us)
             yield screened
 
-    def _screened(self, entry: Entry, verify: bool, best_us: float) -> Screened:
+    def _screened(self, entry: CompiledCandidate, verify: bool, best_us: float) -> Screened:
         """Verify, time, and judge what the timing left behind."""
         started = time.perf_counter()
         kernel = self.load(entry)
@@ -153,7 +161,7 @@ class Bench:
                 if failure is not None:
                     return Screened(outcome=failure, load_s=loaded - started, verify_s=time.perf_counter() - loaded)
             verified = time.perf_counter()
-            samples, sets, device_s = self.machine.screen(kernel, self.stage.arena, best_us)
+            samples, sets, device_s = self.machine.screen(kernel, self.stage.workspace, best_us)
             timed = time.perf_counter()
             outcome: Timed | Failure = summary(samples)
             if verify:
@@ -163,9 +171,9 @@ class Bench:
         finally:
             kernel.unload()
 
-    def race(self, request: Race) -> Raced:
+    def race(self, request: RaceRequest) -> Raced:
         """Time the entries in interleaved rounds; then, if asked, run each time and again and judge every result."""
-        kernels: list[Kernel] = []
+        kernels: list[LoadedKernel] = []
         try:
             for entry in request.entries:
                 try:
@@ -173,7 +181,7 @@ class Bench:
                 except Refused as refused:  # by this one: the others are no worse for it
                     return _out_of_race(request, len(kernels), refused.outcome)
             raced = self.machine.race(
-                kernels, self.stage.arena, request.estimates_us, rounds=request.rounds, going=request.rule.going
+                kernels, self.stage.workspace, request.estimates_us, rounds=request.rounds, going=request.rule.going
             )
             failures = tuple(self._settle(kernel) if request.judge else None for kernel in kernels)
             return replace(raced, failures=failures)
@@ -181,38 +189,40 @@ class Bench:
             for kernel in kernels:
                 kernel.unload()
 
-    def _settle(self, kernel: Kernel) -> Failure | None:
+    def _settle(self, kernel: LoadedKernel) -> Failure | None:
         """Run a kernel back to back on every set, as the timing does, and judge every result: races show here."""
-        sets = range(self.stage.arena.count)
+        sets = range(self.stage.workspace.count)
         end = time.perf_counter() + SETTLING_S
         for _ in range(-(-SETTLED // len(sets))):
             for index in sets:
                 self._reset(kernel, index)
             for index in sets:
-                self.machine.call(kernel, self.stage.arena, index)
+                self.machine.call(kernel, self.stage.workspace, index)
             self.machine.synchronize()
             failure, _ = self._judge(kernel, sets)
             if failure is not None or time.perf_counter() > end:
                 return failure
         return None
 
-    def _run(self, kernel: Kernel, index: int) -> None:
+    def _run(self, kernel: LoadedKernel, index: int) -> None:
         self._reset(kernel, index)
-        self.machine.call(kernel, self.stage.arena, index)
+        self.machine.call(kernel, self.stage.workspace, index)
         self.machine.synchronize()
 
-    def _reset(self, kernel: Kernel, index: int) -> None:
-        self.stage.arena.reset(index)
+    def _reset(self, kernel: LoadedKernel, index: int) -> None:
+        self.stage.workspace.reset(index)
         if kernel.scratch is not None:
             kernel.scratch.reset(index)
 
-    def _judge(self, kernel: Kernel, sets: Sequence[int]) -> tuple[Failure | None, float]:
+    def _judge(self, kernel: LoadedKernel, sets: Sequence[int]) -> tuple[Failure | None, float]:
         """Return what is wrong with `sets` after a call on each, and the largest error as a share of the tolerance."""
-        arena = self.stage.arena
+        workspace = self.stage.workspace
         watched, judged = [], []
         for index in sets:
-            watched += arena.watches(index) + (kernel.scratch.watches(index) if kernel.scratch is not None else [])
-            outputs = [region for region in arena.sets[index].values() if region.buffer.role != "in"]
+            watched += workspace.guard_checks(index) + (
+                kernel.scratch.guard_checks(index) if kernel.scratch is not None else []
+            )
+            outputs = [region for region in workspace.sets[index].values() if region.buffer.role != "in"]
             judged += [(index, region) for region in outputs if region.buffer.size]
         tolerances = {name: self.stage.tolerance(name) for name in {region.buffer.name for _, region in judged}}
         checks = [self._check(region, tolerances[region.buffer.name]) for _, region in judged]
@@ -236,13 +246,13 @@ class Bench:
             address=region.address, dtype=buffer.dtype, reference=reference, size=buffer.size, rtol=rtol, atol=atol
         )
 
-    def _mismatch(self, index: int, region: Region, finding: Finding) -> str | None:
+    def _mismatch(self, index: int, region: Region, finding: CheckResult) -> str | None:
         """Return what is wrong with an output, or None; the spec's own comparison, if it has one, decides instead."""
         name, buffer = region.buffer.name, region.buffer
         request = self.stage.request
         if request.spec.verify.compare is None and finding.first is None:
             return None
-        out = data.decode(self.stage.arena.array(index, name), buffer.dtype)
+        out = data.decode(self.stage.workspace.array(index, name), buffer.dtype)
         kept = self.stage.references[name]
         reference = np.empty(kept.shape, kept.dtype)
         self.machine.read(kept.memory.address, reference)
@@ -256,7 +266,7 @@ class Bench:
         return f"{count}, first at [{place}]: {out.flat[first]:.8g} instead of {reference.flat[first]:.8g}"
 
 
-def _out_of_race(request: Race, index: int, failure: Failure) -> Raced:
+def _out_of_race(request: RaceRequest, index: int, failure: Failure) -> Raced:
     """Return the answer to a race that could not begin because of the entry at `index`."""
     failures: list[Failure | None] = [None] * len(request.entries)
     failures[index] = failure

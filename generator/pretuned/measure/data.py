@@ -19,12 +19,12 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from pretuned.measure.launch import Buffer, arrays, scalars
+from pretuned.measure.launch import BoundBuffer, arrays, scalars
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Problem, environment
 from pretuned.spec.types import DTYPES
 
-Array = npt.NDArray[Any]
+HostArray = npt.NDArray[Any]
 
 # Larger inputs repeat a random block; its length is prime, so that a strided access still meets other values.
 BLOCK: Final = 1_048_573
@@ -34,11 +34,11 @@ BLOCK: Final = 1_048_573
 class Stored:
     """An array's values in storage type: a one-dimensional block that is repeated until `shape` is filled."""
 
-    block: Array
+    block: HostArray
     shape: tuple[int, ...]
 
     @property
-    def full(self) -> Array:
+    def full(self) -> HostArray:
         """The whole array, on the host."""
         return np.resize(self.block, self.shape)
 
@@ -52,7 +52,7 @@ def storage(dtype: str) -> np.dtype[Any]:
     return np.dtype("uint16" if dtype == "bfloat16" else dtype)
 
 
-def encode(values: Array, dtype: str) -> Array:
+def encode(values: HostArray, dtype: str) -> HostArray:
     """Return `values` rounded to `dtype`, in its storage type; bfloat16 to nearest, ties to even."""
     if dtype != "bfloat16":
         return values.astype(dtype)
@@ -62,7 +62,7 @@ def encode(values: Array, dtype: str) -> Array:
     return (rounded >> np.uint32(16)).astype(np.uint16)
 
 
-def decode(stored: Array, dtype: str) -> Array:
+def decode(stored: HostArray, dtype: str) -> HostArray:
     """Return stored values as float64 for floating types, unchanged for others."""
     if dtype == "bfloat16":
         return (stored.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
@@ -96,13 +96,13 @@ def problem_seed(problem: Problem) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=64)
-def _pool(seed: int, name: str, dtype: str, fill: str | None, count: int) -> Array:
+def _pool(seed: int, name: str, dtype: str, fill: str | None, count: int) -> HostArray:
     """Return the values that array `name` takes at every problem: drawing them takes longer than measuring."""
     generator = np.random.default_rng([seed, *name.encode()])
     low, high = (0, 9) if dtype.startswith("uint") else (-8, 9)
     match fill or ("normal" if DTYPES[dtype].floating else "integers"):
         case "normal":
-            values: Array = generator.standard_normal(count, dtype=np.float32)
+            values: HostArray = generator.standard_normal(count, dtype=np.float32)
         case "uniform":
             values = generator.random(count, dtype=np.float32)
         case "ones":
@@ -114,7 +114,7 @@ def _pool(seed: int, name: str, dtype: str, fill: str | None, count: int) -> Arr
     return encode(values, dtype)
 
 
-def reference(spec: KernelSpec, problem: Problem, stored: Mapping[str, Stored]) -> dict[str, Array] | None:
+def reference(spec: KernelSpec, problem: Problem, stored: Mapping[str, Stored]) -> dict[str, HostArray] | None:
     """Return what every output must be, floating ones in float64, or None where the spec names no reference.
 
     Raises FunctionError that says what the function raised or returned.
@@ -142,7 +142,7 @@ def reference(spec: KernelSpec, problem: Problem, stored: Mapping[str, Stored]) 
     return found
 
 
-def compare(spec: KernelSpec, problem: Problem, name: str, out: Array, ref: Array) -> str | None:
+def compare(spec: KernelSpec, problem: Problem, name: str, out: HostArray, ref: HostArray) -> str | None:
     """Return what the spec's own `compare` finds wrong with output `name`, or None: it answers a bool or a message."""
     verdict = _call(spec, str(spec.verify.compare), name=name, out=out, ref=ref, **environment(spec, problem))
     if isinstance(verdict, str):
@@ -150,7 +150,7 @@ def compare(spec: KernelSpec, problem: Problem, name: str, out: Array, ref: Arra
     return None if verdict is None or bool(verdict) else "the spec's own comparison refuses it"
 
 
-def _demand_shape(target: str, buffer: Buffer, array: Array) -> None:
+def _demand_shape(target: str, buffer: BoundBuffer, array: HostArray) -> None:
     if array.shape != buffer.shape and not (array.size == 1 == math.prod(buffer.shape)):
         raise FunctionError(f"{target} returned shape {array.shape} for '{buffer.name}'; expected {buffer.shape}")
 

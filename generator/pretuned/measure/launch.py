@@ -7,7 +7,7 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
-from pretuned.outcome import LaunchError
+from pretuned.outcome import LaunchFailed
 from pretuned.spec.expressions import Expression, ExpressionError, Value
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, DeviceFacts, Problem, dtype_of, environment, shape_of
@@ -23,7 +23,7 @@ FORMATS: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Buffer:
+class BoundBuffer:
     """An array of a call. `role` is in, out, inout or scratch; `fill` is for inputs."""
 
     name: str
@@ -44,7 +44,7 @@ class Buffer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scalar:
+class BoundScalar:
     """A value passed by value, with its element type."""
 
     name: str
@@ -52,14 +52,14 @@ class Scalar:
     value: float
 
 
-def packed(scalar: Scalar) -> bytes:
+def packed(scalar: BoundScalar) -> bytes:
     """Return a scalar's value as a kernel takes it."""
     value = scalar.value if scalar.dtype.startswith("float") else int(scalar.value)
     return struct.pack(FORMATS[scalar.dtype], value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
+class BoundLaunch:
     """One launch: `grid` and `block` in (x, y, z), `shared_bytes` of dynamic shared memory, arguments by name."""
 
     function: str
@@ -69,11 +69,11 @@ class Launch:
     arguments: tuple[str, ...]
 
 
-def arrays(spec: KernelSpec, problem: Problem) -> tuple[Buffer, ...]:
+def arrays(spec: KernelSpec, problem: Problem) -> tuple[BoundBuffer, ...]:
     """Return the arrays that a call of `spec` brings at `problem`, in launch order."""
     values = environment(spec, problem)
     return tuple(
-        Buffer(
+        BoundBuffer(
             name=argument.name,
             role=str(argument.role),
             dtype=dtype_of(spec, argument.dtype, problem.specialisation),
@@ -97,11 +97,11 @@ def initialised(spec: KernelSpec, configuration: Configuration) -> frozenset[str
 
 def scratch(
     spec: KernelSpec, problem: Problem, configuration: Configuration, device: DeviceFacts
-) -> tuple[Buffer, ...]:
+) -> tuple[BoundBuffer, ...]:
     """Return the scratch buffers of `configuration` at `problem`."""
     values = environment(spec, problem, configuration, device)
     return tuple(
-        Buffer(
+        BoundBuffer(
             name=buffer.name,
             role="scratch",
             dtype=dtype_of(spec, buffer.dtype, problem.specialisation),
@@ -111,7 +111,7 @@ def scratch(
     )
 
 
-def scalars(spec: KernelSpec, problem: Problem) -> tuple[Scalar, ...]:
+def scalars(spec: KernelSpec, problem: Problem) -> tuple[BoundScalar, ...]:
     """Return the scalar arguments at `problem`: dims and specialisations by value, the others as tuning passes them."""
     values = environment(spec, problem)
     found = []
@@ -119,13 +119,13 @@ def scalars(spec: KernelSpec, problem: Problem) -> tuple[Scalar, ...]:
         if argument.role is None:
             value = values.get(argument.name, argument.value)
             assert isinstance(value, int | float)  # the loader demands a value for what is neither dim nor choice
-            found.append(Scalar(name=argument.name, dtype=argument.dtype, value=value))
+            found.append(BoundScalar(name=argument.name, dtype=argument.dtype, value=value))
     return tuple(found)
 
 
 def launches(
     spec: KernelSpec, problem: Problem, configuration: Configuration, device: DeviceFacts
-) -> tuple[Launch, ...] | LaunchError:
+) -> tuple[BoundLaunch, ...] | LaunchFailed:
     """Return the launches of `configuration` at `problem`, or why no CUDA device would take them."""
     values = environment(spec, problem, configuration, device)
     order = tuple(argument.name for argument in spec.arguments)
@@ -135,12 +135,14 @@ def launches(
             grid, block = _extent(launch.grid, values), _extent(launch.block, values)
             shared_bytes = launch.shared.evaluate(values)
         except ExpressionError as error:
-            return LaunchError(message=f"{launch.function}: {error}")
+            return LaunchFailed(message=f"{launch.function}: {error}")
         if (message := _refusal(grid, block, shared_bytes, device)) is not None:
-            return LaunchError(message=f"{launch.function}: {message}")
+            return LaunchFailed(message=f"{launch.function}: {message}")
         arguments = launch.arguments if launch.arguments is not None else order
         found.append(
-            Launch(function=launch.function, grid=grid, block=block, shared_bytes=shared_bytes, arguments=arguments)
+            BoundLaunch(
+                function=launch.function, grid=grid, block=block, shared_bytes=shared_bytes, arguments=arguments
+            )
         )
     return tuple(found)
 

@@ -9,7 +9,7 @@ from importlib import metadata
 from typing import Any, Final
 
 from pretuned.measure.machine import Refused
-from pretuned.outcome import LaunchError
+from pretuned.outcome import LaunchFailed
 from pretuned.runtime.text import closest
 from pretuned.spec.model import LibraryCall
 
@@ -39,7 +39,7 @@ def function_of(call: LibraryCall) -> Callable[..., Any]:
     except ImportError as error:
         missing = isinstance(error, ModuleNotFoundError) and error.name == call.module
         message = "is not installed here" if missing else f"cannot be imported: {told(error)}"
-        raise Refused(LaunchError(message=f"{call.module} {message}")) from None
+        raise Refused(LaunchFailed(message=f"{call.module} {message}")) from None
     reached = call.module
     for part in call.function.split("."):
         known = dir(found)
@@ -47,10 +47,10 @@ def function_of(call: LibraryCall) -> Callable[..., Any]:
             found = getattr(found, part)
         except (AttributeError, ImportError) as error:  # libraries load their parts at the first need
             message = f"has no '{part}'{closest(part, known)}" if part not in known else told(error)
-            raise Refused(LaunchError(message=f"{reached}: {message}")) from None
+            raise Refused(LaunchFailed(message=f"{reached}: {message}")) from None
         reached = f"{reached}.{part}"
     if not callable(found):
-        raise Refused(LaunchError(message=f"{reached} is no function"))
+        raise Refused(LaunchFailed(message=f"{reached} is no function"))
     function: Callable[..., Any] = found
     return function
 

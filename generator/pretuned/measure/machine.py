@@ -11,19 +11,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy.typing as npt
-
 from pretuned.errors import Error
-from pretuned.measure.launch import Launch, Scalar
-from pretuned.outcome import Crashed, LaunchError
+from pretuned.measure.data import HostArray
+from pretuned.measure.launch import BoundLaunch, BoundScalar
+from pretuned.outcome import Crashed, LaunchFailed
 from pretuned.spec.model import LibraryCall
 from pretuned.spec.space import DeviceFacts
 
 if TYPE_CHECKING:
-    from pretuned.measure.arena import Arena
     from pretuned.measure.requests import Raced
+    from pretuned.measure.workspace import Workspace
 
-Array = npt.NDArray[Any]
 Going = Callable[[Sequence[Sequence[float]]], Sequence[int]]
 
 
@@ -34,7 +32,7 @@ class OutOfMemory(Error):  # noqa: N818 - the term
 class Refused(Exception):  # noqa: N818 - an outcome on its way, caught where candidates are tried
     """The machine refused to load or run a candidate, or gave it up; `outcome` says why."""
 
-    def __init__(self, outcome: LaunchError | Crashed) -> None:
+    def __init__(self, outcome: LaunchFailed | Crashed) -> None:
         super().__init__(outcome.message)
         self.outcome = outcome
 
@@ -80,7 +78,7 @@ Check = Unlike | Unequal | Off
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class CheckResult:
     """The answer: the first place that is wrong (None: none is), how many are, and the worst share of the tolerance."""
 
     first: int | None
@@ -97,14 +95,14 @@ class Memory(Protocol):
         ...
 
 
-class Kernel(Protocol):
+class LoadedKernel(Protocol):
     """The launches of one candidate at one problem, ready for any set of buffers.
 
     `initialised` names the buffers that a call sets to zero first; `scratch` are sets of the kernel's own.
     """
 
     initialised: frozenset[str]
-    scratch: Arena | None
+    scratch: Workspace | None
 
     def unload(self) -> None:
         """Free what it takes."""
@@ -144,36 +142,38 @@ class Machine(Protocol):
     def copy(self, target: int, source: int, nbytes: int) -> None:
         """Copy bytes on the machine."""
 
-    def write(self, address: int, array: Array) -> None:
+    def write(self, address: int, array: HostArray) -> None:
         """Copy a contiguous array to the machine."""
 
-    def read(self, address: int, array: Array) -> None:
+    def read(self, address: int, array: HostArray) -> None:
         """Fill a contiguous array from the machine, once all before is done."""
 
     def load(
         self,
         image: bytes,
-        launches: Sequence[Launch],
-        scalars: Sequence[Scalar],
+        launches: Sequence[BoundLaunch],
+        scalars: Sequence[BoundScalar],
         *,
         types: Mapping[str, str],
         initialised: frozenset[str],
-        scratch: Arena | None,
-    ) -> Kernel:
+        scratch: Workspace | None,
+    ) -> LoadedKernel:
         """Load a candidate; `types` are the element types of the arrays that it may be called with."""
         ...
 
-    def load_call(self, call: LibraryCall, arena: Arena, *, output: str, initialised: frozenset[str]) -> Kernel:
-        """Load a library function that writes `output`; it may be tried at set 0 of `arena`."""
+    def load_call(
+        self, call: LibraryCall, workspace: Workspace, *, output: str, initialised: frozenset[str]
+    ) -> LoadedKernel:
+        """Load a library function that writes `output`; it may be tried at set 0 of `workspace`."""
         ...
 
-    def call(self, kernel: Any, arena: Arena, index: int) -> None:  # noqa: ANN401 - a kernel of this machine
+    def call(self, kernel: Any, workspace: Workspace, index: int) -> None:  # noqa: ANN401 - a kernel of this machine
         """Call a kernel on set `index`: initial values, then its launches."""
 
     def synchronize(self) -> None:
         """Wait until all calls are done."""
 
-    def screen(self, kernel: Any, arena: Arena, best_us: float) -> tuple[list[float], list[int], float]:  # noqa: ANN401
+    def screen(self, kernel: Any, workspace: Workspace, best_us: float) -> tuple[list[float], list[int], float]:  # noqa: ANN401
         """Return samples of a kernel in microseconds a call, the sets it ran on last, and the device's seconds.
 
         Who is clearly slower than `best_us` gets fewer samples.
@@ -181,7 +181,7 @@ class Machine(Protocol):
         ...
 
     def race(
-        self, kernels: Sequence[Any], arena: Arena, estimates_us: Sequence[float], *, rounds: int, going: Going
+        self, kernels: Sequence[Any], workspace: Workspace, estimates_us: Sequence[float], *, rounds: int, going: Going
     ) -> Raced:
         """Return interleaved samples of kernels in microseconds a call.
 
@@ -190,7 +190,7 @@ class Machine(Protocol):
         """
         ...
 
-    def ask(self, checks: Sequence[Check]) -> list[Finding]:
+    def ask(self, checks: Sequence[Check]) -> list[CheckResult]:
         """Return the answers to `checks`."""
         ...
 

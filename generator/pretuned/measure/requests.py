@@ -1,6 +1,6 @@
 """The protocol between tuning and the process in which candidates run: plain data, pickled.
 
-Every request has one answer, but for `Screen`, which has one for each entry.
+Every request has one answer, but for `ScreenRequest`, which has one for each entry.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PROBE_LAUNCHES: Final = 2  # the fewest calls in a sample
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class CompiledCandidate:
     """A configuration with its compiled module: a cubin, or a shared library for the host.
 
     `digest` is the SHA-256 of the image, by which a process knows it again: it gets an image once, b"" from then on.
@@ -47,7 +47,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Open:
+class OpenRequest:
     """Take the machine `index`, of GPUs CUDA's ordinal; answered by `Opened` or `Trouble`."""
 
     index: int
@@ -61,7 +61,7 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepare:
+class PrepareRequest:
     """Make `problem` the one that all that follows is about; answered by `Ready`, `TooLarge` or `Trouble`.
 
     Problems stay prepared while the machine's memory holds them, so that coming back to one costs nothing. `default`
@@ -73,7 +73,7 @@ class Prepare:
 
     spec: KernelSpec
     problem: Problem
-    default: Entry
+    default: CompiledCandidate
     seed: int = 0
     trust_default: bool = False
     reference: Literal["none", "soon", "now"] = "now"
@@ -99,10 +99,10 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verify:
+class VerifyRequest:
     """Run `entry` once and judge what it wrote; answered by `Verified`."""
 
-    entry: Entry
+    entry: CompiledCandidate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,14 +114,14 @@ class Verified:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Screen:
+class ScreenRequest:
     """Time each of `entries` with a few calls; answered by one `Screened` for each, the moment it is known.
 
     With `verify` each is judged before and after it is timed; without, it must have been somewhere. Who is clearly
     slower than `best_us`, microseconds, is not timed any further.
     """
 
-    entries: tuple[Entry, ...]
+    entries: tuple[CompiledCandidate, ...]
     verify: bool = True
     best_us: float = math.inf
 
@@ -137,7 +137,7 @@ class Screened:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Race:
+class RaceRequest:
     """Time `entries`, all screened before, in interleaved rounds; answered by `Raced`.
 
     `estimates_us` is what a call of each is expected to take, in microseconds. `rounds` is the most of them; a race
@@ -145,7 +145,7 @@ class Race:
     set time and again, and each result is judged.
     """
 
-    entries: tuple[Entry, ...]
+    entries: tuple[CompiledCandidate, ...]
     estimates_us: tuple[float, ...]
     rounds: int
     rule: Rule = field(default_factory=Everyone)
@@ -173,5 +173,5 @@ class Lost:
     message: str
 
 
-Request = Open | Prepare | Verify | Screen | Race
+Request = OpenRequest | PrepareRequest | VerifyRequest | ScreenRequest | RaceRequest
 Answer = Opened | Ready | TooLarge | Trouble | Verified | Screened | Raced | Lost

@@ -16,14 +16,14 @@ from typing import Final
 LEAST: Final = 5  # rounds before anybody is cut
 SETTLED: Final = 11  # rounds before a duel may end early
 
-Samples = Sequence[Sequence[float]]  # microseconds a call, by entry and round
+RaceTimes = Sequence[Sequence[float]]  # microseconds a call, by entry and round
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Everyone:
     """Everyone runs all rounds."""
 
-    def going(self, samples: Samples) -> list[int]:
+    def going(self, samples: RaceTimes) -> list[int]:
         """Return everyone."""
         return list(range(len(samples)))
 
@@ -37,7 +37,7 @@ class Cut:
 
     slack: float
 
-    def going(self, samples: Samples) -> list[int]:
+    def going(self, samples: RaceTimes) -> list[int]:
         """Return who is not clearly slower than the leader."""
         rounds = max(map(len, samples))
         running = [index for index, times in enumerate(samples) if len(times) == rounds]
@@ -61,7 +61,7 @@ class Against:
 
     gain: float
 
-    def going(self, samples: Samples) -> list[int]:
+    def going(self, samples: RaceTimes) -> list[int]:
         """Return everyone until all is clear."""
         base = samples[0]
         if len(base) < SETTLED:

@@ -18,21 +18,21 @@ from pretuned.measure.host.reports import told
 from pretuned.measure.requests import (
     PROBE_LAUNCHES,
     Answer,
-    Entry,
+    CompiledCandidate,
     Lost,
-    Open,
     Opened,
-    Prepare,
-    Race,
+    OpenRequest,
+    PrepareRequest,
     Raced,
+    RaceRequest,
     Ready,
     Request,
-    Screen,
     Screened,
+    ScreenRequest,
     TooLarge,
     Trouble,
     Verified,
-    Verify,
+    VerifyRequest,
 )
 from pretuned.measure.rounds import Everyone, Rule
 from pretuned.outcome import Crashed, Failure, TimedOut
@@ -83,7 +83,7 @@ class Runner:
         self._spares: list[Child] = []
         self._is_spare = False  # the child stood by before
         self._facts: DeviceFacts | None = None
-        self._prepared: Prepare | None = None
+        self._prepared: PrepareRequest | None = None
         self._stale = False  # the child has not prepared the problem
         self._sent: set[str] = set()  # digests of the images that the child has
 
@@ -117,7 +117,7 @@ class Runner:
 
     def _opening(self) -> Child:
         child = Child(self._target, self._environment)
-        child.send(Open(index=self.index))
+        child.send(OpenRequest(index=self.index))
         return child
 
     @property
@@ -136,7 +136,7 @@ class Runner:
                 raise DeviceError(f"{name} cannot be used: {_reason(answer)}")
         return self._facts
 
-    def prepare(self, request: Prepare) -> TooLarge | None:
+    def prepare(self, request: PrepareRequest) -> TooLarge | None:
         """Make a problem the one that the requests that follow are about; `TooLarge` where it does not fit."""
         self._prepared = request
         answer = self._ask(self._stripped(request), PREPARE_S)
@@ -151,21 +151,22 @@ class Runner:
         self._stale = False
         return None
 
-    def verify(self, entry: Entry) -> Verified:
+    def verify(self, entry: CompiledCandidate) -> Verified:
         """Run `entry` once at the prepared problem and judge the result."""
         self._ready()
-        answer = self._judged(Verify(entry=self._once(entry)), self._limit_s(entry, self.candidate_s))
+        request = VerifyRequest(entry=self._once(entry))
+        answer = self._judged(request, self._limit_s(entry, self.candidate_s))
         return answer if isinstance(answer, Verified) else Verified(failure=self._failure(answer))
 
     def screen(
         self,
-        entries: Sequence[Entry],
+        entries: Sequence[CompiledCandidate],
         *,
         verify: bool = True,
         best_us: float = math.inf,
         limit_s: float | None = None,
     ) -> Iterator[Screened]:
-        """Yield what becomes of each entry at the prepared problem, as `Screen` says.
+        """Yield what becomes of each entry at the prepared problem, as `ScreenRequest` says.
 
         Whoever takes the child with it, or does not answer within `limit_s` (by default, and at most, `candidate_s`),
         is a failure; the others go on in a fresh child.
@@ -175,7 +176,7 @@ class Runner:
         while waiting:
             self._ready()
             assert self._child is not None
-            request = Screen(entries=tuple(map(self._once, waiting)), verify=verify, best_us=best_us)
+            request = ScreenRequest(entries=tuple(map(self._once, waiting)), verify=verify, best_us=best_us)
             lost = self._child.send(request)
             while waiting:
                 answer: Answer | Died | Expired = lost or self._child.answer(self._limit_s(waiting[0], limit_s))
@@ -190,19 +191,19 @@ class Runner:
 
     def race(
         self,
-        entries: Sequence[Entry],
+        entries: Sequence[CompiledCandidate],
         rounds: int,
         *,
         estimates_us: Sequence[float],
         rule: Rule | None = None,
         judge: bool = False,
     ) -> Raced | Failure:
-        """Time `entries` in interleaved rounds, as `Race` says; a Failure if all of it was lost, to whichever of them.
+        """Time `entries` in interleaved rounds, as `RaceRequest` says; a Failure if all of it was lost.
 
         `estimates_us` is what a call of each is expected to take, in microseconds: slow kernels get more time.
         """
         self._ready()
-        request = Race(
+        request = RaceRequest(
             entries=tuple(map(self._once, entries)),
             estimates_us=tuple(estimates_us),
             rounds=rounds,
@@ -213,7 +214,7 @@ class Runner:
         answer = self._judged(request, limit_s + RACE_SLACK * (rounds + 3) * PROBE_LAUNCHES * sum(estimates_us) / 1e6)
         return answer if isinstance(answer, Raced) else self._failure(answer)
 
-    def _limit_s(self, entry: Entry, limit_s: float) -> float:
+    def _limit_s(self, entry: CompiledCandidate, limit_s: float) -> float:
         return LIBRARY_S if entry.is_call else limit_s
 
     def _ready(self) -> None:
@@ -227,11 +228,11 @@ class Runner:
             if self.prepare(prepared) is not None:
                 raise DeviceError(f"{prepared.problem} no longer fits into the device's free memory")
 
-    def _stripped(self, request: Prepare) -> Prepare:
+    def _stripped(self, request: PrepareRequest) -> PrepareRequest:
         self.start()
         return replace(request, default=self._once(request.default))
 
-    def _once(self, entry: Entry) -> Entry:
+    def _once(self, entry: CompiledCandidate) -> CompiledCandidate:
         """Return `entry`, without its image if the child has it."""
         if entry.is_call:
             return entry

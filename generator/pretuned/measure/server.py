@@ -10,18 +10,18 @@ from pretuned.measure.machine import Machine, OutOfMemory, Poisoned, Refused
 from pretuned.measure.requests import (
     Answer,
     Lost,
-    Open,
     Opened,
-    Prepare,
-    Race,
+    OpenRequest,
+    PrepareRequest,
     Raced,
+    RaceRequest,
     Ready,
     Request,
-    Screen,
+    ScreenRequest,
     TooLarge,
     Trouble,
     Verified,
-    Verify,
+    VerifyRequest,
 )
 
 Answerer = Callable[[Request], Answer | Iterator[Answer]]
@@ -36,24 +36,24 @@ class Server:
         self._bench: Bench | None = None
 
     def __call__(self, request: Request) -> Answer | Iterator[Answer]:
-        """Return the answer, or for `Screen` the iterator of its answers."""
-        return self._each(request) if isinstance(request, Screen) else self._one(request)
+        """Return the answer, or for `ScreenRequest` the iterator of its answers."""
+        return self._each(request) if isinstance(request, ScreenRequest) else self._one(request)
 
     def _one(self, request: Request) -> Answer:
         try:
-            if isinstance(request, Open):
+            if isinstance(request, OpenRequest):
                 self._bench = Bench(self._open_machine(request.index))
                 return Opened(facts=self._bench.machine.facts)
             return _answer(self._opened, request)
         except FunctionError as error:
-            problem = request.problem if isinstance(request, Prepare) else self._opened.stage.request.problem
+            problem = request.problem if isinstance(request, PrepareRequest) else self._opened.stage.request.problem
             return Trouble(message=f"{error} at {problem}")
         except Refused as refused:
             return _refused(request, refused)
         except self._lost as error:
             return Lost(message=str(error))
 
-    def _each(self, request: Screen) -> Iterator[Answer]:
+    def _each(self, request: ScreenRequest) -> Iterator[Answer]:
         try:
             yield from self._opened.screen(request)
         except FunctionError as error:
@@ -74,27 +74,27 @@ def server(open_machine: Callable[[int], Machine], *, lost: tuple[type[Exception
 
 def _answer(bench: Bench, request: Request) -> Answer:
     match request:
-        case Prepare():
+        case PrepareRequest():
             try:
                 bench.prepare(request)
             except OutOfMemory as error:
                 return TooLarge(reason=str(error))
             return Ready()
-        case Verify(entry=entry):
+        case VerifyRequest(entry=entry):
             return bench.verify(entry)
-        case Race():
+        case RaceRequest():
             return bench.race(request)
-        case Open() | Screen():
+        case OpenRequest() | ScreenRequest():
             raise AssertionError("answered before")
 
 
 def _refused(request: Request, refused: Refused) -> Answer:
     match request:
-        case Verify():
+        case VerifyRequest():
             return Verified(failure=refused.outcome)
-        case Race(entries=entries):
+        case RaceRequest(entries=entries):
             return Raced(times_us=((),) * len(entries), failures=(refused.outcome,) * len(entries))
-        case Prepare(problem=problem):
+        case PrepareRequest(problem=problem):
             return Trouble(message=f"{refused} at {problem}")
         case _:
             return Trouble(message=str(refused))

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from pretuned.measure import data
-from pretuned.measure.arena import Arena
-from pretuned.measure.launch import Buffer, arrays
-from pretuned.measure.machine import Array, Machine, Memory, OutOfMemory
-from pretuned.measure.requests import Prepare
+from pretuned.measure.data import HostArray
+from pretuned.measure.launch import BoundBuffer, arrays
+from pretuned.measure.machine import Machine, Memory, OutOfMemory
+from pretuned.measure.requests import PrepareRequest
+from pretuned.measure.workspace import Workspace
 from pretuned.spec.tolerance import tolerances
 from pretuned.spec.types import DTYPES
 
@@ -40,7 +41,7 @@ class Reference:
 class Stage:
     """A prepared problem; raises OutOfMemory where it does not fit, FunctionError where making inputs fails."""
 
-    def __init__(self, machine: Machine, request: Prepare) -> None:
+    def __init__(self, machine: Machine, request: PrepareRequest) -> None:
         spec, problem = request.spec, request.problem
         self.request = request
         self._machine = machine
@@ -48,12 +49,12 @@ class Stage:
         demand_room(machine, buffers)
         self._stored = data.inputs(spec, problem, request.seed)
         self.by_default = request.trust_default or spec.verify.reference is None
-        self._expected: Future[dict[str, Array] | None] | None = None
+        self._expected: Future[dict[str, HostArray] | None] | None = None
         self._references: dict[str, Reference] | None = None
         cold = spec.cache == "cold"
         wanted = machine.sets_wanted(sum(buffer.nbytes for buffer in buffers)) if cold else 1
-        self.arena = Arena(machine, buffers, self._stored, wanted, cold=cold, seed=request.seed)
-        self.nbytes = self.arena.allocated_bytes + footprint(buffers)
+        self.workspace = Workspace(machine, buffers, self._stored, wanted, cold=cold, seed=request.seed)
+        self.nbytes = self.workspace.allocated_bytes + footprint(buffers)
 
     def begin_reference(self, host: Executor) -> None:
         """Have `host` make the reference, if nothing does yet."""
@@ -75,7 +76,7 @@ class Stage:
     def keep_outputs(self) -> None:
         """Make the reference of what the default has just written to set 0."""
         found = {}
-        for name, region in self.arena.sets[0].items():
+        for name, region in self.workspace.sets[0].items():
             buffer = region.buffer
             if buffer.role not in {"out", "inout"}:
                 continue
@@ -88,7 +89,7 @@ class Stage:
             found[name] = Reference(memory=memory, dtype=dtype, shape=buffer.shape)
         self._references = found
 
-    def _keep(self, array: Array) -> Reference:
+    def _keep(self, array: HostArray) -> Reference:
         memory = self._machine.allocate(max(1, array.nbytes))
         if array.nbytes:
             self._machine.write(memory.address, array)
@@ -107,7 +108,7 @@ class Stage:
         return share * rtol, share * atol
 
 
-def demand_room(machine: Machine, buffers: tuple[Buffer, ...]) -> None:
+def demand_room(machine: Machine, buffers: tuple[BoundBuffer, ...]) -> None:
     """Refuse what cannot fit before the host spends seconds on it: one set, pristine inputs, float64 outputs."""
     free = machine.free_bytes()
     needed = footprint(buffers)
@@ -117,7 +118,7 @@ def demand_room(machine: Machine, buffers: tuple[Buffer, ...]) -> None:
         )
 
 
-def footprint(buffers: tuple[Buffer, ...]) -> int:
+def footprint(buffers: tuple[BoundBuffer, ...]) -> int:
     """Return the fewest bytes that a problem takes: one set, pristine inputs, float64 outputs."""
     inputs = sum(buffer.nbytes for buffer in buffers if buffer.role != "out")
     outputs = sum(8 * buffer.size for buffer in buffers if buffer.role != "in")

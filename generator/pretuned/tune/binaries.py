@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Self
 
-from pretuned.compile.pool import CompilePool, Job
+from pretuned.compile.pool import CompileJob, CompilePool
 from pretuned.compile.result import Binary
 from pretuned.compile.toolchain import NVRTC, Toolchain
 from pretuned.outcome import Failure
@@ -62,12 +62,12 @@ class BinaryStore:
             self._compiler = result.compiler if isinstance(result, Binary) else "unknown"
         return self._compiler
 
-    def missing(self, jobs: Iterable[Job], compiler: str | None = None) -> list[Job]:
+    def missing(self, jobs: Iterable[CompileJob], compiler: str | None = None) -> list[CompileJob]:
         """Return the jobs that neither memory nor cache knows for this compiler version."""
         wanted = {(source.key, architecture): (source, architecture) for source, architecture in jobs}
         return [job for key, job in wanted.items() if self._find(*key, compiler or self.compiler) is None]
 
-    def request(self, jobs: Iterable[Job], *, first: bool = False) -> int:
+    def request(self, jobs: Iterable[CompileJob], *, first: bool = False) -> int:
         """Have what is missing compiled while the caller goes on, and return how many sources that is.
 
         With `first` they go before what else waits.
@@ -95,7 +95,7 @@ class BinaryStore:
         """Return the binary of a source, why it did not compile, or None while it is not compiled."""
         return self._find(source.key, architecture, self.compiler)
 
-    def compile(self, jobs: Iterable[Job]) -> None:
+    def compile(self, jobs: Iterable[CompileJob]) -> None:
         """Compile what is missing, and wait for it."""
         listed = list(jobs)
         self.request(listed, first=True)
@@ -109,7 +109,9 @@ class BinaryStore:
         assert found is not None  # it has been compiled
         return found
 
-    def all(self, jobs: Iterable[Job], compiler: str | None = None) -> Mapping[tuple[str, str], Binary | Failure]:
+    def all(
+        self, jobs: Iterable[CompileJob], compiler: str | None = None
+    ) -> Mapping[tuple[str, str], Binary | Failure]:
         """Return the binaries of `jobs` by (source key, architecture), compiling what is missing.
 
         With `compiler`, a version, those that this compiler made are taken from the cache where there are all of them.

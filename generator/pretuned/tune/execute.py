@@ -23,7 +23,7 @@ from pretuned.compile.result import Binary
 from pretuned.compile.toolchain import CPP
 from pretuned.device.host import FACTS
 from pretuned.errors import DeviceError
-from pretuned.measure.requests import Entry, Prepare
+from pretuned.measure.requests import CompiledCandidate, PrepareRequest
 from pretuned.measure.runner import HOST_CANDIDATE_S, Runner
 from pretuned.outcome import CompileError, Failure, TimedOut, reworded
 from pretuned.record.cache import Cache
@@ -105,8 +105,8 @@ class Tally:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Chunk:
-    prepare: Prepare
-    entries: tuple[Entry, ...]
+    prepare: PrepareRequest
+    entries: tuple[CompiledCandidate, ...]
 
 
 def exercise(
@@ -146,11 +146,11 @@ def _exercise(spec: KernelSpec, way: Way, library: BinaryStore, tally: Tally, sa
     started = time.perf_counter()
     library.compile((module, way.architecture) for module in modules.values())
     tally.compile_s = time.perf_counter() - started
-    entries: dict[tuple[Pairs, Configuration], Entry] = {}
+    entries: dict[tuple[Pairs, Configuration], CompiledCandidate] = {}
     for (specialisation, configuration), module in modules.items():
         made = library.get(module, way.architecture)
         if isinstance(made, Binary):
-            entries[specialisation, configuration] = Entry.of(configuration, made)
+            entries[specialisation, configuration] = CompiledCandidate.of(configuration, made)
         elif not _gpu_only(module, made):
             tally.findings.append(_finding(spec, specialisation, configuration, None, way, made))
     tally.configurations = len(entries)
@@ -184,19 +184,19 @@ def _gpu_only(module: Source, failure: Failure) -> bool:
 def _chunks(
     spec: KernelSpec,
     wanted: Mapping[Pairs, Mapping[Configuration, Sequence[Problem]]],
-    entries: Mapping[tuple[Pairs, Configuration], Entry],
+    entries: Mapping[tuple[Pairs, Configuration], CompiledCandidate],
 ) -> Iterator[_Chunk]:
     """Yield work for one process at a time: configurations that share a problem, whose reference is made once."""
     for specialisation, by_configuration in wanted.items():
         default = entries.get((specialisation, space.default(spec)))
         if default is None:
             continue
-        at: dict[Problem, list[Entry]] = {}
+        at: dict[Problem, list[CompiledCandidate]] = {}
         for configuration, problems in by_configuration.items():
             for problem in problems if (specialisation, configuration) in entries else ():
                 at.setdefault(problem, []).append(entries[specialisation, configuration])
         for problem, found in at.items():
-            prepare = Prepare(spec=spec, problem=problem, default=default)
+            prepare = PrepareRequest(spec=spec, problem=problem, default=default)
             for first in range(0, len(found), CHUNK):
                 yield _Chunk(prepare=prepare, entries=tuple(found[first : first + CHUNK]))
 
@@ -240,7 +240,9 @@ def _serve(
         errors.append(error)
 
 
-def _found(spec: KernelSpec, way: Way, chunk: _Chunk, verify: Callable[[Entry], object]) -> Iterator[Finding]:
+def _found(
+    spec: KernelSpec, way: Way, chunk: _Chunk, verify: Callable[[CompiledCandidate], object]
+) -> Iterator[Finding]:
     problem = chunk.prepare.problem
     for entry in chunk.entries:
         failure: Failure | None = getattr(verify(entry), "failure", None)

@@ -6,8 +6,8 @@ import math
 from typing import Final
 
 from pretuned.compile.result import Binary
-from pretuned.measure.launch import Launch
-from pretuned.outcome import LaunchError
+from pretuned.measure.launch import BoundLaunch
+from pretuned.outcome import LaunchFailed
 from pretuned.spec.space import DeviceFacts
 
 REGISTERS: Final = 65536  # of an SM and of a block: CUDA C++ Programming Guide, "Compute Capabilities", 5.0 and newer
@@ -15,7 +15,7 @@ WARP: Final = 32
 REGISTER_UNIT: Final = 256  # registers are given to warps in units of so many
 
 
-def refusal(binary: Binary, launches: tuple[Launch, ...], device: DeviceFacts) -> LaunchError | None:
+def refusal(binary: Binary, launches: tuple[BoundLaunch, ...], device: DeviceFacts) -> LaunchFailed | None:
     """Return why not one block of a launch fits on an SM, or None."""
     for launch in launches:
         used = binary.resources.get(launch.function)
@@ -24,11 +24,13 @@ def refusal(binary: Binary, launches: tuple[Launch, ...], device: DeviceFacts) -
         warps = -(-math.prod(launch.block) // WARP)
         registers = warps * -(-used.registers * WARP // REGISTER_UNIT) * REGISTER_UNIT
         if registers > REGISTERS:
-            return LaunchError(message=f"{launch.function}: a block takes {registers} registers; there are {REGISTERS}")
+            return LaunchFailed(
+                message=f"{launch.function}: a block takes {registers} registers; there are {REGISTERS}"
+            )
         shared_bytes = used.shared_bytes + launch.shared_bytes
         if shared_bytes > device.shared_bytes:
             message = f"{launch.function}: a block takes {shared_bytes} bytes of shared memory, static and dynamic"
-            return LaunchError(message=f"{message}; this device gives it {device.shared_bytes}")
+            return LaunchFailed(message=f"{message}; this device gives it {device.shared_bytes}")
     return None
 
 

@@ -21,7 +21,7 @@ from pretuned.compile.nvrtc import INSTALL
 from pretuned.compile.toolchain import CPP, NVRTC
 from pretuned.config import HOST, Where
 from pretuned.device import probe
-from pretuned.device.monitor import Monitor, monitor_of
+from pretuned.device.monitor import DeviceMonitor, monitor_of
 from pretuned.errors import DeviceError
 from pretuned.measure.runner import Runner
 from pretuned.record.cache import Cache
@@ -150,7 +150,7 @@ def opened(
         yield tuner
 
 
-def _monitor(index: Where) -> Monitor | None:
+def _monitor(index: Where) -> DeviceMonitor | None:
     gpu = next((gpu for gpu in probe.gpus() if gpu.index == index), None)
     return None if gpu is None else monitor_of(gpu.uuid)
 

@@ -12,11 +12,11 @@ from pretuned.compile import host
 from pretuned.compile.result import Binary
 from pretuned.measure.launch import launches
 from pretuned.measure.libraries import release
-from pretuned.measure.requests import Entry, Prepare, TooLarge
+from pretuned.measure.requests import CompiledCandidate, PrepareRequest, TooLarge
 from pretuned.measure.runner import TuningError
 from pretuned.outcome import (
     Failure,
-    LaunchError,
+    LaunchFailed,
     Outcome,
     Timed,
     detail,
@@ -155,15 +155,15 @@ class TuningTask:
         assert source is not None  # what is no call has one
         return self.tuner.library.get(source, self.tuner.target.device.architecture_of(source))
 
-    def entry(self, configuration: Configuration) -> Entry:
+    def entry(self, configuration: Configuration) -> CompiledCandidate:
         """Return what a machine measures of a configuration; waits for the compiler."""
         binary = self.binary(configuration)
         if isinstance(binary, LibraryCall):
-            return Entry.of_call(configuration)
+            return CompiledCandidate.of_call(configuration)
         if not isinstance(binary, Binary):
             said = located(self.spec, self.specialisation, configuration, detail(binary))
             raise TuningError(f"{self.spec.name}: {configuration} does not compile: {said}")
-        return Entry.of(configuration, binary)
+        return CompiledCandidate.of(configuration, binary)
 
     # Measuring, at the problem that was prepared last.
 
@@ -176,7 +176,7 @@ class TuningTask:
         reference: Literal["none", "soon", "now"] = "now",
     ) -> TooLarge | None:
         """Make `problem` the one that is measured; with `trust_default`, results are judged against the default's."""
-        request = Prepare(
+        request = PrepareRequest(
             spec=self.spec,
             problem=problem,
             default=self.entry(self.default),
@@ -237,7 +237,7 @@ class TuningTask:
             self._verified.add(configuration)
             return
         self.times[problem][configuration] = np.inf
-        if not isinstance(outcome, LaunchError):  # which may be the problem's
+        if not isinstance(outcome, LaunchFailed):  # which may be the problem's
             self.failed.add(configuration)
 
     def _fits(self, configuration: Configuration, problem: Problem) -> bool:
@@ -249,7 +249,7 @@ class TuningTask:
             self._note(configuration, problem, self.fail(configuration, problem, binary, keep=False))
             return False
         planned = launches(self.spec, problem, configuration, self.facts)
-        refused = planned if isinstance(planned, LaunchError) else pruning.refusal(binary, planned, self.facts)
+        refused = planned if isinstance(planned, LaunchFailed) else pruning.refusal(binary, planned, self.facts)
         if refused is None:
             return True
         if configuration not in self._pruned:
@@ -285,7 +285,7 @@ class TuningTask:
     def launchable(self, configuration: Configuration, problem: Problem) -> bool:
         """Return whether a configuration is legal at `problem`, and can be launched there."""
         legal = space.legal(self.spec, problem, configuration, self.facts)
-        return legal and not isinstance(launches(self.spec, problem, configuration, self.facts), LaunchError)
+        return legal and not isinstance(launches(self.spec, problem, configuration, self.facts), LaunchFailed)
 
     def fail(self, configuration: Configuration, problem: Problem, failure: Failure, *, keep: bool = True) -> Failure:
         """Tell and keep a failure, by the template's lines; raises TuningError where it is the default that fails."""

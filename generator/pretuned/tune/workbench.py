@@ -16,7 +16,7 @@ from pretuned.device.monitor import Reading
 SLOWER: Final = 1.04  # times the fastest canary
 
 
-class Monitor(Protocol):
+class DeviceMonitor(Protocol):
     """Readings of one device since `begin`."""
 
     def begin(self) -> None:
@@ -30,7 +30,7 @@ class Monitor(Protocol):
 class Watch:
     """Judges races on one device; without a monitor, by their canaries alone."""
 
-    def __init__(self, monitor: Monitor | None = None) -> None:
+    def __init__(self, monitor: DeviceMonitor | None = None) -> None:
         self._monitor = monitor
         self._canary_us = math.inf  # the fastest so far
 

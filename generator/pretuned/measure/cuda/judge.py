@@ -20,7 +20,7 @@ from pretuned.compile.nvrtc import compile_source
 from pretuned.compile.result import Binary
 from pretuned.errors import DeviceError
 from pretuned.measure.cuda.launching import driver, enqueue
-from pretuned.measure.machine import Check, Finding, Off, Unequal, Unlike
+from pretuned.measure.machine import Check, CheckResult, Off, Unequal, Unlike
 from pretuned.outcome import detail
 from pretuned.render import Source
 from pretuned.spec.space import DeviceFacts
@@ -39,7 +39,7 @@ KERNELS: Final = (
 _NOWHERE: Final = 2**64 - 1
 
 
-class Judge:
+class CudaJudge:
     """The kernels of judge.cu, loaded on the current device; all work goes to `stream`."""
 
     def __init__(self, facts: DeviceFacts, stream: Any) -> None:  # noqa: ANN401 - CuPy ships no types
@@ -58,7 +58,7 @@ class Judge:
         self._gate = np.frombuffer(self._pinned, np.int32, 1)
         self._gate[0] = 0
 
-    def ask(self, checks: Sequence[Check]) -> list[Finding]:
+    def ask(self, checks: Sequence[Check]) -> list[CheckResult]:
         """Return the answers to `checks`, asked together; waits for the device."""
         if not checks:
             return []
@@ -70,7 +70,7 @@ class Judge:
             address = _pointer(found.data.ptr + index * SLOTS * slots.itemsize)
             self._enqueue(kernel, size, (*before, _size(size), *after, address))
         answers = found.get(stream=self._stream)
-        return [_finding(*(int(value) for value in answer)) for answer in answers]
+        return [_result(*(int(value) for value in answer)) for answer in answers]
 
     def rms(self, address: int, size: int) -> float:
         """Return the root of the mean of the squares of the finite ones of `size` float64; 0 if there are none."""
@@ -123,9 +123,9 @@ def _packed(check: Check) -> tuple[str, int, tuple[bytes, ...], tuple[bytes, ...
             return f"compare_{check.dtype}", check.size, before, (_double(check.rtol), _double(check.atol))
 
 
-def _finding(first: int, count: int, worst: int) -> Finding:
+def _result(first: int, count: int, worst: int) -> CheckResult:
     share: float = struct.unpack("d", struct.pack("Q", worst))[0]
-    return Finding(first=None if first == _NOWHERE else first, count=count, worst=share)
+    return CheckResult(first=None if first == _NOWHERE else first, count=count, worst=share)
 
 
 def _pointer(address: int) -> bytes:

@@ -6,11 +6,11 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
-from pretuned.measure.arena import Arena
-from pretuned.measure.cuda.launching import Packed, driver
-from pretuned.measure.launch import Launch, Scalar, packed
+from pretuned.measure.cuda.launching import PackedArguments, driver
+from pretuned.measure.launch import BoundLaunch, BoundScalar, packed
 from pretuned.measure.machine import Poisoned, Refused
-from pretuned.outcome import LaunchError
+from pretuned.measure.workspace import Workspace
+from pretuned.outcome import LaunchFailed
 
 # What the driver answers when it refuses a launch or an image and the context lives on: cuda.h, CUresult.
 REFUSALS: Final = {
@@ -28,11 +28,11 @@ def judged(error: Exception) -> Refused | Poisoned:
     """Return what a CUDA error means for the process: a refusal that leaves it whole, or a lost context."""
     text = str(error)
     if any(name in text for name in REFUSALS) or "cudaErrorInvalidConfiguration" in text:
-        return Refused(LaunchError(message=text))
+        return Refused(LaunchFailed(message=text))
     return Poisoned(text)
 
 
-class Module:
+class LoadedBinary:
     """A loaded image and its functions; raises Refused where the driver does not take it."""
 
     def __init__(self, image: bytes) -> None:
@@ -42,7 +42,7 @@ class Module:
             raise judged(error) from None
         self._functions: dict[str, int] = {}
 
-    def function(self, launch: Launch) -> int:
+    def function(self, launch: BoundLaunch) -> int:
         """Return the function that `launch` names, ready for its block; raises Refused."""
         name = launch.function
         try:
@@ -54,12 +54,12 @@ class Module:
             raise judged(error) from None
         return function
 
-    def _fit(self, function: int, launch: Launch) -> None:
+    def _fit(self, function: int, launch: BoundLaunch) -> None:
         threads = launch.block[0] * launch.block[1] * launch.block[2]
         limit = driver.funcGetAttribute(driver.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function)
         if threads > limit:
             message = f"{launch.function}: a block of {threads} threads; its registers or launch bounds allow {limit}"
-            raise Refused(LaunchError(message=message))
+            raise Refused(LaunchFailed(message=message))
         dynamic = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES  # at first 48 KiB less what is static
         if launch.shared_bytes > driver.funcGetAttribute(dynamic, function):
             driver.funcSetAttribute(function, dynamic, launch.shared_bytes)
@@ -69,7 +69,7 @@ class Module:
         driver.moduleUnload(self._module)
 
 
-class Kernel:
+class CudaKernel:
     """The launches of one candidate at one problem, ready for any set of buffers.
 
     `initialised` names the buffers that a call sets to zero first; `scratch` are sets of the kernel's own.
@@ -82,23 +82,23 @@ class Kernel:
 
     def __init__(
         self,
-        module: Module,
-        launches: Sequence[Launch],
-        scalars: Sequence[Scalar],
+        module: LoadedBinary,
+        launches: Sequence[BoundLaunch],
+        scalars: Sequence[BoundScalar],
         *,
         initialised: frozenset[str] = frozenset(),
-        scratch: Arena | None = None,
+        scratch: Workspace | None = None,
     ) -> None:
         self.initialised = initialised
         self.scratch = scratch
         self._launches = [(module.function(launch), launch) for launch in launches if 0 not in launch.grid]
         self._scalars = {scalar.name: packed(scalar) for scalar in scalars}
-        self._packed: dict[int, list[Packed]] = {}
+        self._packed: dict[int, list[PackedArguments]] = {}
 
-    def launch(self, arena: Arena, index: int, stream: int) -> None:
-        """Enqueue the launches on `stream` for set `index` of `arena`; a grid with a zero launches nothing."""
+    def launch(self, workspace: Workspace, index: int, stream: int) -> None:
+        """Enqueue the launches on `stream` for set `index` of `workspace`; a grid with a zero launches nothing."""
         if index not in self._packed:
-            self._packed[index] = self._pack(arena, index)
+            self._packed[index] = self._pack(workspace, index)
         try:
             for (function, launch), arguments in zip(self._launches, self._packed[index], strict=True):
                 driver.launchKernel(
@@ -107,10 +107,10 @@ class Kernel:
         except driver.CUDADriverError as error:
             raise judged(error) from None
 
-    def _pack(self, arena: Arena, index: int) -> list[Packed]:
-        addresses = arena.addresses(index) | (self.scratch.addresses(index) if self.scratch is not None else {})
+    def _pack(self, workspace: Workspace, index: int) -> list[PackedArguments]:
+        addresses = workspace.addresses(index) | (self.scratch.addresses(index) if self.scratch is not None else {})
         return [
-            Packed.of(
+            PackedArguments.of(
                 [
                     struct.pack("Q", addresses[name]) if name in addresses else self._scalars[name]
                     for name in launch.arguments

@@ -13,18 +13,18 @@ driver: Final[Any] = cupy.cuda.driver
 ERRORS: Final[tuple[type[Exception], ...]] = (cupy.cuda.runtime.CUDARuntimeError, driver.CUDADriverError)
 SLOT_BYTES: Final = 8  # room for the widest argument
 
-Extent = tuple[int, int, int]
+Dim3 = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class PackedArguments:
     """A block of arguments and the pointers to them, as cuLaunchKernel takes them."""
 
     values: Any
     pointers: Any
 
     @classmethod
-    def of(cls, arguments: Sequence[bytes]) -> Packed:
+    def of(cls, arguments: Sequence[bytes]) -> PackedArguments:
         """Pack arguments of at most 8 bytes each."""
         values = b"".join(argument.ljust(SLOT_BYTES, b"\0") for argument in arguments)
         block = ctypes.create_string_buffer(values, max(1, len(values)))
@@ -38,9 +38,7 @@ class Packed:
         return ctypes.addressof(self.pointers)
 
 
-def enqueue(
-    function: int, grid: Extent, block: Extent, shared_bytes: int, stream: int, arguments: Sequence[bytes]
-) -> None:
+def enqueue(function: int, grid: Dim3, block: Dim3, shared_bytes: int, stream: int, arguments: Sequence[bytes]) -> None:
     """Launch `function` on `stream` (its address) with packed arguments; raises CUDADriverError."""
-    packed = Packed.of(arguments)
+    packed = PackedArguments.of(arguments)
     driver.launchKernel(function, *grid, *block, shared_bytes, stream, packed.address, 0)

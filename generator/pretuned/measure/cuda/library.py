@@ -1,4 +1,4 @@
-"""A library function as a candidate: called with arrays of its library over the arena's buffers, on the bench's stream.
+"""A library function as a candidate: called with arrays of its library over the workspace, on the bench's stream.
 
 What it allocates on the way comes from memory of its own, which lives as long as it does: a captured call writes there
 again whenever its graph is replayed.
@@ -15,17 +15,17 @@ from typing import Any, Final, Protocol
 import cupy
 import numpy as np
 
-from pretuned.measure.arena import Arena, Region
 from pretuned.measure.cuda.kernel import judged
 from pretuned.measure.cuda.launching import ERRORS
 from pretuned.measure.data import storage
 from pretuned.measure.libraries import apply, function_of, told
 from pretuned.measure.machine import Refused
-from pretuned.outcome import LaunchError
+from pretuned.measure.workspace import Region, Workspace
+from pretuned.outcome import LaunchFailed
 from pretuned.spec.model import LibraryCall
 
 
-class Dialect(Protocol):
+class ArrayLibrary(Protocol):
     """How a library sees buffers, and how its functions get onto the bench's stream."""
 
     def view(self, region: Region) -> Any:  # noqa: ANN401 - an array of the library
@@ -38,7 +38,7 @@ class Dialect(Protocol):
         """Give its memory back."""
 
 
-class Cupy:
+class CupyLibrary:
     """CuPy: the bench's stream is current anyway."""
 
     def __init__(self, _stream: Any) -> None:  # noqa: ANN401 - CuPy ships no types
@@ -73,7 +73,7 @@ class _Exposed:
     __cuda_array_interface__: Mapping[str, object]
 
 
-class Torch:
+class TorchLibrary:
     """PyTorch: it has current streams of its own, and keeps what its allocator holds for itself."""
 
     def __init__(self, stream: Any) -> None:  # noqa: ANN401 - CuPy ships no types
@@ -104,7 +104,7 @@ class Torch:
         """Do nothing: PyTorch reuses its memory by itself."""
 
 
-DIALECTS: Final[Mapping[str, Callable[[Any], Dialect]]] = {"cupy": Cupy, "torch": Torch}
+ARRAY_LIBRARIES: Final[Mapping[str, Callable[[Any], ArrayLibrary]]] = {"cupy": CupyLibrary, "torch": TorchLibrary}
 
 
 class LibraryKernel:
@@ -114,7 +114,7 @@ class LibraryKernel:
     found out by the timer. Raises Refused for whatever the library raises, Poisoned where the context is lost.
     """
 
-    scratch: Arena | None = None
+    scratch: Workspace | None = None
 
     def __init__(
         self,
@@ -132,16 +132,16 @@ class LibraryKernel:
         self._function = function_of(call)
         self._views: dict[int, dict[str, Any]] = {}
         with self._refusing():
-            self._dialect = DIALECTS[call.module](stream)
+            self._library = ARRAY_LIBRARIES[call.module](stream)
 
-    def launch(self, arena: Arena, index: int, _stream: int) -> None:
-        """Call the function on set `index` of `arena`; its work goes to the bench's stream."""
+    def launch(self, workspace: Workspace, index: int, _stream: int) -> None:
+        """Call the function on set `index` of `workspace`; its work goes to the bench's stream."""
         with self._refusing():
             if index not in self._views:
                 names = {*self._call.arguments, self._output}
-                self._views[index] = {name: self._dialect.view(arena.sets[index][name]) for name in names}
+                self._views[index] = {name: self._library.view(workspace.sets[index][name]) for name in names}
             views = self._views[index]
-            with self._dialect.calling():
+            with self._library.calling():
                 apply(self._call, self._function, [views[name] for name in self._call.arguments], views[self._output])
 
     @contextmanager
@@ -152,9 +152,9 @@ class LibraryKernel:
         except ERRORS as error:
             raise judged(error) from None
         except Exception as error:  # noqa: BLE001 - libraries raise what they like
-            raise Refused(LaunchError(message=f"{self._call}: {told(error)}")) from None
+            raise Refused(LaunchFailed(message=f"{self._call}: {told(error)}")) from None
 
     def unload(self) -> None:
         """Free what it takes."""
         self._views.clear()
-        self._dialect.close()
+        self._library.close()

@@ -11,17 +11,18 @@ from typing import Any, Final
 
 import cupy
 
-from pretuned.measure.arena import ALIGNMENT, Arena
-from pretuned.measure.cuda.judge import Judge
-from pretuned.measure.cuda.kernel import Kernel, Module, judged
+from pretuned.measure.cuda.judge import CudaJudge
+from pretuned.measure.cuda.kernel import CudaKernel, LoadedBinary, judged
 from pretuned.measure.cuda.launching import ERRORS
 from pretuned.measure.cuda.library import LibraryKernel
 from pretuned.measure.cuda.timing import Loaded, Timer, sets_wanted
-from pretuned.measure.launch import Launch, Scalar
-from pretuned.measure.machine import Array, Check, Finding, Going, OutOfMemory, Refused
+from pretuned.measure.data import HostArray
+from pretuned.measure.launch import BoundLaunch, BoundScalar
+from pretuned.measure.machine import Check, CheckResult, Going, OutOfMemory, Refused
 from pretuned.measure.requests import Raced
 from pretuned.measure.server import Answerer, server
-from pretuned.outcome import LaunchError
+from pretuned.measure.workspace import ALIGNMENT, Workspace
+from pretuned.outcome import LaunchFailed
 from pretuned.spec.model import LibraryCall
 from pretuned.spec.space import DeviceFacts
 
@@ -33,7 +34,7 @@ MODULES: Final = 1024  # that stay loaded: one takes 0.1 ms to load and some 100
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class CudaMemory:
     """Device memory of CuPy's pool."""
 
     pointer: Any
@@ -62,18 +63,18 @@ class CudaMachine:
         self.gap_bytes = min(GAP_BYTES, self.free_bytes() // GAP_SHARE // ALIGNMENT * ALIGNMENT)
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.stream.use()
-        self._judge = Judge(self.facts, self.stream)
+        self._judge = CudaJudge(self.facts, self.stream)
         self._timer = Timer(self._judge, self.stream, self.facts.l2_bytes)
-        self._modules: OrderedDict[bytes, Module] = OrderedDict()  # the least recently used first
+        self._modules: OrderedDict[bytes, LoadedBinary] = OrderedDict()  # the least recently used first
 
     def free_bytes(self) -> int:
         """Return the device memory that is free."""
         return int(_runtime.memGetInfo()[0])
 
-    def allocate(self, nbytes: int) -> Memory:
+    def allocate(self, nbytes: int) -> CudaMemory:
         """Return memory of the pool; raises OutOfMemory."""
         try:
-            return Memory(cupy.cuda.alloc(nbytes))
+            return CudaMemory(cupy.cuda.alloc(nbytes))
         except cupy.cuda.memory.OutOfMemoryError as error:
             raise OutOfMemory(str(error)) from None
 
@@ -93,12 +94,12 @@ class CudaMachine:
         """Copy bytes on the device, in stream order."""
         _runtime.memcpyAsync(target, source, nbytes, _runtime.memcpyDeviceToDevice, self.stream.ptr)
 
-    def write(self, address: int, array: Array) -> None:
+    def write(self, address: int, array: HostArray) -> None:
         """Copy an array to the device, in stream order; it may be changed afterwards."""
         _runtime.memcpyAsync(address, array.ctypes.data, array.nbytes, _runtime.memcpyHostToDevice, self.stream.ptr)
         self.stream.synchronize()
 
-    def read(self, address: int, array: Array) -> None:
+    def read(self, address: int, array: HostArray) -> None:
         """Fill an array from the device, once all before is done."""
         _runtime.memcpyAsync(array.ctypes.data, address, array.nbytes, _runtime.memcpyDeviceToHost, self.stream.ptr)
         self.stream.synchronize()
@@ -106,38 +107,40 @@ class CudaMachine:
     def load(
         self,
         image: bytes,
-        launches: Sequence[Launch],
-        scalars: Sequence[Scalar],
+        launches: Sequence[BoundLaunch],
+        scalars: Sequence[BoundScalar],
         *,
         types: Mapping[str, str],  # noqa: ARG002 - a cubin does not tell what it takes
         initialised: frozenset[str],
-        scratch: Arena | None,
-    ) -> Kernel:
+        scratch: Workspace | None,
+    ) -> CudaKernel:
         """Load a cubin, if it is not; raises Refused or Poisoned."""
         module = self._modules.get(image)
         if module is None:
-            module = self._modules[image] = Module(image)
+            module = self._modules[image] = LoadedBinary(image)
             if len(self._modules) > MODULES:
                 self._modules.popitem(last=False)[1].unload()
         self._modules.move_to_end(image)
-        return Kernel(module, launches, scalars, initialised=initialised, scratch=scratch)
+        return CudaKernel(module, launches, scalars, initialised=initialised, scratch=scratch)
 
-    def load_call(self, call: LibraryCall, arena: Arena, *, output: str, initialised: frozenset[str]) -> LibraryKernel:
+    def load_call(
+        self, call: LibraryCall, workspace: Workspace, *, output: str, initialised: frozenset[str]
+    ) -> LibraryKernel:
         """Load a library function and try it at set 0; raises Refused or Poisoned.
 
         Libraries load kernels, choose algorithms and take memory at their first call, which no sample may hold. What
         waits for the device inside a call is refused: its time could not be told from the host's.
         """
         kernel = LibraryKernel(call, self.stream, output=output, initialised=initialised)
-        self.call(kernel, arena, 0)
+        self.call(kernel, workspace, 0)
         self.synchronize()
-        if not self._timer.prepare_call(kernel, arena):
-            raise Refused(LaunchError(message=f"{call} waits for the device in its call, so it cannot be timed"))
+        if not self._timer.prepare_call(kernel, workspace):
+            raise Refused(LaunchFailed(message=f"{call} waits for the device in its call, so it cannot be timed"))
         return kernel
 
-    def call(self, kernel: Loaded, arena: Arena, index: int) -> None:
+    def call(self, kernel: Loaded, workspace: Workspace, index: int) -> None:
         """Enqueue one call on set `index`; raises Refused or Poisoned."""
-        self._timer.call(kernel, arena, index)
+        self._timer.call(kernel, workspace, index)
 
     def synchronize(self) -> None:
         """Wait for the stream; raises Refused or Poisoned for what went wrong on it."""
@@ -146,17 +149,23 @@ class CudaMachine:
         except _runtime.CUDARuntimeError as error:
             raise judged(error) from None
 
-    def screen(self, kernel: Loaded, arena: Arena, best_us: float) -> tuple[list[float], list[int], float]:
+    def screen(self, kernel: Loaded, workspace: Workspace, best_us: float) -> tuple[list[float], list[int], float]:
         """Return samples of a kernel in microseconds a call, the sets it ran on last, and the device's seconds."""
-        return self._timer.screen(kernel, arena, best_us)
+        return self._timer.screen(kernel, workspace, best_us)
 
     def race(
-        self, kernels: Sequence[Loaded], arena: Arena, estimates_us: Sequence[float], *, rounds: int, going: Going
+        self,
+        kernels: Sequence[Loaded],
+        workspace: Workspace,
+        estimates_us: Sequence[float],
+        *,
+        rounds: int,
+        going: Going,
     ) -> Raced:
         """Return interleaved samples in microseconds a call, for as long as `going` names somebody."""
-        return self._timer.race(kernels, arena, estimates_us, rounds, going)
+        return self._timer.race(kernels, workspace, estimates_us, rounds, going)
 
-    def ask(self, checks: Sequence[Check]) -> list[Finding]:
+    def ask(self, checks: Sequence[Check]) -> list[CheckResult]:
         """Return the answers to `checks`, asked together; waits for the device."""
         return self._judge.ask(checks)
 

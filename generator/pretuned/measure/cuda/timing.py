@@ -16,10 +16,10 @@ within rounds.
 *Library functions* may refuse to be captured. A race with one that does takes all its samples as screening does, of
 everyone, so that ratios stay those of like with like. What waits for the device inside a call cannot be timed at all.
 
-Launches rotate through the arena's sets of buffers. Where all sets together are larger than L2, a launch finds nothing
-of its own there; where they are not, a kernel reads twice L2's size before the sample, outside the timed span. It
-leaves no dirty lines behind (a memset would, and the first launches would pay for their write-back). In-out arrays are
-given their values back before the sample too, so a kernel with them has at most one launch a set in it.
+Launches rotate through the workspace's sets of buffers. Where all sets together are larger than L2, a launch finds
+nothing of its own there; where they are not, a kernel reads twice L2's size before the sample, outside the timed span.
+It leaves no dirty lines behind (a memset would, and the first launches would pay for their write-back). In-out arrays
+are given their values back before the sample too, so a kernel with them has at most one launch a set in it.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from typing import Any, Final
 
 import cupy
 
-from pretuned.measure.arena import Arena
-from pretuned.measure.cuda.judge import HOLD_NS, Judge
-from pretuned.measure.cuda.kernel import Kernel
+from pretuned.measure.cuda.judge import HOLD_NS, CudaJudge
+from pretuned.measure.cuda.kernel import CudaKernel
 from pretuned.measure.cuda.launching import ERRORS
 from pretuned.measure.cuda.library import LibraryKernel
 from pretuned.measure.machine import Going, Poisoned, Refused
 from pretuned.measure.requests import PROBE_LAUNCHES, Raced
+from pretuned.measure.workspace import Workspace
 
-Loaded = Kernel | LibraryKernel
+Loaded = CudaKernel | LibraryKernel
 
 SAMPLE_US: Final = 200.0  # of device time a sample: long against the 0.5 us that an event resolves
 SLOWEST: Final = 10.0  # times that, for a sample of the slowest in a race
@@ -81,37 +81,37 @@ class Held:
     launches: int
 
 
-Source = Replay | Held
+SampleSource = Replay | Held
 
 
 class Timer:
     """Takes samples on one stream of the current device."""
 
-    def __init__(self, judge: Judge, stream: Any, l2_bytes: int) -> None:  # noqa: ANN401 - CuPy ships no types
+    def __init__(self, judge: CudaJudge, stream: Any, l2_bytes: int) -> None:  # noqa: ANN401 - CuPy ships no types
         self._judge = judge
         self._stream = stream
         self._l2_bytes = l2_bytes
         self._turn = 0  # the set that the next launch works on, before the number of sets is taken off
         self._events: list[Any] = []
 
-    def call(self, kernel: Loaded, arena: Arena, index: int) -> None:
+    def call(self, kernel: Loaded, workspace: Workspace, index: int) -> None:
         """Enqueue one call on set `index`: initial values, then the launches."""
         if kernel.initialised:
-            for memory in (arena, *([kernel.scratch] if kernel.scratch is not None else [])):
+            for memory in (workspace, *([kernel.scratch] if kernel.scratch is not None else [])):
                 for name, region in memory.sets[index].items():
                     if name in kernel.initialised and region.buffer.nbytes:
                         cupy.cuda.runtime.memsetAsync(region.address, 0, region.buffer.nbytes, self._stream.ptr)
-        kernel.launch(arena, index, self._stream.ptr)
+        kernel.launch(workspace, index, self._stream.ptr)
 
-    def screen(self, kernel: Loaded, arena: Arena, best_us: float) -> tuple[list[float], list[int], float]:
+    def screen(self, kernel: Loaded, workspace: Workspace, best_us: float) -> tuple[list[float], list[int], float]:
         """Return samples of a kernel in microseconds a call, the sets it ran on last, and the device's seconds."""
-        most = self._most(arena, [kernel])
+        most = self._most(workspace, [kernel])
         if most > PROBE_LAUNCHES:
-            (warming_us, elapsed_us), sets = self._held(kernel, arena, (1, PROBE_LAUNCHES))
+            (warming_us, elapsed_us), sets = self._held(kernel, workspace, (1, PROBE_LAUNCHES))
             launches = PROBE_LAUNCHES
         else:  # so many sets are given their values back each time
-            (warming_us,), _ = self._held(kernel, arena, (1,))
-            (elapsed_us,), sets = self._held(kernel, arena, (most,))
+            (warming_us,), _ = self._held(kernel, workspace, (1,))
+            (elapsed_us,), sets = self._held(kernel, workspace, (most,))
             launches = most
         spent_us, samples = warming_us + elapsed_us, list[float]()
         while True:
@@ -124,20 +124,20 @@ class Timer:
                 samples.append(time_us)
                 if len(samples) == SAMPLES or time_us > NEAR * best_us:
                     return samples, sets, spent_us / 1e6
-            (elapsed_us,), sets = self._held(kernel, arena, (launches,))
+            (elapsed_us,), sets = self._held(kernel, workspace, (launches,))
             spent_us += elapsed_us
 
     def race(
-        self, kernels: Sequence[Loaded], arena: Arena, estimates_us: Sequence[float], rounds: int, going: Going
+        self, kernels: Sequence[Loaded], workspace: Workspace, estimates_us: Sequence[float], rounds: int, going: Going
     ) -> Raced:
         """Return interleaved samples of kernels in microseconds a call, for as long as `going` names somebody."""
         before_us, spent_us = self.canary_us(), 0.0
-        sources = self._sources(kernels, arena, min(estimates_us), max(estimates_us))
+        sources = self._sources(kernels, workspace, min(estimates_us), max(estimates_us))
         times: list[list[float]] = [[] for _ in kernels]
         running: Sequence[int] = range(len(kernels))
         for turn in range(rounds):
             order = [running[(position + turn) % len(running)] for position in range(len(running))]
-            taken = [(index, self._sample(sources[index], arena)) for index in order]
+            taken = [(index, self._sample(sources[index], workspace)) for index in order]
             for index, elapsed in taken:
                 elapsed_us = elapsed()
                 times[index].append(elapsed_us / sources[index].launches)
@@ -157,60 +157,60 @@ class Timer:
         taken = [self._timed([self._judge.canary]) for _ in range(TRIES)]
         return min((times_us[0] for times_us, punctual in taken if punctual), default=0.0)
 
-    def prepare_call(self, kernel: LibraryKernel, arena: Arena) -> bool:
+    def prepare_call(self, kernel: LibraryKernel, workspace: Workspace) -> bool:
         """Find out how a library function, called before, can be timed; False where the host waits in it."""
         for _ in range(TRIES):
             started = time.perf_counter()
-            (_,), punctual = self._timed([lambda: self.call(kernel, arena, 0)])
+            (_,), punctual = self._timed([lambda: self.call(kernel, workspace, 0)])
             took_s = time.perf_counter() - started
             if punctual:
                 # The device's time is in it, too: who is slow there needs few calls in a sample anyway.
                 kernel.most_calls = max(PROBE_LAUNCHES, int(PATIENCE_S / 2 / took_s))
-                kernel.captured = self._is_captured(kernel, arena)
+                kernel.captured = self._is_captured(kernel, workspace)
                 return True
         return False
 
-    def _is_captured(self, kernel: LibraryKernel, arena: Arena) -> bool:
+    def _is_captured(self, kernel: LibraryKernel, workspace: Workspace) -> bool:
         """Whether a call can stand in a CUDA graph: CuPy refuses cuBLAS there, for one."""
         try:
-            self._capture(kernel, arena, 1)
+            self._capture(kernel, workspace, 1)
         except UNCAPTURED:
             return False
         return True
 
-    def _most(self, arena: Arena, kernels: Sequence[Loaded]) -> int:
-        most = arena.count if arena.restores else MAX_LAUNCHES
+    def _most(self, workspace: Workspace, kernels: Sequence[Loaded]) -> int:
+        most = workspace.count if workspace.restores else MAX_LAUNCHES
         return min(most, *(kernel.most_calls or most for kernel in kernels))
 
-    def _cold(self, arena: Arena) -> bool:
+    def _cold(self, workspace: Workspace) -> bool:
         """Whether something has to be done for caches to be cold."""
-        return arena.cold and arena.nbytes < COLD_FACTOR * self._l2_bytes
+        return workspace.cold and workspace.nbytes < COLD_FACTOR * self._l2_bytes
 
-    def _held(self, kernel: Loaded, arena: Arena, groups: Sequence[int]) -> tuple[list[float], list[int]]:
+    def _held(self, kernel: Loaded, workspace: Workspace, groups: Sequence[int]) -> tuple[list[float], list[int]]:
         """Return the device time of each group of launches, in microseconds, and the sets they ran on.
 
         A sample whose host was late is taken again, from the start: in-out arrays have changed by then. If it always
         was, the shortest counts, since a late host only adds to a time.
         """
         first, total = self._turn, sum(groups)
-        sets = [(first + offset) % arena.count for offset in range(total)]
-        self._turn = (first + total) % arena.count
+        sets = [(first + offset) % workspace.count for offset in range(total)]
+        self._turn = (first + total) % workspace.count
         ends = [sum(groups[: position + 1]) for position in range(len(groups))]
 
         def calls(begin: int, end: int) -> Callable[[], None]:
             def enqueue() -> None:
                 for index in sets[begin:end]:
-                    self.call(kernel, arena, index)
+                    self.call(kernel, workspace, index)
 
             return enqueue
 
         parts = [calls(begin, end) for begin, end in zip([0, *ends], ends, strict=False)]
         tries: list[list[float]] = []
         while len(tries) < TRIES:
-            if arena.restores:
+            if workspace.restores:
                 for index in set(sets):
-                    arena.restore(index)
-            if self._cold(arena):
+                    workspace.restore(index)
+            if self._cold(workspace):
                 self._judge.sweep()
             times_us, punctual = self._timed(parts)
             if punctual:
@@ -240,52 +240,52 @@ class Timer:
         return times_us, took_s < PATIENCE_S
 
     def _sources(
-        self, kernels: Sequence[Loaded], arena: Arena, fastest_us: float, slowest_us: float
-    ) -> Sequence[Source]:
+        self, kernels: Sequence[Loaded], workspace: Workspace, fastest_us: float, slowest_us: float
+    ) -> Sequence[SampleSource]:
         """Return what gives samples of each kernel, has run once, and is of the same kind and launches for all.
 
         The fastest takes about SAMPLE_US of device time, whatever the estimate was, unless the slowest would take ten
         times that. Who had fewer launches in a sample would carry more of what a graph costs to start, by a percent or
         two of a short kernel's time.
         """
-        most = min(self._most(arena, kernels), launches_for(slowest_us, SLOWEST * SAMPLE_US, MAX_LAUNCHES))
+        most = min(self._most(workspace, kernels), launches_for(slowest_us, SLOWEST * SAMPLE_US, MAX_LAUNCHES))
         captured = all(kernel.captured for kernel in kernels)
         launches = launches_for(fastest_us, SAMPLE_US, most)
         while True:
             sources = [
-                self._capture(kernel, arena, launches) if captured else Held(kernel, launches) for kernel in kernels
+                self._capture(kernel, workspace, launches) if captured else Held(kernel, launches) for kernel in kernels
             ]
             # Once each: that uploads the graphs, and warms the clocks up.
-            elapsed_us = min(self._sample(source, arena)() for source in sources)
+            elapsed_us = min(self._sample(source, workspace)() for source in sources)
             wanted = launches_for(elapsed_us / launches, SAMPLE_US, most)
             if elapsed_us >= SAMPLE_US / 2 or wanted <= launches:
                 return sources
             launches = wanted
 
-    def _capture(self, kernel: Loaded, arena: Arena, launches: int) -> Replay:
-        """Capture calls over the arena's sets; what is initialised to zero is so inside the graph."""
+    def _capture(self, kernel: Loaded, workspace: Workspace, launches: int) -> Replay:
+        """Capture calls over the workspace's sets; what is initialised to zero is so inside the graph."""
         self._stream.begin_capture()
         try:
             for index in range(launches):
-                self.call(kernel, arena, index % arena.count)
+                self.call(kernel, workspace, index % workspace.count)
         finally:
             graph = self._stream.end_capture()
         return Replay(graph=graph, launches=launches)
 
-    def _sample(self, source: Source, arena: Arena) -> Callable[[], float]:
+    def _sample(self, source: SampleSource, workspace: Workspace) -> Callable[[], float]:
         """Begin one sample, and return what waits for its microseconds."""
         if isinstance(source, Replay):
-            start, end = self._replayed(source, arena)
+            start, end = self._replayed(source, workspace)
             return lambda: _elapsed_us(start, end)
-        (elapsed_us,), _ = self._held(source.kernel, arena, (source.launches,))
+        (elapsed_us,), _ = self._held(source.kernel, workspace, (source.launches,))
         return lambda: elapsed_us
 
-    def _replayed(self, replay: Replay, arena: Arena) -> tuple[Any, Any]:
+    def _replayed(self, replay: Replay, workspace: Workspace) -> tuple[Any, Any]:
         """Enqueue one sample and return its events."""
-        if arena.restores:
-            for index in range(min(arena.count, replay.launches)):
-                arena.restore(index)
-        if arena.cold:
+        if workspace.restores:
+            for index in range(min(workspace.count, replay.launches)):
+                workspace.restore(index)
+        if workspace.cold:
             self._judge.sweep()  # it also keeps the device busy while the host enqueues what follows
         start, end = cupy.cuda.Event(), cupy.cuda.Event()
         start.record(self._stream)

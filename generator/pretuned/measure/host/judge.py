@@ -9,21 +9,21 @@ from typing import Any, Final
 
 import numpy as np
 
-from pretuned.measure.data import decode, storage
-from pretuned.measure.machine import Array, Check, Finding, Off, Unequal, Unlike
+from pretuned.measure.data import HostArray, decode, storage
+from pretuned.measure.machine import Check, CheckResult, Off, Unequal, Unlike
 
 PART: Final = 1 << 18  # elements that are compared at once: their float64 values stay in cache
-_RIGHT: Final = Finding(first=None, count=0, worst=0.0)
+_RIGHT: Final = CheckResult(first=None, count=0, worst=0.0)
 
 
-def view(address: int, dtype: np.dtype[Any], size: int) -> Array:
+def view(address: int, dtype: np.dtype[Any], size: int) -> HostArray:
     """Return memory as an array, without a copy."""
     if not size:
         return np.empty(0, dtype)
     return np.ctypeslib.as_array((ctypes.c_uint8 * (size * dtype.itemsize)).from_address(address)).view(dtype)
 
 
-def answer(check: Check) -> Finding:
+def answer(check: Check) -> CheckResult:
     """Return the answer to a check."""
     match check:
         case Unlike():
@@ -40,33 +40,35 @@ def answer(check: Check) -> Finding:
             return _joined(_off(check, out[i : i + PART], reference[i : i + PART]) for i in parts)
 
 
-def _off(check: Off, stored: Array, reference: Array) -> Finding:
+def _off(check: Off, stored: HostArray, reference: HostArray) -> CheckResult:
     out = decode(stored, check.dtype)
     with np.errstate(all="ignore"):
         error = np.abs(out - reference)
         allowed = check.atol + check.rtol * np.abs(reference)
         right = error <= allowed
         if right.all() and np.isfinite(allowed).all():
-            return Finding(first=None, count=0, worst=float((error[error > 0] / allowed[error > 0]).max(initial=0.0)))
+            return CheckResult(
+                first=None, count=0, worst=float((error[error > 0] / allowed[error > 0]).max(initial=0.0))
+            )
         same = (out == reference) | (np.isnan(out) & np.isnan(reference))
         share = np.where(same, 0.0, error / allowed)
     found = _found(~(same | (right & np.isfinite(reference))))
     return replace(found, worst=float(share[np.isfinite(share)].max(initial=0.0)))
 
 
-def _found(wrong: Array) -> Finding:
+def _found(wrong: HostArray) -> CheckResult:
     count = int(np.count_nonzero(wrong))
-    return Finding(first=int(np.argmax(wrong)), count=count, worst=0.0) if count else _RIGHT
+    return CheckResult(first=int(np.argmax(wrong)), count=count, worst=0.0) if count else _RIGHT
 
 
-def _joined(parts: Iterable[Finding]) -> Finding:
+def _joined(parts: Iterable[CheckResult]) -> CheckResult:
     """Return the finding over all parts, in their order."""
     first, count, worst = None, 0, 0.0
     for number, part in enumerate(parts):
         if part.first is not None and first is None:
             first = number * PART + part.first
         count, worst = count + part.count, max(worst, part.worst)
-    return Finding(first=first, count=count, worst=worst)
+    return CheckResult(first=first, count=count, worst=worst)
 
 
 def rms(address: int, size: int) -> float:

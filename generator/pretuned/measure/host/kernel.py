@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from pretuned.compile import host
-from pretuned.measure.arena import GUARD_BYTES, Arena, Region
-from pretuned.measure.launch import Launch, Scalar, packed
+from pretuned.measure.launch import BoundLaunch, BoundScalar, packed
 from pretuned.measure.machine import Refused
-from pretuned.outcome import LaunchError
+from pretuned.measure.workspace import GUARD_BYTES, Region, Workspace
+from pretuned.outcome import LaunchFailed
 
 _WORDS_BYTES: Final = 4096  # room for what a kernel says of its arguments
 
 
-class Problem(Exception):  # noqa: N818 - what a kernel did, on its way to being an outcome
+class HostFault(Exception):  # noqa: N818 - what a kernel did, on its way to being an outcome
     """A kernel met a barrier, a mask or shared memory in a way that CUDA does not allow."""
 
 
@@ -44,12 +44,12 @@ class HostKernel:
     def __init__(
         self,
         image: bytes,
-        launches: Sequence[Launch],
-        scalars: Sequence[Scalar],
+        launches: Sequence[BoundLaunch],
+        scalars: Sequence[BoundScalar],
         *,
         types: Mapping[str, str],
         initialised: frozenset[str],
-        scratch: Arena | None,
+        scratch: Workspace | None,
         manner: Manner,
     ) -> None:
         self.initialised = initialised
@@ -72,24 +72,24 @@ class HostKernel:
         for launch in self.launches:
             self._demand_types(launch, types, passed)
 
-    def _demand_types(self, launch: Launch, arrays: Mapping[str, str], scalars: Mapping[str, str]) -> None:
+    def _demand_types(self, launch: BoundLaunch, arrays: Mapping[str, str], scalars: Mapping[str, str]) -> None:
         """Refuse a launch whose arguments are not what the kernel takes: on a GPU it would read rubbish."""
         words = ctypes.create_string_buffer(_WORDS_BYTES)
         getattr(self._library, f"pretuned_types_{launch.function}")(words)
         taken = words.value.decode().split()
         if len(taken) != len(launch.arguments):
             message = f"{launch.function} takes {len(taken)} arguments; the launch passes {len(launch.arguments)}"
-            raise Refused(LaunchError(message=message))
+            raise Refused(LaunchFailed(message=message))
         for word, name in zip(taken, launch.arguments, strict=True):
             dtype = arrays.get(name) or scalars[name]
             if not fits(word, dtype, pointer=name in arrays):
                 message = (
                     f"{launch.function} takes '{name}' as {word}; the spec has {'*' if name in arrays else ''}{dtype}"
                 )
-                raise Refused(LaunchError(message=message))
+                raise Refused(LaunchFailed(message=message))
 
     def launch(self, addresses: Mapping[str, int]) -> None:
-        """Run the launches for buffers at `addresses`; a grid with a zero launches nothing. Raises Problem."""
+        """Run the launches for buffers at `addresses`; a grid with a zero launches nothing. Raises HostFault."""
         for launch in self.launches:
             if math.prod(launch.grid) == 0:
                 continue
@@ -107,7 +107,7 @@ class HostKernel:
                 code,
             )
             if told is not None:
-                raise Problem(self._placed(told.decode(errors="replace"), [address for address in code if address]))
+                raise HostFault(self._placed(told.decode(errors="replace"), [address for address in code if address]))
 
     def _placed(self, message: str, code: Sequence[int]) -> str:
         """Return a problem's message with the lines that its code addresses stand for."""

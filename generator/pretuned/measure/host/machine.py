@@ -16,15 +16,15 @@ from typing import Final
 import numpy as np
 
 from pretuned.device.host import FACTS
-from pretuned.measure.arena import Arena
-from pretuned.measure.data import decode, storage
+from pretuned.measure.data import HostArray, decode, storage
 from pretuned.measure.host.judge import answer, rms, view
-from pretuned.measure.host.kernel import HostKernel, Manner, Problem
-from pretuned.measure.launch import Launch, Scalar
-from pretuned.measure.machine import Array, Check, Finding, Going, OutOfMemory, Refused
+from pretuned.measure.host.kernel import HostFault, HostKernel, Manner
+from pretuned.measure.launch import BoundLaunch, BoundScalar
+from pretuned.measure.machine import Check, CheckResult, Going, OutOfMemory, Refused
 from pretuned.measure.requests import Raced
 from pretuned.measure.server import Answerer, server
-from pretuned.outcome import Crashed, LaunchError
+from pretuned.measure.workspace import Workspace
+from pretuned.outcome import Crashed, LaunchFailed
 from pretuned.spec.model import LibraryCall
 
 ALIGNMENT: Final = 512
@@ -32,10 +32,10 @@ SETS: Final = 2  # one to verify, and one that shows what depends on the first
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class HostMemory:
     """Memory of this process."""
 
-    array: Array
+    array: HostArray
 
     @property
     def address(self) -> int:
@@ -57,10 +57,10 @@ class HostMachine:
         """Return the memory that the operating system has to give."""
         return _available_bytes()
 
-    def allocate(self, nbytes: int) -> Memory:
+    def allocate(self, nbytes: int) -> HostMemory:
         """Return memory; raises OutOfMemory."""
         try:
-            return Memory(np.empty(nbytes + ALIGNMENT, np.uint8))
+            return HostMemory(np.empty(nbytes + ALIGNMENT, np.uint8))
         except MemoryError:
             raise OutOfMemory(f"{nbytes:,} bytes are not to be had") from None
 
@@ -79,37 +79,44 @@ class HostMachine:
         """Copy bytes."""
         ctypes.memmove(target, source, nbytes)
 
-    def write(self, address: int, array: Array) -> None:
+    def write(self, address: int, array: HostArray) -> None:
         """Copy an array into memory."""
         ctypes.memmove(address, array.ctypes.data, array.nbytes)
 
-    def read(self, address: int, array: Array) -> None:
+    def read(self, address: int, array: HostArray) -> None:
         """Fill an array from memory."""
         ctypes.memmove(array.ctypes.data, address, array.nbytes)
 
     def load(
         self,
         image: bytes,
-        launches: Sequence[Launch],
-        scalars: Sequence[Scalar],
+        launches: Sequence[BoundLaunch],
+        scalars: Sequence[BoundScalar],
         *,
         types: Mapping[str, str],
         initialised: frozenset[str],
-        scratch: Arena | None,
+        scratch: Workspace | None,
     ) -> HostKernel:
         """Load a shared library; raises Refused where its functions take other arguments than the launches pass."""
         return HostKernel(
             image, launches, scalars, types=types, initialised=initialised, scratch=scratch, manner=self._manner
         )
 
-    def load_call(self, call: LibraryCall, _arena: Arena, *, output: str, initialised: frozenset[str]) -> HostKernel:  # noqa: ARG002 - refused whatever it is
+    def load_call(
+        self,
+        call: LibraryCall,
+        _workspace: Workspace,
+        *,
+        output: str,  # noqa: ARG002 - refused whatever it is
+        initialised: frozenset[str],  # noqa: ARG002 - the same
+    ) -> HostKernel:
         """Refuse: a library of arrays on a GPU has nothing to do here."""
-        raise Refused(LaunchError(message=f"{call} runs on a GPU only"))
+        raise Refused(LaunchFailed(message=f"{call} runs on a GPU only"))
 
-    def call(self, kernel: HostKernel, arena: Arena, index: int) -> None:
+    def call(self, kernel: HostKernel, workspace: Workspace, index: int) -> None:
         """Call a kernel on set `index`; raises Refused for what CUDA does not allow."""
         addresses: dict[str, int] = {}
-        memories = [arena, *([kernel.scratch] if kernel.scratch is not None else [])]
+        memories = [workspace, *([kernel.scratch] if kernel.scratch is not None else [])]
         for memory in memories:
             addresses |= memory.addresses(index)
             for name, region in memory.sets[index].items():
@@ -119,21 +126,21 @@ class HostMachine:
         try:
             with kernel.watching(regions) if self._memory else nullcontext():
                 kernel.launch(addresses)
-        except Problem as problem:
+        except HostFault as problem:
             raise Refused(Crashed(message=str(problem))) from None
 
     def synchronize(self) -> None:
         """Do nothing: a call is over when it returns."""
 
-    def screen(self, kernel: HostKernel, arena: Arena, _best_us: float) -> tuple[list[float], list[int], float]:
+    def screen(self, kernel: HostKernel, workspace: Workspace, _best_us: float) -> tuple[list[float], list[int], float]:
         """Return one sample of a kernel in microseconds a call, the set it ran on, and its seconds."""
-        time_us = self._sample(kernel, arena, 0)
+        time_us = self._sample(kernel, workspace, 0)
         return [time_us], [0], time_us / 1e6
 
     def race(
         self,
         kernels: Sequence[HostKernel],
-        arena: Arena,
+        workspace: Workspace,
         _estimates_us: Sequence[float],
         *,
         rounds: int,
@@ -145,21 +152,21 @@ class HostMachine:
         for turn in range(rounds):
             for position in range(len(running)):
                 index = running[(position + turn) % len(running)]
-                times[index].append(self._sample(kernels[index], arena, turn))
+                times[index].append(self._sample(kernels[index], workspace, turn))
             running = going(times)
             if not running:
                 break
         spent_s = sum(map(sum, times)) / 1e6
         return Raced(times_us=tuple(map(tuple, times)), failures=(None,) * len(kernels), device_s=spent_s)
 
-    def _sample(self, kernel: HostKernel, arena: Arena, turn: int) -> float:
-        index = turn % arena.count
-        arena.restore(index)
+    def _sample(self, kernel: HostKernel, workspace: Workspace, turn: int) -> float:
+        index = turn % workspace.count
+        workspace.restore(index)
         started = time.perf_counter()
-        self.call(kernel, arena, index)
+        self.call(kernel, workspace, index)
         return (time.perf_counter() - started) * 1e6
 
-    def ask(self, checks: Sequence[Check]) -> list[Finding]:
+    def ask(self, checks: Sequence[Check]) -> list[CheckResult]:
         """Return the answers to `checks`."""
         return [answer(check) for check in checks]
 

@@ -12,12 +12,23 @@ from collections.abc import Sequence
 from typing import Final
 
 from pretuned.device.host import FACTS
-from pretuned.measure.arena import ALIGNMENT, GUARD_BYTES, Region, span
-from pretuned.measure.host.kernel import HostKernel, Manner, Problem
-from pretuned.measure.launch import Buffer, arrays, launches, scalars, scratch
-from pretuned.measure.requests import Answer, Open, Opened, Prepare, Ready, Request, TooLarge, Trouble, Verified, Verify
+from pretuned.measure.host.kernel import HostFault, HostKernel, Manner
+from pretuned.measure.launch import BoundBuffer, arrays, launches, scalars, scratch
+from pretuned.measure.requests import (
+    Answer,
+    Opened,
+    OpenRequest,
+    PrepareRequest,
+    Ready,
+    Request,
+    TooLarge,
+    Trouble,
+    Verified,
+    VerifyRequest,
+)
 from pretuned.measure.server import Answerer
-from pretuned.outcome import Crashed, Failure, LaunchError
+from pretuned.measure.workspace import ALIGNMENT, GUARD_BYTES, Region, span
+from pretuned.outcome import Crashed, Failure, LaunchFailed
 from pretuned.spec.space import Configuration
 
 BLOCKS: Final = 2  # of the first, and of the last
@@ -25,10 +36,10 @@ LIMIT_BYTES: Final = 64 << 30
 _LAZILY: Final = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000  # MAP_NORESERVE, mmap(2); Python names it from 3.12 on
 
 
-class Mapping:
+class GuardedMapping:
     """Arrays with their guard bands, mapped one behind another."""
 
-    def __init__(self, buffers: Sequence[Buffer]) -> None:
+    def __init__(self, buffers: Sequence[BoundBuffer]) -> None:
         total = sum(span(buffer) for buffer in buffers) + ALIGNMENT
         self._memory = mmap.mmap(-1, max(total, mmap.PAGESIZE), flags=_LAZILY)
         address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
@@ -40,19 +51,19 @@ class Mapping:
 
 def serve() -> Answerer:
     """Return the function that answers requests in a child: to open, to prepare, and to verify."""
-    prepared: list[Prepare] = []
+    prepared: list[PrepareRequest] = []
     images: dict[str, bytes] = {}
 
     def answer(request: Request) -> Answer:
         match request:
-            case Open():
+            case OpenRequest():
                 return Opened(facts=FACTS)
-            case Prepare(spec=spec, problem=problem, default=default):
+            case PrepareRequest(spec=spec, problem=problem, default=default):
                 prepared[:] = [request]
                 images.setdefault(default.digest, default.image)
                 needed = sum(buffer.nbytes for buffer in arrays(spec, problem))
                 return TooLarge(reason=f"takes {needed:,} bytes") if needed > LIMIT_BYTES else Ready()
-            case Verify(entry=entry):
+            case VerifyRequest(entry=entry):
                 image = images.setdefault(entry.digest, entry.image)
                 return Verified(failure=_reached(prepared[0], entry.configuration, image))
             case _:
@@ -61,13 +72,13 @@ def serve() -> Answerer:
     return answer
 
 
-def _reached(prepared: Prepare, configuration: Configuration, image: bytes) -> Failure | None:
+def _reached(prepared: PrepareRequest, configuration: Configuration, image: bytes) -> Failure | None:
     """Execute the outermost blocks of a candidate, and return what went wrong."""
     spec, problem = prepared.spec, prepared.problem
     planned = launches(spec, problem, configuration, FACTS)
-    if isinstance(planned, LaunchError):
+    if isinstance(planned, LaunchFailed):
         return planned
-    mapping = Mapping([*arrays(spec, problem), *scratch(spec, problem, configuration, FACTS)])
+    mapping = GuardedMapping([*arrays(spec, problem), *scratch(spec, problem, configuration, FACTS)])
     kernel = HostKernel(
         image,
         planned,
@@ -80,7 +91,7 @@ def _reached(prepared: Prepare, configuration: Configuration, image: bytes) -> F
     try:
         with kernel.watching(mapping.regions):
             kernel.launch({region.buffer.name: region.address for region in mapping.regions})
-    except Problem as found:
+    except HostFault as found:
         return Crashed(message=str(found))
     finally:
         kernel.unload()

@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 
 from pretuned.measure.data import Stored
-from pretuned.measure.launch import Buffer
+from pretuned.measure.launch import BoundBuffer
 from pretuned.measure.machine import Check, Machine, Memory, OutOfMemory, Unequal, Unlike
 from pretuned.spec.types import DTYPES
 
@@ -36,7 +36,7 @@ MEMORY_SHARE: Final = 0.8
 class Region:
     """One buffer of one set: its address on the machine, and the lengths of the guard bands around it."""
 
-    buffer: Buffer
+    buffer: BoundBuffer
     address: int
     front_bytes: int = GUARD_BYTES
     slack_bytes: int = 0  # of the band behind it, besides what `span` holds
@@ -53,7 +53,7 @@ class Region:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watch:
+class GuardCheck:
     """A check of what a call must not touch, and how to say that it did: `message(first)`."""
 
     check: Check
@@ -72,7 +72,7 @@ class Watch:
                 return f"an input was changed, first at element {first // size}"
 
 
-class Arena:
+class Workspace:
     """`count` sets of `buffers`, of which inputs hold the arrays of `stored` (by name, in storage types).
 
     Raises OutOfMemory if not even one set fits; fewer sets than asked are made where not all do. `cold` says whether
@@ -83,7 +83,7 @@ class Arena:
     def __init__(
         self,
         machine: Machine,
-        buffers: Sequence[Buffer],
+        buffers: Sequence[BoundBuffer],
         stored: Mapping[str, Stored],
         count: int,
         *,
@@ -158,18 +158,18 @@ class Arena:
         if region.buffer.nbytes:
             self._machine.copy(region.address, source.address, region.buffer.nbytes)
 
-    def watches(self, index: int) -> list[Watch]:
+    def guard_checks(self, index: int) -> list[GuardCheck]:
         """Return the checks that find a changed guard band or input in set `index`."""
         found = []
         for region in self.sets[index].values():
             front = Unlike(address=region.address - region.front_bytes, nbytes=region.front_bytes, value=GUARD)
-            found.append(Watch(check=front, region=region, kind="before"))
+            found.append(GuardCheck(check=front, region=region, kind="before"))
             tail = Unlike(address=region.end, nbytes=region.tail_bytes, value=GUARD)
-            found.append(Watch(check=tail, region=region, kind="behind"))
+            found.append(GuardCheck(check=tail, region=region, kind="behind"))
             if region.buffer.role == "in":
                 source = self._pristine[region.buffer.name]
                 check = Unequal(address=region.address, other=source.address, nbytes=region.buffer.nbytes)
-                found.append(Watch(check=check, region=region, kind="changed"))
+                found.append(GuardCheck(check=check, region=region, kind="changed"))
         return found
 
 
@@ -194,6 +194,6 @@ def _elements(nbytes: int, size: int) -> str:
     return f"{count} element" + ("s" if count > 1 else "")
 
 
-def span(buffer: Buffer) -> int:
+def span(buffer: BoundBuffer) -> int:
     """Return the bytes that a buffer takes with both its guard bands, a multiple of the alignment."""
     return GUARD_BYTES + -(-(buffer.nbytes + GUARD_BYTES) // ALIGNMENT) * ALIGNMENT
