@@ -100,3 +100,33 @@ DESCRIPTIONS: Final = {
     "_Module.kernels": "The folder of this module's specs and templates.",
     "_Module.module": "Where this generated package goes: src/mypkg/tuned.",
 }
+
+# Every environment variable: when it is read, and what it says. `config.settings` reads those of a build,
+# `runtime.overrides` those of a call.
+ENVIRONMENT: Final = {
+    "PRETUNED_MODE": ("building", "The mode, before the table's: auto, locked, force or off."),
+    "PRETUNED_TUNE_ON": ("building, `pretuned tune`", "The device to tune on: auto, cuda, cuda:1 or host."),
+    "PRETUNED_BUDGET": ("building, `pretuned tune`", "Seconds of tuning, before the table's."),
+    "PRETUNED_CACHE_DIR": (
+        "building, `pretuned tune`, run time",
+        "The folder of the user cache. Default: the platform's cache folder.",
+    ),
+    "CXX": ("the host device", "The C++ compiler. Default: g++, else clang++."),
+    "PRETUNED_DEVICE": (
+        "run time",
+        ("The device whose rows are used: `NVIDIA H200`, or by package or kernel: "
+        "`pkg.tuned:NVIDIA H200; pkg.tuned.kernel:...`."),
+    ),
+    "PRETUNED_CONFIG": (
+        "run time",
+        "Configurations to run, among those that ship: `pkg.tuned.kernel:block=512,vec=4; other:...`.",
+    ),
+    "PRETUNED_TABLE": ("run time", "Another lock file as the table, over configurations that ship."),
+    "PRETUNED_DEFAULTS": ("run time", "`1`: run defaults only. Or the packages and kernels to run the default of."),
+    "PRETUNED_STRICT": ("run time", "`1`: running untuned is an error."),
+    "PRETUNED_WARN": ("run time", "`0`: no warning about running untuned."),
+    "PRETUNED_USAGE": (
+        "run time",
+        "A file. The problems that the process called, with their counts, are appended to it at exit.",
+    ),
+}
