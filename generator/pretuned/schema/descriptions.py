@@ -114,8 +114,10 @@ ENVIRONMENT: Final = {
     "CXX": ("the host device", "The C++ compiler. Default: g++, else clang++."),
     "PRETUNED_DEVICE": (
         "run time",
-        ("The device whose rows are used: `NVIDIA H200`, or by package or kernel: "
-        "`pkg.tuned:NVIDIA H200; pkg.tuned.kernel:...`."),
+        (
+            "The device whose rows are used: `NVIDIA H200`, or by package or kernel: "
+            "`pkg.tuned:NVIDIA H200; pkg.tuned.kernel:...`."
+        ),
     ),
     "PRETUNED_CONFIG": (
         "run time",
