@@ -37,7 +37,7 @@ def needs(compiler, *, tune=False):
     ("need", "driver", "expected"),
     [
         pytest.param(Needs(), CUDA_13, [], id="nothing to do"),
-        pytest.param(Needs(compiler="13.0.88", bfloat16=True), None, [], id="nothing to do, whatever the lock says"),
+        pytest.param(Needs(compiler="13.0.88", ml_dtypes=True), None, [], id="nothing to do, whatever the lock says"),
         pytest.param(
             COMPILE, None, ["cuda-toolkit[nvrtc,cudart]==13.0.*", CUPY_13], id="nobody says: what runs widest"
         ),
@@ -81,13 +81,13 @@ def needs(compiler, *, tune=False):
             id="the table's toolchain",
         ),
         pytest.param(
-            Needs(compile=True, tune=True, bfloat16=True),
+            Needs(compile=True, tune=True, ml_dtypes=True),
             CUDA_13,
             ["cuda-toolkit[nvrtc,cudart]>=13,<13.1", CUPY_13, "ml_dtypes>=0.4"],
             id="bfloat16 is verified with ml_dtypes",
         ),
         pytest.param(
-            Needs(compile=True, bfloat16=True),
+            Needs(compile=True, ml_dtypes=True),
             None,
             ["cuda-toolkit[nvrtc,cudart]==13.0.*", CUPY_13],
             id="bfloat16 is compiled without",
@@ -175,7 +175,7 @@ def without(stack, *names):
             id="a CuPy that cannot run on this driver",
         ),
         pytest.param(
-            Needs(compile=True, tune=True, bfloat16=True),
+            Needs(compile=True, tune=True, ml_dtypes=True),
             CUDA_13,
             Installed(distributions={**STACK_13, "ml-dtypes": "0.5.0"}),
             [],

@@ -7,9 +7,9 @@ import pytest
 from pretuned.compile.pool import CompilePool
 from pretuned.compile.result import Binary
 from pretuned.render import source_of
+from pretuned.runtime.types import DTYPES
 from pretuned.spec import space
 from pretuned.spec.loader import load_folder
-from pretuned.spec.types import DTYPES
 
 ROOT = Path(__file__).parents[2]
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")

@@ -8,8 +8,8 @@ import pytest
 
 from pretuned.measure import data
 from pretuned.measure.data import FunctionError
+from pretuned.runtime.types import DTYPES
 from pretuned.spec.space import Problem
-from pretuned.spec.types import DTYPES
 from specs import SCALE, edited, loaded
 
 INTEGERS = edited(
@@ -34,7 +34,7 @@ def test_inputs_of_every_type_vary_and_come_in_its_storage(tmp_path, dtype):
     spec = loaded(tmp_path, ('{ dtypes = ["float32", "float16"] }', f'{{ dtypes = ["{dtype}"] }}'))
     x = data.inputs(spec, problem(dtype), 0)["x"].full
     assert x.dtype == data.storage(dtype)
-    assert x.nbytes == 100 * DTYPES[dtype].size
+    assert x.nbytes == 100 * DTYPES[dtype].size_bytes
     assert len(np.unique(x)) > (1 if dtype == "bool" else 5)
     decoded = data.decode(x, dtype)
     assert decoded.dtype == (np.float64 if DTYPES[dtype].floating else np.dtype(dtype))

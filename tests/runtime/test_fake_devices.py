@@ -19,14 +19,14 @@ import sample
 from pretuned.bake.package import files
 from pretuned.bake.plan import plan
 from pretuned.compile.result import Resources
-from pretuned.measure.launch import FORMATS, arrays, launches, scalars
+from pretuned.measure.launch import arrays, launches, scalars
 from pretuned.outcome import LaunchError
 from pretuned.record import lock
 from pretuned.record.rows import Device
+from pretuned.runtime.types import DTYPES
 from pretuned.spec import buckets, space
 from pretuned.spec.loader import load_folder
 from pretuned.spec.space import Configuration, DeviceFacts, Problem
-from pretuned.spec.types import DTYPES
 from pretuned.tune import pruning
 
 ROOT = Path(__file__).parents[2]
@@ -209,7 +209,7 @@ def test_whatever_runs_is_legal_and_fits(bundle, runtime, record_property):
         gpu, spec = draw.choice(list(GPUS)), draw.choice(specs)
         problem, asked = bundle.problem(draw, spec), draw.choice(devices) if draw.random() < 0.3 else None
         addresses = {
-            array.name: (1 << 40) + draw.choice([0, 0, 0, 1, 2, 4]) * DTYPES[array.dtype].size
+            array.name: (1 << 40) + draw.choice([0, 0, 0, 1, 2, 4]) * DTYPES[array.dtype].size_bytes
             for array in arrays(spec, problem)
         }
         decision = decide(runtime, spec, problem, gpu, addresses, asked)
@@ -253,7 +253,7 @@ def table(told):
 def signatures(bundle, monkeypatch):
     """Let the driver know how the bundled entry points take their arguments."""
     for spec in bundle.specs.values():
-        codes = {argument.name: FORMATS[argument.dtype] for argument in spec.arguments if argument.role is None}
+        codes = {argument.name: DTYPES[argument.dtype].code for argument in spec.arguments if argument.role is None}
         for way in spec.all_implementations.values():
             for launch in way.launches:
                 order = launch.arguments or [argument.name for argument in spec.arguments]

@@ -15,10 +15,10 @@ from pretuned.bake.package import files
 from pretuned.bake.plan import plan
 from pretuned.runtime import Implementation, Kernel, Launch, lookup
 from pretuned.runtime.devices import Device
+from pretuned.runtime.types import DTYPES
 from pretuned.spec import buckets, space
 from pretuned.spec.loader import load as load_spec
 from pretuned.spec.space import Problem
-from pretuned.spec.types import INTEGER_RANGES
 
 PROBLEMS = 1_000_000
 SPEC = """\
@@ -192,7 +192,7 @@ def test_what_an_argument_cannot_hold_is_refused_and_nothing_else(baked, specs):
                 baked.checks.admit(kernel, values, None)
             except baked.errors.ArgumentError as error:
                 told = str(error)
-                assert f"expected at most {INTEGER_RANGES[dtype][1]} ({dtype}), found " in told
+                assert f"expected at most {DTYPES[dtype].range[1]} ({dtype}), found " in told
                 assert not fits
             else:
                 assert fits
@@ -205,7 +205,7 @@ def test_what_an_argument_cannot_hold_is_refused_and_nothing_else(baked, specs):
 def test_a_size_reaches_the_kernel_as_it_is_or_not_at_all(baked, cupy, cuda, name, n):
     """At the first call and by the lane, which remembers other sizes: none is ever cut to the type's bits."""
     dtype, run = KERNELS[name][1], getattr(baked, name)
-    largest = INTEGER_RANGES[dtype][1]
+    largest = DTYPES[dtype].range[1]
     for size in [*({n % 2**31, n % 2**32} - {n}), n]:
         x, y = (cupy.ndarray((size,), "int8", address=address) for address in (2**62, 0))
         for _ in range(3):

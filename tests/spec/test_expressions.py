@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pretuned.runtime.types import DTYPES
 from pretuned.spec.expressions import DEVICE_ATTRIBUTES, Expression, ExpressionError, ceil_div
-from pretuned.spec.types import DTYPES
 
 NAMES = ("n", "vec", "block", "flag", "device.sm_count")
 SIZES = {"T": "float16", "Acc": "float64"}
@@ -70,7 +70,7 @@ def test_a_value_is_what_python_gives(text, environment):
         return
     scope = {name: environment[name] for name in NAMES if "." not in name} | SIZES
     scope |= {"device": Device(environment), "ceil_div": ceil_div, "min": min, "max": max}
-    scope |= {"sizeof": lambda dtype: DTYPES[dtype].size, "float32": "float32"}
+    scope |= {"sizeof": lambda dtype: DTYPES[dtype].size_bytes, "float32": "float32"}
 
     assert found == eval(expression.python, {"__builtins__": {}}, scope)  # the oracle
 

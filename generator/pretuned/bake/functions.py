@@ -8,6 +8,7 @@ from typing import Final
 from pretuned.bake.literals import literal, prose, wrapped
 from pretuned.bake.plan import KernelPlan
 from pretuned.errors import BakeError
+from pretuned.runtime.types import DTYPES
 from pretuned.spec.buckets import sizes_of
 from pretuned.spec.expressions import Expression, Value
 from pretuned.spec.model import Argument, KernelSpec
@@ -29,11 +30,7 @@ def check_names(spec: KernelSpec) -> None:
             raise BakeError(f"{spec.file}: the scalar '{argument.name}' cannot be passed as {argument.dtype}")
 
 
-_SCALARS: Final = {
-    **dict.fromkeys(("float64", "float32"), "float"),
-    **dict.fromkeys((f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "int"),
-    "bool": "bool",
-}
+_SCALARS: Final = {name: dtype.kind.removeprefix("u") for name, dtype in DTYPES.items() if dtype.code}
 
 
 def positional(spec: KernelSpec) -> list[str]:

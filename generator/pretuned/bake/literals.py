@@ -12,8 +12,8 @@ import textwrap
 from collections.abc import Iterable, Mapping
 
 from pretuned.errors import BakeError
+from pretuned.runtime.types import DTYPES
 from pretuned.spec.expressions import Expression
-from pretuned.spec.types import DTYPES
 
 WIDTH = 116  # of a docstring's line, within 120 columns
 

@@ -15,12 +15,12 @@ from pretuned.errors import BakeError
 from pretuned.record.freshness import in_space
 from pretuned.record.rows import Row, TunedDevice
 from pretuned.render import Source, source_of
+from pretuned.runtime.types import DTYPES
 from pretuned.spec import space
 from pretuned.spec.expressions import ExpressionError
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, Pairs, Problem
 from pretuned.spec.templates import RenderError
-from pretuned.spec.types import DTYPES
 
 OLDEST: Final = 80  # of the architectures, where none is known
 FIRST_SPECIFIC: Final = 90  # sm_90a is the first architecture with features of its own

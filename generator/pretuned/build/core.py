@@ -24,6 +24,7 @@ from pretuned.record import lock as lockfile
 from pretuned.record.cache import Cache
 from pretuned.record.rows import Row, TunedDevice
 from pretuned.render import located
+from pretuned.runtime.types import DTYPES
 from pretuned.spec.loader import load_folder
 from pretuned.spec.model import KernelSpec
 from pretuned.tune.binaries import BinaryStore
@@ -204,9 +205,6 @@ def compile_needs(project: Project, settings: Settings) -> Needs:
     project = overlay(project, settings)
     modules = load_specs(project)
     specs = _all(modules)
-    bfloat16 = any(
-        "bfloat16" in (choice.dtypes or ()) for spec in specs.values() for choice in spec.specialisations.values()
-    )
     lock = lockfile.read(project.lock).of_gpus() if project.mode in {"auto", "locked"} else lockfile.Lock()
     tunes_gpu = project.mode in {"auto", "force"} and settings.device != HOST
     target = find_target(settings.device, lock.devices) if tunes_gpu else None
@@ -214,7 +212,21 @@ def compile_needs(project: Project, settings: Settings) -> Needs:
     compiler = _compiler(project, lock.rows)
     on_host = project.mode in {"auto", "force"} and settings.device == HOST
     compiles = project.cubins and (tuning or not _is_compiled(project, settings, modules, lock, compiler))
-    return Needs(compile=compiles, tune=tuning, compiler=compiler, bfloat16=bfloat16, host=on_host)
+    return Needs(
+        compile=compiles,
+        tune=tuning,
+        compiler=compiler,
+        ml_dtypes=any(map(_takes_ml_dtypes, specs.values())),
+        host=on_host,
+    )
+
+
+def _takes_ml_dtypes(spec: KernelSpec) -> bool:
+    """Return whether arrays of a kernel have a type that NumPy has from ml_dtypes."""
+    names = {argument.dtype for argument in spec.arrays}
+    for choice in spec.specialisations.values():
+        names.update(choice.dtypes or (), choice.mapping.values())
+    return any(DTYPES[name].module == "ml_dtypes" for name in names & DTYPES.keys())
 
 
 def _is_compiled(

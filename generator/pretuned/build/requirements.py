@@ -40,7 +40,7 @@ class Needs:
     compile: bool = False
     tune: bool = False
     compiler: str | None = None
-    bfloat16: bool = False
+    ml_dtypes: bool = False  # kernels take types that NumPy has not by itself
     host: bool = False  # tunes on the host device
 
 
@@ -95,7 +95,7 @@ def requirements(
     major = _kept_major(needs, driver, have) or _major(needs, driver)
     wanted = [] if _has_cupy(have, major) else [f"cupy-cuda{major}x>={CUPY}"]
     wanted += _toolchain(needs, driver, have, major)
-    if needs.tune and needs.bfloat16 and "ml-dtypes" not in have.distributions:
+    if needs.tune and needs.ml_dtypes and "ml-dtypes" not in have.distributions:
         wanted.append(ML_DTYPES)
     return sorted(wanted + host)
 

@@ -31,8 +31,8 @@ from pretuned.measure.requests import (
 from pretuned.measure.stage import Stage, footprint
 from pretuned.measure.workspace import Region, Workspace
 from pretuned.outcome import Failure, LaunchFailed, Timed, WrongResult
+from pretuned.runtime.types import DTYPES
 from pretuned.spec.expressions import ExpressionError
-from pretuned.spec.types import DTYPES
 
 SCREEN_SETS: Final = 4  # judged again after screening; finals judge all, time and again
 SETTLED: Final = 64  # executions of a finalist that are judged: one wrong in 16 shows in 98 of 100

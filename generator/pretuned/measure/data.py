@@ -1,7 +1,8 @@
 """Inputs and references, on the host, in NumPy.
 
-bfloat16 has no NumPy type: here it travels as its bits in uint16 (the upper half of a float32), so that nothing but
-NumPy is needed.
+A type that NumPy has not by itself travels here as its *codes*: its bits in an unsigned type of its size, so that NumPy
+alone is enough. A code without its sign counts the numbers from 0 upwards; behind the largest number comes `top`, the
+code of infinity, or that of NaN in a type that has no infinities.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pretuned.measure.launch import BoundBuffer, arrays, scalars
+from pretuned.runtime.types import DTYPES, DType
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Problem, environment
-from pretuned.spec.types import DTYPES
 
 HostArray = npt.NDArray[Any]
 
@@ -48,25 +49,65 @@ class FunctionError(Exception):
 
 
 def storage(dtype: str) -> np.dtype[Any]:
-    """Return the NumPy type that holds the bits of element type `dtype`."""
-    return np.dtype("uint16" if dtype == "bfloat16" else dtype)
+    """Return the NumPy type that holds element type `dtype`, or its codes."""
+    return np.dtype(DTYPES[dtype].storage)
 
 
 def encode(values: HostArray, dtype: str) -> HostArray:
-    """Return `values` rounded to `dtype`, in its storage type; bfloat16 to nearest, ties to even."""
-    if dtype != "bfloat16":
+    """Return `values` rounded to `dtype`, in its storage type: to nearest, ties to even.
+
+    Beyond the largest number lies infinity, or NaN in a type that has no infinities, as where NumPy's own types and
+    those of ml_dtypes convert. (CUDA's float8 classes convert to the largest number instead.)
+    """
+    record = DTYPES[dtype]
+    if record.storage == dtype:
         return values.astype(dtype)
-    single = values.astype(np.float32)
-    bits = np.where(np.isnan(single), np.float32(np.nan), single).view(np.uint32)  # a full payload would carry over
-    rounded = bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
-    return (rounded >> np.uint32(16)).astype(np.uint16)
+    wide = np.ravel(values if values.dtype == np.float32 else values.astype(np.float64))
+    magnitude = np.abs(np.where(np.isfinite(wide), wide, 0))
+    _, exponents = np.frexp(magnitude)  # of a fraction from 0.5 to 1
+    binades = np.maximum(exponents - 1 - _least_exponent(record), 0)  # between the least normal one and this one
+    steps = np.rint(np.ldexp(magnitude, record.fraction_bits - _least_exponent(record) - binades)).astype(np.int32)
+    codes = np.minimum(steps + (binades << record.fraction_bits), _top(record))
+    codes[steps == 0] = 0
+    codes[np.isinf(wide)] = _top(record)
+    codes[np.isnan(wide)] = _top(record) | 1 << (record.fraction_bits - 1)
+    codes |= np.signbit(wide).astype(np.int32) << (8 * record.size_bytes - 1)
+    found: HostArray = codes.astype(record.bits).reshape(values.shape)
+    return found
 
 
 def decode(stored: HostArray, dtype: str) -> HostArray:
     """Return stored values as float64 for floating types, unchanged for others."""
-    if dtype == "bfloat16":
-        return (stored.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
-    return stored.astype(np.float64) if DTYPES[dtype].floating else stored
+    record = DTYPES[dtype]
+    if record.storage != dtype:
+        numbers: HostArray = _numbers(dtype)[stored]
+        return numbers
+    return stored.astype(np.float64) if record.floating else stored
+
+
+@cache
+def _numbers(dtype: str) -> npt.NDArray[np.float64]:
+    """Return the number of every code of a type."""
+    record = DTYPES[dtype]
+    codes = np.arange(1 << (8 * record.size_bytes - 1))
+    binades = np.maximum((codes >> record.fraction_bits) - 1, 0)
+    steps = codes - (binades << record.fraction_bits)
+    numbers = np.ldexp(steps.astype(np.float64), binades + _least_exponent(record) - record.fraction_bits)
+    numbers[_top(record) :] = np.nan
+    if record.infinite:
+        numbers[_top(record)] = np.inf
+    return np.concatenate([numbers, -numbers])
+
+
+def _least_exponent(record: DType) -> int:
+    """Return the exponent of the least normal number."""
+    return 2 - (1 << (record.exponent_bits - 1))
+
+
+def _top(record: DType) -> int:
+    """Return the code behind that of the largest number."""
+    codes: int = 1 << (8 * record.size_bytes - 1)
+    return codes - (1 << record.fraction_bits) if record.infinite else codes - 1
 
 
 def inputs(spec: KernelSpec, problem: Problem, seed: int) -> dict[str, Stored]:
@@ -99,7 +140,7 @@ def problem_seed(problem: Problem) -> tuple[int, ...]:
 def _pool(seed: int, name: str, dtype: str, fill: str | None, count: int) -> HostArray:
     """Return the values that array `name` takes at every problem: drawing them takes longer than measuring."""
     generator = np.random.default_rng([seed, *name.encode()])
-    low, high = (0, 9) if dtype.startswith("uint") else (-8, 9)
+    low, high = (0, 9) if DTYPES[dtype].kind == "uint" else (-8, 9)
     match fill or ("normal" if DTYPES[dtype].floating else "integers"):
         case "normal":
             values: HostArray = generator.standard_normal(count, dtype=np.float32)

@@ -8,18 +8,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from pretuned.outcome import LaunchFailed
+from pretuned.runtime.types import DTYPES
 from pretuned.spec.expressions import Expression, ExpressionError, Value
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, DeviceFacts, Problem, dtype_of, environment, shape_of
-from pretuned.spec.types import DTYPES
 
 GRID_LIMITS: Final = (2**31 - 1, 65535, 65535)  # CUDA C++ Programming Guide, "Compute Capabilities"
 BLOCK_LIMITS: Final = (1024, 1024, 64)
 MAX_THREADS: Final = 1024
-FORMATS: Final = {
-    "float64": "d", "float32": "f", "int64": "q", "int32": "i", "int16": "h", "int8": "b",
-    "uint64": "Q", "uint32": "I", "uint16": "H", "uint8": "B", "bool": "?",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +36,7 @@ class BoundBuffer:
     @property
     def nbytes(self) -> int:
         """Size in bytes."""
-        return self.size * DTYPES[self.dtype].size
+        return self.size * DTYPES[self.dtype].size_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +50,8 @@ class BoundScalar:
 
 def packed(scalar: BoundScalar) -> bytes:
     """Return a scalar's value as a kernel takes it."""
-    value = scalar.value if scalar.dtype.startswith("float") else int(scalar.value)
-    return struct.pack(FORMATS[scalar.dtype], value)
+    dtype = DTYPES[scalar.dtype]
+    return struct.pack(dtype.code, scalar.value if dtype.floating else int(scalar.value))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

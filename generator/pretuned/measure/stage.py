@@ -18,8 +18,8 @@ from pretuned.measure.launch import BoundBuffer, arrays
 from pretuned.measure.machine import Machine, Memory, OutOfMemory
 from pretuned.measure.requests import PrepareRequest
 from pretuned.measure.workspace import Workspace
+from pretuned.runtime.types import DTYPES
 from pretuned.spec.tolerance import tolerances
-from pretuned.spec.types import DTYPES
 
 MEMORY_SHARE: Final = 0.8  # of what is free, for one problem
 
@@ -81,7 +81,7 @@ class Stage:
             if buffer.role not in {"out", "inout"}:
                 continue
             dtype = "float64" if DTYPES[buffer.dtype].floating else buffer.dtype
-            memory = self._machine.allocate(max(1, buffer.size * DTYPES[dtype].size))
+            memory = self._machine.allocate(max(1, buffer.size * DTYPES[dtype].size_bytes))
             if dtype == buffer.dtype:
                 self._machine.copy(memory.address, region.address, buffer.nbytes)
             else:

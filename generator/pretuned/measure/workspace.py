@@ -22,7 +22,7 @@ import numpy as np
 from pretuned.measure.data import Stored
 from pretuned.measure.launch import BoundBuffer
 from pretuned.measure.machine import Check, Machine, Memory, OutOfMemory, Unequal, Unlike
-from pretuned.spec.types import DTYPES
+from pretuned.runtime.types import DTYPES
 
 ALIGNMENT: Final = 512  # what CuPy's own allocations have
 GUARD_BYTES: Final = 2048
@@ -62,7 +62,7 @@ class GuardCheck:
 
     def message(self, first: int) -> str:
         """Return what happened, from the first place that was touched, in bytes."""
-        size = DTYPES[self.region.buffer.dtype].size
+        size = DTYPES[self.region.buffer.dtype].size_bytes
         match self.kind:
             case "before":
                 return f"written {_elements(self.region.front_bytes - first, size)} before its start"
@@ -127,7 +127,7 @@ class Workspace:
     def array(self, index: int, name: str) -> np.ndarray[Any, Any]:
         """Return buffer `name` of set `index` as the host sees it, in its storage type."""
         buffer = self.sets[index][name].buffer
-        host = np.empty(buffer.shape, "uint16" if buffer.dtype == "bfloat16" else buffer.dtype)
+        host = np.empty(buffer.shape, DTYPES[buffer.dtype].storage)
         if host.nbytes:
             self._machine.read(self.sets[index][name].address, host)
         return host

@@ -70,21 +70,6 @@ if TYPE_CHECKING:
 PACKAGE = __name__.rpartition(".")[0]
 MAX_EXPONENT = 64  # the bounds of the spec's expressions
 MAX_BITS = 256
-SIZES = {
-    "float64": 8,
-    "float32": 4,
-    "float16": 2,
-    "bfloat16": 2,
-    "int64": 8,
-    "int32": 4,
-    "int16": 2,
-    "int8": 1,
-    "uint64": 8,
-    "uint32": 4,
-    "uint16": 2,
-    "uint8": 1,
-    "bool": 1,
-}
 
 
 class PretunedError(Exception):
@@ -98,7 +83,9 @@ def ceil_div(a: int, b: int) -> int:
 
 def sizeof(dtype: str) -> int:
     """Return the bytes of one element of `dtype`."""
-    return SIZES[dtype]
+    from .types import DTYPES  # noqa: PLC0415 - importing the package must stay cheap
+
+    return DTYPES[dtype].size_bytes
 
 
 def power(a: int, b: int) -> int:

@@ -13,6 +13,7 @@ from contextlib import contextmanager, nullcontext
 
 from .driver import DriverError, driver
 from .errors import ArgumentError, ArgumentTypeError, UnavailableError, qualified
+from .types import DTYPES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 CUDA_DEVICES = {2, 13}  # of DLPack: kDLCUDA, kDLCUDAManaged
 HANDLES = 2**64
 STREAMS = "a CuPy or PyTorch stream, an object with __cuda_stream__, a handle, or None"
-_KINDS = {"f": "float", "i": "int", "u": "uint", "b": "bool"}
+_INTERFACE = {dtype.typestr: dtype.name for dtype in DTYPES.values() if dtype.typestr}
 _names: dict[Foreign, str] = {}
 
 
@@ -93,14 +94,14 @@ def _of_interface(kernel: str, name: str, value: Foreign, stream: int) -> View:
     facts = value.__cuda_array_interface__
     try:
         shape, (address, _), order = tuple(facts["shape"]), facts["data"], facts["typestr"]
-        kind, size = order[1], int(order[2:])
+        size = int(order[2:])
     except (KeyError, IndexError, TypeError, ValueError):
         raise ArgumentTypeError(
             f"{qualified(kernel)}: {name}: expected a __cuda_array_interface__ with shape, data and a typestr such as "
             f"'<f4', found {facts!r}"
         ) from None
     swapped = size > 1 and order[0] not in {"=", "|", "<" if sys.byteorder == "little" else ">"}
-    dtype = order if swapped or kind not in _KINDS else "bool" if kind == "b" else f"{_KINDS[kind]}{8 * size}"
+    dtype = order if swapped else _INTERFACE.get(order[1:], order)
     dense: list[int] = []
     nbytes = size
     for extent in reversed(shape):
@@ -189,7 +190,7 @@ def allocating(kernel: str, library: str, device: int, stream: int | None) -> It
     else:
         cupy = imported(kernel, "cupy")
         with on_stream("cupy", device, stream):
-            yield lambda shape, dtype: cupy.empty(shape, numpy_type(dtype))
+            yield lambda shape, dtype: cupy.empty(shape, DTYPES[dtype].numpy())
 
 
 @contextmanager
@@ -222,13 +223,6 @@ class _Handle:
 
     def __cuda_stream__(self) -> tuple[int, int]:
         return 0, self._handle
-
-
-def numpy_type(dtype: str) -> Foreign:
-    """Return NumPy's type of a name; bfloat16 is one that ml_dtypes registers."""
-    if dtype == "bfloat16":
-        importlib.import_module("ml_dtypes")
-    return importlib.import_module("numpy").dtype(dtype)
 
 
 def imported(kernel: str, library: str) -> Foreign:

@@ -25,7 +25,8 @@ from .libraries import call, missing
 from .lookup import decide
 from .made import Made, keep_captured
 from .overrides import ambient, process_overrides, watched
-from .plans import FLOATS, INVALID, REMEMBERED, Packed, make, packs, wrong_scalar
+from .plans import INVALID, REMEMBERED, Packed, make, packs, wrong_scalar
+from .types import DTYPES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -287,7 +288,9 @@ class Caller:
             return _nothing, None, None, None, self.several(plan, made)
         before = len(self.arrays) + (0 if opened.direct else 1)
         scalars = enumerate(self.scalars, before)
-        packed = Packed(single, [place for place, one in scalars if one.dtype in FLOATS], stream=not opened.direct)
+        packed = Packed(
+            single, [place for place, one in scalars if DTYPES[one.dtype].floating], stream=not opened.direct
+        )
         function = single.directly(launch[0]) if opened.direct and launch else single.function
         return packed.known.get, function, packed.note, single.pool, None
 

@@ -9,6 +9,7 @@ from .arrays import library_of
 from .errors import ArgumentError, ArgumentTypeError, qualified
 from .lookup import evaluate, sizes_of
 from .text import no_such, shown
+from .types import DTYPES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,12 +18,6 @@ if TYPE_CHECKING:
     from . import Kernel, Value, Values
     from .arrays import View
     from .devices import Device
-
-INTEGERS = {
-    f"{sign}int{bits}": (0, 2**bits - 1) if sign else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-    for sign in ("", "u")
-    for bits in (8, 16, 32, 64)
-}
 
 
 def arrays_of(kernel: Kernel) -> tuple[Array, ...]:
@@ -93,10 +88,10 @@ def admit(kernel: Kernel, values: Values, device: Device) -> None:
             raise ArgumentError(f"{qualified(kernel.name)}: requires {text}, found {dims}")
     for argument in kernel.arguments:
         if isinstance(argument, Scalar) and argument.name in kernel.dims:
-            low, high = INTEGERS[argument.dtype]
-            if not low <= int(values[argument.name]) <= high:
+            taken = DTYPES[argument.dtype].range
+            if taken is not None and not taken[0] <= int(values[argument.name]) <= taken[1]:
                 raise ArgumentError(
-                    f"{qualified(kernel.name)}: {argument.name}: expected at most {high} ({argument.dtype}), "
+                    f"{qualified(kernel.name)}: {argument.name}: expected at most {taken[1]} ({argument.dtype}), "
                     f"found {values[argument.name]}"
                 )
 

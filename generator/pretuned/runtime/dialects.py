@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from functools import partial
 
-from .arrays import numpy_type
+from .types import DTYPES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Cupy(Dialect):
 
     def __init__(self) -> None:
         super().__init__()
-        cupy, self.type_of = sys.modules["cupy"], numpy_type
+        cupy, self.type_of = sys.modules["cupy"], lambda dtype: DTYPES[dtype].numpy()
         self.contiguous = "{a}._c_contiguous" if hasattr(cupy.ndarray, "_c_contiguous") else "{a}.flags.c_contiguous"
         self.names = {
             "get_device": cupy.cuda.runtime.getDevice,

@@ -40,7 +40,8 @@ import sys
 
 from . import PACKAGE
 from .checks import arrays_of, call_scalars
-from .plans import CALLED, CODES, FLOATS, POINTER, STREAM_AT, VALUES_AT
+from .plans import CALLED, POINTER, STREAM_AT, VALUES_AT
+from .types import DTYPES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,10 +56,7 @@ if TYPE_CHECKING:
     Start = tuple[Foreign, Foreign, Foreign, Foreign, Foreign]
 
 FALLS = (AttributeError, IndexError, KeyError, OverflowError, TypeError, struct.error)
-KINDS = {  # the others are integers
-    **dict.fromkeys(FLOATS, "(type({s}) is float or type({s}) is int)"),
-    "bool": "type({s}) is bool",
-}
+KINDS = {"float": "(type({s}) is float or type({s}) is int)", "bool": "type({s}) is bool"}  # the others are integers
 
 
 class Lane:
@@ -118,7 +116,7 @@ class Lane:
         file = f"<{PACKAGE}.{self.kernel.name}, {self.dialect.library}>"
         if (linecache := sys.modules.get("linecache")) is not None:  # so that tracebacks show it
             linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
-        codes = [POINTER] * len(self._arrays) + [CODES[scalar.dtype] for scalar in self._scalars]
+        codes = [POINTER] * len(self._arrays) + [DTYPES[scalar.dtype].slot for scalar in self._scalars]
         space = {
             **self.dialect.names,
             "pack": struct.Struct(("=" if self._direct else CALLED) + "".join(codes)).pack_into,
@@ -247,8 +245,9 @@ class Lane:
     def _numbers(self, *, floating: bool) -> Iterator[str]:
         """Yield that numbers are of the types that are passed as they are."""
         for index, scalar in enumerate(self._scalars):
-            if (scalar.dtype in FLOATS) is floating:
-                yield KINDS.get(scalar.dtype, "type({s}) is int").format(s=f"s{index}")
+            dtype = DTYPES[scalar.dtype]
+            if dtype.floating is floating:
+                yield KINDS.get(dtype.kind, "type({s}) is int").format(s=f"s{index}")
 
     def _rest(self) -> list[str]:
         return ["note", "pool", "several", *(f"x{i}" for i in self._outputs), *(f"n{i}" for i in self._paired)]

@@ -17,11 +17,12 @@ from ctypes import addressof, c_void_p, create_string_buffer
 from functools import partial
 
 from . import Scalar, sizeof
-from .checks import INTEGERS, arrays_of, call_scalars, output_shape
+from .checks import arrays_of, call_scalars, output_shape
 from .errors import ArgumentError, ArgumentTypeError, qualified
 from .lookup import evaluate, extent, sizes_of
 from .modules import function
 from .text import shown
+from .types import DTYPES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,21 +42,6 @@ STREAM_AT = 32
 CALLED = "=Q16x"  # from there on: the stream, no attributes, then the values
 VALUES_AT = CONFIGURATION.size
 SLOT = 8
-CODES = {
-    "float64": "d",
-    "float32": "f4x",
-    "int64": "q",
-    "int32": "i4x",
-    "int16": "h6x",
-    "int8": "b7x",
-    "uint64": "Q",
-    "uint32": "I4x",
-    "uint16": "H6x",
-    "uint8": "B7x",
-    "bool": "?7x",
-}
-FLOATS = frozenset({"float64", "float32"})
-NUMBERS = {"float64": "a number up to 1.8e308", "float32": "a number up to 3.4e38", "bool": "True or False"}
 POINTER = "Q"
 REMEMBERED = 1024  # of what is kept, so that what never repeats does not fill the memory
 INVALID = (struct.error, OverflowError, TypeError)  # what packing raises for a number that cannot be passed
@@ -217,7 +203,7 @@ def make(driver: Driver, kernel: Kernel, decision: Decision, device: Device, str
             plan.zeroed.append((len(places), math.prod(shape) * sizeof(dtype)))
         places[array.name] = (len(places), POINTER)
     for scalar in call_scalars(kernel):
-        places[scalar.name] = (len(places), CODES[scalar.dtype])
+        places[scalar.name] = (len(places), DTYPES[scalar.dtype].slot)
     for buffer in implementation.scratch:
         plan.scratch.append(_bytes(buffer, decision, device))
         if buffer.init:
@@ -227,7 +213,7 @@ def make(driver: Driver, kernel: Kernel, decision: Decision, device: Device, str
     codes, constants = [code for _, code in places.values()], b""
     for argument in kernel.arguments:
         if isinstance(argument, Scalar) and argument.name in decision.values:
-            constants += struct.pack(f"={CODES[argument.dtype]}", decision.values[argument.name])
+            constants += struct.pack(f"={DTYPES[argument.dtype].slot}", decision.values[argument.name])
             places[argument.name] = (len(places), "")
     for launch in implementation.launches:
         if (prepared := _launch(driver, kernel, launch, decision, device, stream, codes, constants)) is not None:
@@ -263,7 +249,7 @@ def _bytes(buffer: Buffer, decision: Decision, device: Device) -> int:
 def packs(dtype: str, value: Foreign) -> bool:
     """Return whether a number can be passed as a type; anything has a truth, but only a bool, or 0 or 1, is meant."""
     try:
-        return value in {True, False} if dtype == "bool" else bool(struct.pack(f"={CODES[dtype]}", value))
+        return value in {True, False} if dtype == "bool" else bool(struct.pack(f"={DTYPES[dtype].slot}", value))
     except INVALID:
         return False
 
@@ -272,13 +258,10 @@ def wrong_scalar(kernel: Kernel, scalars: Sequence[Foreign]) -> ArgumentError | 
     """Return the error for the scalar that cannot be packed."""
     for scalar, value in zip(call_scalars(kernel), scalars, strict=True):
         if not packs(scalar.dtype, value):
-            place = f"{qualified(kernel.name)}: {scalar.name}: expected {scalar.dtype}"
-            if scalar.dtype in INTEGERS:
-                low, high = INTEGERS[scalar.dtype]
-                place += f" (an integer from {low} to {high})"
-            else:
-                place += f" ({NUMBERS[scalar.dtype]})"
-            numeric = isinstance(value, int) or (isinstance(value, float) and scalar.dtype not in INTEGERS)
+            dtype = DTYPES[scalar.dtype]
+            numeric = isinstance(value, int) or (isinstance(value, float) and dtype.range is None)
             kind: type[ArgumentError | ArgumentTypeError] = ArgumentError if numeric else ArgumentTypeError
-            return kind(f"{place}, found {shown(value)}")
+            return kind(
+                f"{qualified(kernel.name)}: {scalar.name}: expected {dtype.name} ({dtype.values}), found {shown(value)}"
+            )
     raise AssertionError("every scalar packs")

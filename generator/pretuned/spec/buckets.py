@@ -13,8 +13,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from pretuned.runtime.types import DTYPES
 from pretuned.spec.space import Problem, admitted
-from pretuned.spec.types import INTEGER_RANGES
 
 if TYPE_CHECKING:
     from pretuned.spec.model import KernelSpec
@@ -68,8 +68,8 @@ def probes(spec: KernelSpec, problem: Problem) -> Iterator[tuple[str, Problem]]:
 
 def largest(spec: KernelSpec, dim: str) -> int:
     """Return the largest size of `dim` that its argument's type holds, where it is passed by value."""
-    types = (argument.dtype for argument in spec.arguments if argument.name == dim)
-    return min((INTEGER_RANGES[dtype][1] for dtype in types if dtype in INTEGER_RANGES), default=INT64_MAX)
+    types = (DTYPES[argument.dtype] for argument in spec.arguments if argument.name == dim and argument.dtype in DTYPES)
+    return min((dtype.range[1] for dtype in types if dtype.range is not None), default=INT64_MAX)
 
 
 def fits_arguments(spec: KernelSpec, problem: Problem) -> bool:

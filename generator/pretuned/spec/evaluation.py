@@ -11,8 +11,8 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from pretuned.runtime.types import DTYPES
 from pretuned.spec.grammar import ExpressionError, children_of
-from pretuned.spec.types import DTYPES
 
 Value = int | bool | str  # str only for types, which nothing but sizeof() accepts
 Environment = Mapping[str, Value]
@@ -144,7 +144,7 @@ def _sizing(name: str) -> Function:
             raise ExpressionError(f"sizeof({name}): '{name}' is no type")
         if dtype not in DTYPES:
             raise KeyError(name)
-        return DTYPES[dtype].size
+        return DTYPES[dtype].size_bytes
 
     return size
 

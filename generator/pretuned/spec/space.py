@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from pretuned.runtime.types import DTYPES
 from pretuned.spec.expressions import Environment, Expression, ExpressionError, Value
-from pretuned.spec.types import DTYPES
 
 if TYPE_CHECKING:
     from pretuned.spec.model import Argument, Implementation, KernelSpec
@@ -235,7 +235,7 @@ def guards(
         e for e in spec.all_implementations[configuration.implementation].constraints.where if names_dim(spec, e)
     )
     aligned = tuple(
-        (argument.name, argument.align, DTYPES[str(known.get(argument.dtype, argument.dtype))].size)
+        (argument.name, argument.align, DTYPES[str(known.get(argument.dtype, argument.dtype))].size_bytes)
         for argument in spec.arrays
         if argument.align is not None and argument.align.names <= known.keys() | DTYPES.keys()
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pretuned.runtime.types import DTYPES
 from pretuned.spec.space import Pairs, dtype_of
-from pretuned.spec.types import DEFAULT_RTOL
 
 if TYPE_CHECKING:
     from pretuned.spec.model import Argument, KernelSpec
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 def tolerances(spec: KernelSpec, argument: Argument, specialisation: Pairs) -> tuple[float, float | None]:
     """Return (rtol, atol) for one output: |out - ref| <= atol + rtol * |ref|.
 
-    A type that the spec's `rtol` leaves out has that of `DEFAULT_RTOL`, and a type without rounding 0. `atol` is None
+    A type that the spec's `rtol` leaves out has that of its record, and a type without rounding 0. `atol` is None
     where the spec says nothing for the type: then it is `rtol` times the root mean square of the reference.
     """
     dtype = dtype_of(spec, argument.dtype, specialisation)
     rtol, atol = (
         given.get(dtype) if isinstance(given, dict) else given for given in (spec.verify.rtol, spec.verify.atol)
     )
-    return float(DEFAULT_RTOL.get(dtype, 0.0) if rtol is None else rtol), None if atol is None else float(atol)
+    return float(DTYPES[dtype].rtol if rtol is None else rtol), None if atol is None else float(atol)

@@ -4,9 +4,6 @@
 // Every kernel takes any grid. `found` holds, for each check, the smallest index at which it failed (or all ones), and
 // counters; the host sets it up and reads it back.
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 using Index = unsigned long long;
 
 __device__ Index first_index() { return blockIdx.x * static_cast<Index>(blockDim.x) + threadIdx.x; }
@@ -100,6 +97,7 @@ extern "C" __global__ void canary(int length, float* sink) {
     if (value == 1.0f) *sink = value;
 }
 
+// What judging a floating type takes; judge.py writes one for each behind this text, and their headers before it.
 #define FLOATING(name, type)                                                                                       \
     extern "C" __global__ void compare_##name(const type* out, const double* ref, Index n, double rtol,            \
                                               double atol, Index* found) {                                         \
@@ -108,8 +106,3 @@ extern "C" __global__ void canary(int length, float* sink) {
     extern "C" __global__ void widen_##name(const type* values, double* wide, Index n) {                           \
         for (Index i = first_index(); i < n; i += stride()) wide[i] = static_cast<double>(values[i]);              \
     }
-
-FLOATING(float64, double)
-FLOATING(float32, float)
-FLOATING(float16, __half)
-FLOATING(bfloat16, __nv_bfloat16)

@@ -23,6 +23,7 @@ from pretuned.measure.cuda.launching import driver, enqueue
 from pretuned.measure.machine import Check, CheckResult, Off, Unequal, Unlike
 from pretuned.outcome import detail
 from pretuned.render import Source
+from pretuned.runtime.types import DTYPES
 from pretuned.spec.space import DeviceFacts
 
 BLOCK: Final = 256  # threads
@@ -31,20 +32,27 @@ SLOTS: Final = 3  # of a check: first index, count, bits of the worst share
 SWEEP_FACTOR: Final = 2  # times L2
 CANARY_LENGTH: Final = 8192  # operations of four cycles each: some 20 us
 HOLD_NS: Final = 5_000_000  # a host that was interrupted for longer has lost its sample
+FLOATING: Final = tuple(dtype for dtype in DTYPES.values() if dtype.floating)
 KERNELS: Final = (
     *("unlike", "unequal", "squares", "sweep", "hold", "canary"),
-    *(f"{kernel}_float{bits}" for kernel in ("compare", "widen") for bits in (16, 32, 64)),
-    *("compare_bfloat16", "widen_bfloat16"),
+    *(f"{kernel}_{dtype.name}" for kernel in ("compare", "widen") for dtype in FLOATING),
 )
 _NOWHERE: Final = 2**64 - 1
+
+
+def source() -> str:
+    """Return the text of judge.cu for all floating types: their headers before it, their kernels behind."""
+    text = files("pretuned.measure.cuda").joinpath("judge.cu").read_text(encoding="utf-8")
+    headers = [f"#include <{dtype.header}>" for dtype in FLOATING if dtype.header]
+    kernels = [f"FLOATING({dtype.name}, {dtype.cuda})" for dtype in FLOATING]
+    return "\n".join((*headers, text, *kernels, ""))
 
 
 class CudaJudge:
     """The kernels of judge.cu, loaded on the current device; all work goes to `stream`."""
 
     def __init__(self, facts: DeviceFacts, stream: Any) -> None:  # noqa: ANN401 - CuPy ships no types
-        source = files("pretuned.measure.cuda").joinpath("judge.cu").read_text(encoding="utf-8")
-        binary = compile_source(Source(text=source, options=(), functions=()), f"sm_{facts.compute_capability}")
+        binary = compile_source(Source(text=source(), options=(), functions=()), f"sm_{facts.compute_capability}")
         if not isinstance(binary, Binary):
             raise DeviceError(f"the kernels that judge results do not compile: {detail(binary)}")
         self._module = driver.moduleLoadData(binary.image)

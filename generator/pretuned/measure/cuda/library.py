@@ -13,15 +13,14 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import cupy
-import numpy as np
 
 from pretuned.measure.cuda.kernel import judged
 from pretuned.measure.cuda.launching import ERRORS
-from pretuned.measure.data import storage
 from pretuned.measure.libraries import apply, function_of, told
 from pretuned.measure.machine import Refused
 from pretuned.measure.workspace import Region, Workspace
 from pretuned.outcome import LaunchFailed
+from pretuned.runtime.types import DTYPES
 from pretuned.spec.model import LibraryCall
 
 
@@ -47,7 +46,9 @@ class CupyLibrary:
     def view(self, region: Region) -> Any:  # noqa: ANN401 - CuPy ships no types
         """Return a CuPy array over a buffer."""
         memory = cupy.cuda.UnownedMemory(region.address, region.buffer.nbytes, owner=None)
-        return cupy.ndarray(region.buffer.shape, _cupy_type(region.buffer.dtype), cupy.cuda.MemoryPointer(memory, 0))
+        return cupy.ndarray(
+            region.buffer.shape, DTYPES[region.buffer.dtype].numpy(), cupy.cuda.MemoryPointer(memory, 0)
+        )
 
     def calling(self) -> Any:  # noqa: ANN401 - CuPy ships no types
         """Return the context in which CuPy allocates from the function's own pool."""
@@ -56,14 +57,6 @@ class CupyLibrary:
     def close(self) -> None:
         """Free the pool's blocks."""
         self._pool.free_all_blocks()
-
-
-def _cupy_type(dtype: str) -> Any:  # noqa: ANN401 - NumPy's or that of ml_dtypes
-    if dtype != "bfloat16":
-        return np.dtype(dtype)
-    import ml_dtypes  # noqa: PLC0415 - only for bfloat16
-
-    return np.dtype(ml_dtypes.bfloat16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +75,17 @@ class TorchLibrary:
         self._stream = self._torch.cuda.ExternalStream(stream.ptr, device=self._device)
 
     def view(self, region: Region) -> Any:  # noqa: ANN401 - a tensor
-        """Return a tensor over a buffer; the interface has no bfloat16, which goes as int16."""
-        brain = region.buffer.dtype == "bfloat16"
+        """Return a tensor over a buffer; what the interface cannot name goes as integers of its size."""
+        dtype = DTYPES[region.buffer.dtype]
         interface = {
             "version": 3,
             "shape": region.buffer.shape,
-            "typestr": "<i2" if brain else storage(region.buffer.dtype).str,
+            "typestr": f"<{dtype.typestr or f'i{dtype.size_bytes}'}",
             "data": (region.address, False),
             "strides": None,
         }
         tensor = self._torch.as_tensor(_Exposed(interface), device=self._device)
-        return tensor.view(self._torch.bfloat16) if brain else tensor
+        return tensor if dtype.typestr else tensor.view(getattr(self._torch, dtype.name))
 
     @contextmanager
     def calling(self) -> Iterator[None]:

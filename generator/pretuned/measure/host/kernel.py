@@ -19,6 +19,7 @@ from pretuned.measure.launch import BoundLaunch, BoundScalar, packed
 from pretuned.measure.machine import Refused
 from pretuned.measure.workspace import GUARD_BYTES, Region, Workspace
 from pretuned.outcome import LaunchFailed
+from pretuned.runtime.types import DTYPES
 
 _WORDS_BYTES: Final = 4096  # room for what a kernel says of its arguments
 
@@ -137,13 +138,13 @@ class HostKernel:
 def fits(word: str, dtype: str, *, pointer: bool) -> bool:
     """Return whether a kernel takes element type `dtype` where it says `word` of an argument (see execution.h).
 
-    Half precision has no word of its own and is told by its size; a pointer to a vector type takes any array.
+    A class has no word of its own and is told by its size; a pointer to a vector type takes any array.
     """
     value = word.removeprefix("*")
     if (word != value) != pointer:
         return False
     if value.startswith("other"):
-        return pointer or value == f"other{dtype.removeprefix('b').removeprefix('float')}"
+        return pointer or (bool(DTYPES[dtype].header) and value == f"other{8 * DTYPES[dtype].size_bytes}")
     return value in {"void", dtype}
 
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator
 
 from pretuned.runtime.text import closest
+from pretuned.runtime.types import DTYPES
 from pretuned.spec.check.names import PathFault, dtype_faults, expression_faults, identifier, parameters, unknown_dtype
 from pretuned.spec.model import Argument, KernelSpec
-from pretuned.spec.types import DTYPES, INTEGER_RANGES, SCALAR_DTYPES
 from pretuned.spec.values import spelled
 
 DIM_DTYPES = ("int32", "int64", "uint32", "uint64")
@@ -75,7 +75,7 @@ def _by_value(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathF
             yield f"{path}.dtype", "a scalar has one fixed dtype; write float32, float64, int32, ..."
         else:
             yield f"{path}.dtype", unknown_dtype(argument.dtype)
-    elif argument.dtype not in SCALAR_DTYPES:
+    elif not DTYPES[argument.dtype].code:
         yield f"{path}.dtype", f"a scalar cannot be {argument.dtype}; pass float32 and convert in the kernel"
     elif argument.name in spec.dims or argument.name in spec.specialisations:
         yield from _key(spec, path, argument)
@@ -112,7 +112,6 @@ def _holds(dtype: str, value: float) -> bool:
     """Whether a scalar of `dtype` holds `value`; only a bool is one, and no integer type takes a float."""
     if dtype == "bool" or isinstance(value, bool):
         return dtype == "bool" and isinstance(value, bool)
-    if dtype in INTEGER_RANGES:
-        low, high = INTEGER_RANGES[dtype]
-        return isinstance(value, int) and low <= value <= high
+    if (integers := DTYPES[dtype].range) is not None:
+        return isinstance(value, int) and integers[0] <= value <= integers[1]
     return isinstance(value, float) or math.frexp(float(value))[1] <= 64  # noqa: PLR2004 - bits of a TOML integer

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pretuned.runtime.text import closest
+from pretuned.runtime.types import DTYPES
 from pretuned.spec.buckets import largest
 from pretuned.spec.check.names import PathFault, expression_faults, parameters, unknown_dtype
 from pretuned.spec.faults import unknown_key
 from pretuned.spec.model import Dim, KernelSpec, Specialisation
-from pretuned.spec.types import DTYPES
 
 
 def key_faults(spec: KernelSpec) -> Iterator[PathFault]:

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from pretuned.runtime.text import closest
+from pretuned.runtime.types import DTYPES
 from pretuned.spec import space
 from pretuned.spec.expressions import DEVICE_ATTRIBUTES, FUNCTIONS, Expression
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.reserved import RESERVED
 from pretuned.spec.templates import HELPERS
-from pretuned.spec.types import DTYPES
 
 PathFault = tuple[str, str]  # path, message
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from pretuned.runtime.text import closest
+from pretuned.runtime.types import DTYPES
 from pretuned.spec.check.names import PathFault, unknown_dtype
 from pretuned.spec.model import KernelSpec
-from pretuned.spec.types import DTYPES
 
 # What `inputs` and `compare` are passed besides the dims and specialisations.
 _TAKEN: Final = {"inputs": {"generator"}, "compare": {"name", "out", "ref"}}

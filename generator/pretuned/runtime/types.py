@@ -1,0 +1,142 @@
+"""The element types, one record each: the only place that knows a type by its name.
+
+The builder reads them here as well: what a spec may say, how inputs are drawn and results judged, what CUDA includes.
+Everything else about a type follows from its record. Nothing is computed before it is asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+ML = "ml_dtypes"  # gives NumPy what it has not by itself
+
+
+class DType:
+    """An element type.
+
+    Attributes:
+        name: What NumPy, ml_dtypes, PyTorch and JAX call it, and specs and tables too.
+        cuda: The type as CUDA C++ spells it.
+        kind: float, int, uint or bool.
+        size_bytes: Bytes of one element.
+        fraction_bits: Of a floating type, as they are stored; the exponent has the others but for the sign, and a bias
+            of `2 ** (exponent_bits - 1) - 1`.
+        code: The struct module's code for a scalar that is passed by value; empty for a type that only arrays have.
+        header: CUDA's header that declares `cuda`; empty for what C++ has by itself.
+        module: The package that gives NumPy the type.
+        infinite: Whether a floating type has infinities, as IEEE 754 has. If not, the largest exponent holds numbers,
+            and the one code of all ones is NaN.
+        rtol: How far a result may be off, relative to its reference, where a spec says nothing: one rounding of the
+            result is `2 ** -(fraction_bits + 1)`, and the rest is slack for another order of summation. 0 for types
+            without rounding.
+    """
+
+    __slots__ = (
+        "code",
+        "cuda",
+        "fraction_bits",
+        "header",
+        "infinite",
+        "kind",
+        "module",
+        "name",
+        "rtol",
+        "size_bytes",
+    )
+
+    def __init__(  # noqa: PLR0913 - a record
+        self,
+        name: str,
+        cuda: str,
+        kind: str,
+        size_bytes: int,
+        *,
+        fraction_bits: int = 0,
+        code: str = "",
+        header: str = "",
+        module: str = "numpy",
+        infinite: bool = True,
+        rtol: float = 0.0,
+    ) -> None:
+        self.name, self.cuda, self.kind, self.size_bytes, self.code = name, cuda, kind, size_bytes, code
+        self.fraction_bits, self.infinite, self.rtol = fraction_bits, infinite, rtol
+        self.header, self.module = header, module
+
+    @property
+    def floating(self) -> bool:
+        """Whether results are rounded, and so judged by a tolerance."""
+        return self.kind == "float"
+
+    @property
+    def exponent_bits(self) -> int:
+        """The bits of a floating type's exponent."""
+        return 8 * self.size_bytes - 1 - self.fraction_bits
+
+    @property
+    def range(self) -> tuple[int, int] | None:
+        """The least and the greatest integer; None for types that are not integers."""
+        bits = 8 * self.size_bytes
+        return {"int": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1), "uint": (0, 2**bits - 1)}.get(self.kind)
+
+    @property
+    def largest(self) -> float:
+        """The largest finite number of a floating type."""
+        exponent = (1 << (self.exponent_bits - 1)) - self.infinite
+        return (2.0 - 2.0 ** -(self.fraction_bits - (not self.infinite))) * 2.0**exponent
+
+    @property
+    def values(self) -> str:
+        """What a scalar of the type may be, in words."""
+        if self.range is not None:
+            return f"an integer from {self.range[0]} to {self.range[1]}"
+        return f"a number up to {self.largest:.1e}".replace("+", "") if self.floating else "True or False"
+
+    @property
+    def slot(self) -> str:
+        """The struct module's code for a scalar in a slot of 8 bytes."""
+        padding = 8 - self.size_bytes
+        return f"{self.code}{padding}x" if padding else self.code
+
+    @property
+    def typestr(self) -> str:
+        """Kind and size as the array interface has them; empty for a type that the interface cannot name."""
+        return f"{self.kind[0]}{self.size_bytes}" if self.module == "numpy" else ""
+
+    @property
+    def bits(self) -> str:
+        """The unsigned type of the same size."""
+        return f"uint{8 * self.size_bytes}"
+
+    @property
+    def storage(self) -> str:
+        """The type that holds the elements where NumPy is alone: the type itself, or that of its bits."""
+        return self.name if self.module == "numpy" else self.bits
+
+    def numpy(self) -> Any:  # noqa: ANN401 - numpy.dtype, which is not imported for its sake
+        """Return NumPy's type; raises ImportError where `module` is not installed."""
+        importlib.import_module(self.module)  # it registers what it gives
+        return importlib.import_module("numpy").dtype(self.name)
+
+
+DTYPES = {
+    record.name: record
+    for record in (
+        DType("float64", "double", "float", 8, code="d", fraction_bits=52, rtol=1e-12),
+        DType("float32", "float", "float", 4, code="f", fraction_bits=23, rtol=1e-5),
+        DType("float16", "__half", "float", 2, fraction_bits=10, header="cuda_fp16.h", rtol=2e-3),
+        DType("bfloat16", "__nv_bfloat16", "float", 2, fraction_bits=7, header="cuda_bf16.h", module=ML, rtol=1.6e-2),
+        DType("int64", "long long", "int", 8, code="q"),
+        DType("int32", "int", "int", 4, code="i"),
+        DType("int16", "short", "int", 2, code="h"),
+        DType("int8", "signed char", "int", 1, code="b"),
+        DType("uint64", "unsigned long long", "uint", 8, code="Q"),
+        DType("uint32", "unsigned int", "uint", 4, code="I"),
+        DType("uint16", "unsigned short", "uint", 2, code="H"),
+        DType("uint8", "unsigned char", "uint", 1, code="B"),
+        DType("bool", "bool", "bool", 1, code="?"),
+    )
+}
