@@ -13,10 +13,10 @@ from typing import Any, Final
 from examples import EXAMPLES
 from pretuned.cli.parser import parser
 from pretuned.errors import ExitCode
+from pretuned.runtime.types import DTYPES
 from pretuned.schema.descriptions import ENVIRONMENT
 from pretuned.schema.generate import SCHEMAS
 from pretuned.spec import grammar
-from pretuned.spec.types import DEFAULT_RTOL, DTYPES, SCALAR_DTYPES
 
 FUNCTIONS: Final = {
     "ceil_div": "`ceil_div(a, b)`: a divided by b, rounded up",
@@ -150,13 +150,14 @@ def dtypes() -> str:
         (
             f"`{name}`",
             f"`{dtype.cuda}`",
-            str(dtype.size),
-            "yes" if name in SCALAR_DTYPES else "no",
-            f"{DEFAULT_RTOL[name]:g}" if name in DEFAULT_RTOL else "0 (bit for bit)",
+            f"`<{dtype.header}>`" if dtype.header else "",
+            str(dtype.size_bytes),
+            "yes" if dtype.code else "no",
+            f"{dtype.rtol:g}" if dtype.floating else "0 (bit for bit)",
         )
         for name, dtype in DTYPES.items()
     ]
-    return table(("dtype", "in the template", "bytes", "as a scalar by value", "default `rtol`"), rows)
+    return table(("dtype", "in the template", "header", "bytes", "as a scalar by value", "default `rtol`"), rows)
 
 
 def expressions() -> str:
