@@ -11,7 +11,6 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from pretuned.build.table import problems_of
 from pretuned.compile.pool import compile_all
 from pretuned.measure.requests import CompiledCandidate, PrepareRequest
 from pretuned.measure.runner import Runner
@@ -20,6 +19,7 @@ from pretuned.render import candidate
 from pretuned.report.text import columns
 from pretuned.spec import space
 from pretuned.spec.loader import load_folder
+from pretuned.spec.space import all_problems
 
 REPEATS = 3
 HEAD = ("kernel", "problem", "rank", "of", "default us", "median us", "best us", "best")
@@ -27,7 +27,7 @@ HEAD = ("kernel", "problem", "rank", "of", "default us", "median us", "best us",
 
 def measured(gpu, spec):
     """Yield (problem, median time of every right configuration in microseconds) for each problem of a kernel."""
-    problems = problems_of(spec)
+    problems = all_problems(spec)
     legal = {problem: list(space.configurations(spec, problem, gpu.facts)) for problem in problems}
     modules = {
         (problem.specialisation, c): candidate(spec, problem.specialisation, c).source

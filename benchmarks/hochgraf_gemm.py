@@ -24,7 +24,6 @@ import tempfile
 import time
 from pathlib import Path
 
-from pretuned.build.table import problems_of
 from pretuned.compile.pool import compile_all
 from pretuned.compile.result import Binary
 from pretuned.measure.requests import CompiledCandidate, PrepareRequest, Raced
@@ -33,6 +32,7 @@ from pretuned.render import source_of
 from pretuned.report.effort import stages
 from pretuned.spec import space
 from pretuned.spec.loader import load
+from pretuned.spec.space import all_problems
 from pretuned.tune.request import TuningRequest, find_target
 from pretuned.tune.session import tune
 
@@ -158,7 +158,7 @@ def main():
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     spec, target = load(HERE / "hgemm.toml"), find_target(0, {})
-    problems = problems_of(spec)
+    problems = all_problems(spec)
     with tempfile.TemporaryDirectory() as folder:
         result, wall_s = tuned(spec, problems, target, Path(folder))
     configurations = len(list(space.configurations(spec, problems[0], target.facts)))

@@ -13,7 +13,6 @@ import time
 import tomllib
 from pathlib import Path
 
-from pretuned.build.table import problems_of
 from pretuned.compile.pool import compile_all
 from pretuned.compile.result import Binary
 from pretuned.exchange import t4
@@ -23,6 +22,7 @@ from pretuned.measure.runner import Runner
 from pretuned.outcome import CompileError, Crashed, LaunchFailed, Timed, TimedOut, WrongResult
 from pretuned.render import source_of
 from pretuned.spec.model import KernelSpec
+from pretuned.spec.space import all_problems
 from pretuned.tune.points import Points
 from pretuned.tune.request import find_target
 
@@ -109,7 +109,7 @@ def main():
     target = find_target("host" if options.count_only else 0, {})
     for name, (path, space, dims) in SPACES.items():
         spec = wider(path, space)
-        (problem,) = [p for p in problems_of(spec) if dict(p.dims) == dims]
+        (problem,) = [p for p in all_problems(spec) if dict(p.dims) == dims]
         if options.count_only:
             print(name, len(Points.of(spec, problem.specialisation, [problem], target.facts)))
             continue

@@ -13,13 +13,13 @@ import json
 import statistics
 from pathlib import Path
 
-from pretuned.build.table import problems_of
 from pretuned.compile.pool import compile_all
 from pretuned.measure.requests import CompiledCandidate, PrepareRequest, Raced
 from pretuned.measure.runner import Runner
 from pretuned.render import source_of
 from pretuned.spec import space
 from pretuned.spec.loader import load_folder
+from pretuned.spec.space import all_problems
 from pretuned.tune.race import ratio_interval
 from pretuned.tune.request import TuningRequest, find_target
 from pretuned.tune.session import tune
@@ -33,7 +33,7 @@ SLOWER = 1.01
 def tunings(specs, target, times):
     """The winners of each tuning: by kernel and problem."""
     for turn in range(times):
-        demands = [TuningRequest(spec=spec, problems=tuple(problems_of(spec))) for spec in specs.values()]
+        demands = [TuningRequest(spec=spec, problems=tuple(all_problems(spec))) for spec in specs.values()]
         result = tune(demands, target, cache_folder=None)
         print(f"tuning {turn + 1}: {sum(result.effort.seconds.values()):.1f} s", flush=True)
         yield {(row.kernel, row.problem): row.winner.configuration for row in result.rows}

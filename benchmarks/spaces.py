@@ -16,10 +16,10 @@ import time
 import tomllib
 from pathlib import Path
 
-from pretuned.build.table import problems_of
 from pretuned.report.effort import stages
 from pretuned.spec.loader import load
 from pretuned.spec.model import KernelSpec
+from pretuned.spec.space import all_problems
 from pretuned.tune.points import Points
 from pretuned.tune.request import TuningRequest, find_target
 from pretuned.tune.session import tune
@@ -114,11 +114,11 @@ def main():
     target = find_target(index, {})
     spec, document = load(SPEC), tomllib.loads(SPEC.read_text(encoding="utf-8"))
     lines = [json.dumps({"device": target.name, "driver": target.driver, "processors": os.cpu_count()})]
-    lines += tuned(spec, problems_of(spec), target, index)
+    lines += tuned(spec, all_problems(spec), target, index)
     for space in (LARGE, HUGE):
         values = document | {"space": document["space"] | space}
         wider = KernelSpec(**values, name=spec.name, folder=spec.folder)
-        lines += tuned(wider, [p for p in problems_of(spec) if dict(p.dims)["n"] == SIZE], target, index)
+        lines += tuned(wider, [p for p in all_problems(spec) if dict(p.dims)["n"] == SIZE], target, index)
     print("\n".join(lines))
     if options.out:
         (options.out / "spaces.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")

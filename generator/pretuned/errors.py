@@ -62,7 +62,7 @@ class FaultsError(Error):
 
     def __init__(self, faults: Iterable[Fault]) -> None:
         self.faults = tuple(faults)
-        count = "1 problem" if len(self.faults) == 1 else f"{len(self.faults)} problems"
+        count = counted(len(self.faults), "problem")
         super().__init__("\n".join([f"{self.heading} ({count}):", *(f"  {fault}" for fault in self.faults)]))
 
 
@@ -96,3 +96,8 @@ class BakeError(Error):
     """The generated package cannot be written as asked."""
 
     exit_code = ExitCode.BAKE
+
+
+def counted(count: int, noun: str) -> str:
+    """Return `1 row` or `2 rows`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -87,7 +87,7 @@ def project(tmp_path, monkeypatch):
 
 
 def bake(monkeypatch, *packages):
-    monkeypatch.setattr(core, "bake_project", lambda project, settings, say: packages)
+    monkeypatch.setattr(core, "bake_project", lambda project, settings, reporter: packages)
 
 
 def wheel(root, version="standard"):
@@ -220,8 +220,8 @@ def test_what_must_be_installed_first(project, monkeypatch):
 
 
 def test_our_errors_end_the_build_without_a_traceback(project, monkeypatch, capsys):
-    def fail(project, settings, say):
-        say("tuning one")
+    def fail(project, settings, reporter):
+        reporter.info("tuning one")
         raise LockError("pretuned.lock.json: row 3 is stale")
 
     monkeypatch.setattr(core, "bake_project", fail)

@@ -12,12 +12,14 @@ import pytest
 from builders import H100, rows
 from fake_session import Shelf, install
 from pretuned.build import core, table
-from pretuned.build.findings import problems_of, standing
+from pretuned.build.freshness import Freshness
 from pretuned.config import ModuleTable, Project, Settings
 from pretuned.errors import DeviceError, LockError
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
+from pretuned.spec.space import all_problems
 from pretuned.tune import session
+from reported import Reported
 from specs import SCALE_TEMPLATE, loaded
 
 MODES = ("auto", "locked", "force", "off")
@@ -55,7 +57,7 @@ class Case:
             root=folder, modules=(module,), lock=folder / "pretuned.lock.json", budget_s=budget_s, cubins=False
         )
         self.settings = Settings(cache=folder / "cache")
-        self.said = []
+        self.said = Reported()
         shown = {"gpus": ()} if machine == "none" else {"library": Bare} if machine == "no NVRTC" else {}
         install(monkeypatch, folder, **shown)
         self._write(lock)
@@ -73,11 +75,13 @@ class Case:
             if self.machine == "busy":
                 stack.enter_context(session._turn(0, lambda _event: None))
             project = replace(self.project, **changes)
-            return table.resolve(project, self.settings, {"scale": self.spec}, self.said.append, lambda _event: None)
+            return table.resolve(
+                project, self.settings, Freshness({"scale": self.spec}), self.said, lambda _event: None
+            )
 
     def headline(self):
         """The one line that says what was done and why, without what it cost."""
-        asides = ("warning: pretuned.lock.json:", "another tuning has")
+        asides = ("warning: pretuned.lock.json:", "another tuning is")
         (line,) = (line for line in self.said if not line.startswith(asides))
         return line.partition(" modules compiled")[0].rpartition(": ")[0] if "modules compiled" in line else line
 
@@ -135,7 +139,7 @@ def test_what_is_baked_and_said(case, mode, lock, machine):
     found = case.resolve(mode=mode)
     tuned = 0 if found.tuned is None else len(found.tuned.rows)
     assert (tuned, len(found.rows), case.headline()) == wanted
-    assert not standing({"scale": case.spec}, Lock(devices=dict(found.devices), rows=found.rows)).stale
+    assert not Freshness({"scale": case.spec}).status(Lock(devices=dict(found.devices), rows=found.rows)).stale
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -145,7 +149,7 @@ def test_require_tuned_gives_every_row_or_an_error(case, mode, lock, machine):
     gives = {"auto": machine == "gpu" or lock == "fresh", "locked": lock == "fresh", "force": machine == "gpu"}
     if gives.get(mode):
         found = case.resolve(mode=mode, require_tuned=True)
-        assert {row.problem for row in found.rows if len(row.choices) > 1} == set(problems_of(case.spec))
+        assert {row.problem for row in found.rows if len(row.choices) > 1} == set(all_problems(case.spec))
     else:
         with pytest.raises((DeviceError, LockError), match=r"^(require-tuned|mode locked): "):
             case.resolve(mode=mode, require_tuned=True)
@@ -161,14 +165,15 @@ def entries(baked):
 
 @pytest.mark.parametrize(("lock", "machine"), [("stale", "none")])
 def test_in_place_of_a_stale_row_its_default_is_baked_with_a_warning(case):
-    (baked,) = core.bake_project(case.project, case.settings, case.said.append)
+    (baked,) = core.bake_project(case.project, case.settings, case.said)
     winners = entries(baked)
     assert winners.pop(("float16", 1024)) == {"block": 256, "vec": 1}
     assert list(winners.values()) == [{"block": 256, "vec": 4}] * 3
     assert case.said == [
         f"no GPU here: baking 4 rows of pretuned.lock.json for {NAME}",
         (
-            "warning: pretuned.lock.json: scale: 1 row stale, not baked, but the default in their place; first: "
+            "warning: pretuned.lock.json: scale: 1 row stale, so the default is baked instead; run "
+            "`pretuned tune`; first: "
             f"scale on {NAME} at n=1024, T=float16: stale (the template, options, launches or arguments of "
             "block=256, vec=4 have changed)"
         ),
@@ -179,16 +184,16 @@ def test_in_place_of_a_stale_row_its_default_is_baked_with_a_warning(case):
 def test_where_the_default_has_changed_too_nothing_of_the_row_is_baked(case):
     file = Path(case.project.modules[0].kernels, "scale.cu.jinja")
     file.write_text(file.read_text().replace("a * static_cast", "1.0f * a * static_cast"))
-    (baked,) = core.bake_project(case.project, case.settings, case.said.append)
+    (baked,) = core.bake_project(case.project, case.settings, case.said)
     assert entries(baked) == {}
     assert case.said[0].startswith("warning: no GPU here and only stale rows in pretuned.lock.json: only the def")
-    assert "scale: 4 rows stale, not baked, but the default in their place" in case.said[1]
+    assert "scale: 4 rows stale, so the default is baked instead; run `pretuned tune`" in case.said[1]
 
 
 @pytest.mark.parametrize(("lock", "machine"), [("none", "busy")])
 def test_waiting_is_told_with_its_limit(case):
     case.resolve()
-    assert case.said[0] == f"another tuning has {NAME}; waiting up to 0.25 s for it to end"
+    assert case.said[0] == f"another tuning is using {NAME}; waiting up to 0.25 s for it to end"
 
 
 @pytest.mark.parametrize(("lock", "machine"), [("stale", "gpu")])

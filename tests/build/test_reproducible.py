@@ -18,6 +18,7 @@ from pretuned.config import load_project, read_settings
 from pretuned.device import probe
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
+from reported import Reported
 from specs import SCALE_TEMPLATE, loaded, write
 
 TABLE = '[tool.hatch.build.hooks.pretuned]\nmodule = "demo/tuned"\n'
@@ -27,7 +28,11 @@ import hashlib, sys
 from pathlib import Path
 from pretuned.build.core import bake_project
 from pretuned.config import load_project, read_settings
-(baked,) = bake_project(load_project(Path.cwd()), read_settings(), lambda line: None)
+from pretuned.diagnostics import Reporter
+class Silent(Reporter):
+    def report(self, diagnostic, /):
+        pass
+(baked,) = bake_project(load_project(Path.cwd()), read_settings(), Silent())
 for name, content in baked.files.items():
     print(name, hashlib.sha256(content).hexdigest())
 """
@@ -47,7 +52,7 @@ def project(tmp_path, monkeypatch):
 
 
 def baked(root):
-    (package,) = core.bake_project(load_project(root), read_settings(), lambda line: None)
+    (package,) = core.bake_project(load_project(root), read_settings(), Reported())
     return package.files
 
 

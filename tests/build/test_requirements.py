@@ -16,6 +16,7 @@ from pretuned.record.cache import Cache
 from pretuned.tune import session
 from pretuned.tune.binaries import _key as key_of
 from pretuned.tune.request import TuningDevice
+from reported import Reported
 from specs import SCALE_TEMPLATE, loaded
 
 CUDA_13 = DriverVersion(version="580.159.04", cuda=(13, 0))
@@ -329,10 +330,10 @@ def test_nothing_without_cubins_unless_something_is_tuned(machine, driver):
 
 
 def test_a_driver_that_is_too_old_gets_sources_and_one_line_that_says_why(machine):
-    said = []
+    said = Reported()
     assert machine.asks("11.8") == []
     machine.patch.setattr(session.probe, "driver", lambda: DRIVERS["11.8"])
-    (baked,) = core.bake_project(machine.project, machine.settings, said.append)
+    (baked,) = core.bake_project(machine.project, machine.settings, said)
     assert not [name for name in baked.files if name.endswith((".cubin", ".ptx"))]
     assert [name for name in baked.files if name.endswith(".cu")]
     reason = "the driver supports CUDA 11.8, and CuPy needs one that supports CUDA 12 or newer"

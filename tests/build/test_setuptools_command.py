@@ -63,7 +63,7 @@ def write(root, files):
 
 
 def bake(monkeypatch, *packages):
-    monkeypatch.setattr(core, "bake_project", lambda project, settings, say: packages)
+    monkeypatch.setattr(core, "bake_project", lambda project, settings, reporter: packages)
 
 
 @pytest.fixture
@@ -204,7 +204,7 @@ def test_preparing_metadata_bakes_nothing(project, monkeypatch, tmp_path):
 
 
 def test_our_errors_end_the_build_without_a_traceback(project, monkeypatch):
-    def fail(project, settings, say):
+    def fail(project, settings, reporter):
         raise LockError("pretuned.lock.json: row 3 is stale")
 
     monkeypatch.setattr(core, "bake_project", fail)
@@ -224,7 +224,7 @@ def test_our_errors_end_the_build_without_a_traceback(project, monkeypatch):
     ],
 )
 def test_a_missing_compiler_names_the_back_end_that_asks_for_it(project, monkeypatch, name, hint):
-    def fail(project, settings, say):
+    def fail(project, settings, reporter):
         raise DeviceError("compiling needs CuPy and NVRTC")
 
     write(project, {"pyproject.toml": PROJECT.replace("setuptools.build_meta", name) + TABLE})

@@ -8,6 +8,7 @@ import pytest
 
 from builders import H100, row, rows
 from pretuned.build import core, table
+from pretuned.build.freshness import Freshness
 from pretuned.config import ModuleTable, Project, Settings
 from pretuned.errors import DeviceError, LockError, SpecError
 from pretuned.record import lock as lockfile
@@ -16,6 +17,7 @@ from pretuned.record.rows import Skipped
 from pretuned.tune.events import Effort
 from pretuned.tune.request import TuningDevice
 from pretuned.tune.session import Tuned
+from reported import Reported
 from specs import SCALE_TEMPLATE, loaded
 
 TARGET = TuningDevice(name=H100.name, device=H100, driver="580.159.04")
@@ -34,7 +36,7 @@ class Build:
             lock=folder / "pretuned.lock.json",
         )
         self.settings = Settings(cache=folder / "cache")
-        self.said, self.asked, self.left, self.ending = [], [], 0, {}
+        self.said, self.asked, self.left, self.ending = Reported(), [], 0, {}
         self.gpu = None
         monkeypatch.setattr(table, "find_target", lambda index, known: self.gpu)
         monkeypatch.setattr(core, "find_target", lambda index, known: self.gpu)
@@ -51,7 +53,7 @@ class Build:
 
     def resolve(self, **changes):
         project = replace(self.project, **changes)
-        return table.resolve(project, self.settings, {"scale": self.spec}, self.said.append, lambda _event: None)
+        return table.resolve(project, self.settings, Freshness({"scale": self.spec}), self.said, lambda _event: None)
 
 
 @pytest.fixture
@@ -86,7 +88,7 @@ def test_auto_bakes_the_default_in_place_of_stale_rows(build):
     assert found.pop(first.problem).choices == (first.default,)
     assert list(found.values()) == rest
     assert build.said[1] == (
-        "warning: pretuned.lock.json: scale: 1 row stale, not baked, but the default in their place; first: "
+        "warning: pretuned.lock.json: scale: 1 row stale, so the default is baked instead; run `pretuned tune`; first: "
         "scale on NVIDIA H100 80GB HBM3 at n=1024, T=float16: stale (the template, "
         "options, launches or arguments of block=256, vec=4 have changed)"
     )
@@ -97,7 +99,7 @@ def test_stale_rows_are_told_a_line_a_kernel(build):
     build.resolve()
     (line,) = (line for line in build.said if "stale" in line)
     assert line.startswith(
-        "warning: pretuned.lock.json: scale: 4 rows stale, not baked, but the default in their place"
+        "warning: pretuned.lock.json: scale: 4 rows stale, so the default is baked instead; run `pretuned tune`"
     )
 
 
@@ -125,7 +127,7 @@ def test_a_spent_budget_is_told(build):
     build.left = 1
     assert len(build.resolve().rows) == 3
     assert build.said[-1] == (
-        "warning: the budget ended 1 row early; what was measured is kept: build again, raise `budget`, or run "
+        "warning: the budget ended 1 row early; what was measured is kept; build again, raise `budget`, or run "
         "`pretuned tune`"
     )
     with pytest.raises(DeviceError, match=r"^require-tuned: the budget of 60 s left out 1 row$"):
@@ -238,14 +240,14 @@ def test_what_a_build_needs_installed(build):
 def test_locked_refuses_another_cubin(build):
     build.lock(rows(build.spec))
     with pytest.raises(LockError) as error:
-        core.bake_project(replace(build.project, mode="locked"), build.settings, build.said.append)
+        core.bake_project(replace(build.project, mode="locked"), build.settings, build.said)
     assert str(error.value).startswith("mode locked: scale at n=1024, T=float16: NVRTC 13.0.")
     assert "compiles another cubin than the one that was measured, of NVRTC 13.0.88" in str(error.value)
 
 
 def test_other_modes_mark_it_recompiled(build):
     build.lock(rows(build.spec))
-    (baked,) = core.bake_project(build.project, build.settings, build.said.append)
+    (baked,) = core.bake_project(build.project, build.settings, build.said)
     assert b"'recompiled'" in baked.files["__init__.py"] or b'"recompiled"' in baked.files["__init__.py"]
 
 
@@ -278,7 +280,8 @@ def test_rows_of_an_older_space_or_reference_are_baked_and_tuned_again_where_a_g
     assert build.said == [
         "no GPU here: baking 4 rows of pretuned.lock.json for NVIDIA H100 80GB HBM3",
         (
-            "note: pretuned.lock.json: 2 rows baked but not up to date; first: scale on NVIDIA H100 80GB HBM3 at "
+            "pretuned.lock.json: 2 rows baked though not up to date; run `pretuned tune`; first: "
+            "scale on NVIDIA H100 80GB HBM3 at "
             "n=1024, T=float16: incomplete (the space or the sizes have changed)"
         ),
     ]
@@ -301,7 +304,8 @@ def test_rows_of_a_kernel_that_is_gone_are_left_out(build):
     build.lock([*rows(build.spec), replace(rows(build.spec)[0], kernel="gone")])
     assert {found.kernel for found in build.resolve().rows} == {"scale"}
     assert build.said[1] == (
-        "warning: pretuned.lock.json: gone: 1 row stale, not baked; first: gone on NVIDIA H100 80GB HBM3 at "
+        "warning: pretuned.lock.json: gone: 1 row not baked; run `pretuned prune --stale`; first: "
+        "gone on NVIDIA H100 80GB HBM3 at "
         "n=1024, T=float16: stale (there is no such kernel)"
     )
 

@@ -15,7 +15,7 @@ from specs import SCALE, edited, write
 
 SUPPORT = Path(__file__).parents[1] / "support"
 TABLE = '[tool.hatch.build.hooks.pretuned]\nmodule = "src/demo/tuned"\ncubins = false\n'
-WAITING = "another tuning has NVIDIA H100 80GB HBM3; waiting up to 300 s for it to end"
+WAITING = "another tuning is using NVIDIA H100 80GB HBM3; waiting up to 300 s for it to end"
 
 
 @pytest.fixture

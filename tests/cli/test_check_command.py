@@ -8,9 +8,11 @@ from dataclasses import replace
 import pytest
 
 from pretuned.build import table
+from pretuned.build.freshness import Freshness
 from pretuned.config import load_project, read_settings
 from pretuned.errors import LockError
 from project_home import Home
+from reported import Reported
 
 LINE = "scale   NVIDIA H100 80GB HBM3     {}  {}  {}"
 
@@ -34,9 +36,9 @@ def states(home):
 
 def locked_takes(home):
     project = replace(load_project(home.root), mode="locked")
-    specs = {"scale": home.spec}
+    freshness = Freshness({"scale": home.spec})
     try:
-        table.resolve(project, read_settings(), specs, lambda _line: None, lambda _event: None)
+        table.resolve(project, read_settings(), freshness, Reported(), lambda _event: None)
     except LockError:
         return False
     return True

@@ -7,7 +7,6 @@ import importlib
 import pytest
 
 from library_specs import MATMUL, PRODUCT, loaded
-from pretuned.build.table import problems_of
 from pretuned.compile.pool import compile_all
 from pretuned.measure.libraries import release
 from pretuned.measure.machine import Refused
@@ -15,7 +14,7 @@ from pretuned.measure.requests import CompiledCandidate, PrepareRequest, RaceReq
 from pretuned.outcome import LaunchFailed, Timed, WrongResult
 from pretuned.render import source_of
 from pretuned.spec import space
-from pretuned.spec.space import Configuration
+from pretuned.spec.space import Configuration, all_problems
 from pretuned.tune.events import Failed
 from pretuned.tune.request import TuningRequest, find_target
 from pretuned.tune.session import tune
@@ -49,7 +48,7 @@ def prepared(machine, spec):
     """Return a bench at the spec's first problem, and the default's entry."""
     from pretuned.measure.bench import Bench  # noqa: PLC0415 - beside the machine
 
-    problem = problems_of(spec)[0]
+    problem = all_problems(spec)[0]
     module = source_of(spec, problem.specialisation, space.default(spec))
     binary = compile_all([module], f"sm_{machine.facts.compute_capability}", workers=1)[module.key]
     bench, default = Bench(machine), CompiledCandidate.of(space.default(spec), binary)
@@ -136,7 +135,7 @@ def tuned(folder, spec):
         if isinstance(event, Failed):
             failures.append(event)
 
-    demand_ = TuningRequest(spec=spec, problems=tuple(problems_of(spec)))
+    demand_ = TuningRequest(spec=spec, problems=tuple(all_problems(spec)))
     return tune([demand_], find_target(0, {}), cache_folder=folder / "cache", listen=listen), failures
 
 

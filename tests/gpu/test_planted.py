@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from pretuned.build.table import problems_of
 from pretuned.outcome import CompileError, Crashed, TimedOut, WrongResult
 from pretuned.spec.loader import load
+from pretuned.spec.space import all_problems
 from pretuned.tune.events import Failed
 from pretuned.tune.request import TuningRequest, find_target
 from pretuned.tune.session import tune
@@ -46,7 +46,7 @@ def test_every_planted_bug_has_its_outcome_and_the_good_one_wins(tmp_path, capsy
     before = children()
     started = time.monotonic()
     tuned = tune(
-        [TuningRequest(spec=spec, problems=tuple(problems_of(spec)))],
+        [TuningRequest(spec=spec, problems=tuple(all_problems(spec)))],
         target,
         cache_folder=tmp_path,
         listen=listen,
@@ -64,7 +64,7 @@ def test_every_planted_bug_has_its_outcome_and_the_good_one_wins(tmp_path, capsy
     assert failures[4].message == "out: written 1 element past its end"
     assert children() == before
 
-    again = tune([TuningRequest(spec=spec, problems=tuple(problems_of(spec)))], target, cache_folder=tmp_path)
+    again = tune([TuningRequest(spec=spec, problems=tuple(all_problems(spec)))], target, cache_folder=tmp_path)
     assert (again.rows, again.effort.compiled, again.effort.launched) == (tuned.rows, 0, 0)
 
 

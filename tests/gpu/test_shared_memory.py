@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from pretuned.build.table import problems_of
 from pretuned.compile.pool import compile_all
 from pretuned.measure.requests import CompiledCandidate, PrepareRequest
 from pretuned.render import source_of
 from pretuned.spec import space
+from pretuned.spec.space import all_problems
 from specs import loaded
 
 pytestmark = pytest.mark.gpu
@@ -38,7 +38,7 @@ def test_static_and_dynamic_together_may_pass_48_kib(tmp_path):
         tmp_path, ('block    = ["block"]', 'block    = ["block"]\nshared   = "block * 160"'), template=TEMPLATE
     )
     configuration = space.default(spec)
-    problem = problems_of(spec)[0]
+    problem = all_problems(spec)[0]
     module = source_of(spec, problem.specialisation, configuration)
     architecture = f"sm_{machine.facts.compute_capability}"
     binary = compile_all([module], architecture, workers=1)[module.key]

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from pretuned.build.table import problems_of
 from pretuned.outcome import Crashed, TimedOut, WrongResult
 from pretuned.spec.loader import load
 from pretuned.spec.model import KernelSpec
+from pretuned.spec.space import all_problems
 from pretuned.tune.events import Failed
 from pretuned.tune.request import TuningRequest, find_target
 from pretuned.tune.session import tune
@@ -43,7 +43,7 @@ def test_every_candidate_has_its_outcome_and_nothing_is_left_behind(tmp_path, ca
             failures[dict(event.configuration.values)["case"]] = event.failure
 
     started = time.monotonic()
-    demand = TuningRequest(spec=spec, problems=tuple(problems_of(spec)))
+    demand = TuningRequest(spec=spec, problems=tuple(all_problems(spec)))
     tuned = tune([demand], target, cache_folder=tmp_path, budget_s=BUDGET_S, listen=listen)
     took_s = time.monotonic() - started
     with capsys.disabled():

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from library_specs import loaded
-from pretuned.build.table import problems_of
 from pretuned.measure import runner as runner_module
 from pretuned.measure.bench import Bench
 from pretuned.measure.host.judge import view
@@ -20,7 +19,7 @@ from pretuned.measure.requests import CompiledCandidate, PrepareRequest, RaceReq
 from pretuned.measure.runner import Runner
 from pretuned.outcome import LaunchFailed, Timed, TimedOut, WrongResult
 from pretuned.spec.model import LibraryCall
-from pretuned.spec.space import Configuration
+from pretuned.spec.space import Configuration, all_problems
 
 LIBRARY = Configuration(implementation="library", values=())
 DEFAULT = CompiledCandidate(
@@ -102,7 +101,7 @@ class NumpyMachine(HostMachine):
 def prepared(folder, *edits, machine=NumpyMachine):
     spec = loaded(folder, *edits)
     bench = Bench(machine())
-    bench.prepare(PrepareRequest(spec=spec, problem=problems_of(spec)[0], default=DEFAULT))
+    bench.prepare(PrepareRequest(spec=spec, problem=all_problems(spec)[0], default=DEFAULT))
     return bench
 
 
@@ -150,7 +149,7 @@ def test_a_library_gets_time_to_load_that_a_module_does_not(tmp_path, monkeypatc
     monkeypatch.setattr(runner_module, "LIBRARY_S", 1.5)
     spec, hang = loaded(tmp_path), Configuration(implementation="library", values=(("do", 2),))
     with Runner("children:gpu", candidate_s=0.5) as gpu:
-        assert gpu.prepare(PrepareRequest(spec=spec, problem=problems_of(spec)[0], default=DEFAULT)) is None
+        assert gpu.prepare(PrepareRequest(spec=spec, problem=all_problems(spec)[0], default=DEFAULT)) is None
         found = gpu.screen(
             [CompiledCandidate.of_call(hang), CompiledCandidate(configuration=hang, image=b"", digest="module")]
         )

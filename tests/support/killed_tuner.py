@@ -4,11 +4,11 @@ import sys
 from pathlib import Path
 
 from builders import H100
-from pretuned.build.table import problems_of
 from pretuned.compile.toolchain import NVRTC, Toolchain
 from pretuned.measure.runner import Runner
 from pretuned.record.cache import Cache
 from pretuned.spec.loader import load
+from pretuned.spec.space import all_problems
 from pretuned.tune.binaries import BinaryStore
 from pretuned.tune.events import Effort
 from pretuned.tune.request import TuningDevice, TuningRequest, find_target
@@ -33,7 +33,7 @@ def main():
             effort=effort,
             listen=lambda _event: None,
         )
-        rows = list(tuner.tune([TuningRequest(spec=spec, problems=tuple(problems_of(spec)))]))
+        rows = list(tuner.tune([TuningRequest(spec=spec, problems=tuple(all_problems(spec)))]))
     print(len(rows), effort.launched, effort.compiled)
 
 

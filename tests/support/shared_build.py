@@ -13,12 +13,14 @@ from pathlib import Path
 
 from fake_session import DRIVER, PROBED
 from pretuned.build import core, table
+from pretuned.build.freshness import Freshness
 from pretuned.compile.toolchain import Toolchain
 from pretuned.config import load_project, overlay, read_settings
 from pretuned.device import probe
 from pretuned.measure.runner import Runner
 from pretuned.tune import session
 from pretuned.tune.binaries import BinaryStore
+from reported import Reported
 
 COMPILER = Toolchain(worker="killed_children:compiler", installed=lambda: "13.0.88", probe="compute_80")
 
@@ -34,8 +36,8 @@ def main():
     settings = read_settings()
     project = overlay(load_project(folder), settings)
     specs = {name: spec for module in core.load_specs(project).values() for name, spec in module.items()}
-    said = []
-    found = table.resolve(project, settings, specs, said.append, lambda _event: None)
+    said = Reported()
+    found = table.resolve(project, settings, Freshness(specs), said, lambda _event: None)
     rows = [[str(row.problem), str(row.winner.configuration)] for row in found.rows]
     effort = found.tuned.effort
     print(json.dumps({"said": said, "rows": rows, "compiled": effort.compiled, "launched": effort.launched}))

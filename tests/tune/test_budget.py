@@ -8,11 +8,11 @@ import pytest
 
 from builders import H100
 from fake_runner import FakeLibrary, FakeRunner
-from pretuned.build.table import problems_of
 from pretuned.measure.runner import TuningError
 from pretuned.outcome import Crashed
 from pretuned.record.cache import Cache
 from pretuned.record.freshness import FreshnessJudge, State
+from pretuned.spec.space import all_problems
 from pretuned.tune import screening
 from pretuned.tune.events import Effort
 from pretuned.tune.request import TuningDevice, TuningRequest
@@ -49,7 +49,7 @@ def tune(spec, gpu, cache, **given):
         listen=lambda _event: None,
         **given,
     )
-    return list(tuner.tune([TuningRequest(spec=spec, problems=tuple(problems_of(spec)[:1]))])), effort
+    return list(tuner.tune([TuningRequest(spec=spec, problems=tuple(all_problems(spec)[:1]))])), effort
 
 
 def test_a_search_cut_short_gives_a_row_that_the_next_build_completes(spec, tmp_path, monkeypatch):
@@ -89,7 +89,7 @@ def test_the_default_is_measured_however_short_the_budget(spec, monkeypatch):
 
 def test_a_budget_that_ends_at_the_first_of_many_sizes_leaves_defaults_at_the_others(tmp_path, monkeypatch):
     spec = loaded(tmp_path, ("[1024, 65536]", "[1024, 4096, 16384, 65536, 262144, 1048576, 4194304]"))
-    problems = tuple(problem for problem in problems_of(spec) if dict(problem.specialisation)["T"] == "float32")
+    problems = tuple(problem for problem in all_problems(spec) if dict(problem.specialisation)["T"] == "float32")
     gpu = FakeRunner(model)
     tuner = Tuner(
         runner=gpu,

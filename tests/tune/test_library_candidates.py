@@ -9,7 +9,6 @@ import pytest
 from builders import H100
 from fake_runner import FakeLibrary, FakeRunner
 from library_specs import loaded
-from pretuned.build.table import problems_of
 from pretuned.compile.host import compiler
 from pretuned.device.host import FACTS
 from pretuned.measure.libraries import release
@@ -18,6 +17,7 @@ from pretuned.record.cache import Cache
 from pretuned.record.freshness import FreshnessJudge, State
 from pretuned.record.lock import Lock
 from pretuned.spec import space
+from pretuned.spec.space import all_problems
 from pretuned.tune import decision as decision_module
 from pretuned.tune import task as task_module
 from pretuned.tune.events import Effort, Failed
@@ -39,7 +39,7 @@ def run(spec, gpu, cache=None):
     tuner = Tuner(
         runner=gpu, target=TARGET, library=compilers, cache=cache or Cache(None), effort=effort, listen=events.append
     )
-    rows = list(tuner.tune([TuningRequest(spec=spec, problems=tuple(problems_of(spec)))]))
+    rows = list(tuner.tune([TuningRequest(spec=spec, problems=tuple(all_problems(spec)))]))
     return rows, events, effort, compilers
 
 

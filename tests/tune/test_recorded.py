@@ -10,9 +10,9 @@ import pytest
 
 from builders import H100
 from fake_runner import FakeLibrary, FakeRunner
-from pretuned.build.table import problems_of
 from pretuned.record.cache import Cache
 from pretuned.spec.loader import load
+from pretuned.spec.space import all_problems
 from pretuned.tune.events import Effort
 from pretuned.tune.request import TuningDevice, TuningRequest
 from pretuned.tune.tuner import Tuner
@@ -24,7 +24,7 @@ TIMES = json.loads((BENCHMARKS / "results" / "hochgraf_gemm_brute_force.json").r
 @pytest.fixture(scope="module")
 def tuned():
     spec = load(BENCHMARKS / "hochgraf" / "hgemm.toml")
-    problems = tuple(problems_of(spec))
+    problems = tuple(all_problems(spec))
     by_dims = {problem.dims: TIMES[str(problem)] for problem in problems}
     texts = {}
 

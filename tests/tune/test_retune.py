@@ -8,7 +8,7 @@ import pytest
 
 from builders import H100
 from fake_runner import FakeLibrary, FakeRunner
-from pretuned.build.findings import demands
+from pretuned.build.freshness import Freshness
 from pretuned.record.cache import Cache
 from pretuned.record.lock import Lock, dumps
 from pretuned.tune.events import Effort
@@ -42,7 +42,7 @@ def tuned(spec, lock, seed, model=near_ties):
         effort=Effort(),
         listen=lambda _event: None,
     )
-    wanted = demands({spec.name: spec}, lock, TARGET, everything=True)
+    wanted = Freshness({spec.name: spec}).requests(lock, TARGET, everything=True)
     return lock.updated({H100.name: H100}, tuner.tune(wanted))
 
 

@@ -8,10 +8,10 @@ import pytest
 
 from builders import H100
 from fake_runner import FakeLibrary, FakeRunner
-from pretuned.build.table import problems_of
 from pretuned.compile.result import Resources
 from pretuned.record.cache import Cache
 from pretuned.spec import space
+from pretuned.spec.space import all_problems
 from pretuned.tune.events import Effort
 from pretuned.tune.request import TuningDevice
 from pretuned.tune.screening import Screening
@@ -66,7 +66,7 @@ def screened(spec, library, strategy=None, problems=None):
         listen=lambda _event: None,
         **({"strategy": strategy} if strategy else {}),
     )
-    chosen = problems or [problem for problem in problems_of(spec) if dict(problem.specialisation)["T"] == "float32"]
+    chosen = problems or [problem for problem in all_problems(spec) if dict(problem.specialisation)["T"] == "float32"]
     contest = TuningTask(tuner, spec, chosen[0].specialisation, chosen)
     screening = Screening(contest, chosen)
     screening.run()
@@ -82,7 +82,7 @@ def wide(tmp_path):
 
 
 def test_the_order_in_which_modules_arrive_decides_nothing(wide):
-    problem = problems_of(wide)[-1:]
+    problem = all_problems(wide)[-1:]
 
     def found(seed):
         contest = screened(wide, Late(seed), lambda _size, first: Hybrid(96, first=first), problem)
@@ -96,7 +96,7 @@ def test_the_order_in_which_modules_arrive_decides_nothing(wide):
 
 def test_a_large_space_is_searched_with_few_modules(wide):
     library = Late(0)
-    problem = problems_of(wide)[-1:]
+    problem = all_problems(wide)[-1:]
     contest = screened(wide, library, lambda _size, first: Hybrid(96, first=first), problem)
     best = min(contest.times[problem[0]], key=contest.times[problem[0]].get)
     assert dict(best.values)["vec"] == 4
@@ -115,7 +115,7 @@ def test_seeds_are_tried_first(tmp_path, wide):
             asked.append((codes, batch))
             return batch
 
-    contest = screened(seeded, Late(0), lambda _size, first: Asked(64, first=first), problems_of(seeded)[-1:])
+    contest = screened(seeded, Late(0), lambda _size, first: Asked(64, first=first), all_problems(seeded)[-1:])
     batch = asked[0][1]
     assert contest.points.index(seed) in batch[:2]
     assert batch[0] == 0

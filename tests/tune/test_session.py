@@ -12,10 +12,10 @@ import pytest
 
 from builders import H100
 from fake_session import DRIVER, PROBED, Held, install
-from pretuned.build.table import problems_of
 from pretuned.device import probe
 from pretuned.device.probe import Gpu
 from pretuned.errors import DeviceError
+from pretuned.spec.space import all_problems
 from pretuned.tune import screening, session
 from pretuned.tune.request import TuningDevice, TuningRequest, find_target
 from specs import loaded
@@ -70,7 +70,7 @@ def test_without_gpu_or_driver_there_is_no_target(gpus):
 def demand(tmp_path, monkeypatch):
     install(monkeypatch, tmp_path)
     spec = loaded(tmp_path)
-    return TuningRequest(spec=spec, problems=tuple(problems_of(spec)))
+    return TuningRequest(spec=spec, problems=tuple(all_problems(spec)))
 
 
 TARGET = TuningDevice(name=H100.name, device=H100, driver="580")

@@ -9,13 +9,12 @@ import pytest
 
 from builders import H100
 from fake_runner import FakeLibrary, FakeRunner
-from pretuned.build.table import problems_of
 from pretuned.measure.requests import TooLarge
 from pretuned.measure.runner import TuningError
 from pretuned.outcome import Crashed
 from pretuned.record.cache import Cache
 from pretuned.record.rows import Row, Skipped
-from pretuned.spec.space import Configuration
+from pretuned.spec.space import Configuration, all_problems
 from pretuned.tune.events import Decided, Disturbed, Effort, Failed, OutOfBudget, Planned
 from pretuned.tune.request import TuningDevice, TuningRequest
 from pretuned.tune.tuner import Tuner
@@ -46,7 +45,7 @@ def run(spec, gpu, cache=None, problems=None, incumbents=None, **given):
         listen=events.append,
         **given,
     )
-    chosen = problems_of(spec) if problems is None else problems
+    chosen = all_problems(spec) if problems is None else problems
     demand = TuningRequest(spec=spec, problems=tuple(chosen), incumbents=incumbents or {})
     return list(tuner.tune([demand])), events, effort
 
@@ -81,14 +80,14 @@ def test_a_wrong_candidate_never_wins_however_fast(spec):
 
 def test_a_finalist_that_is_wrong_at_a_boundary_size_is_dropped(spec):
     gpu = FakeRunner(model, wrong=lambda values, dims: values["vec"] == 4 and dims["n"] == 0)
-    rows, events, _ = run(spec, gpu, problems=problems_of(spec)[:1])
+    rows, events, _ = run(spec, gpu, problems=all_problems(spec)[:1])
     assert [winner(row)["vec"] for row in rows] == [2]
     assert {dict(event.problem.dims)["n"] for event in events if isinstance(event, Failed)} == {0}
 
 
 def test_a_crash_in_a_race_is_attributed(spec):
     gpu = FakeRunner(model, crash=lambda values: values["vec"] == 4)
-    rows, events, _ = run(spec, gpu, problems=problems_of(spec)[:1])
+    rows, events, _ = run(spec, gpu, problems=all_problems(spec)[:1])
     assert winner(rows[0])["vec"] == 2
     assert {dict(event.configuration.values)["vec"] for event in events if isinstance(event, Failed)} == {4}
 
@@ -115,7 +114,7 @@ def test_a_problem_that_fits_no_more_is_skipped_too(spec):
             full = self.requests and dict(request.problem.dims)["n"] == 65536
             return TooLarge(reason="takes 99 GB") if full else super().prepare(request)
 
-    found, _, _ = run(spec, Filling(model), problems=problems_of(spec)[:2])
+    found, _, _ = run(spec, Filling(model), problems=all_problems(spec)[:2])
     assert [type(entry) for entry in found] == [Row, Skipped]
 
 
@@ -127,28 +126,28 @@ def test_a_race_that_a_hiccup_ended_is_run_again(spec):
                 return Crashed(message="ended by SIGKILL")
             return super().race(entries, rounds, **given)
 
-    rows, events, _ = run(spec, Hiccup(model), problems=problems_of(spec)[:1])
+    rows, events, _ = run(spec, Hiccup(model), problems=all_problems(spec)[:1])
     assert winner(rows[0])["vec"] == 4
     assert not any(isinstance(event, Failed) for event in events)
 
 
 def test_who_differs_from_the_default_beyond_the_sizes_wins_within_them_only(spec):
     gpu = FakeRunner(model, wrong=lambda values, dims: values["vec"] == 4 and dims["n"] < 1024 and dims["n"] > 100)
-    rows, _, _ = run(spec, gpu, problems=problems_of(spec)[:1])
+    rows, _, _ = run(spec, gpu, problems=all_problems(spec)[:1])
     assert (winner(rows[0])["vec"], rows[0].winner.beyond) == (4, ())
 
 
 def test_every_row_checks_the_boundaries_of_its_own_bucket(spec):
     lower = 8192  # of the second size's bucket
     gpu = FakeRunner(model, wrong=lambda values, dims: values["vec"] == 4 and dims["n"] == lower)
-    rows, _, _ = run(spec, gpu, problems=problems_of(spec)[:2])
+    rows, _, _ = run(spec, gpu, problems=all_problems(spec)[:2])
     assert [winner(row)["vec"] for row in rows] == [4, 2]
 
 
 def test_an_incumbent_is_tried_whatever_the_search_finds(tmp_path):
     blocks = str(list(range(32, 1025, 4)))
     wide = loaded(tmp_path, ("[128, 256]", blocks))
-    problem = problems_of(wide)[0]
+    problem = all_problems(wide)[0]
     held = Configuration(implementation="main", values=(("block", 700), ("vec", 2)))
 
     def needle(values, dims):
@@ -193,7 +192,7 @@ def test_a_spent_budget_keeps_what_was_measured(spec, tmp_path):
         assert found == []
         assert events[-1] == OutOfBudget(rows=4)
         assert [type(event) for event in events] == [Planned, OutOfBudget]
-        some, _, before = run(spec, FakeRunner(model), cache, problems=problems_of(spec)[:2])
+        some, _, before = run(spec, FakeRunner(model), cache, problems=all_problems(spec)[:2])
         rest, _, after = run(spec, FakeRunner(model), cache)
     assert rest[:2] == some
     assert 0 < after.launched <= before.launched
@@ -210,12 +209,12 @@ def test_a_build_that_dies_in_the_middle_loses_nothing_that_was_measured(spec, t
         run(spec, Dying(model), cache)
     with Cache(tmp_path / "cache") as cache:
         gpu = FakeRunner(model)
-        run(spec, gpu, cache, problems=problems_of(spec)[:1])
+        run(spec, gpu, cache, problems=all_problems(spec)[:1])
     assert gpu.requests.count("screen") == 6 - 3
 
 
 def test_an_incumbent_that_ties_stays(spec):
-    problem = problems_of(spec)[0]
+    problem = all_problems(spec)[0]
 
     def tied(values, dims):
         return 5.0 if values["vec"] == 4 else 10.0
@@ -238,9 +237,9 @@ def test_it_is_said_what_is_ahead_before_it_starts(spec):
 def test_what_crashed_in_one_build_is_not_tried_in_the_next(spec, tmp_path):
     planted = {"wrong": lambda values, dims: values["vec"] == 4}
     with Cache(tmp_path / "cache") as cache:
-        run(spec, FakeRunner(model, **planted), cache, problems=problems_of(spec)[:1])
+        run(spec, FakeRunner(model, **planted), cache, problems=all_problems(spec)[:1])
         gpu = FakeRunner(model, **planted)
-        rows, _, _ = run(spec, gpu, cache, problems=problems_of(spec)[1:2])
+        rows, _, _ = run(spec, gpu, cache, problems=all_problems(spec)[1:2])
     assert gpu.requests.count("screen") == 4  # of six configurations, two were wrong at the other size
     assert winner(rows[0])["vec"] == 2
 
@@ -270,7 +269,7 @@ def test_while_others_measure_the_first_modules_compile(spec, tmp_path):
         listen=lambda _event: None,
         turn=turn,
     )
-    list(tuner.tune([TuningRequest(spec=spec, problems=tuple(problems_of(spec)))]))
+    list(tuner.tune([TuningRequest(spec=spec, problems=tuple(all_problems(spec)))]))
     assert len(compiled) == 3  # a candidate differs from its neighbour by the launch alone
 
 
@@ -295,8 +294,8 @@ def test_a_disturbed_row_is_told_marked_and_measured_again_by_the_next_build(spe
             return replace(raced, canary_us=(20.0, 30.0))
 
     with Cache(tmp_path / "cache") as cache:
-        rows, events, _ = run(spec, Slowing(model), cache, problems=problems_of(spec)[:1])
+        rows, events, _ = run(spec, Slowing(model), cache, problems=all_problems(spec)[:1])
         assert rows[0].disturbed == "clocks were 33% below their best"
         assert [event.attempt for event in events if isinstance(event, Disturbed)][:2] == [1, 2]
-        again, _, effort = run(spec, FakeRunner(model), cache, problems=problems_of(spec)[:1])
+        again, _, effort = run(spec, FakeRunner(model), cache, problems=all_problems(spec)[:1])
     assert (again[0].disturbed, effort.launched > 0) == ("", True)

@@ -106,7 +106,7 @@ def plan(
 
 
 def _kernel(spec: KernelSpec, rows: Sequence[Row], extra: Sequence[Configuration]) -> KernelPlan:
-    problems = {problem for s in space.specialisations(spec) for problem in space.problems(spec, s)}
+    problems = set(space.all_problems(spec))
     kept = sorted((row for row in rows if row.problem in problems), key=_order)
     shipped: dict[tuple[Pairs, Configuration], Shipped] = {}
     default = space.default(spec)

@@ -21,13 +21,23 @@ from pretuned.build import core
 from pretuned.build.place import place, require_ours
 from pretuned.config import Project, load_project, read_settings
 from pretuned.config.tables import build_backend
+from pretuned.diagnostics import Diagnostic, Reporter, Severity
 from pretuned.errors import DeviceError, Error
 
 NAME: Final = "build_pretuned"
 BACKEND: Final = "pretuned.backend"
 _LOG: Final = logging.getLogger(__name__)
 
+_LEVELS: Final = {Severity.INFO: logging.INFO, Severity.WARNING: logging.WARNING, Severity.ERROR: logging.ERROR}
+
 GetClass = Callable[[str], Any]  # setuptools has no types
+
+
+class _LogReporter(Reporter):
+    """Logs diagnostics where `announce` sends its texts; what that takes for a level varies between versions."""
+
+    def report(self, diagnostic: Diagnostic, /) -> None:
+        _LOG.log(_LEVELS[diagnostic.severity], "%s", diagnostic)
 
 
 def adapted(get_class: GetClass) -> GetClass:
@@ -67,9 +77,9 @@ class BuildPretuned(Command):  # type: ignore[misc] # setuptools has no types
     def run(self) -> None:
         """Bake, and write the packages; raises SetupError with our message for whatever a user can mend."""
         project = project_of(self.distribution)
-        with _told(project):
+        with _errors_of_setuptools(project):
             self._refuse_strays(project)
-            for baked in core.bake_project(project, read_settings(), self._say):
+            for baked in core.bake_project(project, read_settings(), _LogReporter()):
                 place(baked.files, self._folder(project, baked.module))
 
     def get_source_files(self) -> list[str]:
@@ -114,11 +124,6 @@ class BuildPretuned(Command):  # type: ignore[misc] # setuptools has no types
                     "correct `module`, or what [tool.setuptools] says of packages"
                 )
 
-    @staticmethod
-    def _say(message: str) -> None:
-        # Where `announce` sends it too; what that takes for a level depends on the version of setuptools.
-        _LOG.log(logging.WARNING if message.startswith("warning:") else logging.INFO, message)
-
 
 def project_of(distribution: Any) -> Project:  # noqa: ANN401 - a Distribution, which has no types
     """Return the project that a distribution is made of; raises SetupError for a table with faults."""
@@ -139,7 +144,7 @@ def import_path(module: str, package_dir: Mapping[str, str]) -> PurePosixPath:
 
 
 @contextmanager
-def _told(project: Project) -> Iterator[None]:
+def _errors_of_setuptools(project: Project) -> Iterator[None]:
     try:
         yield
     except DeviceError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,12 +11,13 @@ from pretuned import __version__
 from pretuned.bake.package import files
 from pretuned.bake.plan import Extra, Job, Plan, plan
 from pretuned.build import metadata
-from pretuned.build.findings import demands, standing
+from pretuned.build.freshness import Freshness
 from pretuned.build.requirements import Needs, installed, requirements
-from pretuned.build.table import Table, resolve
+from pretuned.build.table import BakedRows, resolve
 from pretuned.compile.result import Binary
 from pretuned.config import HOST, Project, Settings, overlay
 from pretuned.device import probe
+from pretuned.diagnostics import Reporter
 from pretuned.errors import BakeError, Fault, LockError, SpecError
 from pretuned.outcome import detail
 from pretuned.record import cache as cachefile
@@ -30,8 +31,6 @@ from pretuned.spec.model import KernelSpec
 from pretuned.tune.binaries import BinaryStore
 from pretuned.tune.events import Effort, Listener
 from pretuned.tune.request import find_target
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +68,7 @@ def load_specs(project: Project) -> dict[str, dict[str, KernelSpec]]:
 def bake_project(
     project: Project,
     settings: Settings,
-    say: Say,
+    reporter: Reporter,
     listen: Listener = lambda _event: None,
     *,
     extra: Sequence[Extra] = (),
@@ -77,22 +76,21 @@ def bake_project(
 ) -> tuple[Baked, ...]:
     """Return the generated packages of `project`, tuning for the device at hand where the mode says so.
 
-    `say` gets a line for each thing that a user should know; `extra` are configurations to ship besides the rows';
-    rows of the host device are baked with `host_rows` only.
+    `extra` are configurations to ship besides the rows'; rows of the host device are baked with `host_rows` only.
     """
     project = overlay(project, settings)
     modules = load_specs(project)
-    table = resolve(project, settings, _all(modules), say, listen, host_rows=host_rows)
+    table = resolve(project, settings, Freshness(_all(modules)), reporter, listen, host_rows=host_rows)
     compiler = _compiler(project, [row for row in table.rows if not table.devices[row.device].is_host])
     if project.cubins and (reason := _no_compiler(project, compiler)):
-        say(f"warning: {reason}: no machine code is baked, the kernels ship as sources")
+        reporter.warning(f"{reason}: no machine code is baked, the kernels ship as sources")
         project = replace(project, cubins=False)
     plans = {module: _plan(project, settings, specs, table, extra) for module, specs in modules.items()}
     with Cache(settings.cache) as cache, BinaryStore(cache, Effort()) as library:
         binaries = _binaries(library, plans.values(), compiler)
     if project.mode == "locked":
         _demand_digests(table.devices, plans, binaries)
-    _tell_compiler(compiler, binaries, say)
+    _report_compiler(compiler, binaries, reporter)
     return tuple(Baked(module=module, files=_files(found, binaries)) for module, found in plans.items())
 
 
@@ -106,7 +104,7 @@ def _all(modules: Mapping[str, Mapping[str, KernelSpec]]) -> dict[str, KernelSpe
 
 
 def _plan(
-    project: Project, settings: Settings, specs: Mapping[str, KernelSpec], table: Table, extra: Sequence[Extra]
+    project: Project, settings: Settings, specs: Mapping[str, KernelSpec], table: BakedRows, extra: Sequence[Extra]
 ) -> Plan:
     here = None if settings.device == HOST else find_target(settings.device, {})
     architectures = [*project.architectures, *([here.device.architecture] if here is not None else [])]
@@ -161,13 +159,13 @@ def _binaries(library: BinaryStore, plans: Collection[Plan], compiler: str | Non
     return found
 
 
-def _tell_compiler(wanted: str | None, binaries: Mapping[tuple[str, str], Binary], say: Say) -> None:
-    """Say so where another compiler made the binaries than the one that rows were measured with."""
+def _report_compiler(wanted: str | None, binaries: Mapping[tuple[str, str], Binary], reporter: Reporter) -> None:
+    """Warn where another compiler made the binaries than the one that rows were measured with."""
     others = sorted({binary.compiler for binary in binaries.values()} - {wanted})
     if wanted is not None and others and not all(f"{other}.".startswith(f"{wanted}.") for other in others):
-        say(
-            f"warning: compiled with NVRTC {', '.join(others)} instead of {wanted}: rows whose cubins differ from what "
-            "was measured are marked recompiled"
+        reporter.warning(
+            f"compiled with NVRTC {', '.join(others)} instead of {wanted}: rows whose cubins differ from what "
+            "was measured are marked as recompiled"
         )
 
 
@@ -208,10 +206,11 @@ def compile_needs(project: Project, settings: Settings) -> Needs:
     lock = lockfile.read(project.lock).of_gpus() if project.mode in {"auto", "locked"} else lockfile.Lock()
     tunes_gpu = project.mode in {"auto", "force"} and settings.device != HOST
     target = find_target(settings.device, lock.devices) if tunes_gpu else None
-    tuning = target is not None and bool(demands(specs, lock, target, everything=project.mode == "force"))
+    freshness = Freshness(specs)
+    tuning = target is not None and bool(freshness.requests(lock, target, everything=project.mode == "force"))
     compiler = _compiler(project, lock.rows)
     on_host = project.mode in {"auto", "force"} and settings.device == HOST
-    compiles = project.cubins and (tuning or not _is_compiled(project, settings, modules, lock, compiler))
+    compiles = project.cubins and (tuning or not _is_compiled(project, settings, modules, freshness, lock, compiler))
     return Needs(
         compile=compiles,
         tune=tuning,
@@ -233,14 +232,15 @@ def _is_compiled(
     project: Project,
     settings: Settings,
     modules: Mapping[str, Mapping[str, KernelSpec]],
+    freshness: Freshness,
     lock: lockfile.Lock,
     compiler: str | None,
 ) -> bool:
-    """Whether the user cache holds all that a build without tuning ships, as `compiler` made it."""
+    """Whether the user cache holds all that a build without tuning ships of `lock`, as `compiler` made it."""
     if compiler is None or not (settings.cache / cachefile.FILE).is_file():
         return False
-    baked = standing(_all(modules), lock).baked
-    table = Table(rows=baked.rows, devices=baked.devices)
+    baked = freshness.status(lock).baked
+    table = BakedRows(rows=baked.rows, devices=baked.devices)
     plans = [_plan(project, settings, specs, table, ()) for specs in modules.values()]
     with Cache(settings.cache) as cache, BinaryStore(cache, Effort()) as library:
         return not library.missing(_jobs(plans), compiler)

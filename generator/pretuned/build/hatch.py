@@ -21,9 +21,21 @@ from pretuned.build import core
 from pretuned.build.place import place, require_ours
 from pretuned.config import Project, build_project, read_settings
 from pretuned.config.tables import HATCH, hatch_path, refuse_second
+from pretuned.diagnostics import Diagnostic, Reporter, Severity
 from pretuned.errors import Error
 
 EDITABLE: Final = "editable"  # Hatch's name for that version of the wheel target
+
+
+class _HatchReporter(Reporter):
+    """Shows diagnostics in the way of the application that runs the hook: Hatch's own, or hatchling's."""
+
+    def __init__(self, app: Any) -> None:  # noqa: ANN401 - an Application, which has no common type
+        self._app = app
+
+    def report(self, diagnostic: Diagnostic, /) -> None:
+        show = self._app.display_info if diagnostic.severity is Severity.INFO else self._app.display_warning
+        show(str(diagnostic))
 
 
 class PretunedBuildHook(BuildHookInterface[BuilderConfig]):
@@ -57,7 +69,7 @@ class PretunedBuildHook(BuildHookInterface[BuilderConfig]):
             self._abort(error)
 
     def _bake(self, project: Project, version: str, build_data: dict[str, Any]) -> None:
-        baked = core.bake_project(project, read_settings(), self._say)
+        baked = core.bake_project(project, read_settings(), _HatchReporter(self.app))
         if version == EDITABLE:
             for package in baked:
                 place(package.files, project.root / package.module)
@@ -86,10 +98,6 @@ class PretunedBuildHook(BuildHookInterface[BuilderConfig]):
         path = hatch_path(name, self.target_name) if own else self.TABLE
         refuse_second(Path(self.root), path)
         return build_project(self.config, root=Path(self.root), path=path)
-
-    def _say(self, message: str) -> None:
-        show = self.app.display_warning if message.startswith("warning:") else self.app.display_info
-        show(message)
 
     def _abort(self, error: Error) -> NoReturn:
         self.app.abort(str(error), code=error.exit_code)

@@ -7,23 +7,25 @@
 | force | ignored, and the cache too | everything, on this GPU |
 | off | ignored | never: only defaults are baked |
 
-No build fails for lack of a GPU, whatever is wrong with it: it says so in one line, and bakes what it has. Only
-`require-tuned` makes that an error. A GPU that another tuning has is waited for, but not for ever.
+A build without a usable GPU does not fail: it reports so in one line, and bakes what it has. Only
+`require-tuned` makes that an error. A GPU that another tuning uses is waited for, up to a limit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pretuned.build.findings import Finding, Specs, Standing, demands, findings, problems_of, standing
+from pretuned.build.freshness import Freshness, LockStatus, Specs, UnfreshRow
 from pretuned.config import Project, Settings
-from pretuned.errors import DeviceError, LockError
+from pretuned.diagnostics import Reporter
+from pretuned.errors import DeviceError, LockError, counted
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
 from pretuned.record.rows import Row, TunedDevice
+from pretuned.spec.space import all_problems
 from pretuned.tune.events import Event, Listener, Waiting
 from pretuned.tune.request import TuningDevice, TuningRequest, find_target
 from pretuned.tune.session import Tuned, tune
@@ -31,11 +33,9 @@ from pretuned.tune.session import Tuned, tune
 LISTED: Final = 10  # rows that an error names
 PATIENCE: Final = 5  # times its budget a build waits for a GPU that other tunings have
 
-Say = Callable[[str], None]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+class BakedRows:
     """The rows to bake, their devices, and what was tuned for them, if anything."""
 
     rows: tuple[Row, ...]
@@ -44,37 +44,43 @@ class Table:
 
 
 def resolve(
-    project: Project, settings: Settings, specs: Specs, say: Say, listen: Listener, *, host_rows: bool = False
-) -> Table:
+    project: Project,
+    settings: Settings,
+    freshness: Freshness,
+    reporter: Reporter,
+    listen: Listener,
+    *,
+    host_rows: bool = False,
+) -> BakedRows:
     """Return the table that a build in the project's mode bakes; `project` has the environment laid over it.
 
-    Says in one line what is baked and why, and a warning for what is amiss. Rows of the host device are left out,
-    wherever they come from, unless `host_rows` asks for them.
+    Reports in one line what is baked and why, and warns of what is not as it should be. Rows of the host device are
+    left out, wherever they come from, unless `host_rows` asks for them.
     """
     match project.mode:
         case "off":
-            _require(project, len(_wanted(specs)), "mode off leaves out")
-            say("mode off: only the defaults are baked")
-            return Table(rows=(), devices={})
+            _require(project, len(_wanted(freshness.specs)), "mode off leaves out")
+            reporter.info("mode off: only the defaults are baked")
+            return BakedRows(rows=(), devices={})
         case "locked":
-            table = _locked(project, specs, say, host_rows=host_rows)
+            table = _locked(project, freshness, reporter, host_rows=host_rows)
         case "force":
-            table = _force(project, settings, specs, say, listen)
+            table = _force(project, settings, freshness, reporter, listen)
         case "auto":
-            table = _auto(project, settings, specs, say, listen, host_rows=host_rows)
-    return table if host_rows else _of_gpus(table, say)
+            table = _auto(project, settings, freshness, reporter, listen, host_rows=host_rows)
+    return table if host_rows else _of_gpus(table, reporter)
 
 
-def _of_gpus(table: Table, say: Say) -> Table:
-    """Return a table without the host device's rows, and say so."""
+def _of_gpus(table: BakedRows, reporter: Reporter) -> BakedRows:
+    """Return a table without the host device's rows, and report that they are left out."""
     rows = tuple(row for row in table.rows if not table.devices[row.device].is_host)
     if len(rows) < len(table.rows):
-        say(
-            f"{len(table.rows) - len(rows)} rows of the host device are not baked: its times say nothing of a GPU "
-            "(`pretuned bake --on host` bakes them)"
+        reporter.info(
+            f"{counted(len(table.rows) - len(rows), 'row')} of the host device left out: its times say nothing about "
+            "a GPU (`pretuned bake --on host` bakes them)"
         )
     devices = {name: device for name, device in table.devices.items() if not device.is_host}
-    return Table(rows=rows, devices=devices, tuned=table.tuned)
+    return BakedRows(rows=rows, devices=devices, tuned=table.tuned)
 
 
 def _read(project: Project, *, host_rows: bool) -> Lock:
@@ -83,54 +89,58 @@ def _read(project: Project, *, host_rows: bool) -> Lock:
 
 
 def _wanted(specs: Specs) -> set[tuple[str, object]]:
-    return {(name, problem) for name, spec in specs.items() for problem in problems_of(spec)}
+    return {(name, problem) for name, spec in specs.items() for problem in all_problems(spec)}
 
 
-def _locked(project: Project, specs: Specs, say: Say, *, host_rows: bool) -> Table:
+def _locked(project: Project, freshness: Freshness, reporter: Reporter, *, host_rows: bool) -> BakedRows:
     lock = _read(project, host_rows=host_rows)
     if not lock.rows:
         raise LockError(f"mode locked: {project.lock.name} has no rows; run `pretuned tune` on a GPU and commit it")
-    wrong = list(findings(specs, lock, lock.devices))
+    wrong = list(freshness.unfresh(lock, lock.devices))
     if wrong:
         lines = "\n".join(f"  {finding}" for finding in wrong[:LISTED])
         lines += f"\n  and {len(wrong) - LISTED} more: `pretuned check`" if len(wrong) > LISTED else ""
         raise LockError(f"mode locked: {project.lock.name} is not fresh; run `pretuned tune` and commit it:\n{lines}")
-    say(f"mode locked: {_baking(project.lock, lock)}, all fresh")
-    return Table(rows=lock.rows, devices=lock.devices)
+    reporter.info(f"mode locked: {_baking(project.lock, lock)}, all fresh")
+    return BakedRows(rows=lock.rows, devices=lock.devices)
 
 
-def _force(project: Project, settings: Settings, specs: Specs, say: Say, listen: Listener) -> Table:
+def _force(
+    project: Project, settings: Settings, freshness: Freshness, reporter: Reporter, listen: Listener
+) -> BakedRows:
     target = find_target(settings.device, {})
     tuned, trouble = None, f"there is no GPU {settings.device} here"
     if target is not None:
-        wanted = demands(specs, Lock(), target, everything=True)
-        tuned, trouble = _tuned(project, settings, wanted, target, say, listen)
+        wanted = freshness.requests(Lock(), target, everything=True)
+        tuned, trouble = _tuned(project, settings, wanted, target, reporter, listen)
     if tuned is None:
-        _require(project, len(_wanted(specs)), f"{trouble}, so mode force leaves out")
-        say(f"warning: mode force: {trouble}: only the defaults are baked")
-        return Table(rows=(), devices={})
-    _tell(project, tuned, say)
-    return Table(rows=tuned.rows, devices={tuned.target.name: tuned.target.device}, tuned=tuned)
+        _require(project, len(_wanted(freshness.specs)), f"{trouble}, so mode force leaves out")
+        reporter.warning(f"mode force: {trouble}: only the defaults are baked")
+        return BakedRows(rows=(), devices={})
+    _report(project, tuned, reporter)
+    return BakedRows(rows=tuned.rows, devices={tuned.target.name: tuned.target.device}, tuned=tuned)
 
 
-def _auto(project: Project, settings: Settings, specs: Specs, say: Say, listen: Listener, *, host_rows: bool) -> Table:
+def _auto(
+    project: Project, settings: Settings, freshness: Freshness, reporter: Reporter, listen: Listener, *, host_rows: bool
+) -> BakedRows:
     lock = _read(project, host_rows=host_rows)
     target = find_target(settings.device, lock.devices)
-    now = standing(specs, lock)
-    wanted = [] if target is None else demands(specs, lock, target)
+    now = freshness.status(lock)
+    wanted = [] if target is None else freshness.requests(lock, target)
     if target is None or not wanted:
-        _tell_untuned(project, now, target, specs, say)
-        return _as_it_is(project, now, specs, say)
-    tuned, trouble = _tuned(project, settings, wanted, target, say, listen)
+        _report_untuned(project, now, target, freshness, reporter)
+        return _as_it_is(project, now, freshness, reporter)
+    tuned, trouble = _tuned(project, settings, wanted, target, reporter, listen)
     if tuned is None:
         lacking = sum(len(demand.problems) for demand in wanted)
         _require(project, lacking, f"{trouble}; {target.name} lacks")
-        say(f"warning: {target.name} is here, but nothing was tuned: {trouble}: {_baking(project.lock, now.baked)}")
-        return _as_it_is(project, now, specs, say)
-    _tell(project, tuned, say)
+        reporter.warning(f"{target.name} is here, but nothing was tuned: {trouble}: {_baking(project.lock, now.baked)}")
+        return _as_it_is(project, now, freshness, reporter)
+    _report(project, tuned, reporter)
     merged = now.baked.updated({target.name: target.device}, tuned.rows, tuned.skipped)
-    _tell_stale(project, [found for found in now.stale if found.key not in _keys(tuned)], specs, say)
-    return Table(rows=merged.rows, devices=merged.devices, tuned=tuned)
+    _report_stale(project, [found for found in now.stale if found.key not in _keys(tuned)], freshness, reporter)
+    return BakedRows(rows=merged.rows, devices=merged.devices, tuned=tuned)
 
 
 def _tuned(
@@ -138,14 +148,15 @@ def _tuned(
     settings: Settings,
     wanted: Sequence[TuningRequest],
     target: TuningDevice,
-    say: Say,
+    reporter: Reporter,
     listen: Listener,
 ) -> tuple[Tuned | None, str]:
     """Tune within the budget; return None and what is wrong where the GPU cannot be used, or is not to be had."""
 
-    def heard(event: Event) -> None:
+    def report_waiting(event: Event) -> None:
         if isinstance(event, Waiting):
-            say(f"another tuning has {target.name}; waiting up to {PATIENCE * project.budget_s:g} s for it to end")
+            limit_s = PATIENCE * project.budget_s
+            reporter.info(f"another tuning is using {target.name}; waiting up to {limit_s:g} s for it to end")
         listen(event)
 
     try:
@@ -156,7 +167,7 @@ def _tuned(
             cache_folder=None if project.mode == "force" else settings.cache,
             budget_s=project.budget_s,
             patience_s=PATIENCE * project.budget_s,
-            listen=heard,
+            listen=report_waiting,
         )
     except DeviceError as error:
         return None, str(error)
@@ -171,73 +182,78 @@ def _baking(file: Path, lock: Lock) -> str:
     """Return what is baked of a lock, in words."""
     if not lock.rows:
         return "only the defaults are baked"
-    return f"baking {_rows(len(lock.rows))} of {file.name} for {', '.join(sorted({row.device for row in lock.rows}))}"
+    devices = ", ".join(sorted({row.device for row in lock.rows}))
+    return f"baking {counted(len(lock.rows), 'row')} of {file.name} for {devices}"
 
 
-def _rows(count: int) -> str:
-    return "1 row" if count == 1 else f"{count} rows"
+def _as_it_is(project: Project, now: LockStatus, freshness: Freshness, reporter: Reporter) -> BakedRows:
+    """Return what of the lock may be baked, and report what is not fresh."""
+    _report_stale(project, now.stale, freshness, reporter)
+    if found := list(freshness.unfresh(now.holds)):
+        text = f"{counted(len(found), 'row')} baked though not up to date"
+        reporter.info(text, place=project.lock.name, remedy=f"run `pretuned tune`; first: {found[0]}")
+    return BakedRows(rows=now.baked.rows, devices=now.baked.devices)
 
 
-def _as_it_is(project: Project, now: Standing, specs: Specs, say: Say) -> Table:
-    """Return what of the lock may be baked, and tell what is not as it should be."""
-    _tell_stale(project, now.stale, specs, say)
-    found = [finding for finding in findings(specs, now.holds, {}) if finding.state is not None]
-    if found:
-        say(f"note: {project.lock.name}: {_rows(len(found))} baked but not up to date; first: {found[0]}")
-    return Table(rows=now.baked.rows, devices=now.baked.devices)
-
-
-def _tell_stale(project: Project, stale: Iterable[Finding], specs: Specs, say: Say) -> None:
-    """Warn of stale rows, a line a kernel."""
-    by_kernel: dict[str, list[Finding]] = {}
+def _report_stale(project: Project, stale: Iterable[UnfreshRow], freshness: Freshness, reporter: Reporter) -> None:
+    """Warn of stale rows, one line per kernel."""
+    by_kernel: dict[str, list[UnfreshRow]] = {}
     for finding in stale:
         by_kernel.setdefault(finding.kernel, []).append(finding)
     for kernel, found in by_kernel.items():
-        instead = ", but the default in their place" if kernel in specs else ""
-        say(f"warning: {project.lock.name}: {kernel}: {_rows(len(found))} stale, not baked{instead}; first: {found[0]}")
+        known = kernel in freshness.specs
+        what = "stale, so the default is baked instead" if known else "not baked"
+        remedy = "run `pretuned tune`" if known else "run `pretuned prune --stale`"
+        reporter.warning(
+            f"{counted(len(found), 'row')} {what}",
+            place=f"{project.lock.name}: {kernel}",
+            remedy=f"{remedy}; first: {found[0]}",
+        )
 
 
-def _tell_untuned(project: Project, now: Standing, target: TuningDevice | None, specs: Specs, say: Say) -> None:
-    """Say what is baked without tuning, and why; or refuse, where the project demands tuned rows."""
+def _report_untuned(
+    project: Project, now: LockStatus, target: TuningDevice | None, freshness: Freshness, reporter: Reporter
+) -> None:
+    """Report what is baked without tuning, and why. Raises DeviceError where the project requires tuned rows."""
     lock = now.holds
     if target is not None:
-        say(f"{target.name}: every row of {project.lock.name} is fresh; nothing to tune")
+        reporter.info(f"{target.name}: every row of {project.lock.name} is fresh; nothing to tune")
         return
     known = {(row.kernel, row.problem) for row in lock.rows} | {(entry.kernel, entry.problem) for entry in lock.skipped}
-    _require(project, len(_wanted(specs) - known), f"there is no GPU, and {project.lock.name} lacks")
+    _require(project, len(_wanted(freshness.specs) - known), f"there is no GPU, and {project.lock.name} lacks")
     if now.baked.rows:
-        say(f"no GPU here: {_baking(project.lock, now.baked)}")
+        reporter.info(f"no GPU here: {_baking(project.lock, now.baked)}")
     else:
         what = "only stale rows" if now.stale else "no rows"
-        say(
-            f"warning: no GPU here and {what} in {project.lock.name}: only the defaults are baked; "
-            "run `pretuned tune` on a machine with a GPU and commit the lock"
+        reporter.warning(
+            f"no GPU here and {what} in {project.lock.name}: only the defaults are baked",
+            remedy="run `pretuned tune` on a machine with a GPU and commit the lock",
         )
 
 
 def _require(project: Project, missing: int, why: str) -> None:
     if project.require_tuned and missing:
-        raise DeviceError(f"require-tuned: {why} {_rows(missing)}")
+        raise DeviceError(f"require-tuned: {why} {counted(missing, 'row')}")
 
 
-def _tell(project: Project, tuned: Tuned, say: Say) -> None:
-    """Say what was tuned; a build that its user interrupts ends, and so does one that requires rows it has not got."""
+def _report(project: Project, tuned: Tuned, reporter: Reporter) -> None:
+    """Report what was tuned. An interrupted build ends, and so does one that requires rows which it did not get."""
     if tuned.interrupted:
         raise KeyboardInterrupt
     if tuned.trouble and project.require_tuned:
         raise DeviceError(tuned.trouble)
     if tuned.trouble:
-        say(f"warning: the tuning ended early: {tuned.trouble}")
+        reporter.warning(f"the tuning ended early: {tuned.trouble}")
     effort = tuned.effort
     stages = ", ".join(f"{name} {seconds:.1f}" for name, seconds in effort.longest() if seconds >= 0.05)  # noqa: PLR2004 - shown to a tenth
     why = "anew (mode force)" if project.mode == "force" else f"that {project.lock.name} lacks"
-    say(
-        f"{tuned.target.name}: tuned {_rows(len(tuned.rows))} {why}: {effort.compiled} modules compiled, "
+    reporter.info(
+        f"{tuned.target.name}: tuned {counted(len(tuned.rows), 'row')} {why}: {effort.compiled} modules compiled, "
         f"{effort.launched} measurements" + (f"; seconds: {stages}" if stages else "")
     )
     _require(project, tuned.left, f"the budget of {project.budget_s:g} s left out")
     if tuned.left and not tuned.trouble:
-        say(
-            f"warning: the budget ended {_rows(tuned.left)} early; what was measured is kept: build again, raise "
-            "`budget`, or run `pretuned tune`"
+        reporter.warning(
+            f"the budget ended {counted(tuned.left, 'row')} early; what was measured is kept",
+            remedy="build again, raise `budget`, or run `pretuned tune`",
         )

@@ -10,16 +10,18 @@ from typing import NoReturn
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command and exit: with the command's `ExitCode`, or that of its error."""
     from pretuned.cli.parser import parser  # noqa: PLC0415 - the package is imported by what only asks for its name
+    from pretuned.cli.project import console  # noqa: PLC0415
+    from pretuned.diagnostics import Diagnostic, Severity  # noqa: PLC0415
     from pretuned.errors import Error, ExitCode  # noqa: PLC0415
 
     options = parser().parse_args(arguments)
     try:
         status: ExitCode = options.run(options)
     except Error as error:
-        print(f"error: {error}", file=sys.stderr)
+        console.report(Diagnostic(severity=Severity.ERROR, text=str(error)))
         status = error.exit_code
     except KeyboardInterrupt:
-        print("interrupted; what was measured is kept", file=sys.stderr)
+        console.info("interrupted; what was measured is kept")
         status = ExitCode.INTERRUPTED
     except BrokenPipeError:
         sys.stderr.close()

@@ -11,7 +11,7 @@ from pathlib import Path
 from pretuned.bake.plan import Extra
 from pretuned.build.core import bake_project
 from pretuned.build.place import place
-from pretuned.cli.project import UsageError, place_of, say, specs_of
+from pretuned.cli.project import UsageError, console, place_of, specs_of
 from pretuned.config import HOST, Project, Settings
 from pretuned.errors import ExitCode
 from pretuned.runtime.text import closest
@@ -31,7 +31,7 @@ def run(options: Namespace) -> ExitCode:
     if options.check:
         settings = _untuned(project, settings)
     differing = 0
-    for baked in bake_project(project, settings, say, extra=extra, host_rows=options.on == HOST):
+    for baked in bake_project(project, settings, console, extra=extra, host_rows=options.on == HOST):
         folder = (options.output or project.root) / baked.module
         if options.check:
             differing += _compare(baked.files, folder)

@@ -6,7 +6,7 @@ import json
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 
-from pretuned.build.findings import Finding, findings
+from pretuned.build.freshness import Freshness, UnfreshRow
 from pretuned.cli.project import project_of, specs_of
 from pretuned.config import HOST, on_host
 from pretuned.errors import ExitCode
@@ -27,7 +27,7 @@ def run(options: Namespace) -> ExitCode:
     lock = lockfile.read(project.lock)
     if options.kernel:
         lock = lock.without(key for key in lock.keys if key[0] not in specs)
-    found = list(findings(specs, lock, lock.devices))
+    found = list(Freshness(specs).unfresh(lock, lock.devices))
     fresh = bool(lock.rows) and not found
     if options.json:
         print(json.dumps({"fresh": fresh, "rows": len(lock.rows), "findings": list(map(_json, found))}, indent=2))
@@ -46,9 +46,9 @@ def run(options: Namespace) -> ExitCode:
     return ExitCode.SUCCESS if fresh else ExitCode.LOCK
 
 
-def _by_kernel(lock: Lock, found: Sequence[Finding]) -> Iterator[tuple[str, ...]]:
+def _by_kernel(lock: Lock, found: Sequence[UnfreshRow]) -> Iterator[tuple[str, ...]]:
     """Yield a line for each kernel and device: how many rows are how, and the worst one's reason."""
-    groups: dict[tuple[str, str], list[Finding]] = {}
+    groups: dict[tuple[str, str], list[UnfreshRow]] = {}
     for row in lock.rows:
         groups.setdefault((row.kernel, row.device), [])
     for finding in found:
@@ -62,7 +62,7 @@ def _by_kernel(lock: Lock, found: Sequence[Finding]) -> Iterator[tuple[str, ...]
         yield kernel, device, str(rows), state, worst.reason if worst is not None else ""
 
 
-def _json(finding: Finding) -> dict[str, object]:
+def _json(finding: UnfreshRow) -> dict[str, object]:
     return {
         "kernel": finding.kernel,
         "device": finding.device,

@@ -6,8 +6,8 @@ import json
 import time
 from argparse import Namespace
 
-from pretuned.build.findings import standing
-from pretuned.cli.project import place_of, say, specs_of
+from pretuned.build.freshness import Freshness
+from pretuned.cli.project import console, place_of, specs_of
 from pretuned.errors import DeviceError, ExitCode, LockError
 from pretuned.record import lock as lockfile
 from pretuned.report.drift import drift_json, drift_lines
@@ -28,22 +28,24 @@ def run(options: Namespace) -> ExitCode:
         raise DeviceError(
             f"there is no GPU {settings.device} here to measure on; `pretuned devices` lists what there is"
         )
-    rows = [row for row in standing(specs, lock).holds.rows if row.device == target.name and row.kernel in specs]
+    rows = [
+        row for row in Freshness(specs).status(lock).holds.rows if row.device == target.name and row.kernel in specs
+    ]
     if not rows:
         raise LockError(f"{project.lock.name} has no rows for {target.name} that are not stale; run `pretuned tune`")
     begun_s = time.perf_counter()
     found = list(
-        remeasure(rows, specs, target, index=settings.device, cache_folder=settings.cache, listen=_tell_waiting)
+        remeasure(rows, specs, target, index=settings.device, cache_folder=settings.cache, listen=_report_waiting)
     )
     if options.json:
         print(json.dumps({"device": target.name, "rows": [drift_json(drift) for drift in found]}, indent=2))
     else:
         print("\n".join(drift_lines(found)))
-    say(f"{target.name}: measured in {time.perf_counter() - begun_s:.1f} s")
+    console.info(f"{target.name}: measured in {time.perf_counter() - begun_s:.1f} s")
     drifted = any(drift.verdict in {Verdict.SLOWER, Verdict.FAILS} for drift in found)
     return ExitCode.DRIFTED if drifted else ExitCode.SUCCESS
 
 
-def _tell_waiting(event: Event) -> None:
+def _report_waiting(event: Event) -> None:
     if isinstance(event, Waiting):
-        say(describe(event))
+        console.info(describe(event))

@@ -6,7 +6,7 @@ import json
 from argparse import Namespace
 from collections.abc import Iterable
 
-from pretuned.cli.project import project_of, say, specs_of
+from pretuned.cli.project import console, project_of, specs_of
 from pretuned.config import read_settings
 from pretuned.errors import ExitCode
 from pretuned.outcome import detail, kind
@@ -38,10 +38,12 @@ def _tell(tally: Tally) -> None:
         problem = f"{finding.problem}" if finding.problem is not None else describe(finding.specialisation)
         print(f"{finding.kernel} at {problem}: {finding.configuration}\n  {finding.way}: {_said(finding)}")
     if tally.refused is not None:
-        say(f"{tally.kernel}: not executed: {tally.refused}")
+        console.info(f"{tally.kernel}: not executed: {tally.refused}")
     else:
         skipped = f", {tally.legal_nowhere} configurations legal at no size tried" if tally.legal_nowhere else ""
-        say(f"{tally.kernel}, {tally.way}: {tally.executions} executions, {len(tally.findings)} findings{skipped}")
+        console.info(
+            f"{tally.kernel}, {tally.way}: {tally.executions} executions, {len(tally.findings)} findings{skipped}"
+        )
 
 
 def _said(finding: Finding) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from pretuned.cli.project import UsageError, here, say, specs_of
+from pretuned.cli.project import UsageError, console, here, specs_of
 from pretuned.config import Project
 from pretuned.errors import ExitCode
 from pretuned.record import lock as lockfile
@@ -39,8 +39,8 @@ def run(options: Namespace) -> ExitCode:
     else:
         print("\n".join([*map(str, found.conflicts), *found.notes, _sum(found)]))
     if project is None:
-        say("there is no project here: whether rows are fresh played no part")
-    say(f"{output.name}: " + ("written" if changed else "has all of it; left as it was"))
+        console.info("there is no project here: whether rows are fresh played no part")
+    console.info(f"{output.name}: " + ("written" if changed else "has all of it; left as it was"))
     return ExitCode.SUCCESS
 
 

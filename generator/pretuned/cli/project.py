@@ -12,6 +12,7 @@ from typing import Final
 
 from pretuned.build.core import load_specs
 from pretuned.config import HOST, Project, Settings, load_project, on_host, read_settings
+from pretuned.diagnostics import Diagnostic, Reporter
 from pretuned.errors import ConfigError, Error, ExitCode, Fault
 from pretuned.runtime.text import closest
 from pretuned.spec.model import KernelSpec
@@ -92,6 +93,12 @@ def _untouched(faults: tuple[Fault, ...]) -> bool:
     return len(faults) == 1 and not faults[0].path
 
 
-def say(message: str) -> None:
-    """Print a line for people, apart from what a program reads."""
-    print(message, file=sys.stderr, flush=True)
+class _Console(Reporter):
+    """Prints diagnostics to stderr, apart from what a program reads; what stdout holds back comes first."""
+
+    def report(self, diagnostic: Diagnostic, /) -> None:
+        sys.stdout.flush()
+        print(diagnostic, file=sys.stderr, flush=True)
+
+
+console: Final = _Console()

@@ -5,12 +5,11 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Iterable, Iterator
 
-from pretuned.build.findings import findings
-from pretuned.cli.project import UsageError, project_of, say, specs_of
+from pretuned.build.freshness import Freshness
+from pretuned.cli.project import UsageError, console, project_of, specs_of
 from pretuned.config import Project
 from pretuned.errors import ExitCode
 from pretuned.record import lock as lockfile
-from pretuned.record.freshness import State
 from pretuned.record.lock import Key, Lock
 from pretuned.runtime.text import closest
 
@@ -29,7 +28,7 @@ def run(options: Namespace) -> ExitCode:
     for line in _lines(gone):
         print(line)
     changed = lockfile.write(project.lock, kept) if gone else False
-    say(f"{project.lock.name}: " + (f"{len(kept.rows)} rows are left" if changed else "nothing to remove"))
+    console.info(f"{project.lock.name}: " + (f"{len(kept.rows)} rows are left" if changed else "nothing to remove"))
     return ExitCode.SUCCESS
 
 
@@ -42,7 +41,7 @@ def _demand(what: str, asked: Iterable[str] | None, known: Iterable[str]) -> Non
 
 
 def _chosen(options: Namespace, project: Project, lock: Lock) -> Iterator[Key]:
-    stale = {f.key for f in findings(specs_of(project), lock, {}) if f.state is State.STALE} if options.stale else set()
+    stale = {found.key for found in Freshness(specs_of(project)).status(lock).stale} if options.stale else set()
     for key in lock.keys:
         kernel, device, _ = key
         of_device = not options.device or device in options.device

@@ -8,9 +8,9 @@ from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pretuned.build.findings import demands, problems_of
+from pretuned.build.freshness import Freshness
 from pretuned.cli import usage
-from pretuned.cli.project import place_of, say, specs_of
+from pretuned.cli.project import console, place_of, specs_of
 from pretuned.config import Project
 from pretuned.errors import DeviceError, ExitCode
 from pretuned.record import lock as lockfile
@@ -18,6 +18,7 @@ from pretuned.record.lock import Lock
 from pretuned.report.effort import by_kernel, describe, stages
 from pretuned.report.lines import of_rows
 from pretuned.report.text import columns, table
+from pretuned.spec.space import all_problems
 from pretuned.tune.events import (
     Decided,
     Disturbed,
@@ -43,7 +44,7 @@ def run(options: Namespace) -> ExitCode:
     target = find_target(settings.device, lock.devices)
     if target is None:
         raise DeviceError(f"there is no GPU {settings.device} here to tune on; `pretuned devices` lists what there is")
-    wanted = demands(specs, lock, target, everything=options.force)
+    wanted = Freshness(specs).requests(lock, target, everything=options.force)
     if options.from_usage is not None:
         called = usage.read(options.from_usage, project, specs)
         usage.tell_gaps(called, specs)
@@ -54,7 +55,7 @@ def run(options: Namespace) -> ExitCode:
         changed = kept != lock and lockfile.write(project.lock, kept)
         removed = f"; {gone} obsolete rows removed" if changed else ""
         rows = "every row" if options.from_usage is None else "every row that was called"
-        say(f"{project.lock.name}: {rows} for {target.name} is fresh; nothing to tune{removed}")
+        console.info(f"{project.lock.name}: {rows} for {target.name} is fresh; nothing to tune{removed}")
         if options.json:
             _print_json(Tuned(target=target, rows=(), skipped=(), left=0, effort=Effort()))
         return ExitCode.SUCCESS
@@ -80,7 +81,7 @@ def run(options: Namespace) -> ExitCode:
 def _obsolete(project: Project, lock: Lock) -> list[lockfile.Key]:
     """Return the rows of kernels and problems that the specs no longer have."""
     specs = specs_of(project)
-    wanted = {(name, problem) for name, spec in specs.items() for problem in problems_of(spec)}
+    wanted = {(name, problem) for name, spec in specs.items() for problem in all_problems(spec)}
     return [key for key in lock.keys if (key[0], key[2]) not in wanted]
 
 
@@ -95,11 +96,11 @@ def _print(options: Namespace, project: Project, tuned: Tuned, *, changed: bool)
             table_of_kernels = by_kernel(tuned.effort)
             print()
             print("\n".join(columns(table_of_kernels, frozenset(range(1, len(table_of_kernels[0]))))))
-    say(f"{project.lock.name}: " + ("written" if changed else "every row confirmed; left as it was"))
+    console.info(f"{project.lock.name}: " + ("written" if changed else "every row confirmed; left as it was"))
     if tuned.interrupted:
-        say("interrupted; everything that was measured is kept")
+        console.info("interrupted; everything that was measured is kept")
     if tuned.left:
-        say(f"{tuned.left} rows were not reached; run the same command again to go on")
+        console.info(f"{tuned.left} rows were not reached; run the same command again to go on")
 
 
 def _print_json(tuned: Tuned) -> None:
@@ -144,4 +145,4 @@ def _progress(*, verbose: bool) -> Iterator[Listener]:
 
 def _line(event: Event, *, verbose: bool) -> None:
     if verbose or isinstance(event, Waiting | Planned | Disturbed | Decided | Passed | OutOfBudget):
-        say(describe(event))
+        console.info(describe(event))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from pretuned.cli.project import UsageError, import_name, say
+from pretuned.cli.project import UsageError, console, import_name
 from pretuned.config import Project
 from pretuned.record import usage
 from pretuned.record.usage import Called, Gap, Unread
@@ -65,12 +65,12 @@ def _is_same(package: str, called: str) -> bool:
 
 def _tell(path: Path, unread: Sequence[Unread], unknown: Sequence[int]) -> None:
     for line in unread[:_LISTED]:
-        say(f"{path.name}: passed over {line}")
+        console.info(f"{path.name}: passed over {line}")
     if len(unread) > _LISTED:
-        say(f"{path.name}: passed over {len(unread) - _LISTED} more lines that cannot be read")
+        console.info(f"{path.name}: passed over {len(unread) - _LISTED} more lines that cannot be read")
     if unknown:
         listed = ", ".join(map(str, unknown[:_LISTED])) + (", ..." if len(unknown) > _LISTED else "")
-        say(f"{path.name}: passed over {len(unknown)} lines for which the specs have no problem ({listed})")
+        console.info(f"{path.name}: passed over {len(unknown)} lines for which the specs have no problem ({listed})")
 
 
 def narrowed(demands: Sequence[TuningRequest], called: Usage) -> list[TuningRequest]:
@@ -95,7 +95,7 @@ def tell_gaps(called: Usage, specs: Mapping[str, KernelSpec]) -> None:
     for name, lines in called.lines.items():
         for gap in usage.gaps(specs[name], lines):
             for line in _gap(specs[name], gap):
-                say(line)
+                console.info(line)
 
 
 def _gap(spec: KernelSpec, gap: Gap) -> Iterator[str]:

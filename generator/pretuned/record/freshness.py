@@ -60,11 +60,7 @@ class FreshnessJudge:
         self._space = space_key(spec)
         self._verification = verification_key(spec)
         self._keys: dict[tuple[Pairs, Configuration], str] = {}
-        self._problems = {
-            problem
-            for specialisation in space.specialisations(spec)
-            for problem in space.problems(spec, specialisation)
-        }
+        self._problems = set(space.all_problems(spec))
 
     def wanted(self, problem: Problem) -> bool:
         """Return whether the spec still asks for this problem to be measured."""

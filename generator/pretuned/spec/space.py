@@ -102,6 +102,11 @@ def problems(spec: KernelSpec, specialisation: Pairs) -> Iterator[Problem]:
             yield problem
 
 
+def all_problems(spec: KernelSpec) -> list[Problem]:
+    """Return the problems to measure, of every specialisation."""
+    return [problem for specialisation in specialisations(spec) for problem in problems(spec, specialisation)]
+
+
 def choices(spec: KernelSpec, specialisation: Pairs) -> dict[str, Value]:
     """Return the specialisation's values with the types that follow from others."""
     values = dict(specialisation)

@@ -60,9 +60,7 @@ def _any_legal(spec: KernelSpec, name: str) -> bool:
     """
     where = [e for e in spec.all_implementations[name].constraints.where if not e.reads_device]
     default = space.default_of(spec, name)
-    problems = [
-        problem for specialisation in space.specialisations(spec) for problem in space.problems(spec, specialisation)
-    ]
+    problems = space.all_problems(spec)
     tried = 0
     for configuration in itertools.chain([default], space.combinations(name, spec.all_implementations[name])):
         for problem in problems:
