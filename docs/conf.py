@@ -28,6 +28,7 @@ myst_heading_anchors = 3
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 highlight_language = "none"
+smartquotes = False  # options begin with two hyphens
 
 html_theme = "furo"
 html_title = "pretuned"
