@@ -11,9 +11,9 @@ from documents import ROOT
 from from_the_code import expand
 from pretuned.cli.parser import parser
 from pretuned.errors import ExitCode
+from pretuned.runtime.types import DTYPES
 from pretuned.schema.descriptions import ENVIRONMENT
 from pretuned.schema.generate import project_schema, spec_schema
-from pretuned.spec.types import DTYPES
 
 
 def keys_of(schema):
