@@ -74,14 +74,12 @@ def test_a_result_reaches_the_output_by_keyword_or_copy():
 
 
 class NumpyKernel:
-    scratch = None
-
-    def __init__(self, call, workspace, output, initialised):
-        self.call, self.workspace, self.output, self.initialised = call, workspace, output, initialised
+    def __init__(self, call, buffers, output):
+        self.call, self.buffers, self.output = call, buffers, output
 
     def launch(self, addresses):
         views = {}
-        for name, region in self.workspace.sets[0].items():
+        for name, region in self.buffers.sets[0].items():
             buffer = region.buffer
             views[name] = view(addresses[name], np.dtype(buffer.dtype), buffer.size).reshape(buffer.shape)
         function = getattr(np, self.call.function)
@@ -92,10 +90,10 @@ class NumpyKernel:
 
 
 class NumpyMachine(HostMachine):
-    def load_call(self, call, workspace, *, output, initialised):
+    def load_call(self, call, buffers, *, output):
         if not hasattr(np, call.function):
             raise Refused(LaunchFailed(message=f"has no {call.function}"))
-        return NumpyKernel(call, workspace, output, initialised)
+        return NumpyKernel(call, buffers, output)
 
 
 def prepared(folder, *edits, machine=NumpyMachine):
@@ -168,21 +166,18 @@ def scripted(**replaced):
         def __init__(self):
             self.held, self.captured = [], []
 
-        def _held(self, kernel, _workspace, groups):
+        def _held(self, kernel, _buffers, groups):
             self.held.append((kernel.name, *groups))
             return [kernel.takes_us * count for count in groups], [0]
 
-        def _capture(self, kernel, _workspace, launches):
+        def _capture(self, kernel, buffers, launches):
             self.captured.append((kernel.name, launches))
-            return timing.Replay(graph=kernel, launches=launches)
+            return timing.Replay(graph=kernel, buffers=buffers, launches=launches)
 
-        def _sample(self, source, workspace):
+        def _sample(self, source):
             if isinstance(source, timing.Replay):
                 return lambda: source.graph.takes_us * source.launches
-            return super()._sample(source, workspace)
-
-        def canary_us(self):
-            return 20.0
+            return super()._sample(source)
 
     for name, value in replaced.items():
         setattr(Scripted, name, value)
@@ -193,44 +188,47 @@ def loaded_kernel(name, takes_us, *, captured=True, most_calls=None):
     return SimpleNamespace(name=name, takes_us=takes_us, captured=captured, most_calls=most_calls)
 
 
-ARENA = SimpleNamespace(count=50, restores=False)
+BUFFERS = SimpleNamespace(count=50, restores=False)
 
 
-def everyone(times):
-    return range(len(times))
+def sampled(timer, *kernels):
+    """Samples of each kernel, each begun before any is read, as a race's round has it."""
+    samplers = timer.samplers([(kernel, BUFFERS) for kernel in kernels], [kernel.takes_us for kernel in kernels])
+    rounds = [[ended() for ended in [begin() for begin in samplers]] for _ in range(5)]
+    return [[sample.time_us for sample in samples] for samples in zip(*rounds, strict=True)]
 
 
 def test_a_race_replays_graphs_while_everyone_can_be_captured():
     timer = scripted()
     kernels = [loaded_kernel("plain", 10.0), loaded_kernel("library", 8.0)]
-    raced = timer.race(kernels, ARENA, [10.0, 8.0], 5, everyone)
+    times_us = sampled(timer, *kernels)
     assert not timer.held
     assert {launches for _, launches in timer.captured} == {25}
-    assert raced.times_us == (pytest.approx((10.0,) * 5), pytest.approx((8.0,) * 5))
+    assert times_us == [pytest.approx([10.0] * 5), pytest.approx([8.0] * 5)]
 
 
 def test_a_race_with_one_that_cannot_be_captured_samples_everyone_alike():
     timer = scripted()
     kernels = [loaded_kernel("plain", 10.0), loaded_kernel("library", 8.0, captured=False, most_calls=12)]
-    raced = timer.race(kernels, ARENA, [10.0, 8.0], 5, everyone)
+    times_us = sampled(timer, *kernels)
     assert not timer.captured
     assert {launches for _, launches in timer.held} == {12}  # as many as the host enqueues in time, for both
     assert [name for name, _ in timer.held].count("plain") == [name for name, _ in timer.held].count("library") == 6
-    assert raced.times_us == (pytest.approx((10.0,) * 5), pytest.approx((8.0,) * 5))
+    assert times_us == [pytest.approx([10.0] * 5), pytest.approx([8.0] * 5)]
 
 
 def test_a_function_that_a_graph_refuses_is_timed_all_the_same():
-    def refuse(_self, _kernel, _workspace, _launches):
+    def refuse(_self, _kernel, _buffers, _launches):
         raise Refused(LaunchFailed(message="calling cuBLAS API during stream capture is currently unsupported"))
 
     timer = scripted(_timed=lambda _self, _parts: ([9.0], True), _capture=refuse)
     kernel = loaded_kernel("library", 9.0, captured=None)
-    assert timer.prepare_call(kernel, ARENA)
+    assert timer.prepare_call(kernel, BUFFERS)
     assert kernel.captured is False
     assert kernel.most_calls > 1
 
 
 def test_a_function_that_waits_for_the_device_cannot_be_timed():
     timer = scripted(_timed=lambda _self, _parts: ([5000.0], False))
-    assert not timer.prepare_call(loaded_kernel("library", 9.0), ARENA)
+    assert not timer.prepare_call(loaded_kernel("library", 9.0), BUFFERS)
     assert not timer.captured

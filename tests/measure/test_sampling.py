@@ -17,7 +17,7 @@ class Scripted(timing.Timer):
     def __init__(self, takes_us):
         self.takes_us, self.launched, self.groups = takes_us, 0, []
 
-    def _held(self, kernel, workspace, groups):
+    def _held(self, kernel, buffers, groups):
         self.groups.append(groups)
         times = []
         for count in groups:
@@ -63,7 +63,7 @@ class Late(timing.Timer):
     """A host that is late so many times; what it takes by then is in the time."""
 
     def __init__(self, late_us):
-        super().__init__(judge=None, stream=None, l2_bytes=1)
+        super().__init__(machine=None, judge=None, stream=None)
         self.late_us = list(late_us)
 
     def _timed(self, parts):
@@ -73,8 +73,8 @@ class Late(timing.Timer):
 
 @pytest.mark.parametrize(("late_us", "time_us"), [([0.0], 10.0), ([80.0, 0.0], 10.0), ([80.0, 5.0, 30.0], 15.0)])
 def test_a_late_host_is_given_another_try_and_counts_least_where_it_always_was(late_us, time_us):
-    workspace = SimpleNamespace(count=2, restores=False, cold=False)
-    assert Late(late_us)._held(KERNEL, workspace, (1,)) == ([time_us], [0])
+    buffers = SimpleNamespace(count=2, restores=False, cold=False)
+    assert Late(late_us)._held(KERNEL, buffers, (1,)) == ([time_us], [0])
 
 
 def test_in_out_arrays_have_one_launch_a_set():

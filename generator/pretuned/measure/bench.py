@@ -11,14 +11,15 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, Generic
 
 import numpy as np
 
 from pretuned.measure import data
 from pretuned.measure.launch import arrays, initialised, launches, scalars, scratch
-from pretuned.measure.machine import Check, CheckResult, LoadedKernel, Machine, Off, OutOfMemory, Refused, Unequal
+from pretuned.measure.machine import Check, CheckResult, K, Machine, Off, OutOfMemory, Refused, Unequal
+from pretuned.measure.regions import CallBuffers, Region
 from pretuned.measure.requests import (
     CompiledCandidate,
     PrepareRequest,
@@ -29,7 +30,7 @@ from pretuned.measure.requests import (
     Verified,
 )
 from pretuned.measure.stage import Stage, footprint
-from pretuned.measure.workspace import Region, Workspace
+from pretuned.measure.workspace import Workspace
 from pretuned.outcome import Failure, LaunchFailed, Timed, WrongResult
 from pretuned.runtime.types import DTYPES
 from pretuned.spec.expressions import ExpressionError
@@ -40,10 +41,19 @@ SETTLING_S: Final = 0.008  # but no more than this long for one finalist, beyond
 RESIDENT_SHARE: Final = 0.5  # of the machine's free memory, for problems that stay prepared
 
 
-class Bench:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Loaded(Generic[K]):
+    """A loaded candidate with the buffers of its calls, and the scratch among them, which lives as long as it does."""
+
+    kernel: K
+    buffers: CallBuffers
+    scratch: Workspace | None = None
+
+
+class Bench(Generic[K]):
     """A machine with the problems that candidates are tried at, of which one is current."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine[K]) -> None:
         self.machine = machine
         self._host = ThreadPoolExecutor(1, thread_name_prefix="reference")
         self._stages: OrderedDict[tuple[object, ...], Stage] = OrderedDict()  # the least recently used first
@@ -96,46 +106,48 @@ class Bench:
         if entry.image:
             self._images[entry.digest] = entry.image
 
-    def load(self, entry: CompiledCandidate) -> LoadedKernel:
+    def load(self, entry: CompiledCandidate) -> _Loaded[K]:
         """Load a candidate for the current problem; raises Refused or Poisoned."""
         request, workspace = self.stage.request, self.stage.workspace
         spec, problem = request.spec, request.problem
         call = spec.all_implementations[entry.configuration.implementation].call
+        zeroed = initialised(spec, entry.configuration)
         if call is not None:
             (output,) = spec.outputs
-            zeroed = initialised(spec, entry.configuration)
-            return self.machine.load_call(call, workspace, output=output.name, initialised=zeroed)
+            buffers = workspace.call_buffers(zeroed=zeroed)
+            return _Loaded(kernel=self.machine.load_call(call, buffers, output=output.name), buffers=buffers)
         self._keep_image(entry)
-        facts = self.machine.facts
-        planned = launches(spec, problem, entry.configuration, facts)
+        planned = launches(spec, problem, entry.configuration, self.machine.facts)
         if isinstance(planned, LaunchFailed):
             raise Refused(planned)
+        own = self._scratch(entry)
+        buffers = workspace.call_buffers(zeroed=zeroed, scratch=own)
+        types = {name: region.buffer.dtype for name, region in buffers.sets[0].items()}
+        kernel = self.machine.load(self._images[entry.digest], planned, scalars(spec, problem), types=types)
+        return _Loaded(kernel=kernel, buffers=buffers, scratch=own)
+
+    def _scratch(self, entry: CompiledCandidate) -> Workspace | None:
+        """Return as many sets of a candidate's scratch buffers as the problem has; raises Refused."""
+        request, count = self.stage.request, self.stage.workspace.count
         try:
-            buffers = scratch(spec, problem, entry.configuration, facts)
-            memory = Workspace(self.machine, buffers, {}, workspace.count) if buffers else None
+            buffers = scratch(request.spec, request.problem, entry.configuration, self.machine.facts)
+            own = Workspace(self.machine, buffers, {}, count) if buffers else None
         except (ExpressionError, OutOfMemory) as error:
             raise Refused(LaunchFailed(message=f"scratch: {error}")) from None
-        if memory is not None and memory.count < workspace.count:
-            message = f"scratch: {memory.count} of the {workspace.count} sets to rotate through fit into the memory"
+        if own is not None and own.count < count:
+            message = f"scratch: {own.count} of the {count} sets to rotate through fit into the memory"
             raise Refused(LaunchFailed(message=message))
-        return self.machine.load(
-            self._images[entry.digest],
-            planned,
-            scalars(spec, problem),
-            types={buffer.name: buffer.dtype for buffer in (*workspace.buffers, *buffers)},
-            initialised=initialised(spec, entry.configuration),
-            scratch=memory,
-        )
+        return own
 
     def verify(self, entry: CompiledCandidate) -> Verified:
         """Run `entry` once on poisoned buffers and judge what it wrote."""
-        kernel = self.load(entry)
+        loaded = self.load(entry)
         try:
-            self._run(kernel, 0)
-            failure, error = self._judge(kernel, [0])
+            self._run(loaded, 0)
+            failure, error = self._judge(loaded, [0])
             return Verified(failure=failure, error=error)
         finally:
-            kernel.unload()
+            loaded.kernel.unload()
 
     def screen(self, request: ScreenRequest) -> Iterator[Screened]:
         """Yield what becomes of each entry; raises Poisoned where one takes the machine with it."""
@@ -152,76 +164,102 @@ class Bench:
     def _screened(self, entry: CompiledCandidate, verify: bool, best_us: float) -> Screened:
         """Verify, time, and judge what the timing left behind."""
         started = time.perf_counter()
-        kernel = self.load(entry)
-        loaded = time.perf_counter()
+        loaded = self.load(entry)
+        load_s = time.perf_counter() - started
         try:
+            begun = time.perf_counter()
             if verify:
-                self._run(kernel, 0)
-                failure, _ = self._judge(kernel, [0])
+                self._run(loaded, 0)
+                failure, _ = self._judge(loaded, [0])
                 if failure is not None:
-                    return Screened(outcome=failure, load_s=loaded - started, verify_s=time.perf_counter() - loaded)
+                    return Screened(outcome=failure, load_s=load_s, verify_s=time.perf_counter() - begun)
             verified = time.perf_counter()
-            samples, sets, device_s = self.machine.screen(kernel, self.stage.workspace, best_us)
+            samples, sets, device_s = self.machine.screen(loaded.kernel, loaded.buffers, best_us)
             timed = time.perf_counter()
             outcome: Timed | Failure = summary(samples)
             if verify:
-                outcome = self._judge(kernel, sets[-SCREEN_SETS:])[0] or outcome
-            verify_s = verified - loaded + time.perf_counter() - timed
-            return Screened(outcome=outcome, load_s=loaded - started, verify_s=verify_s, device_s=device_s)
+                outcome = self._judge(loaded, sets[-SCREEN_SETS:])[0] or outcome
+            verify_s = verified - begun + time.perf_counter() - timed
+            return Screened(outcome=outcome, load_s=load_s, verify_s=verify_s, device_s=device_s)
         finally:
-            kernel.unload()
+            loaded.kernel.unload()
 
     def race(self, request: RaceRequest) -> Raced:
         """Time the entries in interleaved rounds; then, if asked, run each time and again and judge every result."""
-        kernels: list[LoadedKernel] = []
+        everyone: list[_Loaded[K]] = []
         try:
             for entry in request.entries:
                 try:
-                    kernels.append(self.load(entry))
+                    everyone.append(self.load(entry))
                 except Refused as refused:  # by this one: the others are no worse for it
-                    return _out_of_race(request, len(kernels), refused.outcome)
-            raced = self.machine.race(
-                kernels, self.stage.workspace, request.estimates_us, rounds=request.rounds, going=request.rule.going
-            )
-            failures = tuple(self._settle(kernel) if request.judge else None for kernel in kernels)
+                    return _out_of_race(request, len(everyone), refused.outcome)
+            raced = self._sampled(everyone, request)
+            failures = tuple(self._settle(loaded) if request.judge else None for loaded in everyone)
             return replace(raced, failures=failures)
         finally:
-            for kernel in kernels:
-                kernel.unload()
+            for loaded in everyone:
+                loaded.kernel.unload()
 
-    def _settle(self, kernel: LoadedKernel) -> Failure | None:
+    def _sampled(self, everyone: Sequence[_Loaded[K]], request: RaceRequest) -> Raced:
+        """Return interleaved samples, in rounds for as long as the rule names somebody.
+
+        A round takes one sample of everyone who still runs, in an order that turns by one each round: what drifts
+        (clocks, temperature, a neighbour's load) hits all alike, and the ratio of two kernels is taken within rounds.
+        """
+        before_us, device_us = self.machine.canary_us(), 0.0
+        calls = [(loaded.kernel, loaded.buffers) for loaded in everyone]
+        samplers = self.machine.samplers(calls, request.estimates_us)
+        times: list[list[float]] = [[] for _ in everyone]
+        running = list(range(len(everyone)))
+        for turn in range(request.rounds):
+            first = turn % len(running)
+            begun = [(index, samplers[index]()) for index in running[first:] + running[:first]]
+            for index, ended in begun:
+                sample = ended()
+                times[index].append(sample.time_us)
+                device_us += sample.device_us
+            running = request.rule.going(times)
+            if not running:
+                break
+        return Raced(
+            times_us=tuple(map(tuple, times)),
+            failures=(None,) * len(times),
+            canary_us=(before_us, self.machine.canary_us()),
+            device_s=device_us / 1e6,
+        )
+
+    def _settle(self, loaded: _Loaded[K]) -> Failure | None:
         """Run a kernel back to back on every set, as the timing does, and judge every result: races show here."""
-        sets = range(self.stage.workspace.count)
+        sets = range(loaded.buffers.count)
         end = time.perf_counter() + SETTLING_S
         for _ in range(-(-SETTLED // len(sets))):
             for index in sets:
-                self._reset(kernel, index)
+                self._reset(loaded, index)
             for index in sets:
-                self.machine.call(kernel, self.stage.workspace, index)
+                self.machine.call(loaded.kernel, loaded.buffers, index)
             self.machine.synchronize()
-            failure, _ = self._judge(kernel, sets)
+            failure, _ = self._judge(loaded, sets)
             if failure is not None or time.perf_counter() > end:
                 return failure
         return None
 
-    def _run(self, kernel: LoadedKernel, index: int) -> None:
-        self._reset(kernel, index)
-        self.machine.call(kernel, self.stage.workspace, index)
+    def _run(self, loaded: _Loaded[K], index: int) -> None:
+        self._reset(loaded, index)
+        self.machine.call(loaded.kernel, loaded.buffers, index)
         self.machine.synchronize()
 
-    def _reset(self, kernel: LoadedKernel, index: int) -> None:
+    def _reset(self, loaded: _Loaded[K], index: int) -> None:
         self.stage.workspace.reset(index)
-        if kernel.scratch is not None:
-            kernel.scratch.reset(index)
+        if loaded.scratch is not None:
+            loaded.scratch.reset(index)
 
-    def _judge(self, kernel: LoadedKernel, sets: Sequence[int]) -> tuple[Failure | None, float]:
+    def _judge(self, loaded: _Loaded[K], sets: Sequence[int]) -> tuple[Failure | None, float]:
         """Return what is wrong with `sets` after a call on each, and the largest error as a share of the tolerance."""
         workspace = self.stage.workspace
         watched, judged = [], []
         for index in sets:
-            watched += workspace.guard_checks(index) + (
-                kernel.scratch.guard_checks(index) if kernel.scratch is not None else []
-            )
+            watched += workspace.guard_checks(index)
+            watched += loaded.scratch.guard_checks(index) if loaded.scratch is not None else []
             outputs = [region for region in workspace.sets[index].values() if region.buffer.role != "in"]
             judged += [(index, region) for region in outputs if region.buffer.size]
         tolerances = {name: self.stage.tolerance(name) for name in {region.buffer.name for _, region in judged}}

@@ -9,20 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from pretuned.errors import Error
 from pretuned.measure.data import HostArray
 from pretuned.measure.launch import BoundLaunch, BoundScalar
+from pretuned.measure.regions import CallBuffers
 from pretuned.outcome import Crashed, LaunchFailed
 from pretuned.spec.model import LibraryCall
 from pretuned.spec.space import DeviceFacts
-
-if TYPE_CHECKING:
-    from pretuned.measure.requests import Raced
-    from pretuned.measure.workspace import Workspace
-
-Going = Callable[[Sequence[Sequence[float]]], Sequence[int]]
 
 
 class OutOfMemory(Error):  # noqa: N818 - the term
@@ -95,26 +90,8 @@ class Memory(Protocol):
         ...
 
 
-class LoadedKernel(Protocol):
-    """The launches of one candidate at one problem, ready for any set of buffers.
-
-    `initialised` names the buffers that a call sets to zero first; `scratch` are sets of the kernel's own.
-    """
-
-    initialised: frozenset[str]
-    scratch: Workspace | None
-
-    def unload(self) -> None:
-        """Free what it takes."""
-
-
-class Machine(Protocol):
-    """What runs candidates. Methods that meet one raise Refused, or Poisoned where it was the last."""
-
-    @property
-    def facts(self) -> DeviceFacts:
-        """What expressions may ask of it."""
-        ...
+class MachineMemory(Protocol):
+    """The memory of a machine, and what it can answer about it. What is asked of it happens in order."""
 
     @property
     def gap_bytes(self) -> int:
@@ -148,48 +125,6 @@ class Machine(Protocol):
     def read(self, address: int, array: HostArray) -> None:
         """Fill a contiguous array from the machine, once all before is done."""
 
-    def load(
-        self,
-        image: bytes,
-        launches: Sequence[BoundLaunch],
-        scalars: Sequence[BoundScalar],
-        *,
-        types: Mapping[str, str],
-        initialised: frozenset[str],
-        scratch: Workspace | None,
-    ) -> LoadedKernel:
-        """Load a candidate; `types` are the element types of the arrays that it may be called with."""
-        ...
-
-    def load_call(
-        self, call: LibraryCall, workspace: Workspace, *, output: str, initialised: frozenset[str]
-    ) -> LoadedKernel:
-        """Load a library function that writes `output`; it may be tried at set 0 of `workspace`."""
-        ...
-
-    def call(self, kernel: Any, workspace: Workspace, index: int) -> None:  # noqa: ANN401 - a kernel of this machine
-        """Call a kernel on set `index`: initial values, then its launches."""
-
-    def synchronize(self) -> None:
-        """Wait until all calls are done."""
-
-    def screen(self, kernel: Any, workspace: Workspace, best_us: float) -> tuple[list[float], list[int], float]:  # noqa: ANN401
-        """Return samples of a kernel in microseconds a call, the sets it ran on last, and the device's seconds.
-
-        Who is clearly slower than `best_us` gets fewer samples.
-        """
-        ...
-
-    def race(
-        self, kernels: Sequence[Any], workspace: Workspace, estimates_us: Sequence[float], *, rounds: int, going: Going
-    ) -> Raced:
-        """Return interleaved samples of kernels in microseconds a call.
-
-        After each of at most `rounds` rounds `going` names who runs in the next; nobody, and the race is over.
-        `estimates_us` is what a call of each is expected to take.
-        """
-        ...
-
     def ask(self, checks: Sequence[Check]) -> list[CheckResult]:
         """Return the answers to `checks`."""
         ...
@@ -200,3 +135,88 @@ class Machine(Protocol):
 
     def widen(self, address: int, dtype: str, size: int, target: int) -> None:
         """Write `size` elements of floating `dtype` to `target` as float64."""
+
+
+class LoadedKernel(Protocol):
+    """The launches of one candidate at one problem, ready for its sets of buffers."""
+
+    def unload(self) -> None:
+        """Free what it takes."""
+
+
+K = TypeVar("K", bound=LoadedKernel)
+
+
+class Sample(NamedTuple):
+    """One sample of a kernel: microseconds a call, and those that the device was busy for it."""
+
+    time_us: float
+    device_us: float
+
+
+Sampler = Callable[[], Callable[[], Sample]]  # begins one sample, and returns what waits for it
+
+
+class Machine(MachineMemory, Protocol[K]):
+    """What runs candidates; `K` are its kernels, each of which is always called with the same `buffers`.
+
+    A method that meets a bad candidate raises Refused, or Poisoned where nothing more can run.
+    """
+
+    @property
+    def facts(self) -> DeviceFacts:
+        """What expressions may ask of it."""
+        ...
+
+    def load(
+        self,
+        image: bytes,
+        launches: Sequence[BoundLaunch],
+        scalars: Sequence[BoundScalar],
+        *,
+        types: Mapping[str, str],
+    ) -> K:
+        """Load a candidate; `types` are the element types of the arrays that it may be called with."""
+        ...
+
+    def load_call(self, call: LibraryCall, buffers: CallBuffers, *, output: str) -> K:
+        """Load a library function that writes `output`; it may be tried at set 0 of `buffers`."""
+        ...
+
+    def call(self, kernel: K, buffers: CallBuffers, index: int) -> None:
+        """Call a kernel on set `index`: initial values, then its launches."""
+
+    def synchronize(self) -> None:
+        """Wait until all calls are done."""
+
+    def screen(self, kernel: K, buffers: CallBuffers, best_us: float) -> tuple[list[float], list[int], float]:
+        """Return samples of a kernel in microseconds a call, the sets it ran on last, and the device's seconds.
+
+        A kernel that is clearly slower than `best_us` gets fewer samples.
+        """
+        ...
+
+    def canary_us(self) -> float:
+        """Return what a kernel takes whose time shows whether the clocks hold; 0 where there is none."""
+        ...
+
+    def samplers(self, calls: Sequence[tuple[K, CallBuffers]], estimates_us: Sequence[float]) -> Sequence[Sampler]:
+        """Return what takes samples of each kernel in a race, alike for all.
+
+        `estimates_us` is what a call of each is expected to take. A round begins one sample of everyone before it waits
+        for any, so that a device need not stand idle in between.
+        """
+        ...
+
+
+def zero(machine: MachineMemory, buffers: CallBuffers, index: int) -> None:
+    """Set to zero what a call on set `index` finds so."""
+    for region in buffers.zeroed[index]:
+        machine.fill(region.address, 0, region.buffer.nbytes)
+
+
+def restore(machine: MachineMemory, buffers: CallBuffers, index: int) -> None:
+    """Give the in-out arrays of set `index` their values of before the call again."""
+    for region in buffers.changed[index]:
+        assert region.pristine is not None  # the inputs have values
+        machine.copy(region.address, region.pristine, region.buffer.nbytes)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Generic
 
 from pretuned.measure.bench import Bench
 from pretuned.measure.data import FunctionError
-from pretuned.measure.machine import Machine, OutOfMemory, Poisoned, Refused
+from pretuned.measure.machine import K, Machine, OutOfMemory, Poisoned, Refused
 from pretuned.measure.requests import (
     Answer,
     Lost,
@@ -27,13 +28,13 @@ from pretuned.measure.requests import (
 Answerer = Callable[[Request], Answer | Iterator[Answer]]
 
 
-class Server:
+class Server(Generic[K]):
     """Answers requests; exceptions of the types `lost`, like Poisoned, mean that the machine is lost."""
 
-    def __init__(self, open_machine: Callable[[int], Machine], lost: tuple[type[Exception], ...]) -> None:
+    def __init__(self, open_machine: Callable[[int], Machine[K]], lost: tuple[type[Exception], ...]) -> None:
         self._open_machine = open_machine
         self._lost: tuple[type[Exception], ...] = (Poisoned, *lost)
-        self._bench: Bench | None = None
+        self._bench: Bench[K] | None = None
 
     def __call__(self, request: Request) -> Answer | Iterator[Answer]:
         """Return the answer, or for `ScreenRequest` the iterator of its answers."""
@@ -62,17 +63,17 @@ class Server:
             yield Lost(message=str(error))
 
     @property
-    def _opened(self) -> Bench:
+    def _opened(self) -> Bench[K]:
         assert self._bench is not None, "Open comes first"
         return self._bench
 
 
-def server(open_machine: Callable[[int], Machine], *, lost: tuple[type[Exception], ...] = ()) -> Answerer:
+def server(open_machine: Callable[[int], Machine[K]], *, lost: tuple[type[Exception], ...] = ()) -> Answerer:
     """Return the function that answers requests in a child (see `pretuned.child`); `open_machine` takes the index."""
     return Server(open_machine, lost)
 
 
-def _answer(bench: Bench, request: Request) -> Answer:
+def _answer(bench: Bench[K], request: Request) -> Answer:
     match request:
         case PrepareRequest():
             try:

@@ -10,18 +10,16 @@ import math
 from collections.abc import Mapping
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
-from typing import Final
 
 from pretuned.measure import data
 from pretuned.measure.data import HostArray
 from pretuned.measure.launch import BoundBuffer, arrays
-from pretuned.measure.machine import Machine, Memory, OutOfMemory
+from pretuned.measure.machine import MachineMemory, Memory, OutOfMemory
+from pretuned.measure.regions import MEMORY_SHARE
 from pretuned.measure.requests import PrepareRequest
 from pretuned.measure.workspace import Workspace
 from pretuned.runtime.types import DTYPES
 from pretuned.spec.tolerance import tolerances
-
-MEMORY_SHARE: Final = 0.8  # of what is free, for one problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +39,7 @@ class Reference:
 class Stage:
     """A prepared problem; raises OutOfMemory where it does not fit, FunctionError where making inputs fails."""
 
-    def __init__(self, machine: Machine, request: PrepareRequest) -> None:
+    def __init__(self, machine: MachineMemory, request: PrepareRequest) -> None:
         spec, problem = request.spec, request.problem
         self.request = request
         self._machine = machine
@@ -108,13 +106,14 @@ class Stage:
         return share * rtol, share * atol
 
 
-def demand_room(machine: Machine, buffers: tuple[BoundBuffer, ...]) -> None:
+def demand_room(machine: MachineMemory, buffers: tuple[BoundBuffer, ...]) -> None:
     """Refuse what cannot fit before the host spends seconds on it: one set, pristine inputs, float64 outputs."""
     free = machine.free_bytes()
     needed = footprint(buffers)
     if needed > MEMORY_SHARE * free:
         raise OutOfMemory(
-            f"takes {needed / 1e9:.1f} GB of device memory; 80% of the free {free / 1e9:.1f} GB are allowed"
+            f"takes {needed / 1e9:.1f} GB of device memory; "
+            f"{MEMORY_SHARE:.0%} of the free {free / 1e9:.1f} GB are allowed"
         )
 
 

@@ -21,35 +21,13 @@ import numpy as np
 
 from pretuned.measure.data import Stored
 from pretuned.measure.launch import BoundBuffer
-from pretuned.measure.machine import Check, Machine, Memory, OutOfMemory, Unequal, Unlike
+from pretuned.measure.machine import Check, MachineMemory, Memory, OutOfMemory, Unequal, Unlike
+from pretuned.measure.regions import ALIGNMENT, GUARD_BYTES, MEMORY_SHARE, CallBuffers, Region, span
 from pretuned.runtime.types import DTYPES
 
-ALIGNMENT: Final = 512  # what CuPy's own allocations have
-GUARD_BYTES: Final = 2048
 GUARD: Final = 0xA5
 POISON: Final = 0xFF  # a NaN in every floating type
 INTEGER_POISON: Final = 0x5B  # nothing that counts or small inputs give
-MEMORY_SHARE: Final = 0.8
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Region:
-    """One buffer of one set: its address on the machine, and the lengths of the guard bands around it."""
-
-    buffer: BoundBuffer
-    address: int
-    front_bytes: int = GUARD_BYTES
-    slack_bytes: int = 0  # of the band behind it, besides what `span` holds
-
-    @property
-    def end(self) -> int:
-        """The address just behind it."""
-        return self.address + self.buffer.nbytes
-
-    @property
-    def tail_bytes(self) -> int:
-        """The length of the guard band behind it."""
-        return span(self.buffer) - GUARD_BYTES - self.buffer.nbytes + self.slack_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,13 +54,13 @@ class Workspace:
     """`count` sets of `buffers`, of which inputs hold the arrays of `stored` (by name, in storage types).
 
     Raises OutOfMemory if not even one set fits; fewer sets than asked are made where not all do. `cold` says whether
-    calls shall find nothing of their data in caches, `restores` whether they change what they read. `nbytes` are those
-    of all sets; `allocated_bytes` count the gaps too, of up to the machine's `gap_bytes`, that `seed` decides.
+    calls shall find nothing of their data in caches. `nbytes` are those of all sets; `allocated_bytes` count the gaps
+    too, of up to the machine's `gap_bytes`, that `seed` decides.
     """
 
     def __init__(
         self,
-        machine: Machine,
+        machine: MachineMemory,
         buffers: Sequence[BoundBuffer],
         stored: Mapping[str, Stored],
         count: int,
@@ -92,7 +70,6 @@ class Workspace:
     ) -> None:
         self.buffers = tuple(buffers)
         self.cold = cold
-        self.restores = any(buffer.role == "inout" for buffer in self.buffers)
         self._machine = machine
         set_bytes = sum(span(buffer) + machine.gap_bytes for buffer in self.buffers)
         self._pristine = {name: _tiled(machine, array) for name, array in stored.items()}
@@ -115,14 +92,21 @@ class Workspace:
             gap = ALIGNMENT * places.randrange(room // ALIGNMENT + 1)
             front = GUARD_BYTES + gap
             regions[buffer.name] = Region(
-                buffer=buffer, address=address + front, front_bytes=front, slack_bytes=room - gap
+                buffer=buffer,
+                address=address + front,
+                front_bytes=front,
+                slack_bytes=room - gap,
+                pristine=self._pristine[buffer.name].address if buffer.name in self._pristine else None,
             )
             address += room + span(buffer)
         return regions
 
-    def addresses(self, index: int) -> dict[str, int]:
-        """Return the address of every buffer of set `index`, by name."""
-        return {name: region.address for name, region in self.sets[index].items()}
+    def call_buffers(self, *, zeroed: frozenset[str], scratch: Workspace | None = None) -> CallBuffers:
+        """Return the sets as calls see them, those of `scratch` joined to them."""
+        sets: list[dict[str, Region]] = self.sets
+        if scratch is not None:
+            sets = [ours | theirs for ours, theirs in zip(self.sets, scratch.sets, strict=True)]
+        return CallBuffers(sets, zeroed=zeroed, cold=self.cold, nbytes=self.nbytes)
 
     def array(self, index: int, name: str) -> np.ndarray[Any, Any]:
         """Return buffer `name` of set `index` as the host sees it, in its storage type."""
@@ -137,26 +121,15 @@ class Workspace:
         for region in self.sets[index].values():
             self._fill(region.address - region.front_bytes, GUARD, region.front_bytes)
             self._fill(region.end, GUARD, region.tail_bytes)
-            if region.buffer.name in self._pristine:
-                self._copy_pristine(region)
-            else:
+            if region.pristine is None:
                 poison = POISON if DTYPES[region.buffer.dtype].floating else INTEGER_POISON
                 self._fill(region.address, poison, region.buffer.nbytes)
-
-    def restore(self, index: int) -> None:
-        """Give the in-out arrays of set `index` their values of before the call again."""
-        for region in self.sets[index].values():
-            if region.buffer.role == "inout":
-                self._copy_pristine(region)
+            elif region.buffer.nbytes:
+                self._machine.copy(region.address, region.pristine, region.buffer.nbytes)
 
     def _fill(self, address: int, value: int, nbytes: int) -> None:
         if nbytes:
             self._machine.fill(address, value, nbytes)
-
-    def _copy_pristine(self, region: Region) -> None:
-        source = self._pristine[region.buffer.name]
-        if region.buffer.nbytes:
-            self._machine.copy(region.address, source.address, region.buffer.nbytes)
 
     def guard_checks(self, index: int) -> list[GuardCheck]:
         """Return the checks that find a changed guard band or input in set `index`."""
@@ -166,14 +139,13 @@ class Workspace:
             found.append(GuardCheck(check=front, region=region, kind="before"))
             tail = Unlike(address=region.end, nbytes=region.tail_bytes, value=GUARD)
             found.append(GuardCheck(check=tail, region=region, kind="behind"))
-            if region.buffer.role == "in":
-                source = self._pristine[region.buffer.name]
-                check = Unequal(address=region.address, other=source.address, nbytes=region.buffer.nbytes)
+            if region.buffer.role == "in" and region.pristine is not None:
+                check = Unequal(address=region.address, other=region.pristine, nbytes=region.buffer.nbytes)
                 found.append(GuardCheck(check=check, region=region, kind="changed"))
         return found
 
 
-def _tiled(machine: Machine, stored: Stored) -> Memory:
+def _tiled(machine: MachineMemory, stored: Stored) -> Memory:
     """Return memory that holds the array: its block goes over once, and is doubled there."""
     block = np.ascontiguousarray(stored.block)
     total = math.prod(stored.shape) * block.itemsize
@@ -192,8 +164,3 @@ def _elements(nbytes: int, size: int) -> str:
     """Return a distance in bytes as elements of `size` bytes, rounded up."""
     count = -(-nbytes // size)
     return f"{count} element" + ("s" if count > 1 else "")
-
-
-def span(buffer: BoundBuffer) -> int:
-    """Return the bytes that a buffer takes with both its guard bands, a multiple of the alignment."""
-    return GUARD_BYTES + -(-(buffer.nbytes + GUARD_BYTES) // ALIGNMENT) * ALIGNMENT

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pretuned.measure.cuda.launching import PackedArguments, driver
 from pretuned.measure.launch import BoundLaunch, BoundScalar, packed
 from pretuned.measure.machine import Poisoned, Refused
-from pretuned.measure.workspace import Workspace
+from pretuned.measure.regions import CallBuffers
 from pretuned.outcome import LaunchFailed
 
 # What the driver answers when it refuses a launch or an image and the context lives on: cuda.h, CUresult.
@@ -70,9 +70,7 @@ class LoadedBinary:
 
 
 class CudaKernel:
-    """The launches of one candidate at one problem, ready for any set of buffers.
-
-    `initialised` names the buffers that a call sets to zero first; `scratch` are sets of the kernel's own.
+    """The launches of one candidate at one problem, ready for its sets of buffers.
 
     Raises Refused where the driver does not take the launch, Poisoned where the context is lost.
     """
@@ -85,20 +83,15 @@ class CudaKernel:
         module: LoadedBinary,
         launches: Sequence[BoundLaunch],
         scalars: Sequence[BoundScalar],
-        *,
-        initialised: frozenset[str] = frozenset(),
-        scratch: Workspace | None = None,
     ) -> None:
-        self.initialised = initialised
-        self.scratch = scratch
         self._launches = [(module.function(launch), launch) for launch in launches if 0 not in launch.grid]
         self._scalars = {scalar.name: packed(scalar) for scalar in scalars}
         self._packed: dict[int, list[PackedArguments]] = {}
 
-    def launch(self, workspace: Workspace, index: int, stream: int) -> None:
-        """Enqueue the launches on `stream` for set `index` of `workspace`; a grid with a zero launches nothing."""
+    def launch(self, buffers: CallBuffers, index: int, stream: int) -> None:
+        """Enqueue the launches on `stream` for set `index`; a grid with a zero launches nothing."""
         if index not in self._packed:
-            self._packed[index] = self._pack(workspace, index)
+            self._packed[index] = self._pack(buffers.addresses[index])
         try:
             for (function, launch), arguments in zip(self._launches, self._packed[index], strict=True):
                 driver.launchKernel(
@@ -107,8 +100,7 @@ class CudaKernel:
         except driver.CUDADriverError as error:
             raise judged(error) from None
 
-    def _pack(self, workspace: Workspace, index: int) -> list[PackedArguments]:
-        addresses = workspace.addresses(index) | (self.scratch.addresses(index) if self.scratch is not None else {})
+    def _pack(self, addresses: Mapping[str, int]) -> list[PackedArguments]:
         return [
             PackedArguments.of(
                 [

@@ -18,7 +18,7 @@ from pretuned.measure.cuda.kernel import judged
 from pretuned.measure.cuda.launching import ERRORS
 from pretuned.measure.libraries import apply, function_of, told
 from pretuned.measure.machine import Refused
-from pretuned.measure.workspace import Region, Workspace
+from pretuned.measure.regions import CallBuffers, Region
 from pretuned.outcome import LaunchFailed
 from pretuned.runtime.types import DTYPES
 from pretuned.spec.model import LibraryCall
@@ -107,17 +107,13 @@ class LibraryKernel:
     found out by the timer. Raises Refused for whatever the library raises, Poisoned where the context is lost.
     """
 
-    scratch: Workspace | None = None
-
     def __init__(
         self,
         call: LibraryCall,
         stream: Any,  # noqa: ANN401 - CuPy ships no types
         *,
         output: str,
-        initialised: frozenset[str],
     ) -> None:
-        self.initialised = initialised
         self.captured = False
         self.most_calls: int | None = None
         self._call = call
@@ -127,12 +123,12 @@ class LibraryKernel:
         with self._refusing():
             self._library = ARRAY_LIBRARIES[call.module](stream)
 
-    def launch(self, workspace: Workspace, index: int, _stream: int) -> None:
-        """Call the function on set `index` of `workspace`; its work goes to the bench's stream."""
+    def launch(self, buffers: CallBuffers, index: int, _stream: int) -> None:
+        """Call the function on set `index`; its work goes to the bench's stream."""
         with self._refusing():
             if index not in self._views:
                 names = {*self._call.arguments, self._output}
-                self._views[index] = {name: self._library.view(workspace.sets[index][name]) for name in names}
+                self._views[index] = {name: self._library.view(buffers.sets[index][name]) for name in names}
             views = self._views[index]
             with self._library.calling():
                 apply(self._call, self._function, [views[name] for name in self._call.arguments], views[self._output])

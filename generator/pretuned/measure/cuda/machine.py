@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,10 +18,9 @@ from pretuned.measure.cuda.library import LibraryKernel
 from pretuned.measure.cuda.timing import Loaded, Timer, sets_wanted
 from pretuned.measure.data import HostArray
 from pretuned.measure.launch import BoundLaunch, BoundScalar
-from pretuned.measure.machine import Check, CheckResult, Going, OutOfMemory, Refused
-from pretuned.measure.requests import Raced
+from pretuned.measure.machine import Check, CheckResult, Machine, OutOfMemory, Refused, Sampler, zero
+from pretuned.measure.regions import ALIGNMENT, CallBuffers
 from pretuned.measure.server import Answerer, server
-from pretuned.measure.workspace import ALIGNMENT, Workspace
 from pretuned.outcome import LaunchFailed
 from pretuned.spec.model import LibraryCall
 from pretuned.spec.space import DeviceFacts
@@ -64,7 +63,7 @@ class CudaMachine:
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.stream.use()
         self._judge = CudaJudge(self.facts, self.stream)
-        self._timer = Timer(self._judge, self.stream, self.facts.l2_bytes)
+        self._timer = Timer(self, self._judge, self.stream)
         self._modules: OrderedDict[bytes, LoadedBinary] = OrderedDict()  # the least recently used first
 
     def free_bytes(self) -> int:
@@ -110,9 +109,7 @@ class CudaMachine:
         launches: Sequence[BoundLaunch],
         scalars: Sequence[BoundScalar],
         *,
-        types: Mapping[str, str],  # noqa: ARG002 - a cubin does not tell what it takes
-        initialised: frozenset[str],
-        scratch: Workspace | None,
+        types: Mapping[str, str],  # noqa: ARG002 - a cubin does not say what it takes
     ) -> CudaKernel:
         """Load a cubin, if it is not; raises Refused or Poisoned."""
         module = self._modules.get(image)
@@ -121,26 +118,25 @@ class CudaMachine:
             if len(self._modules) > MODULES:
                 self._modules.popitem(last=False)[1].unload()
         self._modules.move_to_end(image)
-        return CudaKernel(module, launches, scalars, initialised=initialised, scratch=scratch)
+        return CudaKernel(module, launches, scalars)
 
-    def load_call(
-        self, call: LibraryCall, workspace: Workspace, *, output: str, initialised: frozenset[str]
-    ) -> LibraryKernel:
+    def load_call(self, call: LibraryCall, buffers: CallBuffers, *, output: str) -> LibraryKernel:
         """Load a library function and try it at set 0; raises Refused or Poisoned.
 
         Libraries load kernels, choose algorithms and take memory at their first call, which no sample may hold. What
         waits for the device inside a call is refused: its time could not be told from the host's.
         """
-        kernel = LibraryKernel(call, self.stream, output=output, initialised=initialised)
-        self.call(kernel, workspace, 0)
+        kernel = LibraryKernel(call, self.stream, output=output)
+        self.call(kernel, buffers, 0)
         self.synchronize()
-        if not self._timer.prepare_call(kernel, workspace):
+        if not self._timer.prepare_call(kernel, buffers):
             raise Refused(LaunchFailed(message=f"{call} waits for the device in its call, so it cannot be timed"))
         return kernel
 
-    def call(self, kernel: Loaded, workspace: Workspace, index: int) -> None:
+    def call(self, kernel: Loaded, buffers: CallBuffers, index: int) -> None:
         """Enqueue one call on set `index`; raises Refused or Poisoned."""
-        self._timer.call(kernel, workspace, index)
+        zero(self, buffers, index)
+        kernel.launch(buffers, index, self.stream.ptr)
 
     def synchronize(self) -> None:
         """Wait for the stream; raises Refused or Poisoned for what went wrong on it."""
@@ -149,21 +145,17 @@ class CudaMachine:
         except _runtime.CUDARuntimeError as error:
             raise judged(error) from None
 
-    def screen(self, kernel: Loaded, workspace: Workspace, best_us: float) -> tuple[list[float], list[int], float]:
+    def screen(self, kernel: Loaded, buffers: CallBuffers, best_us: float) -> tuple[list[float], list[int], float]:
         """Return samples of a kernel in microseconds a call, the sets it ran on last, and the device's seconds."""
-        return self._timer.screen(kernel, workspace, best_us)
+        return self._timer.screen(kernel, buffers, best_us)
 
-    def race(
-        self,
-        kernels: Sequence[Loaded],
-        workspace: Workspace,
-        estimates_us: Sequence[float],
-        *,
-        rounds: int,
-        going: Going,
-    ) -> Raced:
-        """Return interleaved samples in microseconds a call, for as long as `going` names somebody."""
-        return self._timer.race(kernels, workspace, estimates_us, rounds, going)
+    def canary_us(self) -> float:
+        """Return the time of a kernel that takes a fixed number of cycles; 0 if it could not be taken."""
+        return self._timer.canary_us()
+
+    def samplers(self, calls: Sequence[tuple[Loaded, CallBuffers]], estimates_us: Sequence[float]) -> Sequence[Sampler]:
+        """Return what takes samples of each kernel in a race, of as many launches for all."""
+        return self._timer.samplers(calls, estimates_us)
 
     def ask(self, checks: Sequence[Check]) -> list[CheckResult]:
         """Return the answers to `checks`, asked together; waits for the device."""
@@ -183,4 +175,5 @@ def serve() -> Answerer:
     # Functions are loaded with their module: loading one may wait for the device, which may be held for the host.
     os.environ["CUDA_MODULE_LOADING"] = "EAGER"
     sys.setswitchinterval(SWITCH_S)
-    return server(CudaMachine, lost=CudaMachine.errors)
+    opened: Callable[[int], Machine[Loaded]] = CudaMachine
+    return server(opened, lost=CudaMachine.errors)

@@ -28,6 +28,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import cupy
@@ -36,9 +37,9 @@ from pretuned.measure.cuda.judge import HOLD_NS, CudaJudge
 from pretuned.measure.cuda.kernel import CudaKernel
 from pretuned.measure.cuda.launching import ERRORS
 from pretuned.measure.cuda.library import LibraryKernel
-from pretuned.measure.machine import Going, Poisoned, Refused
-from pretuned.measure.requests import PROBE_LAUNCHES, Raced
-from pretuned.measure.workspace import Workspace
+from pretuned.measure.machine import Machine, Poisoned, Refused, Sample, Sampler, restore
+from pretuned.measure.regions import CallBuffers
+from pretuned.measure.requests import PROBE_LAUNCHES
 
 Loaded = CudaKernel | LibraryKernel
 
@@ -70,6 +71,7 @@ class Replay:
     """A captured graph of `launches` calls of one kernel."""
 
     graph: Any
+    buffers: CallBuffers
     launches: int
 
 
@@ -78,6 +80,7 @@ class Held:
     """So many calls of a kernel, enqueued for every sample behind a kernel that waits for the host."""
 
     kernel: Loaded
+    buffers: CallBuffers
     launches: int
 
 
@@ -87,31 +90,22 @@ SampleSource = Replay | Held
 class Timer:
     """Takes samples on one stream of the current device."""
 
-    def __init__(self, judge: CudaJudge, stream: Any, l2_bytes: int) -> None:  # noqa: ANN401 - CuPy ships no types
+    def __init__(self, machine: Machine[Loaded], judge: CudaJudge, stream: Any) -> None:  # noqa: ANN401 - CuPy ships no types
+        self._machine = machine
         self._judge = judge
         self._stream = stream
-        self._l2_bytes = l2_bytes
         self._turn = 0  # the set that the next launch works on, before the number of sets is taken off
         self._events: list[Any] = []
 
-    def call(self, kernel: Loaded, workspace: Workspace, index: int) -> None:
-        """Enqueue one call on set `index`: initial values, then the launches."""
-        if kernel.initialised:
-            for memory in (workspace, *([kernel.scratch] if kernel.scratch is not None else [])):
-                for name, region in memory.sets[index].items():
-                    if name in kernel.initialised and region.buffer.nbytes:
-                        cupy.cuda.runtime.memsetAsync(region.address, 0, region.buffer.nbytes, self._stream.ptr)
-        kernel.launch(workspace, index, self._stream.ptr)
-
-    def screen(self, kernel: Loaded, workspace: Workspace, best_us: float) -> tuple[list[float], list[int], float]:
+    def screen(self, kernel: Loaded, buffers: CallBuffers, best_us: float) -> tuple[list[float], list[int], float]:
         """Return samples of a kernel in microseconds a call, the sets it ran on last, and the device's seconds."""
-        most = self._most(workspace, [kernel])
+        most = self._most(buffers, [kernel])
         if most > PROBE_LAUNCHES:
-            (warming_us, elapsed_us), sets = self._held(kernel, workspace, (1, PROBE_LAUNCHES))
+            (warming_us, elapsed_us), sets = self._held(kernel, buffers, (1, PROBE_LAUNCHES))
             launches = PROBE_LAUNCHES
         else:  # so many sets are given their values back each time
-            (warming_us,), _ = self._held(kernel, workspace, (1,))
-            (elapsed_us,), sets = self._held(kernel, workspace, (most,))
+            (warming_us,), _ = self._held(kernel, buffers, (1,))
+            (elapsed_us,), sets = self._held(kernel, buffers, (most,))
             launches = most
         spent_us, samples = warming_us + elapsed_us, list[float]()
         while True:
@@ -124,93 +118,83 @@ class Timer:
                 samples.append(time_us)
                 if len(samples) == SAMPLES or time_us > NEAR * best_us:
                     return samples, sets, spent_us / 1e6
-            (elapsed_us,), sets = self._held(kernel, workspace, (launches,))
+            (elapsed_us,), sets = self._held(kernel, buffers, (launches,))
             spent_us += elapsed_us
 
-    def race(
-        self, kernels: Sequence[Loaded], workspace: Workspace, estimates_us: Sequence[float], rounds: int, going: Going
-    ) -> Raced:
-        """Return interleaved samples of kernels in microseconds a call, for as long as `going` names somebody."""
-        before_us, spent_us = self.canary_us(), 0.0
-        sources = self._sources(kernels, workspace, min(estimates_us), max(estimates_us))
-        times: list[list[float]] = [[] for _ in kernels]
-        running: Sequence[int] = range(len(kernels))
-        for turn in range(rounds):
-            order = [running[(position + turn) % len(running)] for position in range(len(running))]
-            taken = [(index, self._sample(sources[index], workspace)) for index in order]
-            for index, elapsed in taken:
-                elapsed_us = elapsed()
-                times[index].append(elapsed_us / sources[index].launches)
-                spent_us += elapsed_us
-            running = going(times)
-            if not running:
-                break
-        return Raced(
-            times_us=tuple(map(tuple, times)),
-            failures=(None,) * len(kernels),
-            canary_us=(before_us, self.canary_us()),
-            device_s=spent_us / 1e6,
-        )
+    def samplers(self, calls: Sequence[tuple[Loaded, CallBuffers]], estimates_us: Sequence[float]) -> Sequence[Sampler]:
+        """Return what begins one sample of each kernel, all of the same kind and launches."""
+        sources = self._sources(calls, min(estimates_us), max(estimates_us))
+        return [partial(self._begun, source) for source in sources]
+
+    def _begun(self, source: SampleSource) -> Callable[[], Sample]:
+        """Begin one sample, and return what waits for it."""
+        elapsed = self._sample(source)
+
+        def ended() -> Sample:
+            elapsed_us = elapsed()
+            return Sample(time_us=elapsed_us / source.launches, device_us=elapsed_us)
+
+        return ended
 
     def canary_us(self) -> float:
         """Return the time of a kernel that takes a fixed number of cycles, the fastest of three; 0 if there is none."""
         taken = [self._timed([self._judge.canary]) for _ in range(TRIES)]
         return min((times_us[0] for times_us, punctual in taken if punctual), default=0.0)
 
-    def prepare_call(self, kernel: LibraryKernel, workspace: Workspace) -> bool:
+    def prepare_call(self, kernel: LibraryKernel, buffers: CallBuffers) -> bool:
         """Find out how a library function, called before, can be timed; False where the host waits in it."""
         for _ in range(TRIES):
             started = time.perf_counter()
-            (_,), punctual = self._timed([lambda: self.call(kernel, workspace, 0)])
+            (_,), punctual = self._timed([lambda: self._machine.call(kernel, buffers, 0)])
             took_s = time.perf_counter() - started
             if punctual:
                 # The device's time is in it, too: who is slow there needs few calls in a sample anyway.
                 kernel.most_calls = max(PROBE_LAUNCHES, int(PATIENCE_S / 2 / took_s))
-                kernel.captured = self._is_captured(kernel, workspace)
+                kernel.captured = self._is_captured(kernel, buffers)
                 return True
         return False
 
-    def _is_captured(self, kernel: LibraryKernel, workspace: Workspace) -> bool:
+    def _is_captured(self, kernel: LibraryKernel, buffers: CallBuffers) -> bool:
         """Whether a call can stand in a CUDA graph: CuPy refuses cuBLAS there, for one."""
         try:
-            self._capture(kernel, workspace, 1)
+            self._capture(kernel, buffers, 1)
         except UNCAPTURED:
             return False
         return True
 
-    def _most(self, workspace: Workspace, kernels: Sequence[Loaded]) -> int:
-        most = workspace.count if workspace.restores else MAX_LAUNCHES
+    def _most(self, buffers: CallBuffers, kernels: Sequence[Loaded]) -> int:
+        most = buffers.count if buffers.restores else MAX_LAUNCHES
         return min(most, *(kernel.most_calls or most for kernel in kernels))
 
-    def _cold(self, workspace: Workspace) -> bool:
+    def _cold(self, buffers: CallBuffers) -> bool:
         """Whether something has to be done for caches to be cold."""
-        return workspace.cold and workspace.nbytes < COLD_FACTOR * self._l2_bytes
+        return buffers.cold and buffers.nbytes < COLD_FACTOR * self._machine.facts.l2_bytes
 
-    def _held(self, kernel: Loaded, workspace: Workspace, groups: Sequence[int]) -> tuple[list[float], list[int]]:
+    def _held(self, kernel: Loaded, buffers: CallBuffers, groups: Sequence[int]) -> tuple[list[float], list[int]]:
         """Return the device time of each group of launches, in microseconds, and the sets they ran on.
 
         A sample whose host was late is taken again, from the start: in-out arrays have changed by then. If it always
         was, the shortest counts, since a late host only adds to a time.
         """
         first, total = self._turn, sum(groups)
-        sets = [(first + offset) % workspace.count for offset in range(total)]
-        self._turn = (first + total) % workspace.count
+        sets = [(first + offset) % buffers.count for offset in range(total)]
+        self._turn = (first + total) % buffers.count
         ends = [sum(groups[: position + 1]) for position in range(len(groups))]
 
         def calls(begin: int, end: int) -> Callable[[], None]:
             def enqueue() -> None:
                 for index in sets[begin:end]:
-                    self.call(kernel, workspace, index)
+                    self._machine.call(kernel, buffers, index)
 
             return enqueue
 
         parts = [calls(begin, end) for begin, end in zip([0, *ends], ends, strict=False)]
         tries: list[list[float]] = []
         while len(tries) < TRIES:
-            if workspace.restores:
+            if buffers.restores:
                 for index in set(sets):
-                    workspace.restore(index)
-            if self._cold(workspace):
+                    restore(self._machine, buffers, index)
+            if self._cold(buffers):
                 self._judge.sweep()
             times_us, punctual = self._timed(parts)
             if punctual:
@@ -240,7 +224,7 @@ class Timer:
         return times_us, took_s < PATIENCE_S
 
     def _sources(
-        self, kernels: Sequence[Loaded], workspace: Workspace, fastest_us: float, slowest_us: float
+        self, calls: Sequence[tuple[Loaded, CallBuffers]], fastest_us: float, slowest_us: float
     ) -> Sequence[SampleSource]:
         """Return what gives samples of each kernel, has run once, and is of the same kind and launches for all.
 
@@ -248,44 +232,48 @@ class Timer:
         times that. Who had fewer launches in a sample would carry more of what a graph costs to start, by a percent or
         two of a short kernel's time.
         """
-        most = min(self._most(workspace, kernels), launches_for(slowest_us, SLOWEST * SAMPLE_US, MAX_LAUNCHES))
+        (_, buffers), *_ = calls  # of all alike in what counts here
+        kernels = [kernel for kernel, _ in calls]
+        most = min(self._most(buffers, kernels), launches_for(slowest_us, SLOWEST * SAMPLE_US, MAX_LAUNCHES))
         captured = all(kernel.captured for kernel in kernels)
         launches = launches_for(fastest_us, SAMPLE_US, most)
         while True:
-            sources = [
-                self._capture(kernel, workspace, launches) if captured else Held(kernel, launches) for kernel in kernels
+            sources: list[SampleSource] = [
+                self._capture(kernel, buffers, launches) if captured else Held(kernel, buffers, launches)
+                for kernel, buffers in calls
             ]
             # Once each: that uploads the graphs, and warms the clocks up.
-            elapsed_us = min(self._sample(source, workspace)() for source in sources)
+            elapsed_us = min(self._sample(source)() for source in sources)
             wanted = launches_for(elapsed_us / launches, SAMPLE_US, most)
             if elapsed_us >= SAMPLE_US / 2 or wanted <= launches:
                 return sources
             launches = wanted
 
-    def _capture(self, kernel: Loaded, workspace: Workspace, launches: int) -> Replay:
-        """Capture calls over the workspace's sets; what is initialised to zero is so inside the graph."""
+    def _capture(self, kernel: Loaded, buffers: CallBuffers, launches: int) -> Replay:
+        """Capture calls on one set after another; what is initialised to zero is so inside the graph."""
         self._stream.begin_capture()
         try:
             for index in range(launches):
-                self.call(kernel, workspace, index % workspace.count)
+                self._machine.call(kernel, buffers, index % buffers.count)
         finally:
             graph = self._stream.end_capture()
-        return Replay(graph=graph, launches=launches)
+        return Replay(graph=graph, buffers=buffers, launches=launches)
 
-    def _sample(self, source: SampleSource, workspace: Workspace) -> Callable[[], float]:
+    def _sample(self, source: SampleSource) -> Callable[[], float]:
         """Begin one sample, and return what waits for its microseconds."""
         if isinstance(source, Replay):
-            start, end = self._replayed(source, workspace)
+            start, end = self._replayed(source)
             return lambda: _elapsed_us(start, end)
-        (elapsed_us,), _ = self._held(source.kernel, workspace, (source.launches,))
+        (elapsed_us,), _ = self._held(source.kernel, source.buffers, (source.launches,))
         return lambda: elapsed_us
 
-    def _replayed(self, replay: Replay, workspace: Workspace) -> tuple[Any, Any]:
+    def _replayed(self, replay: Replay) -> tuple[Any, Any]:
         """Enqueue one sample and return its events."""
-        if workspace.restores:
-            for index in range(min(workspace.count, replay.launches)):
-                workspace.restore(index)
-        if workspace.cold:
+        buffers = replay.buffers
+        if buffers.restores:
+            for index in range(min(buffers.count, replay.launches)):
+                restore(self._machine, buffers, index)
+        if buffers.cold:
             self._judge.sweep()  # it also keeps the device busy while the host enqueues what follows
         start, end = cupy.cuda.Event(), cupy.cuda.Event()
         start.record(self._stream)

@@ -17,7 +17,7 @@ from typing import Any, Final
 from pretuned.compile import host
 from pretuned.measure.launch import BoundLaunch, BoundScalar, packed
 from pretuned.measure.machine import Refused
-from pretuned.measure.workspace import GUARD_BYTES, Region, Workspace
+from pretuned.measure.regions import GUARD_BYTES, Region
 from pretuned.outcome import LaunchFailed
 from pretuned.runtime.types import DTYPES
 
@@ -49,12 +49,8 @@ class HostKernel:
         scalars: Sequence[BoundScalar],
         *,
         types: Mapping[str, str],
-        initialised: frozenset[str],
-        scratch: Workspace | None,
         manner: Manner,
     ) -> None:
-        self.initialised = initialised
-        self.scratch = scratch
         self.launches = tuple(launches)
         self._manner = manner
         self._scalars = {scalar.name: ctypes.create_string_buffer(packed(scalar)) for scalar in scalars}

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Final
 
 import numpy as np
@@ -20,14 +21,12 @@ from pretuned.measure.data import HostArray, decode, storage
 from pretuned.measure.host.judge import answer, rms, view
 from pretuned.measure.host.kernel import HostFault, HostKernel, Manner
 from pretuned.measure.launch import BoundLaunch, BoundScalar
-from pretuned.measure.machine import Check, CheckResult, Going, OutOfMemory, Refused
-from pretuned.measure.requests import Raced
+from pretuned.measure.machine import Check, CheckResult, OutOfMemory, Refused, Sample, Sampler, restore, zero
+from pretuned.measure.regions import ALIGNMENT, CallBuffers
 from pretuned.measure.server import Answerer, server
-from pretuned.measure.workspace import Workspace
 from pretuned.outcome import Crashed, LaunchFailed
 from pretuned.spec.model import LibraryCall
 
-ALIGNMENT: Final = 512
 SETS: Final = 2  # one to verify, and one that shows what depends on the first
 
 
@@ -94,76 +93,55 @@ class HostMachine:
         scalars: Sequence[BoundScalar],
         *,
         types: Mapping[str, str],
-        initialised: frozenset[str],
-        scratch: Workspace | None,
     ) -> HostKernel:
         """Load a shared library; raises Refused where its functions take other arguments than the launches pass."""
-        return HostKernel(
-            image, launches, scalars, types=types, initialised=initialised, scratch=scratch, manner=self._manner
-        )
+        return HostKernel(image, launches, scalars, types=types, manner=self._manner)
 
-    def load_call(
-        self,
-        call: LibraryCall,
-        _workspace: Workspace,
-        *,
-        output: str,  # noqa: ARG002 - refused whatever it is
-        initialised: frozenset[str],  # noqa: ARG002 - the same
-    ) -> HostKernel:
+    def load_call(self, call: LibraryCall, _buffers: CallBuffers, *, output: str) -> HostKernel:  # noqa: ARG002 - refused
         """Refuse: a library of arrays on a GPU has nothing to do here."""
         raise Refused(LaunchFailed(message=f"{call} runs on a GPU only"))
 
-    def call(self, kernel: HostKernel, workspace: Workspace, index: int) -> None:
+    def call(self, kernel: HostKernel, buffers: CallBuffers, index: int) -> None:
         """Call a kernel on set `index`; raises Refused for what CUDA does not allow."""
-        addresses: dict[str, int] = {}
-        memories = [workspace, *([kernel.scratch] if kernel.scratch is not None else [])]
-        for memory in memories:
-            addresses |= memory.addresses(index)
-            for name, region in memory.sets[index].items():
-                if name in kernel.initialised and region.buffer.nbytes:
-                    self.fill(region.address, 0, region.buffer.nbytes)
-        regions = [region for memory in memories for region in memory.sets[index].values()]
+        zero(self, buffers, index)
         try:
-            with kernel.watching(regions) if self._memory else nullcontext():
-                kernel.launch(addresses)
-        except HostFault as problem:
-            raise Refused(Crashed(message=str(problem))) from None
+            with kernel.watching(buffers.sets[index].values()) if self._memory else nullcontext():
+                kernel.launch(buffers.addresses[index])
+        except HostFault as fault:
+            raise Refused(Crashed(message=str(fault))) from None
 
     def synchronize(self) -> None:
         """Do nothing: a call is over when it returns."""
 
-    def screen(self, kernel: HostKernel, workspace: Workspace, _best_us: float) -> tuple[list[float], list[int], float]:
+    def screen(self, kernel: HostKernel, buffers: CallBuffers, _best_us: float) -> tuple[list[float], list[int], float]:
         """Return one sample of a kernel in microseconds a call, the set it ran on, and its seconds."""
-        time_us = self._sample(kernel, workspace, 0)
+        time_us = self._timed(kernel, buffers, 0)
         return [time_us], [0], time_us / 1e6
 
-    def race(
-        self,
-        kernels: Sequence[HostKernel],
-        workspace: Workspace,
-        _estimates_us: Sequence[float],
-        *,
-        rounds: int,
-        going: Going,
-    ) -> Raced:
-        """Return interleaved samples in microseconds a call, for as long as `going` names somebody."""
-        times: list[list[float]] = [[] for _ in kernels]
-        running: Sequence[int] = range(len(kernels))
-        for turn in range(rounds):
-            for position in range(len(running)):
-                index = running[(position + turn) % len(running)]
-                times[index].append(self._sample(kernels[index], workspace, turn))
-            running = going(times)
-            if not running:
-                break
-        spent_s = sum(map(sum, times)) / 1e6
-        return Raced(times_us=tuple(map(tuple, times)), failures=(None,) * len(kernels), device_s=spent_s)
+    def canary_us(self) -> float:
+        """Return 0: there is none."""
+        return 0.0
 
-    def _sample(self, kernel: HostKernel, workspace: Workspace, turn: int) -> float:
-        index = turn % workspace.count
-        workspace.restore(index)
+    def samplers(
+        self, calls: Sequence[tuple[HostKernel, CallBuffers]], _estimates_us: Sequence[float]
+    ) -> Sequence[Sampler]:
+        """Return what calls each kernel once, on one set after another, and is done with it at once."""
+
+        def sampler(kernel: HostKernel, buffers: CallBuffers) -> Sampler:
+            sets = cycle(range(buffers.count))
+
+            def begin() -> Callable[[], Sample]:
+                time_us = self._timed(kernel, buffers, next(sets))
+                return lambda: Sample(time_us=time_us, device_us=time_us)
+
+            return begin
+
+        return [sampler(kernel, buffers) for kernel, buffers in calls]
+
+    def _timed(self, kernel: HostKernel, buffers: CallBuffers, index: int) -> float:
+        restore(self, buffers, index)
         started = time.perf_counter()
-        self.call(kernel, workspace, index)
+        self.call(kernel, buffers, index)
         return (time.perf_counter() - started) * 1e6
 
     def ask(self, checks: Sequence[Check]) -> list[CheckResult]:

@@ -14,6 +14,7 @@ from typing import Final
 from pretuned.device.host import FACTS
 from pretuned.measure.host.kernel import HostFault, HostKernel, Manner
 from pretuned.measure.launch import BoundBuffer, arrays, launches, scalars, scratch
+from pretuned.measure.regions import ALIGNMENT, GUARD_BYTES, Region, span
 from pretuned.measure.requests import (
     Answer,
     Opened,
@@ -27,7 +28,6 @@ from pretuned.measure.requests import (
     VerifyRequest,
 )
 from pretuned.measure.server import Answerer
-from pretuned.measure.workspace import ALIGNMENT, GUARD_BYTES, Region, span
 from pretuned.outcome import Crashed, Failure, LaunchFailed
 from pretuned.spec.space import Configuration
 
@@ -84,8 +84,6 @@ def _reached(prepared: PrepareRequest, configuration: Configuration, image: byte
         planned,
         scalars(spec, problem),
         types={region.buffer.name: region.buffer.dtype for region in mapping.regions},
-        initialised=frozenset(),
-        scratch=None,
         manner=Manner(strict=True, blocks=BLOCKS),
     )
     try:
