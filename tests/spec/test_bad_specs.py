@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from pretuned.errors import SpecError
+from pretuned.runtime.types import DTYPES
 from pretuned.spec.loader import load, load_files, load_folder
 from specs import PLAIN_TEMPLATE, REFERENCE, SCALE, SCALE_TEMPLATE, SEVERAL, edited, faults, write
 
 ALLOWED = "allowed are + - * // % **, comparisons, and/or/not, x if c else y, ceil_div(a, b), min, max and sizeof(T)"
 LEGAL = "the default must be legal for every problem: choose another, or demand it in `requires`"
-DTYPES = "bfloat16, bool, float16, float32, float64, int16, int32, int64, int8, uint16, uint32, uint64, uint8"
+KNOWN = ", ".join(sorted(DTYPES))
 NO_INPUT = "no input's shape gives '{}', so a call cannot tell it; name it alone in the shape of an `in` argument"
 NO_TYPE = """no input has dtype 'T', so a call cannot tell it; give an `in` argument `dtype = "T"`"""
 
@@ -296,13 +297,13 @@ ARGUMENTS = {
     "unknown dtype of an array": (
         [(X + ', dtype = "T"', X + ', dtype = "U"')],
         [
-            f"arguments[1].dtype: unknown dtype 'U'; known are T, {DTYPES}",
+            f"arguments[1].dtype: unknown dtype 'U'; known are T, {KNOWN}",
             f"specialisations.T: {NO_TYPE}",
         ],
     ),
     "unknown dtype of a specialisation": (
         [('"float32", "float16"', '"float32", "half"')],
-        [f"specialisations.T.dtypes[1]: unknown dtype 'half'; known are {DTYPES}"],
+        [f"specialisations.T.dtypes[1]: unknown dtype 'half'; known are {KNOWN}"],
     ),
     "scalar of a small float": (
         [(A, 'dtype = "float16", value = 2.0')],

@@ -8,10 +8,9 @@ import threading
 import types
 from contextlib import contextmanager
 
-BYTES = {
-    "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "complex64": 8,
-    "int64": 8, "int32": 4, "int16": 2, "int8": 1, "uint64": 8, "uint32": 4, "uint16": 2, "uint8": 1, "bool": 1,
-}  # fmt: skip
+from pretuned.runtime.types import DTYPES as ELEMENT_TYPES
+
+BYTES = {"complex64": 8} | {name: record.size_bytes for name, record in ELEMENT_TYPES.items()}
 _addresses = itertools.count(1 << 50, 1 << 40)
 
 

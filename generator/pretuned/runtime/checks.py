@@ -126,8 +126,16 @@ def _types(kernel: Kernel, arrays: Sequence[Array], given: Mapping[str, View]) -
         if found not in shipped:
             raise ArgumentTypeError(
                 f"{qualified(kernel.name)}: {argument}: expected dtype {' or '.join(shipped)}, found {found}"
+                f"{_unnamed(shipped, found)}"
             )
     return types
+
+
+def _unnamed(wanted: Sequence[str], found: str) -> str:
+    """Return the remedy where an array's interface may not have a name for the type that is wanted."""
+    if found[0] not in "<>=|" or all(DTYPES[name].typestr for name in wanted):
+        return ""
+    return "; __cuda_array_interface__ cannot name this type: pass an array of PyTorch, or of CuPy with ml_dtypes"
 
 
 def _ranks(kernel: Kernel, arrays: Sequence[Array], given: Mapping[str, View], types: Values, device: Device) -> None:
@@ -162,6 +170,7 @@ def _dtypes(kernel: Kernel, arrays: Sequence[Array], given: Mapping[str, View], 
                 named = f" ({array.dtype})" if array.dtype in values else ""
                 raise ArgumentTypeError(
                     f"{qualified(kernel.name)}: {array.name}: expected dtype {wanted}{named}, found {found}"
+                    f"{_unnamed([str(wanted)], found)}"
                 )
 
 
