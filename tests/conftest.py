@@ -1,10 +1,49 @@
-"""What tests measure and do not judge, shown at the end: `record_property("figure", text)`, in whichever process."""
+"""The order in which tests run, and the figures that they measure and do not judge.
+
+Tests that take seconds come first, dealt to all workers of pytest-xdist, so that none is left with a long one at the
+end. The order within a module stays, but for modules whose tests share no work and are dealt one by one.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+APART = ("end_to_end/",)  # each test of these folders takes seconds
+LONG = (*APART, "host/", "hostile/", "compile/", "tune/test_search.py", "tune/test_library_candidates.py", "measure/")
+
+
+@pytest.hookimpl(trylast=True)  # after what is deselected has gone
+def pytest_collection_modifyitems(items):
+    """Put first what is long; the parts are as many and as large as those that `--dist worksteal` begins with."""
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if workers < 2:
+        return
+    by_unit = {}
+    for item in items:
+        path = Path(os.path.relpath(item.path, HERE)).as_posix()
+        rank = next((rank for rank, folder in enumerate(LONG) if path.startswith(folder)), len(LONG))
+        unit = item.nodeid if path.startswith(APART) else path
+        by_unit.setdefault((rank, unit), []).append(item)
+    units = sorted(by_unit, key=lambda unit: unit[0])  # stable: the order within a rank is that of collection
+    long = [unit for unit in units if unit[0] < len(LONG)]
+    parts = [[item for unit in long[worker::workers] for item in by_unit[unit]] for worker in range(workers)]
+    rest = [item for unit in units[len(long) :] for item in by_unit[unit]]
+    left = len(items)
+    for number, part in enumerate(parts):
+        wanted = max(left // (workers - number) - len(part), 0)
+        part.extend(rest[:wanted])
+        del rest[:wanted]
+        left -= len(part)
+    items[:] = [item for part in parts for item in part] + rest
 
 
 def pytest_terminal_summary(terminalreporter):
+    """Print the figures: `record_property("figure", text)`, in whichever process."""
     reports = [report for reports in terminalreporter.stats.values() for report in reports]
-    told = [text for report in reports for name, text in getattr(report, "user_properties", ()) if name == "figure"]
-    figures = list(dict.fromkeys(told))  # set-up, call and tear-down each report them
+    found = [text for report in reports for name, text in getattr(report, "user_properties", ()) if name == "figure"]
+    figures = list(dict.fromkeys(found))  # set-up, call and tear-down each report them
     if figures:
         terminalreporter.section("figures")
         terminalreporter.write_line("\n".join(figures))

@@ -131,7 +131,7 @@ def test_this_machine_is_probed_without_stand_ins():
     assert probe.driver().cuda >= (11, 0)
     found = probe.gpus()
     assert [gpu.index for gpu in found] == list(range(len(found)))
-    assert all(gpu.name.startswith("NVIDIA") and gpu.sm_count and gpu.memory_bytes for gpu in found)
+    assert all(gpu.name and gpu.sm_count and gpu.memory_bytes for gpu in found)
 
 
 def test_an_h100():

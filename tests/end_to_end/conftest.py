@@ -16,6 +16,8 @@ from pretuned.compile import host
 ROOT = Path(__file__).parents[2]
 SETTINGS = ("PRETUNED_", "PYTHONPATH", "PYTHONHASHSEED", "HATCH_", "CUDA_VISIBLE_DEVICES")
 BUILD_TOOLS = ("hatchling", "editables", "setuptools")  # what builds of small projects ask for, besides pretuned
+FOUND = ("pip", "wheel")  # what projects as they are found have besides, in any version
+UV = Path(sys.executable).with_name("uv")  # makes and fills environments in a tenth of the time that pip takes
 
 
 def environment(**changes):
@@ -97,7 +99,7 @@ def offline(own_wheel, once, run):
 
     def fill(folder):
         tools = [f"{name}=={version(name)}" for name in BUILD_TOOLS]
-        run(sys.executable, "-m", "pip", "download", "--quiet", "--dest", folder, own_wheel, *tools, cwd=folder)
+        run(sys.executable, "-m", "pip", "download", "--quiet", "--dest", folder, own_wheel, *tools, *FOUND, cwd=folder)
 
     wheels = str(once("wheels", fill))
     pip = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": wheels, "PIP_CONFIG_FILE": os.devnull, "PIP_NO_COMPILE": "1"}
@@ -110,11 +112,10 @@ def own_python(own_wheel, offline, once, run):
     """Return the interpreter of an environment with pretuned's own wheel and build tools, and nothing of CUDA."""
 
     def make(folder):
-        uv = Path(sys.executable).with_name("uv")
         variables = offline | {"UV_CACHE_DIR": str(folder / "cache")}
-        run(uv, "venv", "--python", sys.executable, "venv", cwd=folder, **variables)
+        run(UV, "venv", "--python", sys.executable, "venv", cwd=folder, **variables)
         python = ("--python", folder / "venv" / "bin" / "python")
-        run(uv, "pip", "install", *python, own_wheel, *BUILD_TOOLS, cwd=folder, **variables)
+        run(UV, "pip", "install", *python, own_wheel, *BUILD_TOOLS, cwd=folder, **variables)
 
     return once("own-environment", make) / "venv" / "bin" / "python"
 
@@ -138,10 +139,11 @@ def bare_python(run, tmp_path_factory):
     """Return the interpreter of a new virtual environment with these wheels and nothing else."""
 
     def create(*wheels):
-        folder = tmp_path_factory.mktemp("bare") / "venv"
-        run(sys.executable, "-m", "venv", folder, cwd=folder.parent)
-        python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
-        run(python, "-m", "pip", "install", "--no-deps", "--no-index", *wheels, cwd=folder.parent)
+        folder = tmp_path_factory.mktemp("bare")
+        variables = {"UV_CACHE_DIR": str(folder / "cache"), "UV_OFFLINE": "1", "UV_NO_CONFIG": "1"}
+        run(UV, "venv", "--python", sys.executable, "venv", cwd=folder, **variables)
+        python = folder / "venv" / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+        run(UV, "pip", "install", "--no-deps", "--python", python, *wheels, cwd=folder, **variables)
         return python
 
     return create

@@ -220,8 +220,15 @@ FRONT_ENDS = {
     "uv sync": uv_sync,
     "hatch build": hatch_build,
 }
-CASES = [(back_end, name) for back_end in ("hatch", "setuptools") for name in FRONT_ENDS]
 STRICT = "pip install -e (strict)"
+ALWAYS = ("pip install -e", "python -m build", "uv build", STRICT)  # of setuptools, where the others are slow
+CASES = [
+    *(("hatch", name) for name in FRONT_ENDS),
+    *(
+        pytest.param("setuptools", name, marks=() if name in ALWAYS else pytest.mark.slow)
+        for name in (*FRONT_ENDS, STRICT)
+    ),
+]
 QUIET = ("pip wheel", "pip install", "pip download", "uv pip", "uv sync")  # show a build's output where it fails
 
 
@@ -236,7 +243,7 @@ def build_of(prepared, minimal_for, offline, fake_driver, run, tmp_path):
     return make
 
 
-@pytest.mark.parametrize(("back_end", "name"), [*CASES, ("setuptools", STRICT)])
+@pytest.mark.parametrize(("back_end", "name"), CASES)
 def test_a_fresh_lock_is_baked_without_tuning_or_compiling(build_of, prepared, record_property, back_end, name):
     build = build_of(back_end)
     before = build.kept()

@@ -2,9 +2,11 @@
 
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
+UV = Path(sys.executable).with_name("uv")
 HATCH = """\
 [build-system]
 requires = ["hatchling>=1.27"]  # the back end
@@ -40,29 +42,32 @@ LAYOUTS = {
         (".",),
     ),
 }
+ALWAYS = "hatch src"  # each build takes a whole CUDA compiler from the index
 IMPORT = "from demo_project.tuned import axpy; print(axpy.__doc__.splitlines()[0])"
 
 
-@pytest.fixture(scope="module")
-def venv(run, own_wheel, tmp_path_factory):
-    """The commands of a new virtual environment with pretuned, and how long it took to make."""
-    folder = tmp_path_factory.mktemp("user") / "venv"
-    begin = time.monotonic()
-    run(sys.executable, "-m", "venv", folder, cwd=folder.parent)
-    run(folder / "bin" / "pip", "install", own_wheel, cwd=folder.parent)
-    return folder / "bin", time.monotonic() - begin
+@pytest.fixture
+def venv(run, own_wheel, offline, once, tmp_path_factory):
+    """The commands of a new virtual environment with pip and pretuned; its files are unpacked once a session."""
+    cache = once("user-environments", lambda _folder: None)
+    folder = tmp_path_factory.mktemp("user")
+    variables = offline | {"UV_CACHE_DIR": str(cache)}
+    run(UV, "venv", "--python", sys.executable, "venv", cwd=folder, **variables)
+    python = ("--python", folder / "venv" / "bin" / "python")
+    run(UV, "pip", "install", *python, own_wheel, "pip", cwd=folder, **variables)
+    return folder / "venv" / "bin"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="commands as they are typed on Linux")
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    "layout", [ALWAYS, *(pytest.param(name, marks=pytest.mark.slow) for name in LAYOUTS if name != ALWAYS)]
+)
 def test_from_init_to_an_import(layout, venv, run, tmp_path, record_property):
     files, package, what = LAYOUTS[layout]
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    folder, made_s = venv
-    record_property("figure", f"init, environment with pretuned: {made_s:.1f} s")
-    changes = {"PATH": f"{folder}:/usr/bin:/bin"}
+    changes = {"PATH": f"{venv}:/usr/bin:/bin"}
 
     def typed(*command):
         begin = time.monotonic()
@@ -82,4 +87,3 @@ def test_from_init_to_an_import(layout, venv, run, tmp_path, record_property):
     before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
     assert "left: kernels/ has specs (axpy.toml)" in run("pretuned", "init", cwd=tmp_path, **changes)
     assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
-    run("pip", "uninstall", "--yes", "demo-project", cwd=tmp_path, **changes)
