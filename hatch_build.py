@@ -5,16 +5,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "generator"))
 
-from pretuned.build.hatch import PretunedBuildHook
-from pretuned.config.tables import HATCH_CUSTOM
+from pretuned.frontends.hatch_hook import PretunedBuildHook
 
 
-class OwnBuildHook(PretunedBuildHook):
-    """The hook under the name that Hatch gives to every project's own."""
-
-    TABLE = HATCH_CUSTOM
-
-
-def get_build_hook() -> type[OwnBuildHook]:
-    """Tell Hatch which of the classes above is meant."""
-    return OwnBuildHook
+def get_build_hook() -> type[PretunedBuildHook]:
+    """Return the hook for Hatch, which knows it as `custom`."""
+    return PretunedBuildHook

@@ -1,7 +1,8 @@
 """A build back end for setuptools projects: setuptools' own, which also asks for what pretuned's build needs.
 
 That depends on the machine and the lock: CuPy and NVRTC of the driver's CUDA to tune, those of the lock's to compile,
-nothing where all is compiled already. The baking itself is done by setuptools (see `pretuned.build.command`).
+nothing where all is compiled already. The baking itself is done by setuptools; see
+`pretuned.frontends.setuptools_command`.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from setuptools.build_meta import (
 )
 
 from pretuned.build.core import build_requirements
-from pretuned.config import load_project, read_settings
+from pretuned.config import read_settings
 from pretuned.errors import Error
+from pretuned.frontends.registry import load_project
 
-Settings = Mapping[str, Any] | None
+ConfigSettings = Mapping[str, Any] | None
 
 __all__ = [
     "build_editable",
@@ -38,12 +40,12 @@ __all__ = [
 ]
 
 
-def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
+def get_requires_for_build_wheel(config_settings: ConfigSettings = None) -> list[str]:
     """Return what setuptools asks for, and what baking needs on this machine."""
     return [*build_meta.get_requires_for_build_wheel(config_settings), *_requirements()]
 
 
-def get_requires_for_build_editable(config_settings: Settings = None) -> list[str]:
+def get_requires_for_build_editable(config_settings: ConfigSettings = None) -> list[str]:
     """Return the same for an editable install."""
     return [*build_meta.get_requires_for_build_editable(config_settings), *_requirements()]
 

@@ -34,16 +34,11 @@ dev-mode-dirs = ["src"]
 module = "src/demo/tuned"
 """
 SCRIPT = """\
-from pretuned.build.hatch import PretunedBuildHook
-from pretuned.config.tables import HATCH_CUSTOM
-
-
-class Hook(PretunedBuildHook):
-    TABLE = HATCH_CUSTOM
+from pretuned.frontends.hatch_hook import PretunedBuildHook
 
 
 def get_build_hook():
-    return Hook
+    return PretunedBuildHook
 """
 GENERATED = {
     "__init__.py": b"FRESH = True\n",
@@ -254,7 +249,7 @@ def test_a_module_over_hand_written_files_ends_the_build(project, capsys):
 
 def test_the_hook_runs_before_its_dependencies_are_installed():
     code = (
-        "import sys, pretuned.build.hatch\n"
+        "import sys, pretuned.frontends.hatch_hook\n"
         "assert not {'cupy', 'numpy', 'ml_dtypes', 'rich', 'cuda'} & sys.modules.keys(), sorted(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -14,8 +14,9 @@ from builders import H100, rows
 from pretuned import __version__
 from pretuned.build import core
 from pretuned.cli import main
-from pretuned.config import load_project, read_settings
+from pretuned.config import read_settings
 from pretuned.device import probe
+from pretuned.frontends.registry import load_project
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
 from reported import Reported
@@ -27,7 +28,8 @@ DIGEST = """\
 import hashlib, sys
 from pathlib import Path
 from pretuned.build.core import bake_project
-from pretuned.config import load_project, read_settings
+from pretuned.config import read_settings
+from pretuned.frontends.registry import load_project
 from pretuned.diagnostics import Reporter
 class Silent(Reporter):
     def report(self, diagnostic, /):

@@ -13,11 +13,11 @@ from setuptools import Distribution, build_meta
 
 from pretuned import backend
 from pretuned.build import core
-from pretuned.build import setuptools as entry_point
-from pretuned.build.command import import_path
 from pretuned.build.requirements import Installed, Needs
+from pretuned.config.project import import_path
 from pretuned.device.probe import DriverVersion
 from pretuned.errors import DeviceError, LockError
+from pretuned.frontends import setuptools_entry as entry_point
 
 PROJECT = """\
 [build-system]
@@ -321,7 +321,7 @@ def test_a_project_without_the_table_pays_for_nothing(tmp_path):
     """A setuptools project in an environment with pretuned: neither slower imports nor another command."""
     write(tmp_path, {"pyproject.toml": PROJECT, "src/demo/__init__.py": ""})
     code = (
-        "import sys, setuptools; from pretuned.build.setuptools import finalize\n"
+        "import sys, setuptools; from pretuned.frontends.setuptools_entry import finalize\n"
         "distribution = setuptools.Distribution(); finalize(distribution)\n"
         "assert 'build_pretuned' not in distribution.get_command_class('build')(distribution).get_sub_commands()\n"
         "heavy = {'pydantic', 'jinja2', 'pretuned.build.core', 'cupy', 'numpy'}\n"

@@ -9,8 +9,9 @@ import pytest
 
 from pretuned.build import table
 from pretuned.build.freshness import Freshness
-from pretuned.config import load_project, read_settings
+from pretuned.config import read_settings
 from pretuned.errors import LockError
+from pretuned.frontends.registry import load_project
 from project_home import Home
 from reported import Reported
 

@@ -2,9 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from pretuned.config import ModuleTable, Project, build_project, load_project
-from pretuned.config.tables import refuse_second
+from pretuned.config import ModuleTable, Project, build_project
 from pretuned.errors import ConfigError
+from pretuned.frontends.hatch import Hatch
+from pretuned.frontends.registry import load_project, project_of, refuse_second
 
 ROOT = Path("/project")
 HOOK = "tool.hatch.build.hooks.pretuned"
@@ -21,7 +22,7 @@ def faults(table, **options):
     assert caught.value.exit_code == 3
     heading, *lines = str(caught.value).splitlines()
     assert heading == f"invalid configuration ({len(lines)} problem{'s' if len(lines) > 1 else ''}):"
-    return [line.removeprefix(f"  pyproject.toml: {options.get('path', HOOK)}.") for line in lines]
+    return [line.removeprefix(f"  pyproject.toml: {options.get('path', 'tool.pretuned')}.") for line in lines]
 
 
 def test_the_smallest_table_has_the_documented_defaults():
@@ -171,7 +172,7 @@ def test_hatch_keys_are_for_hatch_alone():
         "require-runtime-features": ["x"],
         "enable-by-default": True,
     }
-    assert build_project({"module": "a", **reserved}, root=ROOT) == build_project({"module": "a"}, root=ROOT)
+    assert project_of(Hatch(), {"module": "a", **reserved}, ROOT) == build_project({"module": "a"}, root=ROOT)
     assert len(faults({"module": "a", **reserved}, path="tool.pretuned")) == len(reserved)
 
 
@@ -214,7 +215,7 @@ TWO = "[tool.pretuned] is here too, and a project has one of the two: keep [{}] 
 @pytest.mark.parametrize("path", [HOOK, "tool.hatch.build.targets.wheel.hooks.pretuned"])
 def test_two_tables_are_refused_by_name(tmp_path, path):
     write(tmp_path, f'[{path}]\nmodule = "a"\n[tool.pretuned]\nmodule = "b"\n')
-    for load in (load_project, lambda root: refuse_second(root, path)):
+    for load in (load_project, lambda root: refuse_second(root, Hatch(), path)):
         with pytest.raises(ConfigError) as caught:
             load(tmp_path)
         assert str(caught.value).splitlines()[1:] == [f"  pyproject.toml: {path}: {TWO.format(path)}setuptools"]

@@ -26,7 +26,7 @@ def test_the_wheel_holds_library_templates_and_kernels_once(own_wheel, contents)
         "pretuned/templates/axpby.toml",
         "pretuned/templates/reference.py",
         "pretuned/kernels/__init__.py",
-        "pretuned/build/hatch.py",
+        "pretuned/frontends/hatch_hook.py",
     } <= files.keys()
     assert not [name for name in files if not name.startswith("pretuned/")]
     assert [name for name in files if re.search(r"sm_90.*\.cubin$", name)]

@@ -13,7 +13,8 @@ from builders import H100
 from hostile_data import MODULE, TABLE, TEXTS, UNPRINTABLE, brief, constants
 from pretuned.build.core import build_requirements
 from pretuned.compile.result import Binary, Resources
-from pretuned.config import load_project, read_settings
+from pretuned.config import read_settings
+from pretuned.frontends.registry import load_project
 from pretuned.record import cache as cachefile
 
 

@@ -15,8 +15,9 @@ from fake_session import DRIVER, PROBED
 from pretuned.build import core, table
 from pretuned.build.freshness import Freshness
 from pretuned.compile.toolchain import Toolchain
-from pretuned.config import load_project, overlay, read_settings
+from pretuned.config import overlay, read_settings
 from pretuned.device import probe
+from pretuned.frontends.registry import load_project
 from pretuned.measure.runner import Runner
 from pretuned.tune import session
 from pretuned.tune.binaries import BinaryStore

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterator
-from typing import Final
 
 from pretuned.build.core import load_specs
-from pretuned.cli.project import import_name
 from pretuned.config import Project
-from pretuned.config.tables import FILE, HATCH_FILE
 from pretuned.errors import ExitCode
 from pretuned.init.plan import plan
-
-_EDITED: Final = (FILE, HATCH_FILE)  # all else is new
 
 
 def run(options: Namespace) -> ExitCode:
@@ -23,7 +18,7 @@ def run(options: Namespace) -> ExitCode:
     for name, text in made.texts.items():
         file = root / name
         file.parent.mkdir(parents=True, exist_ok=True)
-        with file.open("wb" if name in _EDITED else "xb") as opened:
+        with file.open("wb" if name.endswith(".toml") and "/" not in name else "xb") as opened:
             opened.write(text.encode())
     print("\n".join([*made.done, *(f"left: {line}" for line in made.left)]))
     print("\n".join(_next(made.project)))
@@ -32,7 +27,7 @@ def run(options: Namespace) -> ExitCode:
 
 def _next(project: Project) -> Iterator[str]:
     module = project.modules[0].module
-    package, kernel = import_name(module), min(load_specs(project)[module])
+    package, kernel = project.import_name(module), min(load_specs(project)[module])
     yield ""
     yield "next:"
     yield "  pretuned check --execute   # runs every configuration on this machine's processor"

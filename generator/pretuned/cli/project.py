@@ -6,14 +6,14 @@ import importlib
 import sys
 from argparse import Namespace
 from dataclasses import replace
-from pathlib import PurePosixPath
 from types import ModuleType
 from typing import Final
 
 from pretuned.build.core import load_specs
-from pretuned.config import HOST, Project, Settings, load_project, on_host, read_settings
+from pretuned.config import HOST, Project, Settings, on_host, read_settings
 from pretuned.diagnostics import Diagnostic, Reporter
 from pretuned.errors import ConfigError, Error, ExitCode, Fault
+from pretuned.frontends.registry import load_project
 from pretuned.runtime.text import closest
 from pretuned.spec.model import KernelSpec
 
@@ -48,18 +48,12 @@ def specs_of(project: Project, kernels: list[str] | None = None) -> dict[str, Ke
     return {name: spec for name, spec in specs.items() if not kernels or name in kernels}
 
 
-def import_name(module: str) -> str:
-    """Return the name under which a generated package at source path `module` is imported."""
-    parts = list(PurePosixPath(module).parts)
-    return ".".join(parts[1:] if len(parts) > 1 and parts[0] in {"src", "generator"} else parts)
-
-
 def packages_of(project: Project) -> list[ModuleType]:
     """Return those of the project's generated packages that are installed."""
     found = []
     for table in project.modules:
         try:
-            package = importlib.import_module(import_name(table.module))
+            package = importlib.import_module(project.import_name(table.module))
         except ImportError:
             continue
         if hasattr(package, "TABLE"):

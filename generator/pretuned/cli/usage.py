@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from pretuned.cli.project import UsageError, console, import_name
+from pretuned.cli.project import UsageError, console
 from pretuned.config import Project
 from pretuned.record import usage
 from pretuned.record.usage import Called, Gap, Unread
@@ -28,7 +28,7 @@ class Usage:
 
 def read(path: Path, project: Project, specs: Mapping[str, KernelSpec]) -> Usage:
     """Return what was called of `specs`, and tell what was passed over; raises UsageError where nothing is left."""
-    packages = [import_name(module.module) for module in project.modules]
+    packages = [project.import_name(module.module) for module in project.modules]
     answers = {name: usage.Answers(spec) for name, spec in specs.items()}
     problems: dict[tuple[str, Problem], int] = {}
     lines: dict[str, list[Called]] = {}

@@ -1,6 +1,6 @@
 """Configuration: the project's table, and the environment that goes before it."""
 
-from pretuned.config.project import Mode, ModuleTable, Project, build_project, load_project, on_host
+from pretuned.config.project import Mode, ModuleTable, Project, build_project, on_host
 from pretuned.config.settings import HOST, Settings, Where, overlay, read_settings
 
 __all__ = [
@@ -11,7 +11,6 @@ __all__ = [
     "Settings",
     "Where",
     "build_project",
-    "load_project",
     "on_host",
     "overlay",
     "read_settings",

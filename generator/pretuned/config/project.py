@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Final, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pretuned.config.paths import Keys, path_faults
-from pretuned.config.tables import FILE, HATCH, PLAIN, find_table
+from pretuned.config.toml import FILE
 from pretuned.errors import ConfigError, Fault
 from pretuned.runtime.text import closest
 
 Mode = Literal["auto", "locked", "force", "off"]
-
-# What Hatch itself reads from a hook's table and passes on; `path` is the custom hook's.
-_HATCH_KEYS: Final = frozenset(
-    {"dependencies", "require-runtime-dependencies", "require-runtime-features", "enable-by-default"}
-)
-_CUSTOM_KEYS: Final = _HATCH_KEYS | {"path"}
+SRC: Final[Mapping[str, str]] = {"": "src"}  # where packages lie unless the project's files say otherwise
 
 _VERSION: Final = r"[0-9]{2}\.[0-9]"  # \d is every digit of Unicode
-_ARCHITECTURE: Final = r"sm_[0-9]{2,3}[af]?"
+ARCHITECTURE: Final = r"sm_[0-9]{2,3}[af]?"
 
 _EXAMPLES: Final = {
     "kernels": 'kernels = "kernels"',
@@ -54,7 +49,8 @@ class Project:
     """A project's table. Paths but `module` are absolute.
 
     `budget_s` is for the whole build, in seconds; `cuda` such as `13.0`, or None for the lock's or the machine's
-    toolchain; `architectures`, such as `sm_90`, come besides those of the lock's devices.
+    toolchain; `architectures`, such as `sm_90`, come besides those of the lock's devices. `package_dir` has the source
+    folders of packages by import name.
     """
 
     root: Path
@@ -66,6 +62,21 @@ class Project:
     architectures: tuple[str, ...] = ()
     cubins: bool = True
     require_tuned: bool = False
+    package_dir: Mapping[str, str] = field(default_factory=lambda: SRC)
+
+    def import_name(self, module: str) -> str:
+        """Return the name under which the generated package at the source path `module` is imported."""
+        return ".".join(import_path(module, self.package_dir).parts)
+
+
+def import_path(module: str, package_dir: Mapping[str, str]) -> PurePosixPath:
+    """Return where the module at a source path is installed: `src/a/b` at `a/b` with `{"": "src"}`."""
+    path = PurePosixPath(module)
+    inside = [(package, folder) for package, folder in package_dir.items() if path.is_relative_to(folder)]
+    if not inside:
+        return path
+    package, folder = max(inside, key=lambda entry: len(PurePosixPath(entry[1]).parts))
+    return PurePosixPath(*filter(None, package.split(".")), path.relative_to(folder))
 
 
 class _Table(BaseModel):
@@ -74,15 +85,19 @@ class _Table(BaseModel):
     )
 
 
-class _Module(_Table):
+class ModuleEntry(_Table):
+    """An entry of `modules` as it is written."""
+
     kernels: str = "kernels"
     module: str
 
 
-class _Project(_Table):
+class ProjectTable(_Table):
+    """The table as it is written."""
+
     kernels: str = "kernels"
     module: str | None = None
-    modules: list[_Module] = Field(default_factory=list)
+    modules: list[ModuleEntry] = Field(default_factory=list)
     lock: str = "pretuned.lock.json"
     mode: Mode = "auto"
     budget: float = Field(default=60.0, ge=0)
@@ -92,28 +107,27 @@ class _Project(_Table):
     require_tuned: bool = False
 
 
-def load_project(folder: Path) -> Project:
-    """Load the table of the project in `folder`: what Hatch's hook gets for a wheel, or `[tool.pretuned]`.
-
-    Raises ConfigError for a file that cannot be read, one without a table, with two, or with one that its build back
-    end does not read, and with every fault of the table.
-    """
-    path, table = find_table(folder)
-    return build_project(table, root=folder, path=path)
-
-
 def on_host(project: Project) -> Project:
     """Return the project with the lock of the host device, which stands beside that of GPUs."""
     return replace(project, lock=project.lock.with_suffix(f".host{project.lock.suffix}"))
 
 
-def build_project(table: Mapping[str, Any], *, root: Path, path: str = HATCH) -> Project:
-    """Build a project from its table; `path` is where the table stands, for messages. Raises ConfigError."""
-    ignored = frozenset() if path == PLAIN else _CUSTOM_KEYS if path.endswith(".custom") else _HATCH_KEYS
-    data = {key: value for key, value in table.items() if key not in ignored}
+def build_project(
+    table: Mapping[str, Any],
+    *,
+    root: Path,
+    path: str = "tool.pretuned",
+    reserved: Collection[str] = (),
+    package_dir: Mapping[str, str] = SRC,
+) -> Project:
+    """Build a project from its table; raises ConfigError.
+
+    `path` is where the table stands, for messages; `reserved` are keys in it that the build tool itself reads.
+    """
+    data = {key: value for key, value in table.items() if key not in reserved}
     parsed, entries = None, list(_meaning(data))
     try:
-        parsed = _Project.model_validate(data)
+        parsed = ProjectTable.model_validate(data)
     except ValidationError as error:
         entries += [_entry(item) for item in error.errors()]
     if parsed is not None and not entries:
@@ -134,10 +148,11 @@ def build_project(table: Mapping[str, Any], *, root: Path, path: str = HATCH) ->
         architectures=tuple(dict.fromkeys(parsed.architectures)),
         cubins=parsed.cubins,
         require_tuned=parsed.require_tuned,
+        package_dir=package_dir,
     )
 
 
-def _modules_of(table: _Project) -> list[tuple[Keys, str, str]]:
+def _modules_of(table: ProjectTable) -> list[tuple[Keys, str, str]]:
     if table.module:
         return [((), table.kernels, table.module)]
     return [(("modules", index), module.kernels, module.module) for index, module in enumerate(table.modules)]
@@ -160,7 +175,7 @@ def _entry(item: Any) -> Entry:  # noqa: ANN401 - pydantic's ErrorDetails
     example = _EXAMPLES.get(key, "")
     match item["type"]:
         case "extra_forbidden":
-            known = _Module.model_fields if "modules" in keys else _EXAMPLES
+            known = ModuleEntry.model_fields if "modules" in keys else _EXAMPLES
             return keys, f"unknown key{closest(key, known) or f'; known are {_listed(sorted(known))}'}"
         case "missing":
             return keys, f"missing; write `{example}`"
@@ -205,7 +220,7 @@ def _meaning(data: Mapping[str, Any]) -> Iterator[Entry]:
         yield from (((("lock",), text)) for text in _outside(lock))
     names = data.get("architectures")
     for index, name in enumerate(names if isinstance(names, list) else ()):
-        if isinstance(name, str) and not re.fullmatch(_ARCHITECTURE, name):
+        if isinstance(name, str) and not re.fullmatch(ARCHITECTURE, name):
             yield ("architectures", index), f"is {shown(name)}; write a real architecture such as 'sm_90' or 'sm_90a'"
 
 

@@ -13,6 +13,8 @@ import re
 import tomllib
 from typing import Any, Final
 
+from pretuned.config.toml import value_at
+
 _HEADER: Final = re.compile(r"^[ \t]*\[[ \t]*build-system[ \t]*\][ \t]*(?:#[^\n]*)?$", re.MULTILINE)
 _NEXT: Final = re.compile(r"^[ \t]*\[", re.MULTILINE)
 _REQUIRES: Final = re.compile(r"^[ \t]*requires[ \t]*=[ \t]*\[", re.MULTILINE)
@@ -31,7 +33,7 @@ def with_table(text: str, keys: Keys, values: dict[str, Any]) -> str | None:
 def with_requirement(text: str, requirement: str) -> str | None:
     """Return `text` with one more entry in [build-system] requires, or None where it cannot be put there."""
     span = _requires(text)
-    listed = _at(tomllib.loads(text), ("build-system", "requires"))
+    listed = value_at(tomllib.loads(text), "build-system.requires")
     if span is None or not isinstance(listed, list):
         return None
     new = _inserted(text, *span, json.dumps(requirement))
@@ -89,9 +91,3 @@ def _proved(old: str, new: str, keys: Keys, value: object) -> str | None:
         return new if tomllib.loads(new) == expected else None
     except tomllib.TOMLDecodeError:
         return None
-
-
-def _at(document: Any, keys: Keys) -> Any:  # noqa: ANN401 - a TOML document
-    for key in keys:
-        document = document.get(key) if isinstance(document, dict) else None
-    return document

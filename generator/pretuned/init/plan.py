@@ -19,11 +19,12 @@ from packaging.utils import canonicalize_name
 
 from pretuned import __version__
 from pretuned.build.place import require_ours
-from pretuned.config import Project, build_project, load_project
-from pretuned.config.tables import FILE, HATCH_FILE, PLAIN, hatch_path
+from pretuned.config import Project
+from pretuned.config.toml import FILE, value_at
 from pretuned.errors import ConfigError, Fault
+from pretuned.frontends.registry import FrontEnd, load_project, project_of
 from pretuned.init.edits import with_backend, with_requirement, with_table
-from pretuned.init.layout import BACKEND, Layout, dig, find_layout
+from pretuned.init.layout import Layout, find_layout
 
 KERNEL: Final = {"axpy.toml": "axpy.toml", "axpy.cu.jinja": "axpy.cu.jinja", "reference.py": "reference.py.in"}
 _SETUPTOOLS: Final = "setuptools>=64"  # which can build editable installs
@@ -47,16 +48,15 @@ def plan(root: Path, module: str | None = None) -> Plan:
     text = _read(root / FILE)
     document = _parsed(text, FILE)
     layout = find_layout(root, document, module)
-    path = hatch_path("pretuned") if layout.front_end == "hatch" else PLAIN
     existing = _existing(root)
-    made = Plan(project=existing or build_project({"module": layout.module}, root=root, path=path))
+    made = Plan(project=existing or project_of(layout.front_end, {"module": layout.module}, root))
     for table in made.project.modules:
         require_ours(root / table.module)
     _add_kernel(made, root)
     if existing is not None:
         made.left.append(f"{FILE} has pretuned's table already")
     else:
-        _add_table(made, root, path, text)
+        _add_table(made, root, layout.front_end, text)
     _add_requirement(made, made.texts.get(FILE, text), layout, requirement())
     return made
 
@@ -125,11 +125,11 @@ def _add_kernel(made: Plan, root: Path) -> None:
             made.done.append(f"{name}/{file} written")
 
 
-def _add_table(made: Plan, root: Path, path: str, text: str) -> None:
-    """Add the table where its front end reads it: hatch.toml goes before pyproject.toml."""
-    file, module = FILE, made.project.modules[0].module
-    if path != PLAIN and (root / HATCH_FILE).is_file():
-        file, path, text = HATCH_FILE, path.removeprefix("tool.hatch."), _read(root / HATCH_FILE)
+def _add_table(made: Plan, root: Path, front_end: FrontEnd, text: str) -> None:
+    """Add the table where its front end reads it."""
+    module = made.project.modules[0].module
+    file, path = front_end.table_place(root)
+    text = text if file == FILE else _read(root / file)
     new = _edited(partial(with_table, keys=tuple(path.split(".")), values={"module": module}), text)
     if new is None:
         made.left.append(f'{file} cannot be edited safely; add [{path}] with `module = "{module}"` yourself')
@@ -141,12 +141,12 @@ def _add_table(made: Plan, root: Path, path: str, text: str) -> None:
 def _add_requirement(made: Plan, text: str, layout: Layout, wanted: str) -> None:
     """Have [build-system] ask for pretuned, and setuptools' projects for the back end that knows what it needs."""
     document = tomllib.loads(text)
-    system = dig(document, "build-system")
+    system = value_at(document, "build-system")
     if system is None:
-        values = {"requires": [_SETUPTOOLS, wanted], "build-backend": BACKEND}
+        values = {"requires": [_SETUPTOOLS, wanted], "build-backend": layout.front_end.backend}
         edit = partial(with_table, keys=("build-system",), values=values)
         _take(made, _edited(edit, text), f"[build-system] with `{wanted}`")
-    elif any(map(_is_pretuned, dig(system, "requires") or [])):
+    elif any(map(_is_pretuned, value_at(system, "requires") or [])):
         made.left.append(f"{FILE}: build-system.requires names pretuned already")
     else:
         edit = partial(with_requirement, requirement=wanted)
@@ -155,15 +155,12 @@ def _add_requirement(made: Plan, text: str, layout: Layout, wanted: str) -> None
         made.left.append(f"{FILE}: that is a path of this machine; name what others can reach before they build")
     if system is None:
         return
-    if layout.front_end == "setuptools" and not layout.backend:
-        text = made.texts.get(FILE, text)
-        edit = partial(with_backend, backend=BACKEND)
-        _take(made, _edited(edit, text), f'`build-backend = "{BACKEND}"` to build-system')
-    elif layout.front_end == "setuptools" and layout.backend != BACKEND:
-        made.left.append(
-            f'{FILE}: build-backend stays "{layout.backend}"; write "{BACKEND}", which is the same and asks for CuPy '
-            "and NVRTC as the machine needs them, or install them yourself and build with --no-build-isolation"
-        )
+    if not layout.backend:
+        text, backend = made.texts.get(FILE, text), layout.front_end.backend
+        edit = partial(with_backend, backend=backend)
+        _take(made, _edited(edit, text), f'`build-backend = "{backend}"` to build-system')
+    elif advice := layout.front_end.advice(layout.backend):
+        made.left.append(f"{FILE}: {advice}")
 
 
 def _take(made: Plan, new: str | None, what: str) -> None:

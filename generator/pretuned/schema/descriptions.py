@@ -84,21 +84,21 @@ DESCRIPTIONS: Final = {
     "Verify.atol": "Absolute tolerance; by default rtol times the root mean square of the reference.",
     "Verify.inputs": "'file.py:name': a function that makes the inputs.",
     "Verify.compare": "'file.py:name': a function that judges a result.",
-    "_Project.kernels": "The folder of specs and templates.",
-    "_Project.module": "Where the generated package goes, by its path in the sources: src/mypkg/tuned.",
-    "_Project.modules": "Several generated packages, each with its own folder of specs.",
-    "_Project.lock": "The rows that were tuned; committed.",
-    "_Project.mode": (
+    "ProjectTable.kernels": "The folder of specs and templates.",
+    "ProjectTable.module": "Where the generated package goes, by its path in the sources: src/mypkg/tuned.",
+    "ProjectTable.modules": "Several generated packages, each with its own folder of specs.",
+    "ProjectTable.lock": "The rows that were tuned; committed.",
+    "ProjectTable.mode": (
         "auto: fresh rows are baked, missing ones for this GPU are tuned within the budget. locked: never tune, stale "
         "or missing is an error. force: tune everything anew. off: bake the defaults."
     ),
-    "_Project.budget": "Seconds of tuning, for the whole build.",
-    "_Project.cuda": "The NVRTC to compile with, as in 13.0; else the lock's, else the machine's.",
-    "_Project.architectures": "Architectures to build the defaults for, besides those of the lock's devices.",
-    "_Project.cubins": "false: ship sources only, compiled where they first run.",
-    "_Project.require-tuned": "A build that would ship untuned kernels is an error.",
-    "_Module.kernels": "The folder of this module's specs and templates.",
-    "_Module.module": "Where this generated package goes: src/mypkg/tuned.",
+    "ProjectTable.budget": "Seconds of tuning, for the whole build.",
+    "ProjectTable.cuda": "The NVRTC to compile with, as in 13.0; else the lock's, else the machine's.",
+    "ProjectTable.architectures": "Architectures to build the defaults for, besides those of the lock's devices.",
+    "ProjectTable.cubins": "false: ship sources only, compiled where they first run.",
+    "ProjectTable.require-tuned": "A build that would ship untuned kernels is an error.",
+    "ModuleEntry.kernels": "The folder of this module's specs and templates.",
+    "ModuleEntry.module": "Where this generated package goes: src/mypkg/tuned.",
 }
 
 # Every environment variable: when it is read, and what it says. `config.settings` reads those of a build,

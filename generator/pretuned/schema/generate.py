@@ -15,7 +15,8 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core.core_schema import NullableSchema
 
-from pretuned.config.project import _ARCHITECTURE, _HATCH_KEYS, _Project
+from pretuned.config.project import ARCHITECTURE, ProjectTable
+from pretuned.frontends.registry import front_ends
 from pretuned.schema.descriptions import DESCRIPTIONS
 from pretuned.spec.model import KernelSpec
 
@@ -43,18 +44,15 @@ def spec_schema() -> Json:
 
 def project_schema() -> Json:
     """Return the schema of a pyproject.toml, of which it knows pretuned's tables only."""
-    table = _of(_Project)
-    table["properties"]["architectures"]["items"]["pattern"] = f"^{_ARCHITECTURE}$"
+    table = _of(ProjectTable)
+    table["properties"]["architectures"]["items"]["pattern"] = f"^{ARCHITECTURE}$"
     table["anyOf"] = [{"required": ["module"]}, {"required": ["modules"]}]
-    hatch = {**table, "properties": {**table["properties"], **{key: {} for key in sorted(_HATCH_KEYS)}}}
-    hooks = _tables(hooks=_tables(pretuned=hatch))
-    build = _tables(hooks=_tables(pretuned=hatch), targets=_tables(wheel=hooks))
-    tool = _tables(pretuned=table, hatch=_tables(build=build))
-    return {"$schema": _DRAFT, "title": "pretuned's tables in pyproject.toml", **_tables(tool=tool)}
-
-
-def _tables(**tables: Json) -> Json:
-    return {"type": "object", "properties": tables}
+    tools: Json = {}
+    for front_end in front_ends():
+        tools |= front_end.schema(table)["properties"]
+    tool = {"type": "object", "properties": tools}
+    title = "pretuned's tables in pyproject.toml"
+    return {"$schema": _DRAFT, "title": title, "type": "object", "properties": {"tool": tool}}
 
 
 def _of(model: type[BaseModel]) -> Json:

@@ -19,10 +19,11 @@ from hatchling.plugin import hookimpl
 
 from pretuned.build import core
 from pretuned.build.place import place, require_ours
-from pretuned.config import Project, build_project, read_settings
-from pretuned.config.tables import HATCH, hatch_path, refuse_second
+from pretuned.config import Project, read_settings
 from pretuned.diagnostics import Diagnostic, Reporter, Severity
 from pretuned.errors import Error
+from pretuned.frontends.hatch import Hatch, hook_path
+from pretuned.frontends.registry import project_of, refuse_second
 
 EDITABLE: Final = "editable"  # Hatch's name for that version of the wheel target
 
@@ -42,7 +43,6 @@ class PretunedBuildHook(BuildHookInterface[BuilderConfig]):
     """Tunes where there is something to tune, and adds the generated packages to what Hatch builds."""
 
     PLUGIN_NAME = "pretuned"
-    TABLE = HATCH  # where messages say that the table stands, if it is not a target's own
 
     def dependencies(self) -> list[str]:
         """Return what the build must install first; runs before that, so neither CuPy nor NVRTC are here."""
@@ -93,11 +93,10 @@ class PretunedBuildHook(BuildHookInterface[BuilderConfig]):
             patterns.append(f"/{module.module}/")
 
     def _project(self) -> Project:
-        name = self.TABLE.rpartition(".")[2]
-        own = name in self.build_config.target_config.get("hooks", {})
-        path = hatch_path(name, self.target_name) if own else self.TABLE
-        refuse_second(Path(self.root), path)
-        return build_project(self.config, root=Path(self.root), path=path)
+        own = self.PLUGIN_NAME in self.build_config.target_config.get("hooks", {})
+        path, front_end, root = hook_path(self.PLUGIN_NAME, self.target_name if own else None), Hatch(), Path(self.root)
+        refuse_second(root, front_end, path)
+        return project_of(front_end, self.config, root, path=path)
 
     def _abort(self, error: Error) -> NoReturn:
         self.app.abort(str(error), code=error.exit_code)

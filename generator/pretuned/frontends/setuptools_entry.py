@@ -17,7 +17,7 @@ def finalize(distribution: Distribution) -> None:
     """Have the project's `build` bake its kernels, if its pyproject.toml has `[tool.pretuned]`."""
     if not _has_table(Path(distribution.src_root or os.curdir, "pyproject.toml")):
         return
-    from pretuned.build.command import adapted  # noqa: PLC0415 - brings pydantic, Jinja and more
+    from pretuned.frontends.setuptools_command import adapted  # noqa: PLC0415 - brings pydantic, Jinja and more
 
     # `cmdclass` would do, if a project's own, from pyproject.toml or setup.cfg, did not replace it after this.
     distribution.get_command_class = adapted(distribution.get_command_class)

@@ -8,7 +8,7 @@ setuptools collects by itself: neither a wheel nor an sdist takes it over.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -19,13 +19,15 @@ from setuptools.errors import SetupError
 
 from pretuned.build import core
 from pretuned.build.place import place, require_ours
-from pretuned.config import Project, load_project, read_settings
-from pretuned.config.tables import build_backend
+from pretuned.config import Project, read_settings
+from pretuned.config.project import import_path
+from pretuned.config.toml import FILE, read_toml, text_at
 from pretuned.diagnostics import Diagnostic, Reporter, Severity
 from pretuned.errors import DeviceError, Error
+from pretuned.frontends.registry import load_project
+from pretuned.frontends.setuptools import BACKEND
 
 NAME: Final = "build_pretuned"
-BACKEND: Final = "pretuned.backend"
 _LOG: Final = logging.getLogger(__name__)
 
 _LEVELS: Final = {Severity.INFO: logging.INFO, Severity.WARNING: logging.WARNING, Severity.ERROR: logging.ERROR}
@@ -133,22 +135,12 @@ def project_of(distribution: Any) -> Project:  # noqa: ANN401 - a Distribution, 
         raise SetupError(str(error)) from None
 
 
-def import_path(module: str, package_dir: Mapping[str, str]) -> PurePosixPath:
-    """Return where the module at a source path is installed: `src/a/b` at `a/b` with `{"": "src"}`."""
-    path = PurePosixPath(module)
-    inside = [(package, folder) for package, folder in package_dir.items() if path.is_relative_to(folder)]
-    if not inside:
-        return path
-    package, folder = max(inside, key=lambda entry: len(PurePosixPath(entry[1]).parts))
-    return PurePosixPath(*filter(None, package.split(".")), path.relative_to(folder))
-
-
 @contextmanager
 def _errors_of_setuptools(project: Project) -> Iterator[None]:
     try:
         yield
     except DeviceError as error:
-        ours = build_backend(project.root) == BACKEND
+        ours = text_at(read_toml(project.root / FILE), "build-system.build-backend") == BACKEND
         hint = "" if ours else f'; with `build-backend = "{BACKEND}"` a build asks for what it needs by itself'
         raise SetupError(f"{error}{hint}") from None
     except Error as error:
