@@ -19,7 +19,7 @@ extensions = [
     "sphinxcontrib.programoutput",
     "from_the_code",
 ]
-exclude_patterns = ["_build", "examples", "**/README.md"]
+exclude_patterns = ["_build", "examples"]
 source_suffix = {".md": "markdown"}
 
 myst_enable_extensions = ["colon_fence", "deflist"]

@@ -215,8 +215,9 @@ def trial_sizes() -> str:
     sizes = table(("dims that are not constant", "first sizes tried"), rows)
     steps = ", ".join(map(str, trials.MULTIPLES[1:]))
     return (
-        f"{sizes}\nWhere a configuration is not legal at these, the next odd multiples of {steps} are tried, in both "
-        f"orders, until {trials.AWKWARD} problems are found.\n"
+        f"{sizes}\nA configuration runs at {trials.AWKWARD} problems with such sizes, in both orders. Of "
+        f"these sizes, and of those near them that are odd multiples of {steps}, the first are taken at which it "
+        "is legal.\n"
     )
 
 
