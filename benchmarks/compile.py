@@ -14,7 +14,7 @@ import uuid
 from pathlib import Path
 
 from pretuned.compile.pool import CompilePool
-from pretuned.compile.version import installed
+from pretuned.compile.toolchain import installed_nvrtc
 from pretuned.render import Source, source_of
 from pretuned.spec import space
 from pretuned.spec.loader import load
@@ -40,7 +40,7 @@ def main():
     parser.add_argument("--count", type=int, default=120)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    provenance = {"NVRTC": installed(), "processors": os.cpu_count(), "modules": options.count, "spec": "sgemm"}
+    provenance = {"NVRTC": installed_nvrtc(), "processors": os.cpu_count(), "modules": options.count, "spec": "sgemm"}
     lines = [json.dumps(provenance)]
     lines.append("workers   start s   compiling s   modules/s   times one")
     one = 0.0

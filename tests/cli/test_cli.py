@@ -81,7 +81,7 @@ def test_tune_without_a_gpu(project, capsys):
 
 def test_devices_without_a_driver(project, capsys, monkeypatch):
     monkeypatch.setattr(host, "processor", lambda: "Abacus 3000")
-    monkeypatch.setattr(devices, "CPP", Toolchain(worker="", installed=lambda: None, probe=""))
+    monkeypatch.setattr(devices, "CPP", Toolchain(worker="", installed=lambda: None, any_architecture=""))
     lines = (
         "no NVIDIA driver: builds here bake the lock, or else the defaults\n"
         "host: Abacus 3000, no C++ compiler (PRETUNED_TUNE_ON=host, for trying things out)\n"

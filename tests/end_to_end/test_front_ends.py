@@ -18,7 +18,7 @@ import pytest
 
 from builders import H100, rows
 from pretuned.bake.plan import plan
-from pretuned.compile.version import installed
+from pretuned.compile.toolchain import installed_nvrtc
 from pretuned.device import probe
 from pretuned.record import lock as lockfile
 from pretuned.record.cache import FILE, Cache
@@ -51,7 +51,7 @@ def prepared(once, minimal_for, own_python, run):
     def make(folder):
         project = minimal_for("hatch", folder / "project")
         specs = load_folder(project / "kernels")
-        compiler = installed()
+        compiler = installed_nvrtc()
         found = [replace(row, compiler=compiler) for row in rows(specs["scale"])]
         jobs = plan(specs, found, {H100.name: H100}, architectures=["sm_80", "sm_90"]).jobs
         with Cache(folder / "cache") as cache, BinaryStore(cache, Effort()) as library:

@@ -45,7 +45,7 @@ def echo():
 
 def worker(target):
     """A toolchain whose workers run `target`."""
-    return Toolchain(worker=target, installed=lambda: None, probe="compute_80")
+    return Toolchain(worker=target, installed=lambda: None, any_architecture="compute_80")
 
 
 def compiler():

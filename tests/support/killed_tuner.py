@@ -14,7 +14,7 @@ from pretuned.tune.events import Effort
 from pretuned.tune.request import TuningDevice, TuningRequest, find_target
 from pretuned.tune.tuner import Tuner
 
-FAKE = Toolchain(worker="killed_children:compiler", installed=lambda: "13.0.88", probe="compute_80")
+FAKE = Toolchain(worker="killed_children:compiler", installed=lambda: "13.0.88", any_architecture="compute_80")
 
 
 def main():

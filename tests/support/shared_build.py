@@ -23,7 +23,7 @@ from pretuned.tune import session
 from pretuned.tune.binaries import BinaryStore
 from reported import Reported
 
-COMPILER = Toolchain(worker="killed_children:compiler", installed=lambda: "13.0.88", probe="compute_80")
+COMPILER = Toolchain(worker="killed_children:compiler", installed=lambda: "13.0.88", any_architecture="compute_80")
 
 
 def main():

@@ -64,7 +64,7 @@ class Compiler:
         pass
 
 
-TOOLCHAIN = Toolchain(worker="none", installed=lambda: Compiler.told, probe="compute_80")
+TOOLCHAIN = Toolchain(worker="none", installed=lambda: Compiler.told, any_architecture="compute_80")
 
 
 @pytest.fixture

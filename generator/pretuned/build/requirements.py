@@ -19,12 +19,12 @@ from typing import Final
 
 from packaging.version import Version
 
-from pretuned.device.probe import OLDEST_CUDA, DriverVersion, too_old
+from pretuned.device.probe import DriverVersion, too_old
+from pretuned.runtime.cuda_majors import CUDA_MAJORS, NEWEST, CudaMajor
 
 CUPY: Final = Version("14")
-NEWEST_MAJOR: Final = 13  # the CUDA that is asked for where neither driver nor lock says
-PORTABLE: Final = "13.0"  # its toolkit, where nobody says: what it compiles runs with every driver of CUDA 13
-CUPY_MAJORS: Final = (OLDEST_CUDA, 13)
+PORTABLE: Final = f"{NEWEST.number}.0"  # where nobody says: what it compiles runs with every driver of its major
+_MAJORS: Final = {major.number: major for major in CUDA_MAJORS}
 ML_DTYPES: Final = "ml_dtypes>=0.4"
 NUMPY: Final = "numpy>=1.26"  # CuPy brings it along; the host device needs it alone
 
@@ -57,14 +57,15 @@ class Installed:
 
 def installed() -> Installed:
     """Return what this environment has; asks CuPy, in a process of its own, only where no distribution brings NVRTC."""
-    names = ("cupy", "cuda-toolkit", "ml-dtypes", "numpy", *(n for major in CUPY_MAJORS for n in _names(major)))
+    ours = [name for major in CUDA_MAJORS for name in (major.cupy, major.nvrtc, major.cudart)]
+    names = ("cupy", "cuda-toolkit", "ml-dtypes", "numpy", *ours)
     distributions = {}
     for name in names:
         try:
             distributions[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
-    told = any(_names(major)[1] in distributions for major in CUPY_MAJORS)
+    told = any(major.nvrtc in distributions for major in CUDA_MAJORS)
     return Installed(distributions=distributions, nvrtc=None if told else _ask_cupy())
 
 
@@ -93,31 +94,25 @@ def requirements(
     if not (needs.compile or needs.tune) or platform == "darwin":
         return host
     major = _kept_major(needs, driver, have) or _major(needs, driver)
-    wanted = [] if _has_cupy(have, major) else [f"cupy-cuda{major}x>={CUPY}"]
+    wanted = [] if _has_cupy(have, major) else [f"{major.cupy}>={CUPY}"]
     wanted += _toolchain(needs, driver, have, major)
     if needs.tune and needs.ml_dtypes and "ml-dtypes" not in have.distributions:
         wanted.append(ML_DTYPES)
     return sorted(wanted + host)
 
 
-def _names(major: int) -> tuple[str, str, str]:
-    """The distributions of CuPy, NVRTC and cudart; from CUDA 13 on NVIDIA's carry no suffix."""
-    suffix = f"-cu{major}" if major < 13 else ""  # noqa: PLR2004 - see above
-    return f"cupy-cuda{major}x", f"nvidia-cuda-nvrtc{suffix}", f"nvidia-cuda-runtime{suffix}"
-
-
-def _kept_major(needs: Needs, driver: DriverVersion | None, have: Installed) -> int | None:
+def _kept_major(needs: Needs, driver: DriverVersion | None, have: Installed) -> CudaMajor | None:
     """The CUDA major of a CuPy that is here and can do what is needed, if any."""
-    runs = [major for major in CUPY_MAJORS if not (needs.tune and driver) or major <= driver.cuda[0]]
-    kept = [major for major in runs if _names(major)[0] in have.distributions]
+    runs = [major for major in CUDA_MAJORS if not (needs.tune and driver) or major.number <= driver.cuda[0]]
+    kept = [major for major in runs if major.cupy in have.distributions]
     if not kept and "cupy" in have.distributions and have.nvrtc:  # built from source, against the toolkit at hand
-        kept = [major for major in runs if major == int(have.nvrtc.partition(".")[0])]
+        kept = [major for major in runs if major.number == int(have.nvrtc.partition(".")[0])]
     asked = _parts(needs.compiler)[:1]
-    return next((major for major in kept if asked == (major,)), max(kept, default=None))
+    return next((major for major in kept if asked == (major.number,)), max(kept, default=None))
 
 
-def _has_cupy(have: Installed, major: int) -> bool:
-    found = have.distributions.get(_names(major)[0]) or have.distributions.get("cupy")
+def _has_cupy(have: Installed, major: CudaMajor) -> bool:
+    found = have.distributions.get(major.cupy) or have.distributions.get("cupy")
     return found is not None and Version(found) >= CUPY
 
 
@@ -126,34 +121,32 @@ def _parts(version: str | None) -> tuple[int, ...]:
     return tuple(map(int, version.split("."))) if version and _NUMBERS.fullmatch(version) else ()
 
 
-def _major(needs: Needs, driver: DriverVersion | None) -> int:
+def _major(needs: Needs, driver: DriverVersion | None) -> CudaMajor:
     """The compiler's major, unless something must run here on a driver that is too old for it."""
-    asked = _parts(needs.compiler)[:1]
-    if asked and (driver is None or not needs.tune or asked[0] <= driver.cuda[0]):
-        return asked[0]
-    return min(driver.cuda[0], NEWEST_MAJOR) if driver else NEWEST_MAJOR
+    asked = _MAJORS.get(next(iter(_parts(needs.compiler)), 0))
+    if asked is not None and (driver is None or not needs.tune or asked.number <= driver.cuda[0]):
+        return asked
+    return _MAJORS.get(driver.cuda[0], NEWEST) if driver else NEWEST
 
 
-def _toolchain(needs: Needs, driver: DriverVersion | None, have: Installed, major: int) -> list[str]:
+def _toolchain(needs: Needs, driver: DriverVersion | None, have: Installed, major: CudaMajor) -> list[str]:
     """NVRTC with its headers: exactly the one asked for, else any of this major that the driver knows the PTX of."""
     asked = _parts(needs.compiler)
-    if asked[:1] != (major,):
+    if asked[:1] != (major.number,):
         asked = ()
     if _has_nvrtc(have, major, asked):
         return []
     if asked:
-        _, nvrtc, cudart = _names(major)
         series = f"{asked[0]}.{asked[1]}.*"
-        return [f"{nvrtc}=={needs.compiler if asked[2:] else series}", f"{cudart}=={series}"]
-    if driver and driver.cuda[0] == major:
-        return [f"cuda-toolkit[nvrtc,cudart]>={major},<{major}.{driver.cuda[1] + 1}"]
-    return [f"cuda-toolkit[nvrtc,cudart]=={PORTABLE if driver is None and major == NEWEST_MAJOR else major}.*"]
+        return [f"{major.nvrtc}=={needs.compiler if asked[2:] else series}", f"{major.cudart}=={series}"]
+    if driver and driver.cuda[0] == major.number:
+        return [f"cuda-toolkit[nvrtc,cudart]>={major.number},<{major.number}.{driver.cuda[1] + 1}"]
+    return [f"cuda-toolkit[nvrtc,cudart]=={PORTABLE if driver is None and major == NEWEST else major.number}.*"]
 
 
-def _has_nvrtc(have: Installed, major: int, asked: tuple[int, ...]) -> bool:
+def _has_nvrtc(have: Installed, major: CudaMajor, asked: tuple[int, ...]) -> bool:
     """Whether NVRTC and headers are here, as exactly as their version can be told."""
-    _, nvrtc, cudart = _names(major)
-    if nvrtc in have.distributions:
-        release = Version(have.distributions[nvrtc]).release
-        return cudart in have.distributions and release[: max(1, len(asked))] == (asked or (major,))
-    return _parts(have.nvrtc)[: max(1, len(asked))] == (asked[:2] or (major,))
+    if major.nvrtc in have.distributions:
+        release = Version(have.distributions[major.nvrtc]).release
+        return major.cudart in have.distributions and release[: max(1, len(asked))] == (asked or (major.number,))
+    return _parts(have.nvrtc)[: max(1, len(asked))] == (asked[:2] or (major.number,))

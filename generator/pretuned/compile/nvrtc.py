@@ -11,17 +11,21 @@ import importlib
 import re
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
 from pretuned.compile.result import Binary, Resources, Unavailable
 from pretuned.outcome import CompileError
 from pretuned.render import NAME, Source
+from pretuned.runtime.cuda_majors import CUDA_MAJORS, NEWEST
 
 STANDARD: Final = "--std=c++17"
 REPORT: Final = "--ptxas-options=-v"  # registers, spills and shared memory into the log, at no cost
 
-INSTALL: Final = "install pretuned[cuda13], or pretuned[cuda12] for a driver older than 580"
+INSTALL: Final = f"install pretuned[cuda{NEWEST.number}], or " + ", ".join(
+    f"pretuned[cuda{older.number}] for a driver older than {newer.driver}" for newer, older in pairwise(CUDA_MAJORS)
+)
 
 _ENTRY: Final = re.compile(r"Compiling entry function '([^']+)'")
 _SPILLS: Final = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")

@@ -8,14 +8,13 @@ Where there is no driver both answers are empty, and nothing is raised.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import pynvml
 
 from pretuned.device import libcuda, nvml
 from pretuned.device.libcuda import CudaError, LibCuda
-
-OLDEST_CUDA: Final = 12  # of CuPy 14
+from pretuned.runtime.cuda_majors import OLDEST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +60,10 @@ def sources() -> Sources:
 
 def too_old(driver: DriverVersion) -> str:
     """Return why CuPy cannot use this driver, or an empty string where it can."""
-    if driver.cuda[0] >= OLDEST_CUDA:
+    if driver.cuda[0] >= OLDEST.number:
         return ""
     major, minor = driver.cuda
-    return f"the driver supports CUDA {major}.{minor}, and CuPy needs one that supports CUDA {OLDEST_CUDA} or newer"
+    return f"the driver supports CUDA {major}.{minor}, and CuPy needs one that supports CUDA {OLDEST.number} or newer"
 
 
 def driver(given: Sources | None = None) -> DriverVersion | None:

@@ -10,12 +10,13 @@ from typing import Any, Final
 
 from pretuned.measure.machine import Refused
 from pretuned.outcome import LaunchFailed
+from pretuned.runtime.cuda_majors import CUDA_MAJORS
 from pretuned.runtime.text import closest
 from pretuned.spec.model import LibraryCall
 
 # The distributions that provide a package; where there are several, one is installed.
 DISTRIBUTIONS: Final = {
-    "cupy": ("cupy-cuda13x", "cupy-cuda12x", "cupy-cuda11x", "cupy"),
+    "cupy": (*(major.cupy for major in CUDA_MAJORS), "cupy"),
     "torch": ("torch",),
 }
 TEXT: Final = 300  # characters of a library's message that are told

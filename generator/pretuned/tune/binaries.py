@@ -15,7 +15,7 @@ from pretuned.record.cache import Cache
 from pretuned.render import Source, digest
 from pretuned.tune.events import Effort
 
-_PROBE = Source(text='extern "C" __global__ void probe() {}', options=(), functions=("probe",))
+_EMPTY = Source(text='extern "C" __global__ void empty() {}', options=(), functions=("empty",))
 
 
 class BinaryStore:
@@ -58,7 +58,7 @@ class BinaryStore:
         if self._compiler is None:
             self._compiler = self._toolchain.installed()
         if self._compiler is None:
-            ((_, result),) = self.start().compile([(_PROBE, self._toolchain.probe)])
+            ((_, result),) = self.start().compile([(_EMPTY, self._toolchain.any_architecture)])
             self._compiler = result.compiler if isinstance(result, Binary) else "unknown"
         return self._compiler
 
