@@ -21,7 +21,7 @@ from pretuned.report.text import columns
 from pretuned.spec import space
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Problem
-from pretuned.tune.points import Points
+from pretuned.tune.space.points import Points
 
 HEAD = ("space", "raw", "constraints", "by", "legal", "seconds", "peak MB")
 LIMIT = 100_000_000  # combinations beyond which none goes through them one by one

@@ -23,8 +23,8 @@ from pretuned.outcome import CompileError, Crashed, LaunchFailed, Timed, TimedOu
 from pretuned.render import source_of
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import all_problems
-from pretuned.tune.points import Points
 from pretuned.tune.request import find_target
+from pretuned.tune.space.points import Points
 
 ROOT = Path(__file__).parents[1]
 PASSES = 3

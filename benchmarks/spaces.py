@@ -20,9 +20,9 @@ from pretuned.report.effort import stages
 from pretuned.spec.loader import load
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import all_problems
-from pretuned.tune.points import Points
 from pretuned.tune.request import TuningRequest, find_target
 from pretuned.tune.session import tune
+from pretuned.tune.space.points import Points
 
 SPEC = Path(__file__).parent / "spaces" / "stream.toml"
 LARGE = {"block": list(range(32, 1025, 32)), "unroll": [1, 2, 3, 4, 5, 6, 8], "waves": [0, 1, 2, 4, 8]}

@@ -27,7 +27,7 @@ from pretuned.runtime.types import DTYPES
 from pretuned.spec import buckets, space
 from pretuned.spec.loader import load_folder
 from pretuned.spec.space import Configuration, DeviceFacts, Problem
-from pretuned.tune import pruning
+from pretuned.tune.space import pruning
 
 ROOT = Path(__file__).parents[2]
 PAIRS = 10_000

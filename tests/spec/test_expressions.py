@@ -145,16 +145,17 @@ def test_every_attribute_of_the_device_can_be_read():
         ("ceil_div(n, vec)", {"n": 1, "vec": 0}, "'ceil_div(n, vec)' divides by zero"),
         ("n + vec", {"n": 1}, "'n + vec' needs a value for 'vec'"),
         ("n + T", {"n": 1, "T": "float32"}, "'n + T' has no value: 'T' is a type; only sizeof(T) has a value"),
-        ("sizeof(n)", {"n": 1}, "'sizeof(n)' has no value: sizeof(n): 'n' is no type"),
+        ("sizeof(n)", {"n": 1}, "'sizeof(n)' has no value: sizeof(n): 'n' is not a type"),
         (
             "2 ** n",
             {"n": 10**9},
-            "'2 ** n' has no value: a power is out of bounds: exponents go from 0 to 64, results have at most 256 bits",
+            "'2 ** n' has no value: a result is beyond 2 ** 62",
         ),
+        ("2 ** (1 - n)", {"n": 2}, "'2 ** (1 - n)' has no value: an exponent is negative"),
         (
-            "n * n * n * n * n * n",
-            {"n": 2**62},
-            "'n * n * n * n * n * n' has no value: a product is out of bounds: results have at most 256 bits",
+            "n * n * n - n",
+            {"n": 2**21},
+            "'n * n * n - n' has no value: a result is beyond 2 ** 62",
         ),
     ],
 )

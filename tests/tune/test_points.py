@@ -16,8 +16,8 @@ from pretuned.spec.expressions import Expression, ExpressionError
 from pretuned.spec.loader import load_folder
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, DeviceFacts, Problem
-from pretuned.tune import enumeration
-from pretuned.tune.points import Points
+from pretuned.tune.space import enumeration
+from pretuned.tune.space.points import Points
 from specs import SEVERAL, loaded
 
 ROOT = Path(__file__).parents[2]

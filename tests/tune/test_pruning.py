@@ -7,7 +7,7 @@ import pytest
 from pretuned.compile.result import Binary, Resources
 from pretuned.measure.launch import BoundLaunch
 from pretuned.spec.space import DeviceFacts
-from pretuned.tune.pruning import refusal, spills
+from pretuned.tune.space.pruning import refusal, spills
 
 FACTS = DeviceFacts(sm_count=132, compute_capability=90, shared_bytes=232448, l2_bytes=1 << 25)
 

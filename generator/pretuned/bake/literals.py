@@ -12,9 +12,11 @@ import textwrap
 from collections.abc import Iterable, Mapping
 
 from pretuned.errors import BakeError
+from pretuned.runtime.expressions import LIMIT
 from pretuned.runtime.types import DTYPES
 from pretuned.spec.expressions import Expression
 
+LARGEST_FACT = 2**40  # of a device or a type: bytes and counts
 WIDTH = 116  # of a docstring's line, within 120 columns
 
 
@@ -59,18 +61,20 @@ def function(expressions: Iterable[Expression], *, several: bool) -> str:
 
 
 def python(expression: Expression) -> str:
-    """Return `expression` as Python: as it stands, but for powers, which are bounded, and types, which are strings."""
-    return ast.unparse(_Translator().visit(ast.parse(expression.python, mode="eval"))).replace("'", '"')
+    """Return `expression` as Python: as it stands, but for types, which are strings, and for what is not bounded.
+
+    Names are bound to `Integer`s, whose operators keep the bound of the language. Where neither operand of an operation
+    has to do with a name (a comparison's truth, an attribute of the device) one is made an `Integer`.
+    """
+    return ast.unparse(_Printable().visit(ast.parse(expression.python, mode="eval"))).replace("'", '"')
 
 
-class _Translator(ast.NodeTransformer):
+class _Printable(ast.NodeTransformer):
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         self.generic_visit(node)
-        if not isinstance(node.op, ast.Pow) or (
-            isinstance(node.left, ast.Constant) and isinstance(node.right, ast.Constant)
-        ):
-            return node
-        return _call("power", [node.left, node.right])
+        if (most := _plain(node)) is not None and most > LIMIT:
+            return ast.BinOp(left=_call("Integer", [node.left]), op=node.op, right=node.right)
+        return node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         self.generic_visit(node)
@@ -78,6 +82,49 @@ class _Translator(ast.NodeTransformer):
             case ast.Call(func=ast.Name(id="sizeof"), args=[ast.Name(id=name)]) if name in DTYPES:
                 return _call("sizeof", [ast.Constant(name)])
         return node
+
+
+def _plain(node: ast.expr) -> int | None:  # noqa: PLR0911 - one return a kind of node
+    """Return how large `node` may be where it is a plain integer; None where it always is an `Integer`."""
+    match node:
+        case ast.Name() | ast.Call(func=ast.Name(id="Integer")):
+            return None
+        case ast.Constant(value=int() as value):
+            return abs(value)
+        case ast.Attribute() | ast.Call(func=ast.Name(id="sizeof")):
+            return LARGEST_FACT
+        case ast.BinOp(left=left, op=op, right=right):
+            a, b = _plain(left), _plain(right)
+            if isinstance(op, ast.Pow) and not isinstance(right, ast.Constant):
+                b = LIMIT  # it may be negative
+            return None if a is None or b is None else _largest(op, a, b)
+        case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=operand):
+            return _plain(operand)
+        case ast.IfExp(body=body, orelse=orelse):
+            return _any_plain([body, orelse])
+        case ast.BoolOp(values=operands) | ast.Call(func=ast.Name(id="min" | "max"), args=operands):
+            return _any_plain(operands)
+        case ast.Call(func=ast.Name(id="ceil_div"), args=[left, right]):
+            return None if _plain(right) is None else _plain(left)
+    return 1  # the truth of a comparison or of `not`
+
+
+def _any_plain(nodes: list[ast.expr]) -> int | None:
+    found = [most for most in map(_plain, nodes) if most is not None]
+    return max(found, default=None)
+
+
+def _largest(op: ast.operator, a: int, b: int) -> int:
+    match op:
+        case ast.Add() | ast.Sub():
+            return a + b
+        case ast.Mult():
+            return a * b
+        case ast.Pow():
+            return int(a**b) if b <= LIMIT.bit_length() else LIMIT + 1
+        case ast.Mod():
+            return b
+    return a
 
 
 def _call(function: str, args: list[ast.expr]) -> ast.Call:

@@ -98,7 +98,7 @@ def _source(plan: Plan, binaries: Binaries, version: str) -> str:
 
 def _imports(text: str) -> list[str]:
     """Return what the declarations use of the runtime, in the order that import sorting wants."""
-    optional = ("Array", "Buffer", "Launch", "Scalar", "Implementation", "ceil_div", "power", "sizeof")
+    optional = ("Array", "Buffer", "Launch", "Scalar", "Implementation", "Integer", "ceil_div", "sizeof")
     used = {name for name in optional if f"{name}(" in text}
     return _all_order([*used, *_OFFERED, "Kernel", "PretunedError", "launcher"])
 

@@ -4,7 +4,7 @@ This folder is copied unchanged into every generated package as `_runtime`. Its 
 
 - Standard library only, and the driver through ctypes (`driver`). CuPy or PyTorch are met as what callers pass; nothing
   of the library that wrote the package is here.
-- Importing the package runs this module and no other, unless CuPy or PyTorch are there already: no dataclasses,
+- Importing the package runs this module and `expressions`, unless CuPy or PyTorch are there already: no dataclasses,
   logging, typing, json, pathlib, re here.
 - `calls` is the path of a call: `arrays` (the one door for arrays) -> `checks` (the problem) -> `lookup` (which
   configuration) -> `plans` (grids, parameter blocks, `modules`) -> launch. `explain` takes the same path up to
@@ -16,6 +16,9 @@ This folder is copied unchanged into every generated package as `_runtime`. Its 
 from __future__ import annotations
 
 import sys
+
+from .expressions import Integer as Integer
+from .expressions import ceil_div as ceil_div
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,17 +71,10 @@ if TYPE_CHECKING:
 
 
 PACKAGE = __name__.rpartition(".")[0]
-MAX_EXPONENT = 64  # the bounds of the spec's expressions
-MAX_BITS = 256
 
 
 class PretunedError(Exception):
     """Base of every error that a generated package raises."""
-
-
-def ceil_div(a: int, b: int) -> int:
-    """Return a / b rounded up to an integer."""
-    return -(-a // b)
 
 
 def sizeof(dtype: str) -> int:
@@ -86,14 +82,6 @@ def sizeof(dtype: str) -> int:
     from .types import DTYPES  # noqa: PLC0415 - importing the package must stay cheap
 
     return DTYPES[dtype].size_bytes
-
-
-def power(a: int, b: int) -> int:
-    """Return a ** b, within the bounds of the spec's expressions."""
-    if not (0 <= b <= MAX_EXPONENT and abs(a).bit_length() * b <= MAX_BITS):
-        raise PretunedError(f"{a} ** {b} is out of bounds: exponents go from 0 to {MAX_EXPONENT}")
-    result: int = a**b
-    return result
 
 
 class Array:

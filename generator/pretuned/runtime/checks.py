@@ -7,7 +7,7 @@ import math
 from . import PACKAGE, Array, Scalar, sizeof
 from .arrays import library_of
 from .errors import ArgumentError, ArgumentTypeError, qualified
-from .lookup import evaluate, sizes_of
+from .lookup import holds, sizes_of
 from .text import no_such, shown
 from .types import DTYPES
 
@@ -83,7 +83,7 @@ def specialise(kernel: Kernel, values: Values) -> Values:
 def admit(kernel: Kernel, values: Values, device: Device) -> None:
     """Hold the dims against what the kernel requires and against the types that they are passed as."""
     for text, condition in kernel.requires:
-        if not evaluate(condition, values, device):
+        if not holds(condition, values, device):
             dims = ", ".join(f"{name}={values[name]}" for name in sorted(kernel.dims))
             raise ArgumentError(f"{qualified(kernel.name)}: requires {text}, found {dims}")
     for argument in kernel.arguments:
@@ -192,7 +192,10 @@ def modulus(kernel: Kernel, array: Array) -> int:
 
 def output_shape(array: Array, values: Values, device: Device) -> tuple[int, ...]:
     """Return the shape that an array has under `values`."""
-    return tuple(max(0, size) for size in sizes_of(array.shape, values, device))
+    try:
+        return tuple(max(0, size) for size in sizes_of(array.shape, values, device))
+    except ArithmeticError as error:
+        raise ArgumentError(f"{array.name}: its shape {array.text} has no value for this call: {error}") from None
 
 
 def refuse_overlaps(kernel: str, arrays: Sequence[Array], views: Sequence[View]) -> None:

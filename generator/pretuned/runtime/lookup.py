@@ -10,17 +10,17 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 
-from . import PretunedError
 from .configurations import describe, fits, not_shipped, same
 from .devices import match, runs
 from .errors import ArgumentError, UntunedError, qualified
+from .expressions import Integer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    from . import Choice, Formula, Kernel, Launch, Row, Shipped, Values
+    from . import Choice, Formula, Kernel, Launch, Row, Shipped, Value, Values
     from .devices import Device
     from .overrides import Overrides
 
@@ -54,8 +54,20 @@ def evaluate(function: Formula, values: Values, device: Device) -> int:
     """Return the value of an expression, given by the names it reads."""
     code = function.__code__
     names = code.co_varnames[: code.co_argcount]
-    result: int = function(**{name: device if name == "device" else values[name] for name in names})
+    result: int = function(**{name: device if name == "device" else _operand(values[name]) for name in names})
     return result
+
+
+def _operand(value: Value) -> Value:
+    return value if isinstance(value, str) else Integer(value)  # a string is a type, which only sizeof() reads
+
+
+def holds(condition: Formula, values: Values, device: Device) -> bool:
+    """Return whether a condition holds; one without a value does not."""
+    try:
+        return bool(evaluate(condition, values, device))
+    except ArithmeticError:
+        return False
 
 
 def sizes_of(function: Formula, values: Values, device: Device) -> tuple[int, ...]:
@@ -197,11 +209,7 @@ def refusal(kernel: Kernel, entry: Shipped, values: Values, device: Device, alig
     """Return why a configuration cannot run the problem on the device, or None."""
     implementation = kernel.implementations[entry[1]]
     for text, condition in implementation.where:
-        try:
-            holds = evaluate(condition, values, device)
-        except (ZeroDivisionError, PretunedError):
-            holds = False
-        if not holds:
+        if not holds(condition, values, device):
             return f"'{text}' does not hold"
     for name, size in entry[4].items():
         if not aligned(name, size):
@@ -209,7 +217,7 @@ def refusal(kernel: Kernel, entry: Shipped, values: Values, device: Device, alig
     for launch in implementation.launches:
         try:
             reason = _misfit(kernel, entry, launch, values, device)
-        except (ZeroDivisionError, PretunedError) as error:
+        except ArithmeticError as error:
             reason = f"what it launches cannot be worked out ({error})"
         if reason is not None:
             return reason

@@ -1,9 +1,9 @@
 """The expression language of specs: integer and boolean arithmetic over named values.
 
-An expression is parsed once with `ast` and held to a whitelist (`pretuned.spec.grammar`); its value is found by walking
-the tree, never as text. Because the language is a subset of Python, the bake writes an expression into the generated
-package as it stands: `Expression.python` is its canonical source, and `ceil_div` and `sizeof` are functions that the
-generated package has as well.
+An expression is parsed once with `ast` and held to a whitelist (`pretuned.spec.grammar`). Its value is found by walking
+the tree (`pretuned.spec.evaluation`), never as text. Because the language is a subset of Python, the bake prints an
+expression into the generated package: `Expression.python` is its canonical source, and `ceil_div` and `sizeof` are
+functions that the generated package has as well.
 
 Names are parameters, dims, specialisations and the attributes of `device` in `DEVICE_ATTRIBUTES`.
 """
@@ -11,10 +11,13 @@ Names are parameters, dims, specialisations and the attributes of `device` in `D
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from pretuned.spec.evaluation import Environment, Function, Value, ceil_div, fold, function_of, literal_value
+from pretuned.runtime.expressions import ceil_div
+from pretuned.spec.evaluation import INTEGERS, ZERO_DIVISION, Environment, NoValue, Value, function_of
+from pretuned.spec.folding import fold, literal_value
 from pretuned.spec.grammar import (
     DEVICE_ATTRIBUTES,
     FUNCTIONS,
@@ -35,7 +38,7 @@ class Expression:
     def parse(cls, source: str | int) -> Expression:
         """Parse `source`, or raise `ExpressionError` that says what is not allowed and what to write instead."""
         if isinstance(source, int) and abs(source) > MAX_LITERAL:
-            raise ExpressionError("is an integer beyond 64 bits")
+            raise ExpressionError("is an integer beyond 2**62")
         return _parsed(str(source).strip())
 
     @cached_property
@@ -69,15 +72,11 @@ class Expression:
         return not self.names.isdisjoint(DEVICE_ATTRIBUTES)
 
     def evaluate(self, environment: Environment) -> int:
-        """Return the value under `environment`; a name without a value or a division by zero is an ExpressionError."""
-        try:
-            return self._function(environment)
-        except ExpressionError as error:
-            raise ExpressionError(f"'{self.python}' has no value: {error}") from None
-        except ZeroDivisionError:
-            raise ExpressionError(f"'{self.python}' divides by zero") from None
-        except KeyError as error:
-            raise ExpressionError(f"'{self.python}' needs a value for {error}") from None
+        """Return the value under `environment`; raise ExpressionError where there is none, with the reason."""
+        value = self._function(environment)
+        if isinstance(value, NoValue):
+            raise ExpressionError(f"'{self.python}' {value.why}")
+        return value
 
     def fold(self, environment: Environment) -> Expression:
         """Replace what `environment` decides by its value and simplify; names it lacks stay."""
@@ -89,8 +88,8 @@ class Expression:
         return literal_value(self.tree)
 
     @cached_property
-    def _function(self) -> Function:
-        return function_of(self.tree)
+    def _function(self) -> Callable[[Environment], int | NoValue]:
+        return function_of(self.tree, INTEGERS)
 
     def __getstate__(self) -> dict[str, str]:
         return {"python": self.python}  # the cached closures cannot be pickled
@@ -110,12 +109,9 @@ def _parsed(text: str) -> Expression:
 
 def _require_value(node: ast.expr, text: str) -> None:
     """Raise ExpressionError for a part without names, such as `1 // 0` or `9 ** 9 ** 9`, that has no value."""
-    try:
-        function_of(node)({})
-    except ZeroDivisionError:
-        raise ExpressionError(f"'{text}' always divides by zero") from None
-    except ExpressionError as error:
-        raise ExpressionError(f"'{text}' has no value: {error}") from None
+    value = function_of(node, INTEGERS)({})
+    if isinstance(value, NoValue):
+        raise ExpressionError(f"'{text}' {'always ' if value is ZERO_DIVISION else ''}{value.why}")
 
 
 __all__ = [

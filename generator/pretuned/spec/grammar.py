@@ -10,6 +10,7 @@ import ast
 from typing import Final
 
 from pretuned.errors import Error
+from pretuned.runtime.expressions import LIMIT
 from pretuned.runtime.text import closest
 
 DEVICE_ATTRIBUTES: Final = frozenset(
@@ -23,7 +24,7 @@ BOOLEANS: Final = {"true": True, "false": False}  # TOML spells them so, and so 
 
 MAX_LENGTH: Final = 500  # characters; what a person can still review in a diff
 MAX_DEPTH: Final = 20
-MAX_LITERAL: Final = 2**63 - 1
+MAX_LITERAL: Final = LIMIT
 
 _ALLOWED: Final = (
     "allowed are + - * // % **, comparisons, and/or/not, x if c else y, ceil_div(a, b), min, max and sizeof(T)"
@@ -121,7 +122,7 @@ def _require_literal(node: ast.Constant, text: str) -> None:
     if not isinstance(node.value, int):
         raise ExpressionError(f"'{text}' has the literal {node.value!r}; only integers and bools are allowed")
     if node.value > MAX_LITERAL:
-        raise ExpressionError(f"'{text}' has a literal beyond 2**63 - 1")
+        raise ExpressionError(f"'{text}' has a literal beyond 2**62")
 
 
 def _require_attribute(node: ast.Attribute, text: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-_RUNTIME: Final = {"Array", "Buffer", "Kernel", "Launch", "Scalar", "Implementation", "ceil_div", "power", "sizeof"}
+_RUNTIME: Final = {"Array", "Buffer", "Kernel", "Launch", "Scalar", "Implementation", "Integer", "ceil_div", "sizeof"}
 _OFFERED: Final = {"DEVICES", "TABLE", "PretunedError", "explain", "prepare", "use", "using"}
 _MODULE: Final = {"annotations", "kernels", "launcher"}
 _TYPES: Final = {"Devices", "GpuArray", "Modules", "Shipped", "Stream", "TYPE_CHECKING", "Table"}

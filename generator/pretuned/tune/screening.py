@@ -23,9 +23,9 @@ import numpy as np
 from pretuned.compile.result import Binary
 from pretuned.spec import space
 from pretuned.spec.space import Configuration, Problem
-from pretuned.tune import pruning
 from pretuned.tune.events import Compiling
 from pretuned.tune.search import Exhaustive
+from pretuned.tune.space import pruning
 from pretuned.tune.task import TuningTask
 
 CHUNK: Final = 32  # candidates that are screened before compilers and deadline are looked at again, at most

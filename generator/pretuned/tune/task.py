@@ -28,10 +28,10 @@ from pretuned.render import Candidate, candidate, located, verification_key
 from pretuned.spec import space
 from pretuned.spec.model import KernelSpec, LibraryCall
 from pretuned.spec.space import Configuration, Guards, Pairs, Problem
-from pretuned.tune import pruning
 from pretuned.tune.events import Failed
-from pretuned.tune.points import Points
 from pretuned.tune.results import KnownResults
+from pretuned.tune.space import pruning
+from pretuned.tune.space.points import Points
 
 if TYPE_CHECKING:
     from pretuned.tune.tuner import Tuner

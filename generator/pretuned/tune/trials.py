@@ -102,7 +102,7 @@ def _problem(spec: KernelSpec, specialisation: Pairs, sizes: Sequence[int]) -> P
 def _sampled(
     spec: KernelSpec, problems: Sequence[Problem], device: DeviceFacts, sample: int | None
 ) -> list[Configuration]:
-    from pretuned.tune.points import Points  # noqa: PLC0415 - it imports NumPy, which most commands do without
+    from pretuned.tune.space.points import Points  # noqa: PLC0415 - it imports NumPy, which most commands do without
 
     points = Points.of(spec, problems[0].specialisation, problems, device)
     calls = {name for name, implementation in spec.all_implementations.items() if implementation.call is not None}

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pretuned.spec.expressions import Environment, Expression
-from pretuned.tune.columns import Columns, Integers, Truths, holds
+from pretuned.tune.space.columns import Columns, Integers, Truths, holds
 
 CHUNK: Final = 2**18  # combinations looked at together: what fits a cache
 TABLE: Final = 2**20  # bytes of the largest table: a second at most, and little memory

@@ -17,8 +17,8 @@ from pretuned.spec.check.ways import prefix_of
 from pretuned.spec.expressions import Environment, Value
 from pretuned.spec.model import Implementation, KernelSpec
 from pretuned.spec.space import Configuration, DeviceFacts, Pairs, Problem
-from pretuned.tune.columns import Integers, Truths
-from pretuned.tune.enumeration import Combinations, Constraint, legal_product
+from pretuned.tune.space.columns import Integers, Truths
+from pretuned.tune.space.enumeration import Combinations, Constraint, legal_product
 
 MAX_POINTS: Final = 5_000_000
 MAX_VALUES: Final = 2**15 - 1  # of one parameter: codes are int16

@@ -1,0 +1,69 @@
+"""The arithmetic of expressions: Python's own, but that no result lies beyond 2 ** 62.
+
+A result beyond that has no value, and neither has a division by zero or a negative exponent: the operation raises an
+ArithmeticError. A condition without a value does not hold, and a shape or a grid without a value is refused. Generated
+code is plain Python; its names are bound to `Integer`, whose operators keep the bound.
+"""
+
+from __future__ import annotations
+
+import operator
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LIMIT = 2**62  # sums of two such integers fit 64 bits, which lets NumPy compute the same
+
+
+def bounded(value: int) -> int:
+    """Return `value`; raise OverflowError where it is beyond the limit."""
+    if -LIMIT <= value <= LIMIT:
+        return value
+    raise OverflowError("a result is beyond 2 ** 62")
+
+
+def ceil_div(a: int, b: int) -> int:
+    """Return a / b rounded up to an integer."""
+    return -(-a // b)
+
+
+def power(a: int, b: int) -> int:
+    """Return a ** b, without computing what is beyond the limit."""
+    if b < 0:
+        raise ArithmeticError("an exponent is negative")
+    if b > LIMIT.bit_length() and not -1 <= a <= 1:
+        raise OverflowError("a result is beyond 2 ** 62")
+    return bounded(int(a**b))
+
+
+class Integer(int):
+    """An integer whose arithmetic keeps the bound; what it is computed with becomes one."""
+
+    __slots__ = ()
+
+    def __neg__(self) -> Integer:
+        """Return -self."""
+        return Integer(bounded(-int(self)))
+
+    def __pos__(self) -> Integer:
+        """Return +self."""
+        return Integer(bounded(int(self)))
+
+
+def _keep_the_bound(name: str, compute: Callable[[int, int], int]) -> None:
+    """Give `Integer` the binary operator `name`, and the one for a plain integer on the left."""
+
+    def forward(self: int, other: int) -> Integer:
+        return Integer(bounded(compute(int(self), int(other))))
+
+    def reflected(self: int, other: int) -> Integer:
+        return Integer(bounded(compute(int(other), int(self))))
+
+    setattr(Integer, f"__{name}__", forward)
+    setattr(Integer, f"__r{name}__", reflected)
+
+
+for _name in ("add", "sub", "mul", "floordiv", "mod"):
+    _keep_the_bound(_name, getattr(operator, _name))
+_keep_the_bound("pow", power)

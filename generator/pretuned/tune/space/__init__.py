@@ -1,0 +1,1 @@
+"""The space of a kernel: its legal configurations, found without an object for each."""
