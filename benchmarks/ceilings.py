@@ -19,7 +19,7 @@ from pretuned.measure.launch import arrays
 from pretuned.record import lock as lockfile
 from pretuned.report.text import columns
 from pretuned.spec.loader import load_folder
-from pretuned.tune.request import find_target
+from pretuned.tune.request import find_device
 
 ROOT = Path(__file__).parents[1]
 CALLS = 50
@@ -61,7 +61,7 @@ def cublas_us(m: int, n: int, k: int) -> float:
 
 def main() -> None:
     lock = lockfile.read(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "pretuned.lock.json")
-    target = find_target(0, lock.devices)
+    target = find_device(0, lock.devices)
     specs = load_folder(ROOT / "templates")
     peak = copy_gbps()
     print(f"{target.name}, driver {target.driver}: copy of 1 GiB at {peak:.0f} GB/s")

@@ -30,7 +30,7 @@ from pretuned.render import source_of
 from pretuned.report.text import columns
 from pretuned.spec.loader import load_folder
 from pretuned.spec.space import Configuration, pairs
-from pretuned.tune.request import find_target
+from pretuned.tune.request import find_device
 
 ROOT = Path(__file__).parents[1]
 ROUNDS = 31
@@ -54,7 +54,7 @@ def main():
     specs, lock, target = (
         load_folder(ROOT / "templates"),
         lockfile.read(ROOT / "pretuned.lock.json"),
-        find_target(0, {}),
+        find_device(0, {}),
     )
     own = [row for row in lock.rows if row.device == target.name]
     with tempfile.TemporaryDirectory() as name:

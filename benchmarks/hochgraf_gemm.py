@@ -33,7 +33,7 @@ from pretuned.report.effort import stages
 from pretuned.spec import space
 from pretuned.spec.loader import load
 from pretuned.spec.space import all_problems
-from pretuned.tune.request import TuningRequest, find_target
+from pretuned.tune.request import TuningRequest, find_device
 from pretuned.tune.session import tune
 
 HERE = Path(__file__).parent / "hochgraf"
@@ -157,7 +157,7 @@ def main():
     parser.add_argument("--cublas", action="store_true")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    spec, target = load(HERE / "hgemm.toml"), find_target(0, {})
+    spec, target = load(HERE / "hgemm.toml"), find_device(0, {})
     problems = all_problems(spec)
     with tempfile.TemporaryDirectory() as folder:
         result, wall_s = tuned(spec, problems, target, Path(folder))

@@ -23,7 +23,7 @@ from pretuned.outcome import CompileError, Crashed, LaunchFailed, Timed, TimedOu
 from pretuned.render import source_of
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import all_problems
-from pretuned.tune.request import find_target
+from pretuned.tune.request import find_device
 from pretuned.tune.space.points import Points
 
 ROOT = Path(__file__).parents[1]
@@ -106,7 +106,7 @@ def main():
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--count-only", action="store_true")
     options = parser.parse_args()
-    target = find_target("host" if options.count_only else 0, {})
+    target = find_device("host" if options.count_only else 0, {})
     for name, (path, space, dims) in SPACES.items():
         spec = wider(path, space)
         (problem,) = [p for p in all_problems(spec) if dict(p.dims) == dims]

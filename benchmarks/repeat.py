@@ -21,7 +21,7 @@ from pretuned.spec import space
 from pretuned.spec.loader import load_folder
 from pretuned.spec.space import all_problems
 from pretuned.tune.race import ratio_interval
-from pretuned.tune.request import TuningRequest, find_target
+from pretuned.tune.request import TuningRequest, find_device
 from pretuned.tune.session import tune
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
@@ -51,7 +51,7 @@ def main():
     parser.add_argument("--times", type=int, default=5)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    specs, target = load_folder(TEMPLATES), find_target(0, {})
+    specs, target = load_folder(TEMPLATES), find_device(0, {})
     found = list(tunings(specs, target, options.times))
     same, spreads, slower = 0, {}, []
     with Runner() as runner:

@@ -22,7 +22,6 @@ import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +31,8 @@ from pretuned.exchange.files import FormatError
 from pretuned.exchange.replay import Recording, measured, replay, shares
 from pretuned.exchange.results import Results
 from pretuned.report.text import columns
-from pretuned.tune.search import Hybrid, RandomSample
+from pretuned.strategies.hybrid import Hybrid
+from pretuned.strategies.random_sample import RandomSample
 
 DATA = Path(__file__).parents[1] / "tests" / "data" / "benchmark_hub"
 SIMULATION = Path(__file__).with_name("kernel_tuner_simulation.py")
@@ -62,9 +62,15 @@ class T1Space:
 
 def ours(recording, strategy, noise, seed):
     """Shares at each number of evaluations, and the seconds that a proposal took."""
-    made = {"Hybrid": partial(Hybrid, EVALUATIONS[-1]), "RandomSample": partial(RandomSample, EVALUATIONS[-1])}
+    made = {"Hybrid": Hybrid, "RandomSample": RandomSample}[strategy]
     before = time.process_time()
-    trace = replay(recording, made[strategy](seed=seed), evaluations=EVALUATIONS[-1], noise=noise, seed=seed)
+    trace = replay(
+        recording,
+        made(len(recording.codes), evaluations=EVALUATIONS[-1], seed=seed),
+        evaluations=EVALUATIONS[-1],
+        noise=noise,
+        seed=seed,
+    )
     seconds = (time.process_time() - before) / len(trace.batches)
     return [trace.share(count) for count in EVALUATIONS], seconds
 

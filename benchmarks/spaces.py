@@ -20,7 +20,7 @@ from pretuned.report.effort import stages
 from pretuned.spec.loader import load
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import all_problems
-from pretuned.tune.request import TuningRequest, find_target
+from pretuned.tune.request import TuningRequest, find_device
 from pretuned.tune.session import tune
 from pretuned.tune.space.points import Points
 
@@ -87,14 +87,12 @@ def kind_of(pid):
     )
 
 
-def tuned(spec, problems, target, index):
+def tuned(spec, problems, target):
     """Tune from nothing; returns a line and the seconds by stage."""
     points = Points.of(spec, problems[0].specialisation, problems, target.facts)
     with tempfile.TemporaryDirectory() as folder, Memory() as memory:
         started = time.perf_counter()
-        result = tune(
-            [TuningRequest(spec=spec, problems=tuple(problems))], target, index=index, cache_folder=Path(folder)
-        )
+        result = tune([TuningRequest(spec=spec, problems=tuple(problems))], target, cache_folder=Path(folder))
         wall_s = time.perf_counter() - started
     faster = sorted(row.default.time_us / row.winner.time_us for row in result.rows)
     yield (
@@ -110,15 +108,14 @@ def main():
     parser.add_argument("--out", type=Path)
     parser.add_argument("--on", default="cuda")
     options = parser.parse_args()
-    index = "host" if options.on == "host" else 0
-    target = find_target(index, {})
+    target = find_device("host" if options.on == "host" else 0, {})
     spec, document = load(SPEC), tomllib.loads(SPEC.read_text(encoding="utf-8"))
     lines = [json.dumps({"device": target.name, "driver": target.driver, "processors": os.cpu_count()})]
-    lines += tuned(spec, all_problems(spec), target, index)
+    lines += tuned(spec, all_problems(spec), target)
     for space in (LARGE, HUGE):
         values = document | {"space": document["space"] | space}
         wider = KernelSpec(**values, name=spec.name, folder=spec.folder)
-        lines += tuned(wider, [p for p in all_problems(spec) if dict(p.dims)["n"] == SIZE], target, index)
+        lines += tuned(wider, [p for p in all_problems(spec) if dict(p.dims)["n"] == SIZE], target)
     print("\n".join(lines))
     if options.out:
         (options.out / "spaces.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")

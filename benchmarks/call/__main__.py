@@ -20,7 +20,7 @@ from pathlib import Path
 
 from kernels import COUNTS, bake
 
-from pretuned.tune.request import find_target
+from pretuned.tune.request import find_device
 
 HERE = Path(__file__).parent
 IMPORTS = 20
@@ -58,7 +58,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    target = find_target(0, {})
+    target = find_device(0, {})
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         bake(target, folder)

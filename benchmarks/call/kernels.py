@@ -98,7 +98,7 @@ def bake(target, folder: Path) -> None:
                 date="2026-01-01",
             )
         )
-    planned = plan(specs, rows, {target.name: target.device})
+    planned = plan(specs, rows, {target.name: target.record})
     binaries = {}
     for module, architecture in planned.jobs:
         binaries[module.key, architecture] = compile_all([module], architecture, workers=1)[module.key]

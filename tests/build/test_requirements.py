@@ -245,11 +245,11 @@ class Machine:
 
     def asks(self, name, **changes):
         driver = DRIVERS[name]
-        target = driver and TuningDevice(name=H100.name, device=H100, driver=driver.version)
+        target = driver and TuningDevice(record=H100, driver=driver.version)
         self.patch.setattr(core.probe, "driver", lambda: driver)
         self.patch.setattr(core, "installed", lambda: EMPTY)
         for module in (core, table):
-            self.patch.setattr(module, "find_target", lambda index, known: target)
+            self.patch.setattr(module, "find_device", lambda index, known: target)
         return core.build_requirements(replace(self.project, **changes), self.settings)
 
 

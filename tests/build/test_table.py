@@ -20,7 +20,7 @@ from pretuned.tune.session import Tuned
 from reported import Reported
 from specs import SCALE_TEMPLATE, loaded
 
-TARGET = TuningDevice(name=H100.name, device=H100, driver="580.159.04")
+TARGET = TuningDevice(record=H100, driver="580.159.04")
 
 
 class Build:
@@ -38,15 +38,15 @@ class Build:
         self.settings = Settings(cache=folder / "cache")
         self.said, self.asked, self.left, self.ending = Reported(), [], 0, {}
         self.gpu = None
-        monkeypatch.setattr(table, "find_target", lambda index, known: self.gpu)
-        monkeypatch.setattr(core, "find_target", lambda index, known: self.gpu)
+        monkeypatch.setattr(table, "find_device", lambda index, known: self.gpu)
+        monkeypatch.setattr(core, "find_device", lambda index, known: self.gpu)
         monkeypatch.setattr(table, "tune", self.tune)
 
     def tune(self, demands, target, **given):
         self.asked = [(problem, demand.incumbents.get(problem)) for demand in demands for problem in demand.problems]
         self.given = given
         found = [row(self.spec, problem) for problem, _ in self.asked[self.left :]]
-        return Tuned(target=target, rows=tuple(found), skipped=(), left=self.left, effort=Effort(), **self.ending)
+        return Tuned(device=target, rows=tuple(found), skipped=(), left=self.left, effort=Effort(), **self.ending)
 
     def lock(self, entries):
         lockfile.write(self.project.lock, Lock().updated({H100.name: H100}, entries))
@@ -152,7 +152,7 @@ def test_a_build_that_its_user_interrupts_ends(build):
 
 def test_rows_of_another_device_are_kept_beside(build):
     other = replace(H100, name="NVIDIA A100", sm_count=108, compute_capability=80)
-    build.gpu = TuningDevice(name=other.name, device=other, driver="580")
+    build.gpu = TuningDevice(record=other, driver="580")
     build.lock(rows(build.spec))
     assert {found.device for found in build.resolve().rows} == {H100.name}
     assert len(build.asked) == 4

@@ -20,7 +20,7 @@ from specs import SCALE, loaded, write
 
 TABLE = '[tool.hatch.build.hooks.pretuned]\nmodule = "src/demo/tuned"\n'
 OTHER = f'template = "scale.cu.jinja"\n{SCALE}'
-TARGET = TuningDevice(name=H100.name, device=H100, driver="580.159.04")
+TARGET = TuningDevice(record=H100, driver="580.159.04")
 MADE = "NVIDIA H100 80GB HBM3: {} rows, {} faster than the default (driver 580.159.04, NVRTC 13.0.88, 2026-11-21)\n"
 
 
@@ -34,7 +34,7 @@ class Machine:
         self.spec = loaded(root / "kernels")
         self.lock = root / "pretuned.lock.json"
         self.asked, self.given, self.skip, self.error, self.ending = [], {}, 0, None, {}
-        monkeypatch.setattr(command, "find_target", lambda index, known: TARGET)
+        monkeypatch.setattr(command, "find_device", lambda index, known: TARGET)
         monkeypatch.setattr(command, "tune", self.tune)
         monkeypatch.setenv("PRETUNED_CACHE_DIR", str(root / "cache"))
         monkeypatch.chdir(root)
@@ -45,7 +45,7 @@ class Machine:
         self.given = given
         self.asked = [(one.spec, problem) for one in demands for problem in one.problems]
         found = tuple(row(spec, problem) for spec, problem in self.asked[self.skip :])
-        return Tuned(target=target, rows=found, skipped=(), left=self.skip, effort=Effort(launched=9), **self.ending)
+        return Tuned(device=target, rows=found, skipped=(), left=self.skip, effort=Effort(launched=9), **self.ending)
 
     def run(self, *arguments):
         with pytest.raises(SystemExit) as end:

@@ -12,6 +12,7 @@ from pretuned.errors import Error
 from pretuned.exchange import t4
 from pretuned.exchange.replay import Recording, replay
 from pretuned.exchange.results import CORRECT, Results
+from pretuned.strategies import StrategyError
 
 HUB = Path(__file__).parents[1] / "data" / "benchmark_hub"
 SAMPLES = [[8.0, 8.0], [], [4.0, 4.2], [5.0, 1.0], [2.0, 2.0]]
@@ -74,7 +75,7 @@ def test_what_only_looks_best_is_worth_its_true_time():
 
 
 def test_a_row_proposed_twice_is_an_error_of_the_strategy():
-    with pytest.raises(ValueError, match="Scripted proposed a row twice"):
+    with pytest.raises(StrategyError, match="Scripted proposed row 0, which has a time already"):
         replay(Recording.of(RESULTS), Scripted([0], [0]), evaluations=3)
 
 

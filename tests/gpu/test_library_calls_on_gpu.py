@@ -16,7 +16,7 @@ from pretuned.render import source_of
 from pretuned.spec import space
 from pretuned.spec.space import Configuration, all_problems
 from pretuned.tune.events import Failed
-from pretuned.tune.request import TuningRequest, find_target
+from pretuned.tune.request import TuningRequest, find_device
 from pretuned.tune.session import tune
 
 pytestmark = pytest.mark.gpu
@@ -136,7 +136,7 @@ def tuned(folder, spec):
             failures.append(event)
 
     demand_ = TuningRequest(spec=spec, problems=tuple(all_problems(spec)))
-    return tune([demand_], find_target(0, {}), cache_folder=folder / "cache", listen=listen), failures
+    return tune([demand_], find_device(0, {}), cache_folder=folder / "cache", listen=listen), failures
 
 
 def test_cublas_wins_over_a_simple_product_and_is_recorded(tmp_path):

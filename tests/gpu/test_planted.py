@@ -13,7 +13,7 @@ from pretuned.outcome import CompileError, Crashed, TimedOut, WrongResult
 from pretuned.spec.loader import load
 from pretuned.spec.space import all_problems
 from pretuned.tune.events import Failed
-from pretuned.tune.request import TuningRequest, find_target
+from pretuned.tune.request import TuningRequest, find_device
 from pretuned.tune.session import tune
 
 pytestmark = pytest.mark.gpu
@@ -36,7 +36,7 @@ def children() -> str:
 
 def test_every_planted_bug_has_its_outcome_and_the_good_one_wins(tmp_path, capsys):
     spec = load(FOLDER / "planted.toml")
-    target = find_target(0, {})
+    target = find_device(0, {})
     failures = {}
 
     def listen(event):

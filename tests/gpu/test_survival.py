@@ -15,7 +15,7 @@ from pretuned.spec.loader import load
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import all_problems
 from pretuned.tune.events import Failed
-from pretuned.tune.request import TuningRequest, find_target
+from pretuned.tune.request import TuningRequest, find_device
 from pretuned.tune.session import tune
 
 pytestmark = pytest.mark.gpu
@@ -36,7 +36,7 @@ def spec_of_many() -> KernelSpec:
 
 def test_every_candidate_has_its_outcome_and_nothing_is_left_behind(tmp_path, capsys):
     assert load(FOLDER / "survival.toml").name == "survival"
-    spec, target, failures = spec_of_many(), find_target(0, {}), {}
+    spec, target, failures = spec_of_many(), find_device(0, {}), {}
 
     def listen(event):
         if isinstance(event, Failed):

@@ -5,10 +5,16 @@ from __future__ import annotations
 import math
 import random
 
-from builders import binary_of
+from builders import H100, binary_of
 from pretuned.measure.requests import Raced, Screened, TooLarge, Verified
 from pretuned.measure.rounds import Everyone
 from pretuned.outcome import Crashed, Timed, WrongResult
+from pretuned.record.cache import Cache
+from pretuned.tune.events import Effort
+from pretuned.tune.request import TuningDevice
+from pretuned.tune.workbench import Workbench
+
+DEVICE = TuningDevice(record=H100, driver="580")
 
 
 class FakeRunner:
@@ -63,8 +69,8 @@ class FakeRunner:
         return Raced(times_us=tuple(map(tuple, times)), failures=failures, canary_us=(20.0, 20.0))
 
 
-class FakeLibrary:
-    """Every module compiles to a digest of itself."""
+class FakeBinaries:
+    """Every source compiles to a digest of itself."""
 
     compiler = "13.0.88"
 
@@ -87,3 +93,9 @@ class FakeLibrary:
 
     def get(self, module, architecture):
         return binary_of(module, architecture, self.compiler)
+
+
+def fake_workbench(runner, **given):
+    """A workbench of `runner` and `given`; for the rest, what keeps nothing and reports to nobody."""
+    usual = {"binaries": FakeBinaries(), "cache": Cache(None), "effort": Effort(), "listen": lambda _event: None}
+    return Workbench(runner=runner, device=DEVICE, **usual | given)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from builders import H100
-from fake_runner import FakeLibrary, FakeRunner
+from fake_runner import FakeBinaries, FakeRunner
 from pretuned.device import probe
 from pretuned.device.probe import DriverVersion, Gpu
 from pretuned.tune import session
@@ -34,17 +34,17 @@ class Held(FakeRunner):
         pass
 
 
-class Shelf(FakeLibrary):
+class Shelf(FakeBinaries):
     def __init__(self, cache, effort, toolchain=None):
         super().__init__()
 
     __enter__, __exit__ = Held.__enter__, Held.__exit__
 
 
-def install(monkeypatch, folder, *, gpus=(PROBED,), runner=Held, library=Shelf):
-    """Show `gpus`, and have sessions run on `runner` with `library`; locks of devices stand in `folder`."""
+def install(monkeypatch, folder, *, gpus=(PROBED,), runner=Held, binaries=Shelf):
+    """Show `gpus`, and have sessions run on `runner` with `binaries`; locks of devices stand in `folder`."""
     monkeypatch.setattr(probe, "gpus", lambda given=None: gpus)
     monkeypatch.setattr(probe, "driver", lambda given=None: DRIVER if gpus else None)
     monkeypatch.setattr(session, "Runner", runner)
-    monkeypatch.setattr(session, "BinaryStore", library)
+    monkeypatch.setattr(session, "BinaryStore", binaries)
     monkeypatch.setattr(session.tempfile, "gettempdir", lambda: str(folder))

@@ -11,8 +11,9 @@ from pretuned.spec.loader import load
 from pretuned.spec.space import all_problems
 from pretuned.tune.binaries import BinaryStore
 from pretuned.tune.events import Effort
-from pretuned.tune.request import TuningDevice, TuningRequest, find_target
+from pretuned.tune.request import TuningDevice, TuningRequest, find_device
 from pretuned.tune.tuner import Tuner
+from pretuned.tune.workbench import Workbench
 
 FAKE = Toolchain(worker="killed_children:compiler", installed=lambda: "13.0.88", any_architecture="compute_80")
 
@@ -22,18 +23,18 @@ def main():
     effort = Effort()
     with (
         Cache(Path(sys.argv[2])) as cache,
-        BinaryStore(cache, effort, workers=2, toolchain=NVRTC if on_gpu else FAKE) as library,
+        BinaryStore(cache, effort, workers=2, toolchain=NVRTC if on_gpu else FAKE) as binaries,
         Runner("killed_children:gpu" if on_gpu else "killed_children:device", spares=1) as runner,
     ):
-        tuner = Tuner(
+        workbench = Workbench(
             runner=runner,
-            target=find_target(0, {}) if on_gpu else TuningDevice(name=H100.name, device=H100, driver="580"),
-            library=library,
+            device=find_device(0, {}) if on_gpu else TuningDevice(record=H100, driver="580"),
+            binaries=binaries,
             cache=cache,
             effort=effort,
             listen=lambda _event: None,
         )
-        rows = list(tuner.tune([TuningRequest(spec=spec, problems=tuple(all_problems(spec)))]))
+        rows = list(Tuner(workbench).tune([TuningRequest(spec=spec, problems=tuple(all_problems(spec)))]))
     print(len(rows), effort.launched, effort.compiled)
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
-from builders import H100
-from fake_runner import FakeLibrary, FakeRunner
+from fake_runner import FakeRunner, fake_workbench
 from pretuned.measure.runner import TuningError
 from pretuned.outcome import Crashed
 from pretuned.record.cache import Cache
@@ -15,11 +12,10 @@ from pretuned.record.freshness import FreshnessJudge, State
 from pretuned.spec.space import all_problems
 from pretuned.tune import screening
 from pretuned.tune.events import Effort
-from pretuned.tune.request import TuningDevice, TuningRequest
+from pretuned.tune.request import TuningRequest
 from pretuned.tune.tuner import Tuner
+from pretuned.tune.workbench import Clock
 from specs import loaded
-
-TARGET = TuningDevice(name=H100.name, device=H100, driver="580")
 
 
 def model(values, dims):
@@ -31,24 +27,20 @@ def spec(tmp_path):
     return loaded(tmp_path)
 
 
-class Clock:
-    """A budget that ends after so many screenings."""
+class EndingClock(Clock):
+    """Is over, and late, when it is said to be."""
 
-    def __init__(self, monkeypatch, gpu, screenings):
-        monkeypatch.setattr(time, "monotonic", lambda: float(gpu.requests.count("screen") >= screenings))
+    def __init__(self, over, late=None):
+        super().__init__()
+        self.says_over, self.says_late = over, late or over
+
+    over = property(lambda self: self.says_over())
+    late = property(lambda self: self.says_late())
 
 
 def tune(spec, gpu, cache, **given):
     effort = Effort()
-    tuner = Tuner(
-        runner=gpu,
-        target=TARGET,
-        library=FakeLibrary(),
-        cache=cache,
-        effort=effort,
-        listen=lambda _event: None,
-        **given,
-    )
+    tuner = Tuner(fake_workbench(gpu, cache=cache, effort=effort, **given))
     return list(tuner.tune([TuningRequest(spec=spec, problems=tuple(all_problems(spec)[:1]))])), effort
 
 
@@ -56,9 +48,8 @@ def test_a_search_cut_short_gives_a_row_that_the_next_build_completes(spec, tmp_
     cache = Cache(tmp_path / "cache")
     short = FakeRunner(model)
     with monkeypatch.context() as patch:
-        Clock(patch, short, 3)
         patch.setattr(screening, "CHUNK", 1)
-        (row,), _ = tune(spec, short, cache, deadline=0.5)
+        (row,), _ = tune(spec, short, cache, clock=EndingClock(lambda: short.requests.count("screen") >= 3))
     assert short.requests.count("screen") == 3
     assert row.space == ""
     assert FreshnessJudge(spec).judge(row).state is State.INCOMPLETE
@@ -74,35 +65,25 @@ def test_a_search_cut_short_gives_a_row_that_the_next_build_completes(spec, tmp_
     cache.close()
 
 
-def test_the_default_is_measured_however_short_the_budget(spec, monkeypatch):
+def test_the_default_is_measured_however_short_the_budget(spec):
     class Slow(FakeRunner):
         def prepare(self, request):
-            monkeypatch.setattr(time, "monotonic", lambda: 1.0)
+            self.requests.append("prepare")
             return super().prepare(request)
 
-    monkeypatch.setattr(time, "monotonic", lambda: 0.0)
     gpu = Slow(model)
-    (row,), _ = tune(spec, gpu, Cache(None), deadline=0.5)
+    (row,), _ = tune(spec, gpu, Cache(None), clock=EndingClock(lambda: "prepare" in gpu.requests))
     assert gpu.requests.count("screen") == 1
     assert [dict(choice.configuration.values)["vec"] for choice in row.choices] == [1]
 
 
-def test_a_budget_that_ends_at_the_first_of_many_sizes_leaves_defaults_at_the_others(tmp_path, monkeypatch):
+def test_a_budget_that_ends_at_the_first_of_many_sizes_leaves_defaults_at_the_others(tmp_path):
     spec = loaded(tmp_path, ("[1024, 65536]", "[1024, 4096, 16384, 65536, 262144, 1048576, 4194304]"))
     problems = tuple(problem for problem in all_problems(spec) if dict(problem.specialisation)["T"] == "float32")
     gpu = FakeRunner(model)
-    tuner = Tuner(
-        runner=gpu,
-        target=TARGET,
-        library=FakeLibrary(),
-        cache=Cache(None),
-        effort=Effort(),
-        listen=lambda _event: None,
-        deadline=1.0,
-    )
     # All screening is late from the first candidate on; the rows themselves are in time.
-    monkeypatch.setattr(Tuner, "late", lambda self: "screen" in gpu.requests)
-    monkeypatch.setattr(time, "monotonic", lambda: 0.0)
+    clock = EndingClock(over=lambda: False, late=lambda: "screen" in gpu.requests)
+    tuner = Tuner(fake_workbench(gpu, clock=clock))
     rows = list(tuner.tune([TuningRequest(spec=spec, problems=problems)]))
     assert len(rows) == len(problems)
     assert {row.space for row in rows} == {""}

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from builders import H100
-from fake_runner import FakeLibrary, FakeRunner
+from fake_runner import FakeBinaries, FakeRunner, fake_workbench
 from library_specs import loaded
 from pretuned.compile.host import compiler
 from pretuned.device.host import FACTS
@@ -22,11 +22,9 @@ from pretuned.tune import decision as decision_module
 from pretuned.tune import task as task_module
 from pretuned.tune.events import Effort, Failed
 from pretuned.tune.execute import PLAIN, exercise
-from pretuned.tune.request import TuningDevice, TuningRequest
+from pretuned.tune.request import TuningRequest
 from pretuned.tune.trials import trials
 from pretuned.tune.tuner import Tuner
-
-TARGET = TuningDevice(name=H100.name, device=H100, driver="580")
 
 
 def takes_us(library_us):
@@ -35,11 +33,13 @@ def takes_us(library_us):
 
 
 def run(spec, gpu, cache=None):
-    events, effort, compilers = [], Effort(), FakeLibrary()
-    tuner = Tuner(
-        runner=gpu, target=TARGET, library=compilers, cache=cache or Cache(None), effort=effort, listen=events.append
+    events, effort, compilers = [], Effort(), FakeBinaries()
+    given = {"cache": cache or Cache(None), "effort": effort, "listen": events.append}
+    rows = list(
+        Tuner(fake_workbench(gpu, binaries=compilers, **given)).tune(
+            [TuningRequest(spec=spec, problems=tuple(all_problems(spec)))]
+        )
     )
-    rows = list(tuner.tune([TuningRequest(spec=spec, problems=tuple(all_problems(spec)))]))
     return rows, events, effort, compilers
 
 

@@ -1,4 +1,4 @@
-"""What counts as a disturbance of a race, and what does not."""
+"""What makes a race noisy, and what does not."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from pretuned.device.monitor import DeviceMonitor, Nvml, Reading
-from pretuned.tune.workbench import Watch
+from pretuned.tune.workbench import NoiseWatch
 
 
 def reading(**given):
@@ -26,34 +26,34 @@ class Seen:
 
 
 def test_a_quiet_race_is_trusted():
-    watch = Watch(Seen(reading()))
-    assert watch.disturbance((20.0, 20.1)) is None
+    watch = NoiseWatch(Seen(reading()))
+    assert watch.reason((20.0, 20.1)) is None
 
 
-def test_a_gpu_that_protects_itself_disturbs():
-    watch = Watch(Seen(reading(), reading(slowdown="the hardware slows down for temperature", clock_mhz=900)))
-    assert watch.disturbance((20.0, 20.0)) == "the hardware slows down for temperature at 900 MHz, 40 C"
+def test_a_gpu_that_protects_itself_is_noisy():
+    watch = NoiseWatch(Seen(reading(), reading(slowdown="the hardware slows down for temperature", clock_mhz=900)))
+    assert watch.reason((20.0, 20.0)) == "the hardware slows down for temperature at 900 MHz, 40 C"
 
 
-def test_another_process_disturbs():
-    assert Watch(Seen(reading(others=True))).disturbance((20.0, 20.0)) == "another process ran on the GPU"
+def test_another_process_is_noise():
+    assert NoiseWatch(Seen(reading(others=True))).reason((20.0, 20.0)) == "another process ran on the GPU"
 
 
 @pytest.mark.parametrize(("capped", "said"), [(False, "clocks were 20% below their best"), (True, None)])
-def test_lower_clocks_disturb_unless_the_candidates_own_power_explains_them(capped, said):
+def test_lower_clocks_are_noise_unless_the_candidates_own_power_explains_them(capped, said):
     monitor = Seen(reading())
-    watch = Watch(monitor)
-    assert watch.disturbance((20.0, 20.0)) is None
+    watch = NoiseWatch(monitor)
+    assert watch.reason((20.0, 20.0)) is None
     monitor.found = [reading(power_capped=capped)]
-    assert watch.disturbance((20.0, 25.0)) == said
+    assert watch.reason((20.0, 25.0)) == said
 
 
-def test_without_a_monitor_the_canary_alone_tells():
-    watch = Watch()
-    assert watch.disturbance((20.0, 20.0)) is None
-    assert watch.disturbance((20.5, 20.5)) is None
-    assert watch.disturbance((20.0, 22.0)) == "clocks were 9% below their best"
-    assert Watch().disturbance((0.0, 0.0)) is None  # the host has no canary
+def test_without_a_monitor_the_canary_alone_decides():
+    watch = NoiseWatch()
+    assert watch.reason((20.0, 20.0)) is None
+    assert watch.reason((20.5, 20.5)) is None
+    assert watch.reason((20.0, 22.0)) == "clocks were 9% below their best"
+    assert NoiseWatch().reason((0.0, 0.0)) is None  # the host has no canary
 
 
 class DriverVersion:
@@ -78,7 +78,7 @@ class DriverVersion:
         return [SimpleNamespace(pid=77, smUtil=next(self.utilisation), timeStamp=since + 1)]
 
 
-def test_readings_come_from_the_driver_and_what_it_does_not_tell_is_nothing_unusual():
+def test_readings_come_from_the_driver_and_what_it_does_not_say_is_nothing_unusual():
     nvml = Nvml(DriverVersion(reasons=0x04 | 0x20), handle=None)
     first = nvml.read()
     assert (first.clock_mhz, first.temperature_c, first.power_w) == (1755, 0, 123.456)

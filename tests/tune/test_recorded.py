@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from builders import H100
-from fake_runner import FakeLibrary, FakeRunner
-from pretuned.record.cache import Cache
+from fake_runner import FakeRunner, fake_workbench
 from pretuned.spec.loader import load
 from pretuned.spec.space import all_problems
 from pretuned.tune.events import Effort
-from pretuned.tune.request import TuningDevice, TuningRequest
+from pretuned.tune.request import TuningRequest
 from pretuned.tune.tuner import Tuner
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -34,14 +32,7 @@ def tuned():
         return by_dims.get(tuple(sorted(dims.items())), {}).get(text, 10.0)  # beyond the sizes all are alike
 
     effort = Effort()
-    tuner = Tuner(
-        runner=FakeRunner(model),
-        target=TuningDevice(name=H100.name, device=H100, driver="580"),
-        library=FakeLibrary(),
-        cache=Cache(None),
-        effort=effort,
-        listen=lambda _event: None,
-    )
+    tuner = Tuner(fake_workbench(FakeRunner(model), effort=effort))
     return list(tuner.tune([TuningRequest(spec=spec, problems=problems)])), effort
 
 

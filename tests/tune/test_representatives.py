@@ -6,7 +6,7 @@ import itertools
 import math
 
 from pretuned.spec.space import Problem
-from pretuned.tune.screening import anchors, distance, promising
+from pretuned.tune.representatives import distance, promising, representatives
 
 SIZES = (256, 512, 1024, 4096)
 
@@ -19,7 +19,7 @@ GRID = [problem(m=m, n=n, k=k) for m, n, k in itertools.product(SIZES, SIZES, SI
 
 
 def test_anchors_hold_the_smallest_and_the_largest_and_leave_none_far_from_all():
-    chosen = anchors(GRID)
+    chosen = representatives(GRID)
     assert len(chosen) == 8
     assert chosen[:2] == [GRID[0], GRID[-1]]
     farthest = max(min(distance(one, other) for other in chosen) for one in GRID)
@@ -27,8 +27,8 @@ def test_anchors_hold_the_smallest_and_the_largest_and_leave_none_far_from_all()
 
 
 def test_a_few_problems_are_all_anchors():
-    assert anchors(GRID[:4]) == GRID[:4]
-    assert anchors([]) == []
+    assert representatives(GRID[:4]) == GRID[:4]
+    assert representatives([]) == []
 
 
 def test_a_candidate_that_is_good_on_both_sides_is_expected_to_be_good_between():

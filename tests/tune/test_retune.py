@@ -7,16 +7,12 @@ import random
 import pytest
 
 from builders import H100
-from fake_runner import FakeLibrary, FakeRunner
+from fake_runner import DEVICE, FakeRunner, fake_workbench
 from pretuned.build.freshness import Freshness
-from pretuned.record.cache import Cache
 from pretuned.record.lock import Lock, dumps
-from pretuned.tune.events import Effort
-from pretuned.tune.request import TuningDevice
 from pretuned.tune.tuner import Tuner
 from specs import loaded
 
-TARGET = TuningDevice(name=H100.name, device=H100, driver="580")
 BLOCKS = str(list(range(32, 257, 32)))
 
 
@@ -34,16 +30,8 @@ def tuned(spec, lock, seed, model=near_ties):
     """The lock after a tuning of everything, with the noise of `seed`."""
     gpu = FakeRunner(model)
     gpu.random = random.Random(seed)
-    tuner = Tuner(
-        runner=gpu,
-        target=TARGET,
-        library=FakeLibrary(),
-        cache=Cache(None),
-        effort=Effort(),
-        listen=lambda _event: None,
-    )
-    wanted = Freshness({spec.name: spec}).requests(lock, TARGET, everything=True)
-    return lock.updated({H100.name: H100}, tuner.tune(wanted))
+    wanted = Freshness({spec.name: spec}).requests(lock, DEVICE, everything=True)
+    return lock.updated({H100.name: H100}, Tuner(fake_workbench(gpu)).tune(wanted))
 
 
 def test_noise_changes_no_line(spec):

@@ -6,18 +6,14 @@ import random
 
 import pytest
 
-from builders import H100
-from fake_runner import FakeLibrary, FakeRunner
+from fake_runner import FakeBinaries, FakeRunner, fake_workbench
 from pretuned.compile.result import Resources
-from pretuned.record.cache import Cache
 from pretuned.spec import space
 from pretuned.spec.space import all_problems
-from pretuned.tune.events import Effort
-from pretuned.tune.request import TuningDevice
+from pretuned.strategies import NamedStrategy
+from pretuned.strategies.hybrid import Hybrid
 from pretuned.tune.screening import Screening
-from pretuned.tune.search import Hybrid
 from pretuned.tune.task import TuningTask
-from pretuned.tune.tuner import Tuner
 from specs import SCALE, edited, loaded
 
 BLOCKS = str(list(range(32, 1025, 8)))
@@ -27,7 +23,7 @@ def model(values, dims):
     return 1000.0 / values["vec"] + abs(values["block"] - 600) / 10
 
 
-class Late(FakeLibrary):
+class Late(FakeBinaries):
     """Modules are there in an order of their own, one more at each look that waits."""
 
     def __init__(self, seed, spilling=lambda _source: False):
@@ -56,22 +52,15 @@ class Late(FakeLibrary):
         return made
 
 
-def screened(spec, library, strategy=None, problems=None):
-    tuner = Tuner(
-        runner=FakeRunner(model),
-        target=TuningDevice(name=H100.name, device=H100, driver="580"),
-        library=library,
-        cache=Cache(None),
-        effort=Effort(),
-        listen=lambda _event: None,
-        **({"strategy": strategy} if strategy else {}),
-    )
+def screened(spec, binaries, strategy=None, problems=None):
+    given = {"strategy": NamedStrategy(name="test", make=strategy)} if strategy else {}
+    workbench = fake_workbench(FakeRunner(model), binaries=binaries, **given)
     chosen = problems or [problem for problem in all_problems(spec) if dict(problem.specialisation)["T"] == "float32"]
-    contest = TuningTask(tuner, spec, chosen[0].specialisation, chosen)
-    screening = Screening(contest, chosen)
+    task = TuningTask(workbench, spec, chosen[0].specialisation, chosen)
+    screening = Screening(task, chosen)
     screening.run()
     assert screening.whole
-    return contest
+    return task
 
 
 @pytest.fixture
@@ -85,8 +74,8 @@ def test_the_order_in_which_modules_arrive_decides_nothing(wide):
     problem = all_problems(wide)[-1:]
 
     def found(seed):
-        contest = screened(wide, Late(seed), lambda _size, first: Hybrid(96, first=first), problem)
-        return list(contest.times[problem[0]].items())
+        task = screened(wide, Late(seed), lambda size, first: Hybrid(size, first, evaluations=96), problem)
+        return list(task.times[problem[0]].items())
 
     first, second = found(1), found(2)
     assert {c for c, _ in first} == {c for c, _ in second}
@@ -95,12 +84,12 @@ def test_the_order_in_which_modules_arrive_decides_nothing(wide):
 
 
 def test_a_large_space_is_searched_with_few_modules(wide):
-    library = Late(0)
+    binaries = Late(0)
     problem = all_problems(wide)[-1:]
-    contest = screened(wide, library, lambda _size, first: Hybrid(96, first=first), problem)
-    best = min(contest.times[problem[0]], key=contest.times[problem[0]].get)
+    task = screened(wide, binaries, lambda size, first: Hybrid(size, first, evaluations=96), problem)
+    best = min(task.times[problem[0]], key=task.times[problem[0]].get)
     assert dict(best.values)["vec"] == 4
-    assert len(library.compiled) == 96
+    assert len(binaries.compiled) == 96
 
 
 def test_seeds_are_tried_first(tmp_path, wide):
@@ -115,23 +104,23 @@ def test_seeds_are_tried_first(tmp_path, wide):
             asked.append((codes, batch))
             return batch
 
-    contest = screened(seeded, Late(0), lambda _size, first: Asked(64, first=first), all_problems(seeded)[-1:])
+    task = screened(seeded, Late(0), lambda size, first: Asked(size, first, evaluations=64), all_problems(seeded)[-1:])
     batch = asked[0][1]
-    assert contest.points.index(seed) in batch[:2]
+    assert task.points.index(seed) in batch[:2]
     assert batch[0] == 0
 
 
-def test_who_spills_is_left_out_where_others_do_not(tmp_path):
+def test_a_candidate_that_spills_is_left_out_where_others_do_not(tmp_path):
     template = 'constexpr int vec = {{ vec }};\nextern "C" __global__ void scale() {}\n'
     spec = loaded(tmp_path, template=template)
-    contest = screened(spec, Late(0, spilling=lambda source: "vec = 4" in source))
-    assert {dict(c.values)["vec"] for times in contest.times.values() for c in times} == {1, 2}
-    assert contest.tuner.effort.pruned == {"spills registers": 2}
+    task = screened(spec, Late(0, spilling=lambda source: "vec = 4" in source))
+    assert {dict(c.values)["vec"] for times in task.times.values() for c in times} == {1, 2}
+    assert task.workbench.effort.pruned == {"spills registers": 2}
 
 
-def test_who_spills_is_tried_where_nobody_else_works(tmp_path):
+def test_a_candidate_that_spills_is_tried_where_no_other_works(tmp_path):
     template = 'constexpr int vec = {{ vec }};\nextern "C" __global__ void scale() {}\n'
     spec = loaded(tmp_path, template=template)
-    contest = screened(spec, Late(0, spilling=lambda _source: True))
-    assert {dict(c.values)["vec"] for times in contest.times.values() for c in times} == {1, 2, 4}
-    assert contest.tuner.effort.pruned["spills registers"] == 0
+    task = screened(spec, Late(0, spilling=lambda _source: True))
+    assert {dict(c.values)["vec"] for times in task.times.values() for c in times} == {1, 2, 4}
+    assert task.workbench.effort.pruned["spills registers"] == 0

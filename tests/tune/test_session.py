@@ -1,4 +1,4 @@
-"""A session: which GPU it is, whose turn it is, and what is missing to begin."""
+"""A session: which GPU it is, which session may use it, and what is missing to begin."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pretuned.device.probe import Gpu
 from pretuned.errors import DeviceError
 from pretuned.spec.space import all_problems
 from pretuned.tune import screening, session
-from pretuned.tune.request import TuningDevice, TuningRequest, find_target
+from pretuned.tune.request import TuningDevice, TuningRequest, find_device
 from specs import loaded
 
 
@@ -37,105 +37,105 @@ def changed(gpu, **values):
 def test_a_gpu_goes_by_its_name(gpus):
     gpus(PROBED)
     for known in ({}, {H100.name: H100}):
-        assert find_target(0, known) == TuningDevice(name=H100.name, device=H100, driver="580.65.06")
+        assert find_device(0, known) == TuningDevice(record=H100, driver="580.65.06")
 
 
 def test_a_gpu_that_shares_only_its_name_gets_one_of_its_own(gpus):
     gpus(changed(PROBED, sm_count=114))
-    target = find_target(0, {H100.name: H100})
-    assert (target.name, target.device.name) == ("NVIDIA H100 80GB HBM3 (114 SMs)",) * 2
-    assert target.device.sm_count == 114
-    assert find_target(0, {}).name == H100.name
+    device = find_device(0, {H100.name: H100})
+    assert (device.name, device.record.sm_count) == ("NVIDIA H100 80GB HBM3 (114 SMs)", 114)
+    assert find_device(0, {}).name == H100.name
 
 
 def test_another_power_limit_is_no_other_device(gpus):
     gpus(changed(PROBED, power_w=350))
-    assert find_target(0, {H100.name: H100}).name == H100.name
+    assert find_device(0, {H100.name: H100}).name == H100.name
 
 
 def test_the_ordinal_is_cudas(gpus):
     gpus(PROBED, changed(PROBED, index=1, name="NVIDIA L4", compute_capability=89))
-    assert find_target(1, {}).name == "NVIDIA L4"
-    assert find_target(2, {}) is None
+    assert find_device(1, {}).name == "NVIDIA L4"
+    assert find_device(2, {}) is None
 
 
-def test_without_gpu_or_driver_there_is_no_target(gpus):
+def test_without_gpu_or_driver_no_device_is_found(gpus):
     gpus()
-    assert find_target(0, {}) is None
+    assert find_device(0, {}) is None
     gpus(PROBED, driver=None)
-    assert find_target(0, {}) is None
+    assert find_device(0, {}) is None
 
 
 @pytest.fixture
-def demand(tmp_path, monkeypatch):
+def wanted(tmp_path, monkeypatch):
     install(monkeypatch, tmp_path)
     spec = loaded(tmp_path)
     return TuningRequest(spec=spec, problems=tuple(all_problems(spec)))
 
 
-TARGET = TuningDevice(name=H100.name, device=H100, driver="580")
+DEVICE = TuningDevice(record=H100, driver="580")
+SECOND = TuningDevice(record=H100, driver="580", index=1)
 
 
-def test_rows_come_with_what_they_cost(demand):
-    tuned = session.tune([demand], TARGET, cache_folder=None)
+def test_rows_come_with_what_they_cost(wanted):
+    tuned = session.tune([wanted], DEVICE, cache_folder=None)
     assert (len(tuned.rows), tuned.left, tuned.skipped) == (4, 0, ())
     assert tuned.effort.launched > 0
-    assert session.tune([demand], TARGET, cache_folder=None, budget_s=0.0).left == 4
+    assert session.tune([wanted], DEVICE, cache_folder=None, budget_s=0.0).left == 4
 
 
-def test_waiting_for_the_turn_costs_none_of_the_budget(demand, monkeypatch):
+def test_waiting_for_the_device_costs_none_of_the_budget(wanted, monkeypatch):
     now = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
 
     @contextmanager
-    def turn(*_):
+    def lock(*_):
         now[0] += 1000.0
         yield
 
-    monkeypatch.setattr(session, "_turn", turn)
-    assert len(session.tune([demand], TARGET, cache_folder=None, budget_s=60.0).rows) == 4
+    monkeypatch.setattr(session, "_device_lock", lock)
+    assert len(session.tune([wanted], DEVICE, cache_folder=None, budget_s=60.0).rows) == 4
 
 
-def test_one_session_at_a_time_measures_on_a_gpu(demand):
+def test_one_session_at_a_time_measures_on_a_gpu(wanted):
     done = []
-    waiting = threading.Thread(target=lambda: done.append(session.tune([demand], TARGET, cache_folder=None)))
-    with session._turn(0, lambda _event: None):
+    waiting = threading.Thread(target=lambda: done.append(session.tune([wanted], DEVICE, cache_folder=None)))
+    with session._device_lock(DEVICE):
         waiting.start()
         waiting.join(0.3)
         assert done == []
-        assert len(session.tune([demand], TARGET, index=1, cache_folder=None).rows) == 4
+        assert len(session.tune([wanted], SECOND, cache_folder=None).rows) == 4
         assert done == []
     waiting.join()
     assert len(done[0].rows) == 4
 
 
-def test_patience_with_others_ends(demand):
-    with session._turn(0, lambda _event: None), pytest.raises(DeviceError) as error:
-        session.tune([demand], TARGET, cache_folder=None, patience_s=0.05)
-    assert str(error.value) == "another tuning has had it for 0.05 s"
+def test_patience_with_others_ends(wanted):
+    with session._device_lock(DEVICE), pytest.raises(DeviceError) as error:
+        session.tune([wanted], DEVICE, cache_folder=None, patience_s=0.05)
+    assert str(error.value) == "another tuning has used NVIDIA H100 80GB HBM3 for 0.05 s"
 
 
-def test_who_finds_everything_measured_needs_no_turn(demand, tmp_path, monkeypatch):
-    found = session.tune([demand], TARGET, cache_folder=tmp_path / "cache")
+def test_a_session_that_finds_everything_measured_does_not_wait(wanted, tmp_path, monkeypatch):
+    found = session.tune([wanted], DEVICE, cache_folder=tmp_path / "cache")
     monkeypatch.setattr(Held, "prepare", None)  # nothing is asked of the device
-    with session._turn(0, lambda _event: None):
-        again = session.tune([demand], TARGET, cache_folder=tmp_path / "cache", patience_s=0.0)
+    with session._device_lock(DEVICE):
+        again = session.tune([wanted], DEVICE, cache_folder=tmp_path / "cache", patience_s=0.0)
     assert (again.rows, again.effort.launched) == (found.rows, 0)
 
 
-def test_the_turn_is_a_gpus_however_it_is_numbered(demand, gpus):
+def test_a_lock_is_a_gpus_however_it_is_numbered(wanted, gpus):
     gpus(changed(PROBED, uuid="aa"), changed(PROBED, index=1, uuid="bb"))
-    with session._turn(0, lambda _event: None):
+    with session._device_lock(DEVICE):
         gpus(changed(PROBED, uuid="bb"), changed(PROBED, index=1, uuid="aa"))
-        with pytest.raises(DeviceError, match="another tuning has had it"):
-            session.tune([demand], TARGET, index=1, cache_folder=None, patience_s=0.0)
-        assert len(session.tune([demand], TARGET, index=0, cache_folder=None).rows) == 4
+        with pytest.raises(DeviceError, match="another tuning has used NVIDIA H100"):
+            session.tune([wanted], SECOND, cache_folder=None, patience_s=0.0)
+        assert len(session.tune([wanted], DEVICE, cache_folder=None).rows) == 4
 
 
-def test_without_cupy_the_error_says_what_to_install(demand, monkeypatch):
+def test_without_cupy_the_error_says_what_to_install(wanted, monkeypatch):
     monkeypatch.setattr(session.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(DeviceError) as error:
-        session.tune([demand], TARGET, cache_folder=None)
+        session.tune([wanted], DEVICE, cache_folder=None)
     assert str(error.value) == (
         "tuning needs CuPy: install pretuned[cuda13], or pretuned[cuda12] for a driver older than 580"
     )
@@ -149,14 +149,14 @@ class Interrupted(Held):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_and_sigterm_keep_what_was_settled(demand, monkeypatch, number):
+def test_ctrl_c_and_sigterm_keep_what_was_settled(wanted, monkeypatch, number):
     before = signal.getsignal(signal.SIGTERM)
     ours = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
     monkeypatch.setattr(session, "Runner", Interrupted)
     monkeypatch.setattr(Interrupted, "signal", number, raising=False)
     monkeypatch.setattr(screening, "CARRIED", 0)
     try:
-        tuned = session.tune([demand], TARGET, cache_folder=None)
+        tuned = session.tune([wanted], DEVICE, cache_folder=None)
     finally:
         signal.signal(signal.SIGINT, ours)
     assert tuned.interrupted

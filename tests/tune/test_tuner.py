@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import pytest
 
-from builders import H100
-from fake_runner import FakeLibrary, FakeRunner
+from fake_runner import FakeBinaries, FakeRunner, fake_workbench
 from pretuned.measure.requests import TooLarge
 from pretuned.measure.runner import TuningError
 from pretuned.outcome import Crashed
 from pretuned.record.cache import Cache
 from pretuned.record.rows import Row, Skipped
 from pretuned.spec.space import Configuration, all_problems
-from pretuned.tune.events import Decided, Disturbed, Effort, Failed, OutOfBudget, Planned
-from pretuned.tune.request import TuningDevice, TuningRequest
+from pretuned.tune.events import Decided, Effort, Failed, Noisy, OutOfBudget, Planned
+from pretuned.tune.request import TuningRequest
 from pretuned.tune.tuner import Tuner
+from pretuned.tune.workbench import Clock
 from specs import loaded
-
-TARGET = TuningDevice(name=H100.name, device=H100, driver="580")
 
 
 def model(values, dims):
@@ -36,18 +33,10 @@ def spec(tmp_path):
 def run(spec, gpu, cache=None, problems=None, incumbents=None, **given):
     events = []
     effort = Effort()
-    tuner = Tuner(
-        runner=gpu,
-        target=TARGET,
-        library=FakeLibrary(),
-        cache=cache or Cache(None),
-        effort=effort,
-        listen=events.append,
-        **given,
-    )
+    workbench = fake_workbench(gpu, cache=cache or Cache(None), effort=effort, listen=events.append, **given)
     chosen = all_problems(spec) if problems is None else problems
-    demand = TuningRequest(spec=spec, problems=tuple(chosen), incumbents=incumbents or {})
-    return list(tuner.tune([demand])), events, effort
+    request = TuningRequest(spec=spec, problems=tuple(chosen), incumbents=incumbents or {})
+    return list(Tuner(workbench).tune([request])), events, effort
 
 
 def winner(row):
@@ -188,7 +177,7 @@ def test_a_second_build_launches_nothing_and_finds_the_same(spec, tmp_path):
 
 def test_a_spent_budget_keeps_what_was_measured(spec, tmp_path):
     with Cache(tmp_path / "cache") as cache:
-        found, events, _ = run(spec, FakeRunner(model), cache, deadline=time.monotonic() - 1)
+        found, events, _ = run(spec, FakeRunner(model), cache, clock=Clock(-1.0))
         assert found == []
         assert events[-1] == OutOfBudget(rows=4)
         assert [type(event) for event in events] == [Planned, OutOfBudget]
@@ -227,7 +216,7 @@ def test_an_incumbent_that_ties_stays(spec):
 
 
 def test_it_is_said_what_is_ahead_before_it_starts(spec):
-    _, events, _ = run(spec, FakeRunner(model), deadline=time.monotonic() + 60)
+    _, events, _ = run(spec, FakeRunner(model), clock=Clock(60.0))
     (plan,) = (event for event in events if isinstance(event, Planned))
     assert (plan.kernels, plan.rows, plan.configurations, plan.modules) == (1, 4, 12, 12)
     assert plan.seconds > 0
@@ -252,31 +241,23 @@ def test_times_with_warm_caches_are_not_those_with_cold_ones(tmp_path):
     assert effort.launched > 0
 
 
-def test_while_others_measure_the_first_modules_compile(spec, tmp_path):
-    library = FakeLibrary()
+def test_while_others_measure_the_first_sources_compile(spec, tmp_path):
+    binaries = FakeBinaries()
     compiled = []
 
-    def turn(meanwhile):
+    def wait(meanwhile):
         meanwhile()
-        compiled.extend(library.compiled)
+        compiled.extend(binaries.compiled)
 
-    tuner = Tuner(
-        runner=FakeRunner(model),
-        target=TARGET,
-        library=library,
-        cache=Cache(None),
-        effort=Effort(),
-        listen=lambda _event: None,
-        turn=turn,
-    )
-    list(tuner.tune([TuningRequest(spec=spec, problems=tuple(all_problems(spec)))]))
+    workbench = fake_workbench(FakeRunner(model), binaries=binaries, take_device=wait)
+    list(Tuner(workbench).tune([TuningRequest(spec=spec, problems=tuple(all_problems(spec)))]))
     assert len(compiled) == 3  # a candidate differs from its neighbour by the launch alone
 
 
 def test_what_others_have_settled_in_the_meantime_is_taken_over(spec, tmp_path):
     with Cache(tmp_path / "cache") as cache:
         gpu = FakeRunner(model)
-        rows, _, effort = run(spec, gpu, cache, turn=lambda _: run(spec, FakeRunner(model), cache))
+        rows, _, effort = run(spec, gpu, cache, take_device=lambda _: run(spec, FakeRunner(model), cache))
     assert (len(rows), effort.launched, gpu.requests) == (4, 0, [])
 
 
@@ -287,7 +268,7 @@ def test_seconds_are_counted_by_kernel(spec):
     assert total == pytest.approx(sum(effort.seconds.values()))
 
 
-def test_a_disturbed_row_is_told_marked_and_measured_again_by_the_next_build(spec, tmp_path):
+def test_a_noisy_row_is_reported_marked_and_measured_again_by_the_next_build(spec, tmp_path):
     class Slowing(FakeRunner):
         def race(self, entries, rounds, **given):
             raced = super().race(entries, rounds, **given)
@@ -296,6 +277,6 @@ def test_a_disturbed_row_is_told_marked_and_measured_again_by_the_next_build(spe
     with Cache(tmp_path / "cache") as cache:
         rows, events, _ = run(spec, Slowing(model), cache, problems=all_problems(spec)[:1])
         assert rows[0].disturbed == "clocks were 33% below their best"
-        assert [event.attempt for event in events if isinstance(event, Disturbed)][:2] == [1, 2]
+        assert [event.attempt for event in events if isinstance(event, Noisy)][:2] == [1, 2]
         again, _, effort = run(spec, FakeRunner(model), cache, problems=all_problems(spec)[:1])
     assert (again[0].disturbed, effort.launched > 0) == ("", True)

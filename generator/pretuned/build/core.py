@@ -30,7 +30,7 @@ from pretuned.spec.loader import load_folder
 from pretuned.spec.model import KernelSpec
 from pretuned.tune.binaries import BinaryStore
 from pretuned.tune.events import Effort, Listener
-from pretuned.tune.request import find_target
+from pretuned.tune.request import find_device
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,8 +106,8 @@ def _all(modules: Mapping[str, Mapping[str, KernelSpec]]) -> dict[str, KernelSpe
 def _plan(
     project: Project, settings: Settings, specs: Mapping[str, KernelSpec], table: BakedRows, extra: Sequence[Extra]
 ) -> Plan:
-    here = None if settings.device == HOST else find_target(settings.device, {})
-    architectures = [*project.architectures, *([here.device.architecture] if here is not None else [])]
+    here = None if settings.device == HOST else find_device(settings.device, {})
+    architectures = [*project.architectures, *([here.record.architecture] if here is not None else [])]
     return plan(
         specs,
         [row for row in table.rows if row.kernel in specs],
@@ -205,7 +205,7 @@ def compile_needs(project: Project, settings: Settings) -> Needs:
     specs = _all(modules)
     lock = lockfile.read(project.lock).of_gpus() if project.mode in {"auto", "locked"} else lockfile.Lock()
     tunes_gpu = project.mode in {"auto", "force"} and settings.device != HOST
-    target = find_target(settings.device, lock.devices) if tunes_gpu else None
+    target = find_device(settings.device, lock.devices) if tunes_gpu else None
     freshness = Freshness(specs)
     tuning = target is not None and bool(freshness.requests(lock, target, everything=project.mode == "force"))
     compiler = _compiler(project, lock.rows)

@@ -27,7 +27,7 @@ from pretuned.record.lock import Lock
 from pretuned.record.rows import Row, TunedDevice
 from pretuned.spec.space import all_problems
 from pretuned.tune.events import Event, Listener, Waiting
-from pretuned.tune.request import TuningDevice, TuningRequest, find_target
+from pretuned.tune.request import TuningDevice, TuningRequest, find_device
 from pretuned.tune.session import Tuned, tune
 
 LISTED: Final = 10  # rows that an error names
@@ -108,7 +108,7 @@ def _locked(project: Project, freshness: Freshness, reporter: Reporter, *, host_
 def _force(
     project: Project, settings: Settings, freshness: Freshness, reporter: Reporter, listen: Listener
 ) -> BakedRows:
-    target = find_target(settings.device, {})
+    target = find_device(settings.device, {})
     tuned, trouble = None, f"there is no GPU {settings.device} here"
     if target is not None:
         wanted = freshness.requests(Lock(), target, everything=True)
@@ -118,14 +118,14 @@ def _force(
         reporter.warning(f"mode force: {trouble}: only the defaults are baked")
         return BakedRows(rows=(), devices={})
     _report(project, tuned, reporter)
-    return BakedRows(rows=tuned.rows, devices={tuned.target.name: tuned.target.device}, tuned=tuned)
+    return BakedRows(rows=tuned.rows, devices={tuned.device.name: tuned.device.record}, tuned=tuned)
 
 
 def _auto(
     project: Project, settings: Settings, freshness: Freshness, reporter: Reporter, listen: Listener, *, host_rows: bool
 ) -> BakedRows:
     lock = _read(project, host_rows=host_rows)
-    target = find_target(settings.device, lock.devices)
+    target = find_device(settings.device, lock.devices)
     now = freshness.status(lock)
     wanted = [] if target is None else freshness.requests(lock, target)
     if target is None or not wanted:
@@ -138,7 +138,7 @@ def _auto(
         reporter.warning(f"{target.name} is here, but nothing was tuned: {trouble}: {_baking(project.lock, now.baked)}")
         return _as_it_is(project, now, freshness, reporter)
     _report(project, tuned, reporter)
-    merged = now.baked.updated({target.name: target.device}, tuned.rows, tuned.skipped)
+    merged = now.baked.updated({target.name: target.record}, tuned.rows, tuned.skipped)
     _report_stale(project, [found for found in now.stale if found.key not in _keys(tuned)], freshness, reporter)
     return BakedRows(rows=merged.rows, devices=merged.devices, tuned=tuned)
 
@@ -163,7 +163,6 @@ def _tuned(
         tuned = tune(
             wanted,
             target,
-            index=settings.device,
             cache_folder=None if project.mode == "force" else settings.cache,
             budget_s=project.budget_s,
             patience_s=PATIENCE * project.budget_s,
@@ -248,7 +247,7 @@ def _report(project: Project, tuned: Tuned, reporter: Reporter) -> None:
     stages = ", ".join(f"{name} {seconds:.1f}" for name, seconds in effort.longest() if seconds >= 0.05)  # noqa: PLR2004 - shown to a tenth
     why = "anew (mode force)" if project.mode == "force" else f"that {project.lock.name} lacks"
     reporter.info(
-        f"{tuned.target.name}: tuned {counted(len(tuned.rows), 'row')} {why}: {effort.compiled} modules compiled, "
+        f"{tuned.device.name}: tuned {counted(len(tuned.rows), 'row')} {why}: {effort.compiled} modules compiled, "
         f"{effort.launched} measurements" + (f"; seconds: {stages}" if stages else "")
     )
     _require(project, tuned.left, f"the budget of {project.budget_s:g} s left out")

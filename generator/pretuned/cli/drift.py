@@ -14,8 +14,8 @@ from pretuned.report.drift import drift_json, drift_lines
 from pretuned.report.effort import describe
 from pretuned.tune.drift import Verdict
 from pretuned.tune.events import Event, Waiting
-from pretuned.tune.remeasure import remeasure
-from pretuned.tune.request import find_target
+from pretuned.tune.request import find_device
+from pretuned.tune.session import remeasure
 
 
 def run(options: Namespace) -> ExitCode:
@@ -23,7 +23,7 @@ def run(options: Namespace) -> ExitCode:
     project, settings = place_of(options)
     specs = specs_of(project, options.kernel)
     lock = lockfile.read(project.lock)
-    target = find_target(settings.device, lock.devices)
+    target = find_device(settings.device, lock.devices)
     if target is None:
         raise DeviceError(
             f"there is no GPU {settings.device} here to measure on; `pretuned devices` lists what there is"
@@ -34,9 +34,7 @@ def run(options: Namespace) -> ExitCode:
     if not rows:
         raise LockError(f"{project.lock.name} has no rows for {target.name} that are not stale; run `pretuned tune`")
     begun_s = time.perf_counter()
-    found = list(
-        remeasure(rows, specs, target, index=settings.device, cache_folder=settings.cache, listen=_report_waiting)
-    )
+    found = list(remeasure(rows, specs, target, cache_folder=settings.cache, listen=_report_waiting))
     if options.json:
         print(json.dumps({"device": target.name, "rows": [drift_json(drift) for drift in found]}, indent=2))
     else:

@@ -21,18 +21,18 @@ from pretuned.report.text import columns, table
 from pretuned.spec.space import all_problems
 from pretuned.tune.events import (
     Decided,
-    Disturbed,
     Effort,
     Event,
     Failed,
     Listener,
     Measuring,
+    Noisy,
     OutOfBudget,
     Passed,
     Planned,
     Waiting,
 )
-from pretuned.tune.request import find_target
+from pretuned.tune.request import find_device
 from pretuned.tune.session import Tuned, tune
 
 
@@ -41,7 +41,7 @@ def run(options: Namespace) -> ExitCode:
     project, settings = place_of(options)
     specs = specs_of(project, options.kernel)
     lock = lockfile.read(project.lock)
-    target = find_target(settings.device, lock.devices)
+    target = find_device(settings.device, lock.devices)
     if target is None:
         raise DeviceError(f"there is no GPU {settings.device} here to tune on; `pretuned devices` lists what there is")
     wanted = Freshness(specs).requests(lock, target, everything=options.force)
@@ -57,20 +57,19 @@ def run(options: Namespace) -> ExitCode:
         rows = "every row" if options.from_usage is None else "every row that was called"
         console.info(f"{project.lock.name}: {rows} for {target.name} is fresh; nothing to tune{removed}")
         if options.json:
-            _print_json(Tuned(target=target, rows=(), skipped=(), left=0, effort=Effort()))
+            _print_json(Tuned(device=target, rows=(), skipped=(), left=0, effort=Effort()))
         return ExitCode.SUCCESS
     with _progress(verbose=options.verbose) as listen:
         tuned = tune(
             wanted,
             target,
-            index=settings.device,
             cache_folder=None if options.force else settings.cache,
             budget_s=settings.budget_s if options.budget is None else options.budget,
             listen=listen,
         )
     lock = lockfile.read(project.lock)  # which the tuning of another GPU may have written meanwhile
     kept = lock.without([] if options.kernel else _obsolete(project, lock))
-    fresh = kept.updated({target.name: target.device}, tuned.rows, tuned.skipped)
+    fresh = kept.updated({target.name: target.record}, tuned.rows, tuned.skipped)
     changed = lockfile.write(project.lock, fresh)
     _print(options, project, tuned, changed=changed)
     if tuned.trouble:
@@ -105,7 +104,7 @@ def _print(options: Namespace, project: Project, tuned: Tuned, *, changed: bool)
 
 def _print_json(tuned: Tuned) -> None:
     data = {
-        "device": tuned.target.name,
+        "device": tuned.device.name,
         "rows": [line.to_json() for line in of_rows(tuned.rows)],
         "left": tuned.left,
         "seconds": {name: round(seconds, 3) for name, seconds in tuned.effort.seconds.items()},
@@ -135,7 +134,7 @@ def _progress(*, verbose: bool) -> Iterator[Listener]:
             match event:
                 case Measuring(kernel=kernel, problem=problem, done=done, rows=rows):
                     progress.update(task, description=f"{kernel} {problem}", total=rows, completed=done)
-                case Failed() | OutOfBudget() | Passed() | Waiting() | Planned() | Disturbed():
+                case Failed() | OutOfBudget() | Passed() | Waiting() | Planned() | Noisy():
                     progress.console.print(describe(event), markup=False, highlight=False)
                 case _:
                     progress.update(task, description=describe(event))
@@ -144,5 +143,5 @@ def _progress(*, verbose: bool) -> Iterator[Listener]:
 
 
 def _line(event: Event, *, verbose: bool) -> None:
-    if verbose or isinstance(event, Waiting | Planned | Disturbed | Decided | Passed | OutOfBudget):
+    if verbose or isinstance(event, Waiting | Planned | Noisy | Decided | Passed | OutOfBudget):
         console.info(describe(event))

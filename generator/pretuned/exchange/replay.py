@@ -8,10 +8,9 @@ would pick, and its noise-free time is what that pick is worth.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -19,16 +18,7 @@ import numpy.typing as npt
 from pretuned.exchange import kernel_tuner, t4
 from pretuned.exchange.files import FormatError
 from pretuned.exchange.results import ParameterValue, Results
-
-Codes = npt.NDArray[np.int16]
-
-
-class Proposing(Protocol):
-    """A search strategy, as in `pretuned.tune.search`."""
-
-    def propose(self, codes: Codes, times_us: Mapping[int, float]) -> list[int]:
-        """Return rows of `codes` that `times_us` does not hold, or none to end the search."""
-        ...
+from pretuned.strategies import Strategy, ask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -42,7 +32,7 @@ class Recording:
     """
 
     names: tuple[str, ...]
-    codes: Codes
+    codes: npt.NDArray[np.int16]
     times_us: npt.NDArray[np.float64]
     samples_us: npt.NDArray[np.float64]
 
@@ -105,19 +95,17 @@ class Trace:
 
 
 def replay(
-    recording: Recording, strategy: Proposing, *, evaluations: int, noise: float | None = 0.0, seed: int = 0
+    recording: Recording, strategy: Strategy, *, evaluations: int, noise: float | None = 0.0, seed: int = 0
 ) -> Trace:
     """Let `strategy` search `recording` until it ends or `evaluations` rows were measured.
 
     `noise` is the relative standard deviation of a measurement; with None each is one of the recorded samples. `seed`
-    is that of the noise. A row that is proposed twice is an error of the strategy, and raises ValueError.
+    is that of the noise. A row that is proposed twice is an error of the strategy, and raises StrategyError.
     """
     measured_us = measured(recording, noise, seed)
     times_us: dict[int, float] = {}
     batches: list[int] = []
-    while len(times_us) < evaluations and (batch := strategy.propose(recording.codes, dict(times_us))):
-        if len(set(batch)) < len(batch) or not times_us.keys().isdisjoint(batch):
-            raise ValueError(f"{type(strategy).__name__} proposed a row twice")
+    while len(times_us) < evaluations and (batch := ask(strategy, recording.codes, dict(times_us))):
         batches.append(len(batch))
         times_us.update({row: float(measured_us[row]) for row in batch[: evaluations - len(times_us)]})
     rows = tuple(times_us)

@@ -21,7 +21,7 @@ def drift_lines(found: Sequence[Drift]) -> Iterator[str]:
         yield head
     for drift, line in zip(told, lines, strict=True):
         yield line
-        yield f"  {drift.reason}" + (f" ({drift.disturbed})" if drift.disturbed else "")
+        yield f"  {drift.reason}" + (f" ({drift.noise})" if drift.noise else "")
     counts = Counter(drift.verdict for drift in found)
     yield f"{len(found)} rows measured again: " + ", ".join(
         f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict]
@@ -62,5 +62,5 @@ def drift_json(drift: Drift) -> dict[str, Any]:
         "winner_us": [row.winner.time_us, drift.winner_us],
         "ratio": [list(row.winner.ratio), list(drift.ratio)],
         "recompiled": drift.recompiled,
-        "disturbed": drift.disturbed,
+        "disturbed": drift.noise,
     }

@@ -8,11 +8,11 @@ from pretuned.outcome import detail, kind, kind_of
 from pretuned.tune.events import (
     Compiling,
     Decided,
-    Disturbed,
     Effort,
     Event,
     Failed,
     Measuring,
+    Noisy,
     OutOfBudget,
     Passed,
     Planned,
@@ -34,7 +34,7 @@ def describe(event: Event) -> str:  # noqa: PLR0911 - one return a kind of event
             return f"{kernel}: {problem}: {candidates} candidates (row {done + 1} of {rows})"
         case Failed(kernel=kernel, configuration=configuration, problem=problem, failure=failure):
             return f"{kernel}: {problem}: {configuration}: {kind(failure)}: {detail(failure)}"
-        case Disturbed(kernel=kernel, problem=problem, reason=reason, attempt=attempt):
+        case Noisy(kernel=kernel, problem=problem, reason=reason, attempt=attempt):
             return f"{kernel}: {problem}: {reason}; measured again (attempt {attempt})"
         case Decided(row=row, cached=cached):
             winner, default = row.winner, row.default

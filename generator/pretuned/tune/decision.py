@@ -1,4 +1,4 @@
-"""The decision of one row: race, duel, check, probe."""
+"""The decision of one row: race the finalists, duel with the default, check odd sizes, try sizes beyond."""
 
 from __future__ import annotations
 
@@ -15,171 +15,183 @@ from pretuned.record.rows import Choice, Row
 from pretuned.spec.buckets import PROBE_RATIO, bounds, fits_arguments, probes, sizes_of
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, Problem, admitted
-from pretuned.tune import race as racing
-from pretuned.tune.race import RankedCandidate, Samples, race, ratio_interval
+from pretuned.tune.race import (
+    MIN_GAIN,
+    TIE,
+    RankedCandidate,
+    Samples,
+    finalists,
+    leaders,
+    race,
+    rank,
+    ratio_interval,
+)
 from pretuned.tune.task import TuningTask
 
-FRESH_SEED: Final = 1  # of the inputs that finalists race on and are judged by: not those that they were screened with
-TRUSTED_SEED: Final = 2  # of its own: what was judged against the default only is no check against the reference
-ATTEMPTS: Final = 8  # to settle on finalists; each drops those that turned out wrong or lost a race as a whole
-LEAST_ROUNDS: Final = 7  # of slow kernels: the fewest that an interval of 95% can be had from, and one more
-ROUNDS_US: Final = 2e6  # what all rounds of a race may take together, beyond the fewest
-TINY: Final = (0, 1, 37)  # nothing to do, a single element, less than a warp and a bit
+FRESH_SEED: Final = 1  # of the inputs of races and duels, which differ from those of screening
+TRUSTED_SEED: Final = 2  # of inputs where the default's results are the reference: kept apart from other checks
+ATTEMPTS: Final = 8  # to settle on finalists; each drops those that were wrong or failed
+LEAST_ROUNDS: Final = 7  # of slow kernels: one more than an interval of 95% needs
+ROUNDS_US: Final = 2e6  # that all rounds of a race may take together, beyond the fewest
+TINY: Final = (0, 1, 37)  # no element, one element, a warp and a few more
 
 
 def affordable(rounds: int, estimates_us: Sequence[float]) -> int:
-    """Return how many of `rounds` those who take `estimates_us` a call may race for."""
+    """Return how many of `rounds` candidates that take `estimates_us` per call may race for."""
     return max(min(rounds, LEAST_ROUNDS), min(rounds, int(ROUNDS_US / (PROBE_LAUNCHES * sum(estimates_us)))))
 
 
 class Decision:
-    """Settles the row of `problem` from what `contest` knows of it; `problem` fits the device."""
+    """Settles the row of `problem` from what `task` knows of it; the problem fits the device."""
 
     def __init__(
         self,
-        contest: TuningTask,
+        task: TuningTask,
         problem: Problem,
         considered: Iterable[Configuration],
         incumbents: Sequence[Configuration],
     ) -> None:
-        self.contest = contest
+        self.task = task
         self.problem = problem
         self.incumbents = incumbents
-        known = contest.times[problem]
-        alive = (c for c in considered if c not in contest.failed)
+        known = task.times[problem]
+        alive = (c for c in considered if c not in task.failed)
         self.times = {c: known[c] for c in alive if math.isfinite(known.get(c, math.inf))}
-        self.guards = contest.guards(list(self.times))
-        self.effort = contest.tuner.effort
-        self.pace = contest.tuner.target.pace
+        self.guards = task.guards(list(self.times))
+        self.effort = task.workbench.effort
+        self.profile = task.workbench.device.profile
 
     def row(self) -> Row | None:
-        """Return the row: finalists that hold, ranked, or the default alone; None where the problem fits no more."""
+        """Return the row, or None if the problem no longer fits the device.
+
+        It has the finalists that passed all checks, ranked, or else the default alone.
+        """
         for _ in range(ATTEMPTS):
             if not self._prepared():
                 return None
-            ranked = self._ranked(racing.finalists(self.times, self.guards, self.contest.default, self.incumbents))
-            if ranked is not None and self._all_right([entry.configuration for entry in ranked]):
+            ranked = self._ranked(finalists(self.times, self.guards, self.task.default, self.incumbents))
+            if ranked is not None and self._all_right([candidate.configuration for candidate in ranked]):
                 return self._row(ranked, self._beyond(ranked))
-        self.times = {self.contest.default: self.times[self.contest.default]}
-        ranked = self._ranked([self.contest.default]) if self._prepared() else None
+        self.times = {self.task.default: self.times[self.task.default]}
+        ranked = self._ranked([self.task.default]) if self._prepared() else None
         return None if ranked is None else self._row(ranked, {})
 
     def _prepared(self) -> bool:
-        """Prepare the problem with fresh inputs, or where these do not fit beside the others, with those it has."""
+        """Prepare the problem with fresh inputs, or with those it has if fresh ones do not fit beside them."""
         for seed in (FRESH_SEED, 0):
-            refused = self.contest.prepare(self.problem, seed)
+            refused = self.task.prepare(self.problem, seed)
             if refused is None:
-                self.contest.unfit.pop(self.problem, None)
+                self.task.unfit.pop(self.problem, None)
                 return True
-            self.contest.unfit[self.problem] = refused.reason
+            self.task.unfit[self.problem] = refused.reason
         return False
 
-    def _ranked(self, finalists: Sequence[Configuration]) -> list[RankedCandidate] | None:
-        """Race the finalists, and let the leaders meet the default; None where somebody failed and was dropped."""
-        default, guards = self.contest.default, self.guards
+    def _ranked(self, candidates: Sequence[Configuration]) -> list[RankedCandidate] | None:
+        """Race the candidates, then the leaders against the default; None if one failed and was dropped."""
+        default, guards = self.task.default, self.guards
         with self.effort.stage("racing"):
-            samples = self._raced(finalists, self.pace.race_rounds, Cut(slack=racing.TIE)) if len(finalists) > 1 else {}
+            samples = self._raced(candidates, self.profile.race_rounds, Cut(slack=TIE)) if len(candidates) > 1 else {}
         if samples is None:
             return None
-        leaders = racing.leaders(samples, guards, default, self.incumbents)
+        fastest = leaders(samples, guards, default, self.incumbents)
         with self.effort.stage("duelling"):
-            duel = self._raced([default, *leaders], self.pace.duel_rounds, Against(gain=racing.MIN_GAIN), judge=True)
-        return None if duel is None else racing.rank(duel, guards, default, self.incumbents)
+            duel = self._raced([default, *fastest], self.profile.duel_rounds, Against(gain=MIN_GAIN), judge=True)
+        return None if duel is None else rank(duel, guards, default, self.incumbents)
 
     def _raced(
         self, chosen: Sequence[Configuration], rounds: int, rule: Cut | Against, *, judge: bool = False
     ) -> Samples | None:
         estimates_us = [self.times[c] for c in chosen]
         rounds = affordable(rounds, estimates_us)
-        samples, failures = race(self.contest, self.problem, chosen, estimates_us, rounds, rule, judge=judge)
+        samples, failures = race(self.task, self.problem, chosen, estimates_us, rounds, rule, judge=judge)
         self.times = {c: time_us for c, time_us in self.times.items() if c not in failures}
         return None if failures else samples
 
     def _all_right(self, chosen: Sequence[Configuration]) -> bool:
-        """Verify at the odd and boundary problems of the row's bucket; who is wrong anywhere is dropped.
+        """Verify at the odd and boundary problems of the row's bucket, and drop what is wrong anywhere.
 
-        The reference judges who was not judged so by it before, the default's own results the others: it was judged
-        with them at its first row, and takes no time on the host.
+        The spec's reference judges a candidate at its first row. From then on the default's results do, which the
+        reference has found right too, and which take no time on the host.
         """
-        contest = self.contest
+        task = self.task
         with self.effort.stage("checking"):
-            for problem in check_problems(contest.spec, self.problem):
-                if not contest.launchable(contest.default, problem):
+            for problem in check_problems(task.spec, self.problem):
+                if not task.launchable(task.default, problem):
                     continue
-                asked = [c for c in chosen if c in self.times and contest.launchable(c, problem)]
-                self._check(problem, [c for c in asked if c not in contest.proven], 0)
-                trusted = [c for c in asked if c in contest.proven and c != contest.default]
+                asked = [c for c in chosen if c in self.times and task.launchable(c, problem)]
+                self._check(problem, [c for c in asked if c not in task.proven], 0)
+                trusted = [c for c in asked if c in task.proven and c != task.default]
                 self._check(problem, trusted, TRUSTED_SEED)
-        contest.proven.update(c for c in chosen if c in self.times)
+        task.proven.update(c for c in chosen if c in self.times)
         return all(c in self.times for c in chosen)
 
     def _check(self, problem: Problem, asked: Sequence[Configuration], seed: int) -> None:
-        contest = self.contest
-        unknown = [c for c in asked if not contest.memory.checked(c, problem, seed)]
-        if not unknown or contest.prepare(problem, seed, trust_default=seed == TRUSTED_SEED) is not None:
+        task = self.task
+        unknown = [c for c in asked if not task.results.checked(c, problem, seed)]
+        if not unknown or task.prepare(problem, seed, trust_default=seed == TRUSTED_SEED) is not None:
             return
         for configuration in unknown:
-            failure = contest.check(configuration, problem, seed)
+            failure = task.check(configuration, problem, seed)
             if failure is not None:
-                contest.drop(configuration, problem, failure)
+                task.drop(configuration, problem, failure)
                 del self.times[configuration]
 
     def _beyond(self, ranked: Sequence[RankedCandidate]) -> dict[Configuration, list[str]]:
         """Return in which directions each choice also beats the default outside the measured sizes.
 
-        Who differs from the default there does not: a call that far out gets the default instead.
+        Where a choice is wrong or not faster, calls of such sizes get the default instead.
         """
-        contest, rounds = self.contest, self.pace.probe_rounds
+        task, rounds = self.task, self.profile.beyond_rounds
         found: dict[Configuration, list[str]] = {}
-        winners = [entry.configuration for entry in ranked if entry.configuration != contest.default]
+        winners = [candidate.configuration for candidate in ranked if candidate.configuration != task.default]
         with self.effort.stage("probing"):
-            for direction, problem in probes(contest.spec, self.problem) if winners and rounds else ():
-                able = [c for c in winners if contest.launchable(c, problem)]
-                if not able or not contest.launchable(contest.default, problem):
+            for direction, problem in probes(task.spec, self.problem) if winners and rounds else ():
+                able = [c for c in winners if task.launchable(c, problem)]
+                if not able or not task.launchable(task.default, problem):
                     continue
-                if contest.prepare(problem, TRUSTED_SEED, trust_default=True) is not None:
+                if task.prepare(problem, TRUSTED_SEED, trust_default=True) is not None:
                     continue
                 right = []
                 for configuration in able:
-                    failure = contest.check(configuration, problem, TRUSTED_SEED)
+                    failure = task.check(configuration, problem, TRUSTED_SEED)
                     if failure is None:
                         right.append(configuration)
                     else:
-                        contest.fail(configuration, problem, failure, keep=False)
-                chosen = [contest.default, *right]
+                        task.fail(configuration, problem, failure, keep=False)
+                chosen = [task.default, *right]
                 estimates_us = [PROBE_RATIO * self.times[c] for c in chosen]
-                rule = Against(gain=racing.MIN_GAIN)
-                samples, _ = race(contest, problem, chosen, estimates_us, rounds, rule) if right else ({}, {})
+                rule = Against(gain=MIN_GAIN)
+                samples, _ = race(task, problem, chosen, estimates_us, rounds, rule) if right else ({}, {})
                 for configuration in right if samples else ():
-                    if ratio_interval(samples[configuration], samples[contest.default])[1] < 1 - racing.MIN_GAIN:
+                    if ratio_interval(samples[configuration], samples[task.default])[1] < 1 - MIN_GAIN:
                         found.setdefault(configuration, []).append(direction)
         return found
 
     def _row(self, ranked: Sequence[RankedCandidate], beyond: Mapping[Configuration, Sequence[str]]) -> Row:
-        contest, target = self.contest, self.contest.tuner.target
+        task, device = self.task, self.task.workbench.device
         return Row(
-            kernel=contest.spec.name,
-            device=target.name,
+            kernel=task.spec.name,
+            device=device.name,
             problem=self.problem,
-            choices=tuple(self._choice(entry, beyond.get(entry.configuration, ())) for entry in ranked),
-            space=contest.space,
-            verification=contest.verification,
-            compiler=contest.tuner.library.compiler,
-            driver=target.driver,
+            choices=tuple(self._choice(candidate, beyond.get(candidate.configuration, ())) for candidate in ranked),
+            space=task.space,
+            verification=task.verification,
+            compiler=task.workbench.binaries.compiler,
+            driver=device.driver,
             date=dt.datetime.now(dt.UTC).date().isoformat(),
-            disturbed=contest.disturbed.get(self.problem, ""),
+            disturbed=task.noise.get(self.problem, ""),
         )
 
-    def _choice(self, entry: RankedCandidate, beyond: Sequence[str]) -> Choice:
-        binary, call = self.contest.binary(entry.configuration), self.contest.call(entry.configuration)
-        assert isinstance(binary, Binary) or call is not None  # it ran
+    def _choice(self, candidate: RankedCandidate, beyond: Sequence[str]) -> Choice:
+        binary, call = self.task.binary(candidate.configuration), self.task.call(candidate.configuration)
+        assert isinstance(binary, Binary) or call is not None  # since it ran
         return Choice(
-            configuration=entry.configuration,
-            candidate=self.contest.candidate(entry.configuration).key,
+            configuration=candidate.configuration,
+            candidate=self.task.candidate(candidate.configuration).key,
             cubin=binary.digest if isinstance(binary, Binary) else "",
             library="" if call is None else release(call.module),
-            time_us=float(f"{entry.time_us:.4g}"),
-            ratio=(round(entry.ratio[0], 4), round(entry.ratio[1], 4)),
+            time_us=float(f"{candidate.time_us:.4g}"),
+            ratio=(round(candidate.ratio[0], 4), round(candidate.ratio[1], 4)),
             beyond=tuple(sorted(beyond)),
         )
 

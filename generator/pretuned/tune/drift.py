@@ -1,7 +1,7 @@
 """How a row that was measured again compares with what the lock says of it. Pure; `pretuned.tune.remeasure` measures.
 
-An interval that does not overlap with the row's, or a time that is off by more than two tunings of one machine differ,
-has *moved*; a winner that takes longer than its default beyond the noise is *slower*.
+A row has *moved* if the new interval does not overlap with the row's, or if a time differs by more than two tunings of
+one machine do. A winner is *slower* if it takes longer than its default beyond the noise.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 from pretuned.record.rows import Row
 
 NOISE: Final = 0.03  # winners' times in five tunings of one H100 lie within 2.7% of each other (repeat_h100.txt)
-SLOWER: Final = 0.01  # by which a winner must be slower than its default for an alarm: what a row's gain must be, too
+SLOWER: Final = 0.01  # by which a slower winner exceeds its default: as much as a winner must gain
 
 
 class Verdict(StrEnum):
@@ -30,7 +30,8 @@ class Verdict(StrEnum):
 class Drift:
     """A row measured again: times in microseconds, the 95% interval of the winner's over the default's, and a verdict.
 
-    `reason` says what moved, in words. `recompiled` tells that another compiler's binary ran than the row's.
+    `reason` says what moved, in words. `recompiled`: the binary that ran is not the row's. `noise`: why the times are
+    noisy, or empty.
     """
 
     row: Row
@@ -40,11 +41,11 @@ class Drift:
     default_us: float = 0.0
     ratio: tuple[float, float] = (1.0, 1.0)
     recompiled: bool = False
-    disturbed: str = ""
+    noise: str = ""
 
 
 def judge(row: Row, winner_us: float, default_us: float, ratio: tuple[float, float]) -> tuple[Verdict, str]:
-    """Return what new times of a row's winner and default, and the interval of their ratio, say of it, and in words."""
+    """Return the verdict, and the reason in words, from new times of a row's winner and default, and their ratio."""
     low, high = ratio
     was_low, was_high = row.winner.ratio
     if low > 1 + SLOWER:

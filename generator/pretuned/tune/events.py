@@ -1,4 +1,4 @@
-"""What tuning tells while it goes on: plain events, for whoever shows them."""
+"""What a tuning reports while it runs: plain events, and where its time goes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pretuned.spec.space import Configuration, Problem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """Another tuning has the device; this one goes on when it ends, unless that takes more than `patience_s`."""
+    """Another tuning uses the device; this one waits for its end, but no longer than `patience_s`."""
 
     device: str
     patience_s: float | None = None
@@ -23,7 +23,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """What is ahead: rows to settle, configurations to choose from, modules at most, and an estimate of the seconds."""
+    """What is ahead: rows to settle, configurations to choose from, sources to compile at most, estimated seconds."""
 
     kernels: int
     rows: int
@@ -35,7 +35,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compiling:
-    """`modules` of a kernel go to the compiler."""
+    """`modules` sources of a kernel go to the compiler."""
 
     kernel: str
     modules: int
@@ -43,7 +43,7 @@ class Compiling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measuring:
-    """A kernel's rows are begun, from `problem` on: there are `candidates`; `done` of `rows` are through."""
+    """The rows of a kernel are being tuned, `problem` first; `done` of `rows` are settled."""
 
     kernel: str
     problem: Problem
@@ -64,7 +64,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decided:
-    """A row is settled; `cached` where an earlier build had settled it."""
+    """A row is settled; `cached` if an earlier build had settled it."""
 
     row: Row
     cached: bool
@@ -78,8 +78,8 @@ class Passed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Disturbed:
-    """Something else than the candidates decided their times: they are taken again, `attempt` from 1 on."""
+class Noisy:
+    """Something other than the candidates changed their times, which are taken again; `attempt` counts from 1."""
 
     kernel: str
     problem: Problem
@@ -89,12 +89,12 @@ class Disturbed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutOfBudget:
-    """The budget is spent; `rows` rows were not reached."""
+    """The budget is spent, and `rows` rows were not reached."""
 
     rows: int
 
 
-Event = Waiting | Planned | Compiling | Measuring | Failed | Disturbed | Decided | Passed | OutOfBudget
+Event = Waiting | Planned | Compiling | Measuring | Failed | Noisy | Decided | Passed | OutOfBudget
 Listener = Callable[[Event], None]
 
 
@@ -102,10 +102,12 @@ Listener = Callable[[Event], None]
 class Effort:
     """Where time went and what was done.
 
-    `seconds` by stage add up to what was spent: a stage within a stage takes its time from the outer one, and what no
-    stage took is `overhead`. `by_kernel` has them for each kernel; "" are those of none. `device_s` are the seconds
-    that candidates ran on the device; `compiled` counts modules, `launched` candidates timed or verified and races,
-    `pruned` candidates by why they were not launched, `failed` the others that failed, by kind and problem.
+    `seconds`: by stage; they add up to what was spent. The time of an inner stage does not count for the outer one,
+    and what no stage took is `overhead`.
+    `by_kernel`: the same for each kernel; "" has what belongs to no kernel.
+    `device_s`: the seconds that candidates ran on the device.
+    `compiled`: sources; `launched`: candidates that were timed or verified, and races.
+    `pruned`: candidates that were not launched, by the reason; `failed`: those that failed, by kind and problem.
     """
 
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))

@@ -1,8 +1,8 @@
 """Races between candidates, what their times say, and which candidates a row keeps.
 
 A winner must be faster than the default beyond the noise, so that a row is never slower than the default where it was
-measured. Besides the winner a row keeps the fastest configuration of each other set of guards, as far as a call can
-reach it: one whose guards admit only calls that a faster one admits as well is left out.
+measured. Besides the winner, a row keeps the fastest configuration of each other set of guards that a call can reach: a
+configuration is left out if a faster one admits every call that it admits.
 """
 
 from __future__ import annotations
@@ -11,24 +11,22 @@ import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pretuned.measure.requests import Raced
 from pretuned.measure.rounds import Rule
 from pretuned.outcome import Failure
 from pretuned.spec.space import Configuration, Guards, Problem
-from pretuned.tune.events import Disturbed
+from pretuned.tune.events import Noisy
+from pretuned.tune.task import TuningTask
 
-if TYPE_CHECKING:
-    from pretuned.tune.task import TuningTask  # brings NumPy, which commands that measure nothing do without
-
-RETAKES: Final = 2  # of samples that were disturbed
+RETAKES: Final = 2  # of noisy samples
 TAIL: Final = 0.025  # of each side of a 95% interval
-MIN_GAIN: Final = 0.01  # less than this is not worth another kernel, and is near what a sample resolves
-TIE: Final = 0.005  # times this near are one
-HELD: Final = 0.01  # who holds a row stays, unless another is faster by so much: not worth another kernel either
-SLACK: Final = 1.06  # how far behind its group's best a screened candidate may be and still race
-MAX_FINALISTS: Final = 24  # of each set of guards: so many may lie within what a screen resolves
+MIN_GAIN: Final = 0.01  # a smaller gain is not worth another kernel, and is near what a sample resolves
+TIE: Final = 0.005  # times that differ by less are equal
+HELD: Final = 0.01  # by which another must be faster than the winner so far to take its row
+SLACK: Final = 1.06  # times its group's best: a screened candidate that takes longer does not race
+MAX_FINALISTS: Final = 24  # of each set of guards: screening may not tell so many apart
 MAX_GROUPS: Final = 4
 
 Samples = dict[Configuration, tuple[float, ...]]
@@ -52,7 +50,7 @@ def finalists(
 ) -> list[Configuration]:
     """Return the configurations that race: the default, the incumbents, then the best of each set of guards.
 
-    `times_us` holds the screened times of every right candidate, the default's among them.
+    `times_us` holds the screened times of all correct candidates, the default's among them.
     """
     order = sorted(times_us, key=lambda configuration: (times_us[configuration], configuration))
     hopeful = [c for c in order if times_us[c] < times_us[default] * SLACK]
@@ -74,7 +72,7 @@ def leaders(
     default: Configuration,
     incumbents: Sequence[Configuration] = (),
 ) -> list[Configuration]:
-    """Return who meets the default in the duel: of each set of guards the fastest in the race, near ties resolved."""
+    """Return the candidates of the duel with the default: the fastest of each set of guards, near ties resolved."""
     times = {configuration: statistics.median(samples) for configuration, samples in samples_us.items()}
     groups: dict[Guards, list[Configuration]] = {}
     for configuration in sorted(times, key=lambda c: (times[c], c)):
@@ -89,7 +87,7 @@ def _favourite(
     default: Configuration,
     incumbents: Sequence[Configuration],
 ) -> Configuration:
-    """Of a group sorted by time, the one that near ties go to: an incumbent, then the default, then the first."""
+    """Return the first of a group that is sorted by time; near ties go to an incumbent, then to the default."""
     best = times[group[0]]
     held = (c for c in incumbents if c in group and times[c] <= best * (1 + HELD))
     tied = [configuration for configuration in group if times[configuration] <= best * (1 + TIE)]
@@ -104,8 +102,9 @@ def rank(
 ) -> list[RankedCandidate]:
     """Return the ranked choices from a duel's samples (by configuration, one a round), the default last.
 
-    Whoever is not faster than the default by `MIN_GAIN` with 95% confidence is left out, and so is whoever no call
-    would reach behind a faster one. The first incumbent, the winner so far, goes first if it ties with the fastest.
+    A candidate is left out if it is not faster than the default by `MIN_GAIN` with 95% confidence, or if no call would
+    reach it behind a faster one. The first incumbent, which is the winner so far, goes first if it ties with the
+    fastest.
     """
     faster = []
     for configuration, samples in samples_us.items():
@@ -148,7 +147,7 @@ def ratio_interval(times_us: Sequence[float], baseline_us: Sequence[float]) -> t
 
 
 def race(
-    contest: TuningTask,
+    task: TuningTask,
     problem: Problem,
     chosen: Sequence[Configuration],
     estimates_us: Sequence[float],
@@ -157,19 +156,18 @@ def race(
     *,
     judge: bool = False,
 ) -> tuple[Samples, Failures]:
-    """Time `chosen` at `problem`, which is prepared, in interleaved rounds.
+    """Time `chosen` at `problem`, which is prepared, in interleaved rounds; return samples or failures, not both.
 
-    Whoever failed is dropped and among the failures, and the samples are then empty. Samples that something disturbed
-    are taken again; where that does not help, `contest.disturbed` says what it was. So is a race that was lost to
-    nobody: each runs alone then, and where all do, all together once more.
+    Candidates that failed are dropped from the task. If the race as a whole fails, each candidate runs alone; if none
+    fails alone, all race once more. Noisy samples are taken again; if they stay noisy, `task.noise` says why.
     """
 
     def run(chosen: Sequence[Configuration], estimates_us: Sequence[float]) -> Raced | Failure:
-        contest.tuner.effort.launched += 1
-        entries = [contest.entry(configuration) for configuration in chosen]
-        return contest.tuner.runner.race(entries, rounds, estimates_us=estimates_us, rule=rule, judge=judge)
+        task.workbench.effort.launched += 1
+        entries = [task.entry(configuration) for configuration in chosen]
+        return task.workbench.runner.race(entries, rounds, estimates_us=estimates_us, rule=rule, judge=judge)
 
-    raced = _undisturbed(contest, problem, lambda: run(chosen, estimates_us))
+    raced = _without_noise(task, problem, lambda: run(chosen, estimates_us))
     failures: Failures = {}
     keep = True
     if not isinstance(raced, Raced):
@@ -179,32 +177,32 @@ def race(
             if failure is not None:
                 failures[configuration] = failure
         if not failures:
-            raced = _undisturbed(contest, problem, lambda: run(chosen, estimates_us))
+            raced = _without_noise(task, problem, lambda: run(chosen, estimates_us))
     if isinstance(raced, Raced):
         failures |= {c: failure for c, failure in zip(chosen, raced.failures, strict=True) if failure is not None}
-    elif not failures:  # twice, and to nobody: no reason to remember any of them for
+    elif not failures:  # it failed twice, but no candidate fails alone: the cache blames none of them
         keep = len(chosen) == 1
-        failures = {c: raced for c in chosen if c != contest.default or len(chosen) == 1}
+        failures = {c: raced for c in chosen if c != task.default or len(chosen) == 1}
     for configuration, failure in failures.items():
-        contest.drop(configuration, problem, failure, keep=keep)
+        task.drop(configuration, problem, failure, keep=keep)
     if failures or not isinstance(raced, Raced):
         return {}, failures
     return dict(zip(chosen, raced.times_us, strict=True)), {}
 
 
-def _undisturbed(contest: TuningTask, problem: Problem, run: Callable[[], Raced | Failure]) -> Raced | Failure:
-    watch = contest.tuner.watch
+def _without_noise(task: TuningTask, problem: Problem, run: Callable[[], Raced | Failure]) -> Raced | Failure:
+    workbench = task.workbench
     for attempt in range(1, RETAKES + 2):
-        watch.begin()
+        workbench.noise.begin()
         raced = run()
         if not isinstance(raced, Raced):
             return raced
-        contest.tuner.effort.device_s += raced.device_s
-        reason = watch.disturbance(raced.canary_us)
+        workbench.effort.device_s += raced.device_s
+        reason = workbench.noise.reason(raced.canary_us)
         if reason is None:
             return raced
         if attempt > RETAKES:
-            contest.disturbed[problem] = reason
+            task.noise[problem] = reason
             return raced
-        contest.tuner.listen(Disturbed(kernel=contest.spec.name, problem=problem, reason=reason, attempt=attempt))
+        workbench.listen(Noisy(kernel=task.spec.name, problem=problem, reason=reason, attempt=attempt))
     raise AssertionError("the last attempt returns")

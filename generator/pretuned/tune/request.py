@@ -15,7 +15,7 @@ from pretuned.spec.space import Configuration, DeviceFacts, Problem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuningRequest:
-    """What to tune of one kernel: problems, and for some of them the configurations that hold the row now, ranked."""
+    """What to tune of one kernel: `problems`, and the ranked configurations of the rows that some of them have now."""
 
     spec: KernelSpec
     problems: tuple[Problem, ...]
@@ -23,63 +23,69 @@ class TuningRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
-    """How thoroughly candidates are timed: the most rounds of races, duels and probes (0 probes: none)."""
+class EffortProfile:
+    """How thoroughly candidates are timed: the most rounds of races, of duels, and beyond the sizes (0: not there)."""
 
     race_rounds: int = 11
     duel_rounds: int = 31  # the 95% interval lies between the 10th and the 22nd sample
-    probe_rounds: int = 15
+    beyond_rounds: int = 15
 
 
-# On the host a time means nothing for a GPU: enough to settle an order, and to go through all that tuning does.
-HOST_PACE: Final = Pace(race_rounds=3, duel_rounds=7, probe_rounds=0)
+# Times on the host mean nothing for a GPU: these rounds settle an order, and go through every step of a tuning.
+HOST_PROFILE: Final = EffortProfile(race_rounds=3, duel_rounds=7, beyond_rounds=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuningDevice:
-    """A device by its name in rows, with its facts and the driver's version (of the host, its processor)."""
+    """A device as rows record it, the version of its driver (of the host: its processor), and CUDA's ordinal of it."""
 
-    name: str
-    device: TunedDevice
+    record: TunedDevice
     driver: str
+    index: Where = 0
 
     @property
-    def pace(self) -> Pace:
+    def name(self) -> str:
+        """The name that rows have for it."""
+        return self.record.name
+
+    @property
+    def profile(self) -> EffortProfile:
         """How thoroughly it is tuned for."""
-        return HOST_PACE if self.device.is_host else Pace()
+        return HOST_PROFILE if self.record.is_host else EffortProfile()
 
     @property
     def facts(self) -> DeviceFacts:
         """What expressions may ask of it."""
         return DeviceFacts(
-            sm_count=self.device.sm_count,
-            compute_capability=self.device.compute_capability,
-            shared_bytes=self.device.shared_bytes,
-            l2_bytes=self.device.l2_bytes,
+            sm_count=self.record.sm_count,
+            compute_capability=self.record.compute_capability,
+            shared_bytes=self.record.shared_bytes,
+            l2_bytes=self.record.l2_bytes,
         )
 
 
-def find_target(index: Where, known: Mapping[str, TunedDevice]) -> TuningDevice | None:
-    """Return the host device, or the GPU with CUDA's ordinal `index`, as rows name it; None where there is no such GPU.
+def find_device(index: Where, known: Mapping[str, TunedDevice]) -> TuningDevice | None:
+    """Return the host device, or the GPU with CUDA's ordinal `index`; None if there is no such GPU.
 
-    A device is its name, SM count and compute capability: one that shares only its name with a device of `known` (a
-    partition of it, say) is named with its SM count as well.
+    A device is known by its name, SM count and compute capability. One that shares only its name with a device of
+    `known`, such as a partition of it, is named with its SM count as well.
     """
     if index == HOST:
-        return host_target()
+        return host_device()
     driver, gpus = probe.driver(), probe.gpus()
     gpu = next((gpu for gpu in gpus if gpu.index == index), None)
     if gpu is None or driver is None:
         return None
-    device = device_of(gpu)
+    record = record_of(gpu)
     other = known.get(gpu.name)
-    name = gpu.name if other is None or other.is_same_as(device) else device.qualified_name
-    return TuningDevice(name=name, device=replace(device, name=name), driver=driver.version)
+    if other is not None and not other.is_same_as(record):
+        record = replace(record, name=record.qualified_name)
+    return TuningDevice(record=record, driver=driver.version, index=index)
 
 
-def host_target() -> TuningDevice:
+def host_device() -> TuningDevice:
     """Return the host device as rows name it."""
-    device = TunedDevice(
+    record = TunedDevice(
         name=host.NAME,
         sm_count=host.FACTS.sm_count,
         compute_capability=host.FACTS.compute_capability,
@@ -89,10 +95,10 @@ def host_target() -> TuningDevice:
         memory_gbps=0,
         power_w=0,
     )
-    return TuningDevice(name=device.name, device=device, driver=host.processor())
+    return TuningDevice(record=record, driver=host.processor(), index=HOST)
 
 
-def device_of(gpu: probe.Gpu) -> TunedDevice:
+def record_of(gpu: probe.Gpu) -> TunedDevice:
     """Return a probed GPU as rows describe it."""
     return TunedDevice(
         name=gpu.name,

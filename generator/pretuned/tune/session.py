@@ -1,4 +1,8 @@
-"""Tuning what a table lacks, on the device at hand: one session of workers, cache and budget for all kernels."""
+"""Sessions on the device at hand: tuning what a table lacks, and measuring again what it has.
+
+A session has its own workers, cache and clock. What tunes or measures is imported late, since it imports NumPy: a build
+that has to ask for NumPy first imports this module.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,11 @@ import os
 import signal
 import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from filelock import FileLock, Timeout
 
@@ -21,30 +24,30 @@ from pretuned.compile.nvrtc import INSTALL
 from pretuned.compile.toolchain import CPP, NVRTC
 from pretuned.config import HOST, Where
 from pretuned.device import probe
-from pretuned.device.monitor import DeviceMonitor, monitor_of
+from pretuned.device.monitor import monitor_of
 from pretuned.errors import DeviceError
 from pretuned.measure.runner import Runner
 from pretuned.record.cache import Cache
 from pretuned.record.rows import Row, Skipped
+from pretuned.spec.model import KernelSpec
+from pretuned.strategies import AUTO, named
 from pretuned.tune.binaries import BinaryStore
+from pretuned.tune.drift import Drift
 from pretuned.tune.events import Effort, Listener, Waiting
 from pretuned.tune.request import TuningDevice, TuningRequest
+from pretuned.tune.workbench import Clock, NoiseWatch, Workbench
 
-if TYPE_CHECKING:
-    from pretuned.tune.tuner import Tuner
-
-SPARES: Final = 2  # processes with the GPU ready: one takes 1.5 s to start, and losses may come in a row
+SPARES: Final = 2  # processes with the GPU ready: one takes 1.5 s to start, and several in a row may be lost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuned:
     """What a session found: rows and skipped problems, how many problems were not reached, and the effort.
 
-    `interrupted` tells whether the user ended it, `trouble` why the device was lost on the way (empty: it was not);
-    what was settled until then holds.
+    `interrupted`: the user ended it. `trouble`: why the device was lost, or empty. What was settled before holds.
     """
 
-    target: TuningDevice
+    device: TuningDevice
     rows: tuple[Row, ...]
     skipped: tuple[Skipped, ...]
     left: int
@@ -54,40 +57,41 @@ class Tuned:
 
 
 def tune(
-    demands: Sequence[TuningRequest],
-    target: TuningDevice,
+    requests: Sequence[TuningRequest],
+    device: TuningDevice,
     *,
-    index: Where = 0,
     cache_folder: Path | None,
     budget_s: float | None = None,
     patience_s: float | None = None,
+    strategy: str = AUTO,
     listen: Listener = lambda _event: None,
 ) -> Tuned:
-    """Tune every demand on GPU `index`, or on the host, within `budget_s` seconds (None: as long as it takes).
+    """Tune every request on `device` within `budget_s` seconds (None: as long as it takes).
 
-    One session at a time measures on a device: another one compiles meanwhile, and waits for its turn for `patience_s`
-    seconds at most (None: as long as it takes); this costs none of its budget. Who finds everything measured needs no
-    turn. With `cache_folder` None nothing is kept or reused. Raises DeviceError without CuPy or a usable GPU, where the
-    turn does not come, and on the host without NumPy or a C++ compiler; TuningError for a kernel whose default or
-    reference is wrong.
+    One session at a time measures on a device. Another one compiles meanwhile, and waits for `patience_s` seconds at
+    most (None: as long as it takes), which cost none of its budget. If everything is measured already, nothing waits.
+    `strategy` is a name or `PACKAGE.MODULE:CLASS`. With `cache_folder` None nothing is kept or reused.
+
+    Raises StrategyError for an unknown strategy; DeviceError without CuPy or a usable GPU, when patience ends, and on
+    the host without NumPy or a C++ compiler; TuningError for a kernel whose default or reference is wrong.
     """
     effort = Effort()
     found: list[Row | Skipped] = []
     interrupted, trouble = False, ""
-    with (
-        opened(
-            target,
-            index=index,
-            cache_folder=cache_folder,
-            budget_s=budget_s,
-            patience_s=patience_s,
-            effort=effort,
-            listen=listen,
-        ) as tuner,
-        effort.whole(),
-    ):
+    session = opened(
+        device,
+        cache_folder=cache_folder,
+        budget_s=budget_s,
+        patience_s=patience_s,
+        strategy=strategy,
+        effort=effort,
+        listen=listen,
+    )
+    with session as workbench, effort.whole():
+        from pretuned.tune.tuner import Tuner  # noqa: PLC0415 - it imports NumPy
+
         try:
-            for entry in tuner.tune(demands):
+            for entry in Tuner(workbench).tune(requests):
                 found.append(entry)  # noqa: PERF402 - what was found before an interruption stays
         except KeyboardInterrupt:
             interrupted = True
@@ -96,68 +100,85 @@ def tune(
                 raise
             trouble = str(error)
     return Tuned(
-        target=target,
+        device=device,
         rows=tuple(entry for entry in found if isinstance(entry, Row)),
         skipped=tuple(entry for entry in found if isinstance(entry, Skipped)),
-        left=sum(len(demand.problems) for demand in demands) - len(found),
+        left=sum(len(request.problems) for request in requests) - len(found),
         effort=effort,
         interrupted=interrupted,
         trouble=trouble,
     )
 
 
+def remeasure(
+    rows: Sequence[Row],
+    specs: Mapping[str, KernelSpec],
+    device: TuningDevice,
+    *,
+    cache_folder: Path | None,
+    listen: Listener,
+) -> Iterator[Drift]:
+    """Yield what became of each of `rows`, which are of the device and current by `specs`; raises what `tune` raises.
+
+    Binaries come from the cache; times never do.
+    """
+    session = opened(device, cache_folder=cache_folder, effort=Effort(), listen=listen)
+    with session as workbench:
+        from pretuned.tune.remeasure import drifts  # noqa: PLC0415 - it imports NumPy
+
+        yield from drifts(workbench, rows, specs)
+
+
 @contextmanager
 def opened(
-    target: TuningDevice,
+    device: TuningDevice,
     *,
-    index: Where,
     cache_folder: Path | None,
     effort: Effort,
     listen: Listener,
     budget_s: float | None = None,
     patience_s: float | None = None,
-) -> Iterator[Tuner]:
-    """Yield a tuner for GPU `index` or the host; as for `tune`, but for what its own work raises.
-
-    Nothing has started yet: the device is taken when the tuner asks for its turn, which costs none of the budget.
-    """
-    _demand_packages(index)
-    from pretuned.tune.tuner import Tuner  # noqa: PLC0415 - it imports NumPy, which a build may have to ask for first
-    from pretuned.tune.workbench import Watch  # noqa: PLC0415 - the same
-
+    strategy: str = AUTO,
+) -> Iterator[Workbench]:
+    """Yield the workbench of a session. Nothing has started yet; `take_device` waits for other sessions."""
+    chosen = named(strategy)
+    _require_packages(device.index)
+    clock = Clock(budget_s)
     with ExitStack() as stack:
         cache = stack.enter_context(Cache(cache_folder))
-        library = stack.enter_context(BinaryStore(cache, effort, toolchain=CPP if index == HOST else NVRTC))
-        runner = stack.enter_context(Runner.host() if index == HOST else Runner(index=index, spares=SPARES))
+        binaries = stack.enter_context(BinaryStore(cache, effort, toolchain=CPP if device.index == HOST else NVRTC))
+        runner = stack.enter_context(_runner(device.index))
         stack.enter_context(_termination_interrupts())
-        monitor = _monitor(index)
+        gpu = next((gpu for gpu in probe.gpus() if gpu.index == device.index), None)
+        monitor = None if gpu is None else monitor_of(gpu.uuid)
         if monitor is not None:
             stack.callback(monitor.close)
-        watch = Watch(monitor)
-        tuner = Tuner(
-            runner=runner, target=target, library=library, cache=cache, effort=effort, listen=listen, watch=watch
+
+        def take_device(meanwhile: Callable[[], None]) -> None:
+            with clock.stopped():
+                stack.enter_context(_device_lock(device, listen, meanwhile, patience_s))
+
+        yield Workbench(
+            runner=runner,
+            device=device,
+            binaries=binaries,
+            cache=cache,
+            effort=effort,
+            listen=listen,
+            clock=clock,
+            noise=NoiseWatch(monitor),
+            strategy=chosen,
+            take_device=take_device,
         )
 
-        begun_s = time.monotonic()
 
-        def turn(meanwhile: Callable[[], None]) -> None:
-            asked_s = time.monotonic()
-            stack.enter_context(_turn(index, listen, meanwhile, patience_s))
-            waited_s = time.monotonic() - asked_s
-            tuner.deadline = None if budget_s is None else begun_s + waited_s + budget_s
-
-        tuner.turn = turn
-        yield tuner
-
-
-def _monitor(index: Where) -> DeviceMonitor | None:
-    gpu = next((gpu for gpu in probe.gpus() if gpu.index == index), None)
-    return None if gpu is None else monitor_of(gpu.uuid)
+def _runner(index: Where) -> Runner:
+    return Runner.host() if index == HOST else Runner(index=index, spares=SPARES)
 
 
 @contextmanager
 def _termination_interrupts() -> Iterator[None]:
-    """Have SIGTERM end the tuning as Ctrl-C does: with everything kept."""
+    """Have SIGTERM end the tuning as Ctrl-C does, so that everything is kept."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -168,7 +189,7 @@ def _termination_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _demand_packages(index: Where) -> None:
+def _require_packages(index: Where) -> None:
     if index == HOST:
         if importlib.util.find_spec("numpy") is None:
             raise DeviceError("the host device needs NumPy: pip install numpy")
@@ -181,25 +202,28 @@ def _demand_packages(index: Where) -> None:
 
 
 @contextmanager
-def _turn(
-    index: Where, listen: Listener, meanwhile: Callable[[], None] = lambda: None, patience_s: float | None = None
+def _device_lock(
+    device: TuningDevice,
+    listen: Listener = lambda _event: None,
+    meanwhile: Callable[[], None] = lambda: None,
+    patience_s: float | None = None,
 ) -> Iterator[None]:
-    """Take the lock of a device among builds on this machine; it ends with the process that holds it.
+    """Hold the lock of a device among the builds of this machine; it ends with the process that holds it.
 
-    The device goes by its UUID: processes may number their GPUs differently. Where another process has it, `meanwhile`
-    is called once before the wait, of `patience_s` seconds at most. Raises DeviceError when these are over.
+    The file is named by the GPU's UUID, since processes may number their GPUs differently. If another process has the
+    lock, `meanwhile` is called once before the wait. Raises DeviceError after `patience_s` seconds.
     """
-    uuid = next((gpu.uuid for gpu in probe.gpus() if gpu.index == index), "")
-    lock = FileLock(Path(tempfile.gettempdir()) / f"pretuned-gpu-{uuid or index}-{os.getuid()}.lock")
+    uuid = next((gpu.uuid for gpu in probe.gpus() if gpu.index == device.index), "")
+    lock = FileLock(Path(tempfile.gettempdir()) / f"pretuned-gpu-{uuid or device.index}-{os.getuid()}.lock")
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        listen(Waiting(device=str(index), patience_s=patience_s))
+        listen(Waiting(device=str(device.index), patience_s=patience_s))
         meanwhile()
         try:
             lock.acquire(timeout=-1 if patience_s is None else patience_s)
         except Timeout:
-            raise DeviceError(f"another tuning has had it for {patience_s:g} s") from None
+            raise DeviceError(f"another tuning has used {device.name} for {patience_s:g} s") from None
     try:
         yield
     finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 
@@ -14,74 +14,71 @@ from pretuned.measure.launch import launches
 from pretuned.measure.libraries import release
 from pretuned.measure.requests import CompiledCandidate, PrepareRequest, TooLarge
 from pretuned.measure.runner import TuningError
-from pretuned.outcome import (
-    Failure,
-    LaunchFailed,
-    Outcome,
-    Timed,
-    detail,
-    reworded,
-)
+from pretuned.outcome import Failure, LaunchFailed, Outcome, Timed, detail, reworded
 from pretuned.record.freshness import space_key
 from pretuned.record.rows import Row
 from pretuned.render import Candidate, candidate, located, verification_key
 from pretuned.spec import space
 from pretuned.spec.model import KernelSpec, LibraryCall
 from pretuned.spec.space import Configuration, Guards, Pairs, Problem
+from pretuned.strategies import AUTO
 from pretuned.tune.events import Failed
 from pretuned.tune.results import KnownResults
 from pretuned.tune.space import pruning
 from pretuned.tune.space.points import Points
-
-if TYPE_CHECKING:
-    from pretuned.tune.tuner import Tuner
+from pretuned.tune.workbench import Workbench
 
 KEYED: Final = 450  # candidates whose texts a settled row is remembered under
-LIMIT_S: Final = 1.0  # for screening a candidate, and besides it
-LIMIT_CALLS: Final = 1000  # so many calls of the default
+LIMIT_S: Final = 1.0  # for screening a candidate, besides the time of LIMIT_CALLS calls of the default
+LIMIT_CALLS: Final = 1000
 
 
 class TuningTask:
     """The candidates of `spec` for one specialisation, over `problems`.
 
-    `times` holds what is known, by problem: microseconds a call, math.inf for a failure. `failed` are the candidates
-    that are tried no more, `proven` those that the reference has found right at odd sizes; `disturbed` says by problem
-    what its times suffered from, `unfit` why it does not fit into the device's memory after all.
+    `points` are the candidates' configurations. The rest is what is known so far:
+    `times`: by problem, microseconds per call of each configuration, math.inf for a failure.
+    `failed`: candidates that are not tried again.
+    `proven`: candidates that the reference has found right at the odd and boundary sizes of a row.
+    `noise`: by problem, what made its times noisy.
+    `unfit`: by problem, why it does not fit into the device's memory after all.
     """
 
-    def __init__(self, tuner: Tuner, spec: KernelSpec, specialisation: Pairs, problems: Sequence[Problem]) -> None:
-        self.tuner = tuner
+    def __init__(
+        self, workbench: Workbench, spec: KernelSpec, specialisation: Pairs, problems: Sequence[Problem]
+    ) -> None:
+        self.workbench = workbench
         self.spec = spec
         self.specialisation = specialisation
         self.problems = tuple(problems)
-        self.facts = tuner.target.facts
+        self.facts = workbench.device.facts
         self.default = space.default(spec)
         self.verification = verification_key(spec)
         self.space = space_key(spec)
-        with tuner.effort.stage("enumerating"):
+        with workbench.effort.stage("enumerating"):
             self.points = Points.of(spec, specialisation, problems, self.facts)
             self.legal = {problem: self.points.legal(problem) for problem in problems}
         self.times: dict[Problem, dict[Configuration, float]] = {problem: {} for problem in problems}
         self.failed: set[Configuration] = set()
         self.proven: set[Configuration] = set()
-        self.disturbed: dict[Problem, str] = {}
+        self.noise: dict[Problem, str] = {}
         self.unfit: dict[Problem, str] = {}
         self._verified: set[Configuration] = set()
         self._pruned: set[Configuration] = set()
-        self._rows: dict[Configuration, int] = {}
+        self._indexes: dict[Configuration, int] = {}
         self._candidates: dict[Configuration, Candidate] = {}
-        self.memory = KnownResults(tuner.cache, self._context, self.candidate)
+        self.results = KnownResults(workbench.cache, self._context, self.candidate)
 
-    def row(self, configuration: Configuration) -> int:
-        """Return which of the points a configuration is."""
-        if configuration not in self._rows:
-            self._rows[configuration] = self.points.index(configuration)
-        return self._rows[configuration]
+    def index_of(self, configuration: Configuration) -> int:
+        """Return the place of a configuration among the points."""
+        if configuration not in self._indexes:
+            self._indexes[configuration] = self.points.index(configuration)
+        return self._indexes[configuration]
 
     def candidate(self, configuration: Configuration) -> Candidate:
         """Return a configuration's candidate, rendered at the first need."""
         if configuration not in self._candidates:
-            with self.tuner.effort.stage("rendering"):
+            with self.workbench.effort.stage("rendering"):
                 self._candidates[configuration] = candidate(self.spec, self.specialisation, configuration)
         return self._candidates[configuration]
 
@@ -89,8 +86,8 @@ class TuningTask:
 
     def _context(self) -> list[object]:
         """Return what everything measured depends on besides the candidate."""
-        target = self.tuner.target
-        device = [target.name, target.device.sm_count, target.device.compute_capability, target.driver]
+        device, record = self.workbench.device, self.workbench.device.record
+        hardware = [device.name, record.sm_count, record.compute_capability, device.driver]
         libraries = sorted(
             {
                 release(implementation.call.module)
@@ -98,39 +95,44 @@ class TuningTask:
                 if implementation.call is not None
             }
         )
-        return [device, self.tuner.library.compiler, self.verification, *libraries]
+        return [hardware, self.workbench.binaries.compiler, self.verification, *libraries]
 
     def _chosen_from(self, problem: Problem) -> list[object]:
-        """Return what decides the row of `problem`: of a large space, a part of its candidates stands for all."""
+        """Return what decides the row of `problem`: of a large space, a part of its candidates stands for all.
+
+        A strategy that was asked for by its name is a part of that: its rows are not those of the default strategy.
+        """
         legal = np.flatnonzero(self.legal[problem])
         spread = legal[:: max(1, len(legal) // KEYED)]
         keys = sorted(self.candidate(self.points[int(index)]).key for index in spread)
-        return [keys, len(legal), self.candidate(self.default).key, self.space]
+        strategy = self.workbench.strategy.name
+        asked = [] if strategy == AUTO else [strategy]
+        return [keys, len(legal), self.candidate(self.default).key, self.space, *asked]
 
     def cached_row(self, problem: Problem) -> Row | None:
         """Return the row that an earlier build settled from the same candidates."""
-        return self.memory.row(problem, self._chosen_from(problem))
+        return self.results.row(problem, self._chosen_from(problem))
 
     def keep_row(self, row: Row) -> None:
         """Keep a settled row."""
-        self.memory.keep_row(row, self._chosen_from(row.problem))
+        self.results.keep_row(row, self._chosen_from(row.problem))
 
     def known(self, configuration: Configuration, problem: Problem) -> bool:
         """Take over what an earlier build found out about a candidate at a problem, and return whether it did."""
-        outcome = self.memory.outcome(configuration, problem)
+        outcome = self.results.outcome(configuration, problem)
         if outcome is None or (configuration == self.default and not isinstance(outcome, Timed)):
-            return False  # a default that failed is tried again, and told
+            return False  # a default that failed is tried again, so that its failure is reported
         self._note(configuration, problem, outcome)
         return True
 
     # Binaries.
 
     def request(self, configurations: Sequence[Configuration], *, first: bool = False) -> int:
-        """Have what of `configurations` is not compiled yet compiled, and return how many sources that is."""
-        architecture_of = self.tuner.target.device.architecture_of
+        """Request the binaries of `configurations` that are missing, and return how many sources that is."""
+        architecture_of = self.workbench.device.record.architecture_of
         sources = [self.candidate(c).source for c in configurations if self.call(c) is None]
         jobs = [(source, architecture_of(source)) for source in sources if source is not None]
-        return self.tuner.library.request(jobs, first=first)
+        return self.workbench.binaries.request(jobs, first=first)
 
     def call(self, configuration: Configuration) -> LibraryCall | None:
         """Return the library function that a configuration stands for; None for a template."""
@@ -144,7 +146,7 @@ class TuningTask:
         source = self.candidate(configuration).source
         if source is None:
             return self.call(configuration)
-        return self.tuner.library.find(source, self.tuner.target.device.architecture_of(source))
+        return self.workbench.binaries.find(source, self.workbench.device.record.architecture_of(source))
 
     def binary(self, configuration: Configuration) -> Binary | LibraryCall | Failure:
         """Return a configuration's binary or library call, or why there is none; waits for the compiler."""
@@ -152,11 +154,11 @@ class TuningTask:
         if call is not None:
             return call
         source = self.candidate(configuration).source
-        assert source is not None  # what is no call has one
-        return self.tuner.library.get(source, self.tuner.target.device.architecture_of(source))
+        assert source is not None  # only library calls have none
+        return self.workbench.binaries.get(source, self.workbench.device.record.architecture_of(source))
 
     def entry(self, configuration: Configuration) -> CompiledCandidate:
-        """Return what a machine measures of a configuration; waits for the compiler."""
+        """Return a configuration with its binary, ready to be measured; waits for the compiler."""
         binary = self.binary(configuration)
         if isinstance(binary, LibraryCall):
             return CompiledCandidate.of_call(configuration)
@@ -175,7 +177,7 @@ class TuningTask:
         trust_default: bool = False,
         reference: Literal["none", "soon", "now"] = "now",
     ) -> TooLarge | None:
-        """Make `problem` the one that is measured; with `trust_default`, results are judged against the default's."""
+        """Prepare `problem` to be measured; with `trust_default`, the default's results are the reference."""
         request = PrepareRequest(
             spec=self.spec,
             problem=problem,
@@ -184,13 +186,13 @@ class TuningTask:
             trust_default=trust_default,
             reference=reference,
         )
-        with self.tuner.effort.stage("preparing"):
-            return self.tuner.runner.prepare(request)
+        with self.workbench.effort.stage("preparing"):
+            return self.workbench.runner.prepare(request)
 
     def screen(self, problem: Problem, chosen: Sequence[Configuration]) -> None:
-        """Find out how long candidates take at `problem`, all of them compiled; the result stands in `times`.
+        """Time compiled candidates at `problem`; the results stand in `times`, and failures are reported.
 
-        Who is right nowhere yet is verified first. Failures are told.
+        A candidate that was never verified is verified first.
         """
         fits = [configuration for configuration in chosen if self._fits(configuration, problem)]
         if self.default in fits or self.default not in self.times[problem]:  # the others are measured by it
@@ -211,14 +213,14 @@ class TuningTask:
                 self._screen(problem, group, verify=verify)
 
     def _screen(self, problem: Problem, group: Sequence[Configuration], *, verify: bool) -> None:
-        effort, times = self.tuner.effort, self.times[problem]
+        effort, times = self.workbench.effort, self.times[problem]
         limit_s = LIMIT_S + LIMIT_CALLS * times[self.default] / 1e6 if self.default in times else None
-        if self.spec.verify.compare is not None:  # which takes as long as its author made it
+        if self.spec.verify.compare is not None:  # a user's function, which may take any time
             limit_s = None
         entries = [self.entry(configuration) for configuration in group]
         with effort.stage("screening"):
             best_us = min(times.values(), default=np.inf)
-            found = self.tuner.runner.screen(entries, verify=verify, best_us=best_us, limit_s=limit_s)
+            found = self.workbench.runner.screen(entries, verify=verify, best_us=best_us, limit_s=limit_s)
             for configuration, screened in zip(group, found, strict=True):
                 effort.launched += 1
                 effort.move("screening", "loading", screened.load_s)
@@ -228,7 +230,7 @@ class TuningTask:
                 if not isinstance(outcome, Timed):
                     outcome = self.fail(configuration, problem, outcome)
                 else:
-                    self.memory.keep(configuration, problem, outcome)
+                    self.results.keep(configuration, problem, outcome)
                 self._note(configuration, problem, outcome)
 
     def _note(self, configuration: Configuration, problem: Problem, outcome: Outcome) -> None:
@@ -237,15 +239,15 @@ class TuningTask:
             self._verified.add(configuration)
             return
         self.times[problem][configuration] = np.inf
-        if not isinstance(outcome, LaunchFailed):  # which may be the problem's
+        if not isinstance(outcome, LaunchFailed):  # a launch may fail at one problem only
             self.failed.add(configuration)
 
     def _fits(self, configuration: Configuration, problem: Problem) -> bool:
-        """Return whether a candidate may be launched; why not is noted."""
+        """Return whether a candidate may be launched; if not, the reason is noted."""
         binary = self.binary(configuration)
         if isinstance(binary, LibraryCall):
             return True
-        if not isinstance(binary, Binary):  # the library remembers; the next build tries again
+        if not isinstance(binary, Binary):  # not kept in the cache: the next build tries again
             self._note(configuration, problem, self.fail(configuration, problem, binary, keep=False))
             return False
         planned = launches(self.spec, problem, configuration, self.facts)
@@ -254,31 +256,31 @@ class TuningTask:
             return True
         if configuration not in self._pruned:
             self._pruned.add(configuration)
-            self.tuner.effort.pruned["does not fit the device"] += 1
+            self.workbench.effort.pruned["does not fit the device"] += 1
         self._note(configuration, problem, refused)
         if configuration == self.default:
             self.fail(configuration, problem, refused)
         return False
 
     def refusal(self) -> str | None:
-        """Return why no candidate can be tried on this device at all, which only the host has a reason for."""
-        if not self.tuner.target.device.is_host:
+        """Return why no candidate can run on this device, or None; only the host refuses whole kernels."""
+        if not self.workbench.device.record.is_host:
             return None
         source = self.candidate(self.default).source
-        assert source is not None  # a default is no library call
+        assert source is not None  # a default is never a library call
         reason = host.gpu_only(source.text)
         return reason and located(self.spec, self.specialisation, self.default, reason)
 
     def check(self, configuration: Configuration, problem: Problem, seed: int = 0) -> Failure | None:
-        """Verify a configuration at `problem`, which is prepared with `seed`, and return what is wrong with it."""
-        self.tuner.effort.launched += 1
-        verified = self.tuner.runner.verify(self.entry(configuration))
+        """Verify a configuration at `problem`, which is prepared with `seed`; return its failure, or None."""
+        self.workbench.effort.launched += 1
+        verified = self.workbench.runner.verify(self.entry(configuration))
         if verified.failure is None:
-            self.memory.keep_check(configuration, problem, seed, verified.error)
+            self.results.keep_check(configuration, problem, seed, verified.error)
         return verified.failure
 
     def drop(self, configuration: Configuration, problem: Problem, failure: Failure, *, keep: bool = True) -> None:
-        """Have a candidate that failed after it was screened take no part any more."""
+        """Exclude a candidate that failed after it was screened."""
         self.fail(configuration, problem, failure, keep=keep)
         self.failed.add(configuration)
 
@@ -288,17 +290,18 @@ class TuningTask:
         return legal and not isinstance(launches(self.spec, problem, configuration, self.facts), LaunchFailed)
 
     def fail(self, configuration: Configuration, problem: Problem, failure: Failure, *, keep: bool = True) -> Failure:
-        """Tell and keep a failure, by the template's lines; raises TuningError where it is the default that fails."""
+        """Report and keep a failure, with the template's line numbers; raises TuningError if the default failed."""
         failure = reworded(failure, partial(located, self.spec, self.specialisation, configuration))
-        self.tuner.listen(Failed(kernel=self.spec.name, configuration=configuration, problem=problem, failure=failure))
-        self.tuner.effort.failed[type(failure)] += 1
+        event = Failed(kernel=self.spec.name, configuration=configuration, problem=problem, failure=failure)
+        self.workbench.listen(event)
+        self.workbench.effort.failed[type(failure)] += 1
         if configuration == self.default:
             raise TuningError(
                 f"{self.spec.name}: the default ({configuration}) fails at {problem}: {detail(failure)}; "
                 "a table ends in its default, so this has to be mended first"
             )
         if keep:
-            self.memory.keep(configuration, problem, failure)
+            self.results.keep(configuration, problem, failure)
         return failure
 
     def guards(self, configurations: Sequence[Configuration]) -> Mapping[Configuration, Guards]:

@@ -1,19 +1,78 @@
-"""Whether times can be trusted: what the driver says of the GPU while a race runs, and how fast its canary was.
+"""What every step of a tuning works with: device, compilers, cache, clock and the watch for noise. No algorithm.
 
-A race is disturbed where the GPU slowed down to protect itself, where another process ran on it, or where its canary,
-a kernel that takes a fixed number of cycles, took clearly longer than ever before in this tuning and the candidates'
-own power does not explain it: a GPU that reaches its power limit lowers its clocks for whoever runs, which is what a
-user's GPU does as well, and interleaving spreads it over all alike. Clocks are never set.
+A race is *noisy* where the GPU slowed down to protect itself, where another process ran on it, or where its *canary*, a
+kernel that takes a fixed number of cycles, took clearly longer than ever before in this tuning and the candidates' own
+power does not explain it. A GPU that reaches its power limit lowers its clocks for whatever runs: a user's GPU does
+so as well, and interleaving spreads it over all candidates alike. Clocks are never set.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from pretuned.device.monitor import Reading
+from pretuned.measure.runner import Runner
+from pretuned.record.cache import Cache
+from pretuned.strategies import AUTO, NamedStrategy, named
+from pretuned.tune.binaries import BinaryStore
+from pretuned.tune.events import Effort, Listener
+from pretuned.tune.request import TuningDevice
 
+SCREENING_SHARE: Final = 0.7  # of a tuning task's time
 SLOWER: Final = 1.04  # times the fastest canary
+
+
+class Clock:
+    """Owns every deadline of a tuning: the end of its budget, and the end of the screening at hand.
+
+    `budget_s` counts from now on, None for as long as it takes.
+    """
+
+    def __init__(self, budget_s: float | None = None) -> None:
+        self.budget_s = budget_s
+        self._begun_s = time.monotonic()  # moved by what does not count
+        self._screening_ends_s: float | None = None
+
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Have a block cost nothing of the budget."""
+        stopped_s = time.monotonic()
+        try:
+            yield
+        finally:
+            self._begun_s += time.monotonic() - stopped_s
+
+    @property
+    def spent_s(self) -> float:
+        """The seconds since the beginning that count."""
+        return time.monotonic() - self._begun_s
+
+    @property
+    def over(self) -> bool:
+        """Whether the budget is spent."""
+        return self.budget_s is not None and self.spent_s > self.budget_s
+
+    def begin_screening(self, share: float) -> None:
+        """Give the screening that begins its part of `share` of the budget that is left."""
+        if self.budget_s is not None:
+            left_s = self.budget_s - self.spent_s
+            self._screening_ends_s = time.monotonic() + SCREENING_SHARE * share * left_s
+
+    @property
+    def screening_left_s(self) -> float | None:
+        """The seconds that are left for the screening at hand; None for as long as it takes."""
+        return None if self._screening_ends_s is None else self._screening_ends_s - time.monotonic()
+
+    @property
+    def late(self) -> bool:
+        """Whether the time of the screening at hand is over."""
+        left_s = self.screening_left_s
+        return left_s is not None and left_s <= 0
 
 
 class DeviceMonitor(Protocol):
@@ -27,29 +86,49 @@ class DeviceMonitor(Protocol):
         ...
 
 
-class Watch:
-    """Judges races on one device; without a monitor, by their canaries alone."""
+class NoiseWatch:
+    """Judges whether the times of a race can be trusted; without a monitor, by its canary alone."""
 
     def __init__(self, monitor: DeviceMonitor | None = None) -> None:
         self._monitor = monitor
         self._canary_us = math.inf  # the fastest so far
 
     def begin(self) -> None:
-        """Look from now on."""
+        """Watch from now on."""
         if self._monitor is not None:
             self._monitor.begin()
 
-    def disturbance(self, canary_us: tuple[float, float]) -> str | None:
-        """Return what disturbed the race since `begin`, given its canary before and after; None if nothing did."""
+    def reason(self, canary_us: tuple[float, float]) -> str | None:
+        """Return why the race since `begin` is noisy, given its canary before and after; None if it is not."""
         readings = self._monitor.readings() if self._monitor is not None else []
         for reading in readings:
             if reading.slowdown:
                 return f"{reading.slowdown} at {reading.clock_mhz} MHz, {reading.temperature_c} C"
         if any(reading.others for reading in readings):
             return "another process ran on the GPU"
-        slowest = max(canary_us)
+        slowest_us = max(canary_us)
         self._canary_us = min(self._canary_us, *(time_us for time_us in canary_us if time_us > 0), math.inf)
         capped = any(reading.power_capped for reading in readings)
-        if slowest > SLOWER * self._canary_us and not capped:
-            return f"clocks were {1 - self._canary_us / slowest:.0%} below their best"
+        if slowest_us > SLOWER * self._canary_us and not capped:
+            return f"clocks were {1 - self._canary_us / slowest_us:.0%} below their best"
         return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workbench:
+    """What a tuning works with.
+
+    `take_device` waits until no other tuning of this machine measures on the device. It is given what can be done
+    meanwhile, and calls that only where it has to wait; waiting costs nothing of the budget.
+    """
+
+    runner: Runner
+    device: TuningDevice
+    binaries: BinaryStore
+    cache: Cache
+    effort: Effort
+    listen: Listener
+    clock: Clock = field(default_factory=Clock)
+    noise: NoiseWatch = field(default_factory=NoiseWatch)
+    strategy: NamedStrategy = field(default_factory=lambda: named(AUTO))
+    take_device: Callable[[Callable[[], None]], None] = lambda _meanwhile: None

@@ -12,9 +12,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from pretuned.exchange.replay import Recording, replay
-from pretuned.tune.search import BATCH, EVALUATIONS, EXHAUSTIVE_LIMIT, Exhaustive, Hybrid, RandomSample, strategy_for
+from pretuned.strategies import BATCH, EVALUATIONS, EXHAUSTIVE_LIMIT, by_size
+from pretuned.strategies.exhaustive import Exhaustive
+from pretuned.strategies.hybrid import Hybrid, proposals
+from pretuned.strategies.random_sample import RandomSample
 
 HUB = Path(__file__).parents[1] / "data" / "benchmark_hub"
 
@@ -50,7 +54,7 @@ def rows_of(batches):
 
 def test_small_spaces_are_tried_whole():
     codes = made_up(0)[0][:EXHAUSTIVE_LIMIT]
-    strategy = strategy_for(len(codes), first=[7])
+    strategy = by_size(len(codes), first=[7])
     assert isinstance(strategy, Exhaustive)
     assert strategy.propose(codes, {0: 1.0, 2: math.inf}) == [1, *range(3, len(codes))]
     assert strategy.propose(codes, dict.fromkeys(range(len(codes)), 1.0)) == []
@@ -58,45 +62,45 @@ def test_small_spaces_are_tried_whole():
 
 def test_large_spaces_are_searched_from_the_given_configurations():
     codes, _ = made_up(0)
-    first = strategy_for(len(codes), first=[7, 5, 0]).propose(codes, {})
+    first = by_size(len(codes), first=[7, 5, 0]).propose(codes, {})
     assert first[:3] == [0, 7, 5]
     assert len(first) == BATCH
 
 
 def test_a_random_sample_is_the_same_again_and_holds_the_default():
     codes, times_us = made_up(0)
-    batches = searched(RandomSample(100, seed=3), codes, times_us)
-    assert batches == searched(RandomSample(100, seed=3), codes, times_us)
+    batches = searched(RandomSample(len(codes), evaluations=100, seed=3), codes, times_us)
+    assert batches == searched(RandomSample(len(codes), evaluations=100, seed=3), codes, times_us)
     assert batches[0][0] == 0
     assert sum(map(len, batches)) == 100
-    assert batches != searched(RandomSample(100, seed=4), codes, times_us)
-    assert len(searched(RandomSample(10**6), codes, times_us)) == math.ceil(len(codes) / BATCH)
+    assert batches != searched(RandomSample(len(codes), evaluations=100, seed=4), codes, times_us)
+    assert len(searched(RandomSample(len(codes), evaluations=10**6), codes, times_us)) == math.ceil(len(codes) / BATCH)
 
 
 def test_the_same_measurements_give_the_same_proposals():
     codes, times_us = made_up(1)
-    batches = searched(Hybrid(seed=1), codes, times_us)
-    assert batches == searched(Hybrid(seed=1), codes, times_us)
-    assert batches != searched(Hybrid(seed=2), codes, times_us)
+    batches = searched(Hybrid(len(codes), seed=1), codes, times_us)
+    assert batches == searched(Hybrid(len(codes), seed=1), codes, times_us)
+    assert batches != searched(Hybrid(len(codes), seed=2), codes, times_us)
     seen = rows_of(batches[:6])
     shuffled = {row: float(times_us[row]) for row in reversed(seen)}
-    assert Hybrid(seed=1).propose(codes, shuffled) == batches[6]
+    assert Hybrid(len(codes), seed=1).propose(codes, shuffled) == batches[6]
 
 
 def test_a_search_spends_its_evaluations_and_no_more():
     codes, times_us = made_up(2)
-    assert sum(map(len, searched(Hybrid(), codes, times_us))) == EVALUATIONS
-    batches = searched(Hybrid(evaluations=50, batch=7), codes, times_us)
+    assert sum(map(len, searched(Hybrid(len(codes)), codes, times_us))) == EVALUATIONS
+    batches = searched(Hybrid(len(codes), evaluations=50, batch=7), codes, times_us)
     assert sum(map(len, batches)) == 50
     assert max(map(len, batches)) <= 7
-    few = searched(Hybrid(), codes[:100], times_us)
+    few = searched(Hybrid(100), codes[:100], times_us)
     assert sorted(rows_of(few)) == list(range(100))
 
 
 def test_rows_that_were_measured_for_other_reasons_count():
     codes, times_us = made_up(3)
     known = {row: float(times_us[row]) for row in range(1, 101)}
-    strategy = Hybrid(evaluations=150)
+    strategy = Hybrid(len(codes), evaluations=150)
     proposed = strategy.propose(codes, known)
     assert proposed == [0]
     while proposed:
@@ -108,7 +112,7 @@ def test_rows_that_were_measured_for_other_reasons_count():
 @pytest.mark.parametrize("times", [dict.fromkeys(range(64), math.inf), dict.fromkeys(range(64), 2.0)])
 def test_failures_alone_and_ties_alone_do_not_stop_a_search(times):
     codes, _ = made_up(4)
-    proposed = Hybrid().propose(codes, times)
+    proposed = Hybrid(len(codes)).propose(codes, times)
     assert len(proposed) >= BATCH // 2
     assert times.keys().isdisjoint(proposed)
 
@@ -123,7 +127,7 @@ def test_failures_alone_and_ties_alone_do_not_stop_a_search(times):
 )
 def test_whatever_the_space_every_row_is_proposed_once(seed, count, columns, batch, failing):
     codes, times_us = made_up(seed, count, columns, failing)
-    batches = searched(Hybrid(batch=batch, seed=seed), codes, times_us)
+    batches = searched(Hybrid(len(codes), batch=batch, seed=seed), codes, times_us)
     assert batches[0][0] == 0
     assert sorted(rows_of(batches)) == list(range(len(codes)))
 
@@ -133,7 +137,7 @@ def test_a_region_of_failures_is_left_alone():
     forbidden = codes[:, 2] + codes[:, 3] > 5
     times_us[forbidden] = math.inf
     times_us[0] = 5.0
-    rows = rows_of(searched(Hybrid(), codes, times_us))
+    rows = rows_of(searched(Hybrid(len(codes)), codes, times_us))
     learned = rows[64 : EVALUATIONS // 2]
     assert np.mean(forbidden[learned]) < 0.5 * np.mean(forbidden)
 
@@ -142,22 +146,38 @@ def test_a_region_of_failures_is_left_alone():
 @pytest.mark.parametrize("noise", [0.0, 0.01])
 def test_the_best_of_a_recorded_space_is_found(name, noise):
     recording = Recording.of_t4(HUB / f"{name}_T4.json.gz")
-    shares = {
-        strategy.__name__: [
-            replay(recording, strategy(EVALUATIONS, seed=seed), evaluations=EVALUATIONS, noise=noise, seed=seed).share(
-                448
-            )
-            for seed in range(5)
-        ]
-        for strategy in (Hybrid, RandomSample)
-    }
+
+    def share(strategy, seed):
+        search = strategy(len(recording.codes), seed=seed)
+        return replay(recording, search, evaluations=EVALUATIONS, noise=noise, seed=seed).share(EVALUATIONS)
+
+    shares = {strategy.__name__: [share(strategy, seed) for seed in range(5)] for strategy in (Hybrid, RandomSample)}
     assert np.mean(shares["Hybrid"]) > 0.985
     assert min(shares["Hybrid"]) >= 0.97
     assert np.mean(shares["Hybrid"]) > np.mean(shares["RandomSample"])
 
 
 def test_strategies_import_where_numpy_is_not_installed():
-    code = (
-        "import sys; sys.modules['numpy'] = None; from pretuned.tune.search import Codes, strategy_for; strategy_for(9)"
-    )
+    code = "import sys; sys.modules['numpy'] = None; from pretuned.strategies import by_size; by_size(9); by_size(999)"
     subprocess.run([sys.executable, "-c", code], check=True, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
+
+
+@pytest.mark.skipif(
+    "openblas" not in str(np.show_config(mode="dicts")["Build Dependencies"]["blas"]), reason="NumPy has another BLAS"
+)
+def test_a_proposal_is_made_in_one_thread_and_leaves_the_number_as_it_was(monkeypatch):
+    def counts():
+        return [pool["num_threads"] for pool in threadpool_info() if pool["internal_api"] == "openblas"]
+
+    def noting(*given):
+        seen.append(counts())
+        return propose(*given)
+
+    propose, seen = proposals.propose, []
+    monkeypatch.setattr(proposals, "propose", noting)
+    codes, times_us = made_up(6)
+    with threadpool_limits(limits=2):  # on whatever machine this runs
+        before = counts()
+        Hybrid(len(codes)).propose(codes, {row: float(times_us[row]) for row in range(64)})
+        assert (seen, counts()) == ([[1] * len(before)], before)
+    assert before == [2] * len(before) != []

@@ -1,11 +1,11 @@
 """What the hybrid search tries next: half of a batch by the surrogate, the rest by steps from the best and by chance.
 
-Theory of operation. Log times are modelled by `pretuned.tune.surrogate`; those of the slowest quarter are drawn in, and
-failures stand beyond them, since a search needs to know where the fast ones are, and not how slow the others. The
-surrogate's half is chosen one by one for the expected improvement, each as if those before had come out as expected,
-so that a batch does not ask one question many times. The steps go one parameter away from the best three, most
-promising first, and where nothing is left around these, from the next best: where the surrogate errs, they still
-climb. The first rows are drawn at random.
+Theory of operation. The surrogate models log times. Those of the slowest quarter are drawn in, and failures stand
+beyond them, since a search needs to know where the fast ones are, not how slow the others are. The surrogate's half is
+chosen one by one for the expected improvement, each as if those before had come out as expected, so that a batch does
+not ask one question many times. The steps go one parameter away from the best three, most promising first. Where
+nothing is left around these, they start from the next best: even where the surrogate errs, they still climb. The first
+rows are drawn at random.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import Final, Self
 import numpy as np
 import numpy.typing as npt
 
-from pretuned.tune.surrogate import Floats, Levels, Surrogate
+from pretuned.strategies.hybrid.surrogate import Floats, Levels, Surrogate
 
-FIRST: Final = 32  # rows before the surrogate has a say
-LEAST: Final = 8  # of which at least so many did not fail
-EARLY: Final = 128  # rows; until then batches are halved and without surprises: what is learned early counts most
+FIRST: Final = 32  # rows before the surrogate is asked
+LEAST: Final = 8  # of them, that must not have failed
+EARLY: Final = 128  # rows; until then batches are half as large and without surprises, since early results teach most
 ELITE: Final = 3  # rows whose surroundings are tried first
 CLIMBED: Final = 16  # rows whose surroundings are tried, where those of better ones are exhausted
 STEPS_SHARE, SURPRISE_SHARE = 0.375, 0.125  # of a batch; the rest is the surrogate's
@@ -45,7 +45,7 @@ class Known:
 
     @classmethod
     def of(cls, codes: npt.NDArray[np.int16], times_us: Mapping[int, float]) -> Self:
-        """Return `codes` without what never varies, columns from 0, beside the times in the order of rows."""
+        """Return what is known: `codes` without columns that never vary, each from 0, and the times by row."""
         varying = codes[:, (codes != codes[:1]).any(axis=0)].astype(np.intp)
         levels = varying - varying.min(axis=0, initial=np.iinfo(np.int16).max)
         seen = np.array(sorted(times_us), dtype=np.intp)
@@ -66,7 +66,7 @@ class Known:
 
     @property
     def costs(self) -> Floats:
-        """What the surrogate learns of each seen row: log time, the slow and the failed drawn in."""
+        """What the surrogate learns about each seen row: its log time, with the slow and the failed drawn in."""
         timed = np.isfinite(self.times_us)
         logs = np.log(np.maximum(self.times_us[timed], np.finfo(np.float64).tiny))
         limit = float(np.quantile(logs, SLOW_QUARTER))

@@ -1,10 +1,10 @@
-"""A Gaussian process over configurations: what to expect of one that was not measured, and how sure that is.
+"""A Gaussian process over configurations: what to expect of one that was not measured, and how sure the expectation is.
 
 Theory of operation. Two configurations are alike as far as their parameters are: the covariance of x and y is
 exp(-sum over parameters of weight * distance), where the distance of two values of one parameter is 0 for the same, and
-else DIFFERENT for being another value at all and the rest for how far apart they stand among the sorted values. Values
-that differ little thus tell about each other, and a flag or a cliff is no smooth slope. The exponential keeps the
-process rough, as times over launch shapes are.
+else DIFFERENT for being another value at all and the rest for how far apart they stand among the sorted values. A value
+thus says something about its neighbours, and a flag or a cliff is not taken for a smooth slope. The exponential keeps
+the process rough, as times over launch shapes are.
 
 The weights, which say what matters and what does not, and the noise maximise the marginal likelihood (Rasmussen and
 Williams, Gaussian Processes for Machine Learning, equation 5.8, the scale of the covariance profiled out) under a weak
