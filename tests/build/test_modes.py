@@ -19,6 +19,7 @@ from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
 from pretuned.spec.space import all_problems
 from pretuned.tune import session
+from pretuned.tune.request import TuningDevice
 from reported import Reported
 from specs import SCALE_TEMPLATE, loaded
 
@@ -29,7 +30,7 @@ NAME = H100.name
 LACKING = {"fresh": 0, "stale": 1, "missing": 1, "none": 4}  # rows that hold no more, or never were
 UNUSABLE = {
     "none": "there is no GPU 0 here",
-    "busy": "another tuning has had it for 0.25 s",
+    "busy": "another tuning has used NVIDIA H100 80GB HBM3 for 0.25 s",
     "no NVRTC": "compiling needs CuPy and NVRTC (ImportError: libnvrtc.so.13): install it",
 }
 
@@ -73,7 +74,7 @@ class Case:
     def resolve(self, **changes):
         with ExitStack() as stack:
             if self.machine == "busy":
-                stack.enter_context(session._turn(0, lambda _event: None))
+                stack.enter_context(session.device_lock(TuningDevice(record=H100, driver="580")))
             project = replace(self.project, **changes)
             return table.resolve(
                 project, self.settings, Freshness({"scale": self.spec}), self.said, lambda _event: None

@@ -145,9 +145,9 @@ def test_without_rows_or_a_gpu_the_error_says_what_to_do(home, monkeypatch):
 
 def test_another_tuning_is_waited_for(home, monkeypatch):
     @contextmanager
-    def turn(_index, listen, *_):
-        listen(Waiting(device="0"))
+    def lock(_device, listen, *_):
+        listen(Waiting(device="the GPU"))
         yield
 
-    monkeypatch.setattr(session, "_turn", turn)
-    assert "another tuning has the device 0; waiting for its turn\n" in home.run("check", "--drift")[2]
+    monkeypatch.setattr(session, "device_lock", lock)
+    assert "another tuning uses the GPU; waiting for it to end\n" in home.run("check", "--drift")[2]

@@ -92,14 +92,14 @@ def test_waiting_for_the_device_costs_none_of_the_budget(wanted, monkeypatch):
         now[0] += 1000.0
         yield
 
-    monkeypatch.setattr(session, "_device_lock", lock)
+    monkeypatch.setattr(session, "device_lock", lock)
     assert len(session.tune([wanted], DEVICE, cache_folder=None, budget_s=60.0).rows) == 4
 
 
 def test_one_session_at_a_time_measures_on_a_gpu(wanted):
     done = []
     waiting = threading.Thread(target=lambda: done.append(session.tune([wanted], DEVICE, cache_folder=None)))
-    with session._device_lock(DEVICE):
+    with session.device_lock(DEVICE):
         waiting.start()
         waiting.join(0.3)
         assert done == []
@@ -110,7 +110,7 @@ def test_one_session_at_a_time_measures_on_a_gpu(wanted):
 
 
 def test_patience_with_others_ends(wanted):
-    with session._device_lock(DEVICE), pytest.raises(DeviceError) as error:
+    with session.device_lock(DEVICE), pytest.raises(DeviceError) as error:
         session.tune([wanted], DEVICE, cache_folder=None, patience_s=0.05)
     assert str(error.value) == "another tuning has used NVIDIA H100 80GB HBM3 for 0.05 s"
 
@@ -118,14 +118,14 @@ def test_patience_with_others_ends(wanted):
 def test_a_session_that_finds_everything_measured_does_not_wait(wanted, tmp_path, monkeypatch):
     found = session.tune([wanted], DEVICE, cache_folder=tmp_path / "cache")
     monkeypatch.setattr(Held, "prepare", None)  # nothing is asked of the device
-    with session._device_lock(DEVICE):
+    with session.device_lock(DEVICE):
         again = session.tune([wanted], DEVICE, cache_folder=tmp_path / "cache", patience_s=0.0)
     assert (again.rows, again.effort.launched) == (found.rows, 0)
 
 
 def test_a_lock_is_a_gpus_however_it_is_numbered(wanted, gpus):
     gpus(changed(PROBED, uuid="aa"), changed(PROBED, index=1, uuid="bb"))
-    with session._device_lock(DEVICE):
+    with session.device_lock(DEVICE):
         gpus(changed(PROBED, uuid="bb"), changed(PROBED, index=1, uuid="aa"))
         with pytest.raises(DeviceError, match="another tuning has used NVIDIA H100"):
             session.tune([wanted], SECOND, cache_folder=None, patience_s=0.0)

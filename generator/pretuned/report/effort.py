@@ -25,7 +25,7 @@ def describe(event: Event) -> str:  # noqa: PLR0911 - one return a kind of event
     match event:
         case Waiting(device=device, patience_s=patience_s):
             limit = "" if patience_s is None else f", for {patience_s:g} s at most"
-            return f"another tuning has the device {device}; waiting for its turn{limit}"
+            return f"another tuning uses {device}; waiting for it to end{limit}"
         case Planned():
             return _planned(event)
         case Compiling(kernel=kernel, modules=modules):

@@ -156,7 +156,7 @@ def opened(
 
         def take_device(meanwhile: Callable[[], None]) -> None:
             with clock.stopped():
-                stack.enter_context(_device_lock(device, listen, meanwhile, patience_s))
+                stack.enter_context(device_lock(device, listen, meanwhile, patience_s))
 
         yield Workbench(
             runner=runner,
@@ -202,7 +202,7 @@ def _require_packages(index: Where) -> None:
 
 
 @contextmanager
-def _device_lock(
+def device_lock(
     device: TuningDevice,
     listen: Listener = lambda _event: None,
     meanwhile: Callable[[], None] = lambda: None,
@@ -218,7 +218,7 @@ def _device_lock(
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        listen(Waiting(device=str(device.index), patience_s=patience_s))
+        listen(Waiting(device=device.name, patience_s=patience_s))
         meanwhile()
         try:
             lock.acquire(timeout=-1 if patience_s is None else patience_s)
