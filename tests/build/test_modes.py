@@ -59,7 +59,7 @@ class Case:
         )
         self.settings = Settings(cache=folder / "cache")
         self.said = Reported()
-        shown = {"gpus": ()} if machine == "none" else {"library": Bare} if machine == "no NVRTC" else {}
+        shown = {"gpus": ()} if machine == "none" else {"binaries": Bare} if machine == "no NVRTC" else {}
         install(monkeypatch, folder, **shown)
         self._write(lock)
 
