@@ -6,22 +6,26 @@ from argparse import Namespace
 from collections.abc import Iterator
 
 from pretuned.build.core import load_specs
+from pretuned.cli.project import console
 from pretuned.config import Project
 from pretuned.errors import ExitCode
-from pretuned.init.plan import plan
+from pretuned.init.edits import plan_edits
 
 
 def run(options: Namespace) -> ExitCode:
-    """Write what is missing, and print what was done, what was left, and what to do next."""
+    """Write what is missing, and print what was done, what is left to do, and what comes next."""
     root = options.project.resolve()
-    made = plan(root, options.module)
-    for name, text in made.texts.items():
+    edits = plan_edits(root, options.module)
+    for name, text in edits.texts.items():
         file = root / name
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("wb" if name.endswith(".toml") and "/" not in name else "xb") as opened:
             opened.write(text.encode())
-    print("\n".join([*made.done, *(f"left: {line}" for line in made.left)]))
-    print("\n".join(_next(made.project)))
+    for line in edits.done:
+        print(line)
+    for diagnostic in edits.diagnostics:
+        console.report(diagnostic)
+    print("\n".join(_next(edits.project)))
     return ExitCode.SUCCESS
 
 
@@ -34,4 +38,6 @@ def _next(project: Project) -> Iterator[str]:
     yield "  pretuned tune              # on a machine with a GPU; commit the pretuned.lock.json that it writes"
     yield "  pip install -e .           # bakes the winners, or else the defaults"
     yield f'  python -c "from {package} import {kernel}; help({kernel})"'
-    yield f"an editable install has what is baked in the sources: have version control ignore {module}/"
+    yield ""
+    yield f"Add {module}/ to .gitignore: an editable install writes the generated package there."
+    yield "The generated package needs Python 3.11 or newer, and its callers CuPy, PyTorch or another array library."

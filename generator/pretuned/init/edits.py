@@ -1,93 +1,225 @@
-"""Changing the text of a TOML file, so that nothing but what is meant changes: comments, order and layout stay.
+"""What `pretuned init` would do to a project, as data: texts to write, what was done, and what its user should know.
 
-Each edit is proved: the new text is read again, and must hold exactly what the old one held, with the change. Where
-it does not (an inline table in the way, a layout that nobody foresaw) there is no edit, and the user is told what to
-write.
+An edit of a TOML file changes nothing but what is meant: comments, order and layout stay. Each one is proved: the new
+text is read again, and must hold exactly what the old one held, with the change. Where it does not (an inline table in
+the way, say) the file is left alone, and a diagnostic names what to write.
 """
 
 from __future__ import annotations
 
 import copy
+import importlib.metadata
 import json
-import re
+import os
 import tomllib
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
 from typing import Any, Final
 
-from pretuned.config.toml import value_at
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
 
-_HEADER: Final = re.compile(r"^[ \t]*\[[ \t]*build-system[ \t]*\][ \t]*(?:#[^\n]*)?$", re.MULTILINE)
-_NEXT: Final = re.compile(r"^[ \t]*\[", re.MULTILINE)
-_REQUIRES: Final = re.compile(r"^[ \t]*requires[ \t]*=[ \t]*\[", re.MULTILINE)
-_TOKEN: Final = re.compile(r'"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|#[^\n]*|\]')
+from pretuned import __version__
+from pretuned.build.place import require_ours
+from pretuned.config import Project
+from pretuned.config.toml import FILE, read_toml, value_at
+from pretuned.diagnostics import Diagnostic, Severity
+from pretuned.errors import ConfigError, Fault
+from pretuned.frontends.registry import FrontEnd, load_project, project_of
+from pretuned.init.layout import Layout, find_layout
 
-Keys = tuple[str, ...]
-
-
-def with_table(text: str, keys: Keys, values: dict[str, Any]) -> str | None:
-    """Return `text` with a table at its end, or None where it cannot stand there."""
-    lines = [f"[{'.'.join(keys)}]", *(f"{key} = {json.dumps(value)}" for key, value in values.items())]
-    separator = "" if not text.strip() else "\n" if text.endswith("\n") else "\n\n"
-    return _proved(text, text + separator + "".join(f"{line}\n" for line in lines), keys, values)
-
-
-def with_requirement(text: str, requirement: str) -> str | None:
-    """Return `text` with one more entry in [build-system] requires, or None where it cannot be put there."""
-    span = _requires(text)
-    listed = value_at(tomllib.loads(text), "build-system.requires")
-    if span is None or not isinstance(listed, list):
-        return None
-    new = _inserted(text, *span, json.dumps(requirement))
-    return _proved(text, new, ("build-system", "requires"), [*listed, requirement])
+KERNEL: Final = {"axpy.toml": "axpy.toml", "axpy.cu.jinja": "axpy.cu.jinja", "reference.py": "reference.py.in"}
+_SETUPTOOLS: Final = "setuptools>=64"  # which can build editable installs
 
 
-def with_backend(text: str, backend: str) -> str | None:
-    """Return `text` with `build-backend` behind [build-system] requires, or None where it cannot be put there."""
-    span = _requires(text)
-    if span is None:
-        return None
-    end = text.find("\n", span[1])
-    new = text[:end] + f'\nbuild-backend = "{backend}"' + text[end:] if end >= 0 else ""
-    return _proved(text, new, ("build-system", "build-backend"), backend)
+@dataclass(slots=True, kw_only=True)
+class InitEdits:
+    """Texts by path in the project, what they do, one line each, and what is left for the user to do."""
+
+    project: Project
+    texts: dict[str, str] = field(default_factory=dict)
+    done: list[str] = field(default_factory=list)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+
+    def note(self, text: str) -> None:
+        """Add something that stays as it is."""
+        self.diagnostics.append(Diagnostic(text=text))
+
+    def warn(self, text: str, *, remedy: str) -> None:
+        """Add something that the user should do."""
+        self.diagnostics.append(Diagnostic(severity=Severity.WARNING, place=FILE, text=text, remedy=remedy))
 
 
-def _requires(text: str) -> tuple[int, int] | None:
-    """Return the begin and end of what stands between the brackets of [build-system] requires."""
-    header = _HEADER.search(text)
-    if header is None:
-        return None
-    after = _NEXT.search(text, header.end())
-    begin = _REQUIRES.search(text, header.end(), after.start() if after else len(text))
-    tokens = _TOKEN.finditer(text, begin.end()) if begin else ()
-    end = next((token.start() for token in tokens if token.group() == "]"), None)
-    return None if begin is None or end is None else (begin.end(), end)
+def plan_edits(root: Path, module: str | None = None) -> InitEdits:
+    """Return what there is to do in `root`; `module` is where the generated package shall go, if the user says.
+
+    Raises ConfigError where it cannot be known, and BakeError for a place where other files lie.
+    """
+    text = _read(root / FILE)
+    layout = find_layout(root, read_toml(root / FILE), module)
+    existing = _existing(root)
+    edits = InitEdits(project=existing or project_of(layout.front_end, {"module": layout.module}, root))
+    for table in edits.project.modules:
+        require_ours(root / table.module)
+    _add_kernel(edits, root)
+    if existing is not None:
+        edits.note(f"{FILE}: has pretuned's table already")
+    else:
+        _add_table(edits, root, layout.front_end, text)
+    _add_requirement(edits, edits.texts.get(FILE, text), layout, requirement())
+    return edits
 
 
-def _inserted(text: str, begin: int, end: int, entry: str) -> str:
-    """Return `text` with `entry` as the last of the list at begin:end, on a line of its own where the others are."""
-    strings = [token for token in _TOKEN.finditer(text, begin, end) if token.group()[0] in "\"'"]
-    if not strings:
-        return text[:begin] + entry + text[begin:]
-    last = strings[-1].end()
-    line_end = text.find("\n", last, end)
-    if line_end < 0:
-        return f"{text[:last]}, {entry}{text[last:]}"
-    comma = "" if "," in text[last:line_end].partition("#")[0] else ","
-    line = text[text.rfind("\n", 0, strings[-1].start()) + 1 : strings[-1].start()]
-    indent = line[: len(line) - len(line.lstrip())]
-    return f"{text[:last]}{comma}{text[last:line_end]}\n{indent}{entry},{text[line_end:]}"
+def _existing(root: Path) -> Project | None:
+    """Return the project as its table has it, or None where there is no table."""
+    try:
+        return load_project(root)
+    except ConfigError as error:
+        if all(not fault.path for fault in error.faults):  # both files have been read: there is no table
+            return None
+        raise
 
 
-def _proved(old: str, new: str, keys: Keys, value: object) -> str | None:
-    """Return `new` if it holds what `old` does and `value` at `keys`, else None."""
-    expected = copy.deepcopy(tomllib.loads(old))
-    *folders, last = keys
+def requirement() -> str:
+    """Return how a build asks for the pretuned that runs here: from where it was installed, or else by its version.
+
+    A name that is on no index, or on another one, may be somebody else's there.
+    """
+    recorded: Any = None
+    with suppress(importlib.metadata.PackageNotFoundError, ValueError):
+        recorded = json.loads(importlib.metadata.distribution("pretuned").read_text("direct_url.json") or "null")
+    match recorded:
+        case {"url": str(url), "vcs_info": {"vcs": str(vcs), "commit_id": str(commit)}}:
+            return f"pretuned @ {vcs}+{url}@{commit}"
+        case {"url": str(url)}:
+            return f"pretuned @ {url}"
+    return f"pretuned>={__version__}"
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_bytes().decode()
+    except FileNotFoundError:
+        message = (
+            f"write one in {file.parent}: pretuned's table stands in it, and a project that is built by setup.py or "
+            'setup.cfg alone needs [build-system] with requires = ["setuptools>=64"]'
+        )
+        raise ConfigError([Fault(file=FILE, path="", message=message)]) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError([Fault(file=file.name, path="", message=f"cannot be read: {error}")]) from None
+
+
+def _add_kernel(edits: InitEdits, root: Path) -> None:
+    folder = edits.project.modules[0].kernels
+    name = folder.relative_to(root).as_posix()
+    if not folder.resolve().is_relative_to(root.resolve()):
+        message = f"'{name}' is a link that leads out of the project; pretuned writes nothing there"
+        raise ConfigError([Fault(file=FILE, path="", message=message)])
+    if found := sorted(file.name for file in folder.glob("*.toml")):
+        edits.note(f"{name}/: has specs ({', '.join(found)}), so no kernel was added")
+        return
+    for file, source in KERNEL.items():
+        if os.path.lexists(folder / file):
+            edits.note(f"{name}/{file}: exists and stays as it is")
+        else:
+            text = files("pretuned.init").joinpath("kernel", source).read_text(encoding="utf-8")
+            edits.texts[f"{name}/{file}"] = text
+            edits.done.append(f"{name}/{file}: written")
+
+
+def _add_table(edits: InitEdits, root: Path, front_end: FrontEnd, text: str) -> None:
+    """Add the table where its front end reads it."""
+    module = edits.project.modules[0].module
+    file, path = front_end.table_place(root)
+    text = text if file == FILE else _read(root / file)
+    new = with_table(text, path, {"module": module})
+    _take(edits, file, new, f'[{path}] with `module = "{module}"`')
+
+
+def _add_requirement(edits: InitEdits, text: str, layout: Layout, wanted: str) -> None:
+    """Have [build-system] ask for pretuned, and for the back end that knows what its builds need."""
+    backend = layout.front_end.backend
+    system = value_at(tomllib.loads(text), "build-system")
+    if system is None:
+        values = {"requires": [_SETUPTOOLS, wanted], "build-backend": backend}
+        _take(edits, FILE, with_table(text, "build-system", values), f"[build-system] with `{wanted}`")
+    elif any(map(_is_pretuned, value_at(system, "requires") or [])):
+        edits.note(f"{FILE}: build-system.requires names pretuned already")
+    else:
+        new = with_value(text, "build-system.requires", [*(value_at(system, "requires") or []), wanted])
+        _take(edits, FILE, new, f"`{wanted}` to build-system.requires")
+    if FILE in edits.texts and wanted.startswith("pretuned @ file:"):
+        edits.warn("build-system.requires now has a local path", remedy="replace it before you publish")
+    if system is None:
+        return
+    if not layout.backend:
+        new = with_value(edits.texts.get(FILE, text), "build-system.build-backend", backend)
+        _take(edits, FILE, new, f'`build-backend = "{backend}"` to build-system')
+    elif advice := layout.front_end.advice(layout.backend):
+        edits.warn("build-system.build-backend stays as it is", remedy=advice)
+
+
+def _take(edits: InitEdits, file: str, new: str | None, what: str) -> None:
+    """Take an edit over, or name it where it cannot be made."""
+    if new is None:
+        edits.warn(f"{file} cannot be edited safely", remedy=f"add {what} yourself")
+    else:
+        edits.texts[file] = new
+        edits.done.append(f"{file}: added {what}")
+
+
+def _is_pretuned(text: object) -> bool:
+    with suppress(InvalidRequirement):
+        return canonicalize_name(Requirement(str(text)).name) == "pretuned"
+    return False
+
+
+def with_table(text: str, path: str, values: dict[str, Any]) -> str | None:
+    """Return a TOML text with a table at its end, or None where it cannot stand there."""
+    import tomlkit  # noqa: PLC0415 - for this command alone
+
+    def edit(text: str) -> str:
+        separator = "" if not text.strip() else "\n" if text.endswith("\n") else "\n\n"
+        return f"{text}{separator}[{path}]\n{tomlkit.dumps(values)}"
+
+    return _proved(edit, text, path, values)
+
+
+def with_value(text: str, path: str, value: str | list[str]) -> str | None:
+    """Return a TOML text with `value` at a dotted path, or None; to a list that is there, its last entry is added."""
+    import tomlkit  # noqa: PLC0415
+
+    def edit(text: str) -> str:
+        document = tomlkit.parse(text)
+        folder, _, key = path.rpartition(".")
+        table: Any = document[folder]
+        if isinstance(value, list) and key in table:
+            table[key].append(value[-1])
+        else:
+            table[key] = value
+        return tomlkit.dumps(document)
+
+    return _proved(edit, text, path, value)
+
+
+def _proved(edit: Callable[[str], str], old: str, path: str, value: object) -> str | None:
+    """Return what `edit` makes of `old`, if it holds what `old` does and `value` at `path`, else None.
+
+    Line ends stay what they are.
+    """
+    expected: dict[str, Any] = copy.deepcopy(tomllib.loads(old))
+    *folders, last = path.split(".")
     table = expected
     for key in folders:
         table = table.setdefault(key, {})
         if not isinstance(table, dict):
             return None
     table[last] = value
-    try:
-        return new if tomllib.loads(new) == expected else None
-    except tomllib.TOMLDecodeError:
-        return None
+    with suppress(tomllib.TOMLDecodeError, ValueError, LookupError, TypeError, AttributeError):
+        new = edit(old.replace("\r\n", "\n"))
+        if tomllib.loads(new) == expected:
+            return new.replace("\n", "\r\n") if "\r\n" in old else new
+    return None
