@@ -9,7 +9,7 @@ import pytest
 
 from pretuned import __version__
 from pretuned.cli import main
-from pretuned.init import edits as edits
+from pretuned.init import edits
 from pretuned.spec.loader import load_folder
 
 HATCH = """\
