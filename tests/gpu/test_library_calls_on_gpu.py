@@ -75,7 +75,7 @@ def test_a_function_is_verified_timed_and_raced(machine, tmp_path, capsys, case)
     spec = loaded(tmp_path, (f'call = "{old}"', f'call = "{function}"\nout = "{out}"'), toml=toml)
     bench, default = prepared(machine, spec)
     assert bench.verify(LIBRARY).failure is None
-    kernel = bench.load(LIBRARY)
+    kernel = bench.load(LIBRARY).kernel
     assert kernel.captured is captured
     kernel.unload()
     screened = [found.outcome for found in bench.screen(ScreenRequest(entries=(default, LIBRARY)))]
