@@ -129,6 +129,17 @@ DTYPES = {
         DType("float32", "float", "float", 4, code="f", fraction_bits=23, rtol=1e-5),
         DType("float16", "__half", "float", 2, fraction_bits=10, header="cuda_fp16.h", rtol=2e-3),
         DType("bfloat16", "__nv_bfloat16", "float", 2, fraction_bits=7, header="cuda_bf16.h", module=ML, rtol=1.6e-2),
+        DType(
+            "float8_e4m3fn",
+            "__nv_fp8_e4m3",
+            "float",
+            1,
+            fraction_bits=3,
+            header="cuda_fp8.h",
+            module=ML,
+            infinite=False,
+            rtol=0.065,  # one rounding is 0.0588 at most (midway from 1 to 1.125); neighbours are 0.0667 apart
+        ),
         DType("int64", "long long", "int", 8, code="q"),
         DType("int32", "int", "int", 4, code="i"),
         DType("int16", "short", "int", 2, code="h"),

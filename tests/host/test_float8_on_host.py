@@ -1,0 +1,98 @@
+"""float8_e4m3fn from the spec to the table: checked, executed, tuned and baked on the host, compiled by NVRTC."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from pretuned.cli import main
+from pretuned.compile.host import compiler
+from pretuned.compile.pool import compile_all
+from pretuned.compile.result import Binary
+from pretuned.measure import data
+from pretuned.record import lock as lockfile
+from pretuned.render import source_of
+from pretuned.spec import space
+from pretuned.spec.loader import load_folder
+from pretuned.spec.tolerance import tolerances
+from specs import edited, faults
+
+KERNELS = Path(__file__).parents[1] / "data" / "float8"
+needs_compiler = pytest.mark.skipif(compiler() is None, reason="no C++ compiler here")
+PYPROJECT = """
+[tool.hatch.build.hooks.pretuned]
+module = "src/mypkg/tuned"
+cubins = false
+"""
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    (tmp_path / "pyproject.toml").write_text(PYPROJECT)
+    shutil.copytree(KERNELS, tmp_path / "kernels")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PRETUNED_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def run(capsys, *arguments):
+    with pytest.raises(SystemExit) as ended:
+        main(list(arguments))
+    captured = capsys.readouterr()
+    return ended.value.code, captured.out, captured.err
+
+
+def test_a_scalar_cannot_be_of_it(tmp_path):
+    (fault,) = faults(tmp_path, ('dtype = "float32", value', 'dtype = "float8_e4m3fn", value'))
+    assert fault.endswith("a scalar cannot be float8_e4m3fn; pass float32 and convert in the kernel")
+
+
+def test_inputs_and_references_are_exact_and_the_tolerance_is_one_rounding():
+    spec = load_folder(KERNELS)["dequantise"]
+    problem = next(space.problems(spec, (("T", "float8_e4m3fn"),)))
+    stored = data.inputs(spec, problem, 0)
+    assert stored["x"].block.dtype == np.uint8
+    numbers = stored["x"].full.view(ml_dtypes.float8_e4m3fn).astype(np.float64)
+    assert np.isfinite(numbers).all()
+    assert len(np.unique(numbers)) > 50
+    assert np.array_equal(data.reference(spec, problem, stored)["y"], 0.5 * numbers)
+    quantise = load_folder(KERNELS)["quantise"]
+    rtol, atol = tolerances(quantise, quantise.outputs[0], ())
+    assert (1 / 16 < rtol < 1 / 15, atol) == (True, None)
+
+
+@needs_compiler
+def test_every_configuration_executes_and_a_wrong_rounding_is_found(project, capsys):
+    status, out, _ = run(capsys, "check", "--execute", "--json")
+    assert (status, json.loads(out)["findings"]) == (0, [])
+    template = project / "kernels" / "quantise.cu.jinja"
+    template.write_text(edited(template.read_text(), ("scale * x[begin]", "1.125f * scale * x[begin]")))
+    status, out, _ = run(capsys, "check", "--execute", "--json")
+    assert (status, {finding["outcome"] for finding in json.loads(out)["findings"]}) == (8, {"wrong result"})
+
+
+@needs_compiler
+def test_it_is_tuned_and_baked_and_the_table_is_keyed_by_it(project, capsys):
+    assert run(capsys, "tune", "--on", "host")[0] == 0
+    rows = lockfile.read(project / "pretuned.lock.host.json").rows
+    assert ("T", "float8_e4m3fn") in {pair for row in rows for pair in row.specialisation}
+    assert run(capsys, "bake", "--on", "host")[0] == 0
+    assert '"T": "float8_e4m3fn"' in (project / "src" / "mypkg" / "tuned" / "__init__.py").read_text()
+
+
+def test_nvrtc_compiles_it_in_software_and_in_hardware():
+    pytest.importorskip("cupy")
+    sources = {
+        source_of(spec, problem.specialisation, configuration)
+        for spec in load_folder(KERNELS).values()
+        for problem in space.all_problems(spec)
+        for configuration in space.configurations(spec, problem)
+    }
+    assert any("const __nv_fp8_e4m3* x" in source.text for source in sources)
+    for architecture in ("sm_80", "sm_89", "sm_90"):  # from sm_89 on conversions are instructions
+        assert all(isinstance(one, Binary) for one in compile_all(sources, architecture).values())
