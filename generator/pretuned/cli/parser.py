@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pretuned import __version__
+from pretuned import __version__, strategies
 from pretuned.cli import (
     bake,
     check,
@@ -78,6 +78,8 @@ def _add_tune(command: argparse.ArgumentParser) -> None:
     command.add_argument("--force", action="store_true", help="tune everything anew: fresh rows, and past measurements")
     text = "only what programs called, the most called first: a file that PRETUNED_USAGE had them write"
     command.add_argument("--from-usage", type=Path, metavar="FILE", help=text)
+    text = f"how large spaces are searched: {', '.join(strategies.names())}, or PACKAGE.MODULE:CLASS (default: auto)"
+    command.add_argument("--strategy", default=strategies.AUTO, metavar="NAME", help=text)
     command.add_argument("--verbose", action="store_true", help="a line for each step and each failed candidate")
     command.set_defaults(run=tune.run)
 

@@ -19,6 +19,7 @@ from pretuned.report.effort import by_kernel, describe, stages
 from pretuned.report.lines import of_rows
 from pretuned.report.text import columns, table
 from pretuned.spec.space import all_problems
+from pretuned.strategies import named
 from pretuned.tune.events import (
     Decided,
     Effort,
@@ -38,6 +39,7 @@ from pretuned.tune.session import Tuned, tune
 
 def run(options: Namespace) -> ExitCode:
     """Tune stale and missing rows (with `--force` all of them) and write the lock; prints the new rows."""
+    named(options.strategy)  # an unknown one is an error, even if there is nothing to tune
     project, settings = place_of(options)
     specs = specs_of(project, options.kernel)
     lock = lockfile.read(project.lock)
@@ -65,6 +67,7 @@ def run(options: Namespace) -> ExitCode:
             target,
             cache_folder=None if options.force else settings.cache,
             budget_s=settings.budget_s if options.budget is None else options.budget,
+            strategy=options.strategy,
             listen=listen,
         )
     lock = lockfile.read(project.lock)  # which the tuning of another GPU may have written meanwhile

@@ -48,8 +48,8 @@ class Strategy(Protocol):
     def propose(self, codes: Codes, times_us: Mapping[int, float], /) -> list[int]:
         """Return rows of `codes` that `times_us` does not hold, at most a batch; an empty list ends the search.
 
-        Row 0 is the default, which the first batch holds. `times_us` maps rows to microseconds, inf for a failure; it
-        may hold rows that were never proposed.
+        Row 0 is the default, which the first batch holds. `times_us` maps rows to microseconds, inf for a failure. It
+        may hold rows that were never proposed, and has the median time so far for rows that are still under way.
         """
         ...
 
@@ -129,7 +129,9 @@ def _loaded(name: str, place: str) -> StrategyFactory:
     except Exception as error:  # a module of others may raise anything
         raise StrategyError(f"strategy '{name}' cannot be loaded: {type(error).__name__}: {error}") from error
     if not callable(found):
-        raise StrategyError(f"strategy '{name}': {attribute} of {module_name} is not a class or function")
+        raise StrategyError(
+            f"strategy '{name}' cannot be loaded: {attribute} of {module_name} is not a class or function"
+        )
     make: StrategyFactory = found
     return make
 

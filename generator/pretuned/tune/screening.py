@@ -72,6 +72,7 @@ class Screening:
         self._recalled: set[Configuration] = set()
         self._left_out: set[Configuration] = set()
         self._exhausted: set[Problem] = set()  # representatives whose strategies have nothing more to ask
+        self._waiting: set[Problem] = set()  # the same, until what is under way is timed
 
     def run(self) -> None:
         """Screen at the representatives, and at other problems while the device would wait for compilers."""
@@ -157,14 +158,16 @@ class Screening:
 
     def _next_batch(self, outstanding: set[Configuration]) -> list[Configuration]:
         """Return the batch of the next representative whose strategy asks for anything."""
+        if not outstanding:
+            self._waiting.clear()
         first = len(self._batches)
         for offset in range(len(self.representatives)):
             problem = self.representatives[(first + offset) % len(self.representatives)]
-            if problem in self._exhausted:
+            if problem in self._exhausted or problem in self._waiting:
                 continue
             if batch := self._asked(problem, outstanding):
                 return batch
-            self._exhausted.add(problem)
+            (self._waiting if outstanding else self._exhausted).add(problem)
         return []
 
     def _asked(self, problem: Problem, outstanding: set[Configuration]) -> list[Configuration]:
