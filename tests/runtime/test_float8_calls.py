@@ -55,6 +55,6 @@ def test_an_interface_that_cannot_name_it_is_told_what_to_pass(tuned, cuda, cupy
     with pytest.raises(TypeError) as caught:
         tuned.dequantise(external(facts), 0.5)
     assert str(caught.value) == (
-        "pkg.tuned.dequantise: x: expected dtype float16 or float8_e4m3fn, found <V1; "
+        "pkg.tuned.dequantise: x: expected dtype float16 or float8_e4m3fn or float8_e5m2, found <V1; "
         "__cuda_array_interface__ cannot name this type: pass an array of PyTorch, or of CuPy with ml_dtypes"
     )

@@ -140,6 +140,7 @@ DTYPES = {
             infinite=False,
             rtol=0.065,  # one rounding is 0.0588 at most (midway from 1 to 1.125); neighbours are 0.0667 apart
         ),
+        DType("float8_e5m2", "__nv_fp8_e5m2", "float", 1, fraction_bits=2, header="cuda_fp8.h", module=ML, rtol=0.12),
         DType("int64", "long long", "int", 8, code="q"),
         DType("int32", "int", "int", 4, code="i"),
         DType("int16", "short", "int", 2, code="h"),
