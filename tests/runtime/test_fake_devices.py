@@ -20,9 +20,9 @@ from pretuned.bake.package import files
 from pretuned.bake.plan import plan
 from pretuned.compile.result import Resources
 from pretuned.measure.launch import arrays, launches, scalars
-from pretuned.outcome import LaunchError
+from pretuned.outcome import LaunchFailed
 from pretuned.record import lock
-from pretuned.record.rows import Device
+from pretuned.record.rows import TunedDevice
 from pretuned.runtime.types import DTYPES
 from pretuned.spec import buckets, space
 from pretuned.spec.loader import load_folder
@@ -72,7 +72,7 @@ def made_up_rows(specs, name):
                     one
                     for one in pool
                     if space.legal(spec, problem, one, facts)
-                    and not isinstance(launches(spec, problem, one, facts), LaunchError)
+                    and not isinstance(launches(spec, problem, one, facts), LaunchFailed)
                 ][:3]
                 ranked = [
                     *(sample.choice(5.0, *beyond, implementation=c.implementation, **dict(c.values)) for c in winners),
@@ -83,7 +83,7 @@ def made_up_rows(specs, name):
 
 def device_of(name):
     facts = facts_of(ROWS_OF[name])
-    return Device(
+    return TunedDevice(
         name=name,
         sm_count=facts.sm_count,
         compute_capability=facts.compute_capability,
@@ -157,7 +157,7 @@ class Bundle:
         if any(addresses[name] % nbytes for name, nbytes in guards.align):
             return "alignment"
         found = launches(spec, problem, configuration, facts)
-        if isinstance(found, LaunchError):
+        if isinstance(found, LaunchFailed):
             return "the grid or block"
         binary = self.binary(spec, problem, configuration, facts.compute_capability)
         return "registers or shared memory" if binary and pruning.refusal(binary, found, facts) else ""
