@@ -11,7 +11,7 @@ import pytest
 
 HERE = Path(__file__).parent
 APART = ("end_to_end/",)  # each test of these folders takes seconds
-LONG = (*APART, "host/", "hostile/", "compile/", "tune/test_search.py", "tune/test_library_candidates.py", "measure/")
+LONG = (*APART, "host/", "hostile/", "compile/", "strategies/", "tune/test_library_candidates.py", "measure/")
 
 
 @pytest.hookimpl(trylast=True)  # after what is deselected has gone
