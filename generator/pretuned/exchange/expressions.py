@@ -1,190 +1,186 @@
-"""The expressions of T1 files: conditions on parameters, and lists of values, in the syntax of Python.
+"""The expressions of T1 files, translated into the language of specs.
 
-A text is parsed with `ast`, held to a whitelist and bounded in length and depth; its value is found by walking the
-tree, never by evaluating the text. The meaning is Python's own, `/` and chained comparisons included.
+T1 conditions are Python. What the specs' language does not have is written in it where both mean the same: `x in
+[1, 2]` as comparisons, a comparison of `a / b` without the division, `abs(x)` as a maximum. The rest is refused.
 """
 
 from __future__ import annotations
 
 import ast
-import operator
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final, Self
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from pretuned.exchange.results import ParameterValue
+from pretuned.spec.expressions import Expression, ExpressionError
 
 MAX_LENGTH: Final = 4000  # characters
-MAX_DEPTH: Final = 50
-MAX_EXPONENT: Final = 64
 MAX_ITEMS: Final = 100_000  # of a list of values
-MAX_NUMBER: Final = 2**64  # for operands of * and **, so that nothing takes long
-
-_OPERATORS: Final[dict[type[ast.AST], Callable[..., Any]]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Pow: operator.pow,
-    ast.USub: operator.neg,
-    ast.UAdd: operator.pos,
-    ast.Not: operator.not_,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.In: lambda item, items: item in items,
-    ast.NotIn: lambda item, items: item not in items,
-}
-_FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {"min": min, "max": max, "abs": abs, "int": int, "round": round}
-_SEQUENCES: Final = {"list", "range"}  # what values may be built of besides
-_NODES: Final = (ast.BoolOp, ast.IfExp, ast.List, ast.Tuple, ast.Set, ast.Name, ast.ListComp, ast.Load)
-
-Environment = Mapping[str, Any]
 
 
-class ExpressionError(ValueError):
-    """A text is no expression of the language, or has no value."""
+def conditions_of(text: str) -> tuple[Expression, ...]:
+    """Return the conditions that hold together where the one in `text` does; raise ExpressionError."""
+    tree = translated(text)
+    parts = tree.values if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And) else [tree]
+    return tuple(_expression(part, text) for part in parts)
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """A checked condition; equal and hashed by its text. `names` are the parameters that it reads."""
+def expression_of(text: str, values: Mapping[str, Sequence[int]], sizes: Sequence[int]) -> Expression:
+    """Return the expression in `text`; raise ExpressionError.
 
-    text: str
-    names: frozenset[str] = field(compare=False)
-    tree: ast.expr = field(compare=False, repr=False)
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Return the condition in `text`; raise ExpressionError that says what is not allowed."""
-        tree = _checked(text)
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ListComp) or (isinstance(node, ast.Name) and node.id in _SEQUENCES):
-                raise ExpressionError(f"'{text}' builds a list, which no condition needs")
-        names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - _FUNCTIONS.keys()
-        return cls(text, frozenset(names), tree)
-
-    def holds(self, values: Mapping[str, ParameterValue]) -> bool:
-        """Return whether the condition is true under `values`; one that has no value there (x % 0) does not hold."""
-        try:
-            return bool(_value(self.tree, values))
-        except (ArithmeticError, TypeError, ValueError):
-            return False
+    `ProblemSize[i]` is one of `sizes`, and `max(name)` the largest of a parameter's `values`.
+    """
+    return _expression(_Sizes(values, sizes).visit(translated(text)), text)
 
 
-def parse_values(text: str) -> tuple[ParameterValue, ...]:
-    """Return the values in `text`: a literal list, list(range(...)), a comprehension over one, or a sum of those."""
+def _expression(tree: ast.expr, text: str) -> Expression:
     try:
-        items = _value(_checked(text), {})
-    except (ArithmeticError, KeyError, TypeError, ValueError) as error:
-        raise ExpressionError(str(error) or f"'{text}' has no value") from None
-    if not isinstance(items, list | tuple | range) or not items:
-        raise ExpressionError(f"'{text}' is no list of values")
-    if odd := [item for item in items if not isinstance(item, int | float | str)]:
-        raise ExpressionError(f"'{text}' holds {odd[0]!r}, which is neither a number nor a string")
-    return tuple(items)
+        return Expression.parse(ast.unparse(ast.fix_missing_locations(tree)))
+    except ExpressionError as error:
+        raise ExpressionError(f"'{text}' is not an expression of a spec: {error}") from None
 
 
-def _checked(text: str) -> ast.expr:
-    """Return the tree of `text`, all of it in the language."""
+def translated(text: str) -> ast.expr:
+    """Return the tree of `text`, in which what specs do not have is replaced where that can be."""
     if len(text) > MAX_LENGTH:
         raise ExpressionError(f"is {len(text)} characters long; at most {MAX_LENGTH} are read")
     try:
         tree = ast.parse(text.strip(), mode="eval").body
+        found = _Translator().visit(tree)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise ExpressionError(f"'{text}' is not an expression") from None
-    _require(tree, text, MAX_DEPTH)
-    return tree
+    assert isinstance(found, ast.expr)
+    return found
 
 
-def _require(node: ast.AST, text: str, depth: int) -> None:
-    if depth == 0:
-        raise ExpressionError(f"'{text}' is nested more than {MAX_DEPTH} deep")
+class _Translator(ast.NodeTransformer):
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        """Write a chain as single comparisons, and each of them without `in` and `/`."""
+        self.generic_visit(node)
+        operands = [node.left, *node.comparators]
+        single = [_compared(a, op, b) for a, op, b in zip(operands, node.ops, operands[1:], strict=False)]
+        return single[0] if len(single) == 1 else ast.BoolOp(op=ast.And(), values=single)
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        """Write abs(x) as max(x, -x); int(x) and round(x) of an integer are x."""
+        self.generic_visit(node)
+        match node:
+            case ast.Call(func=ast.Name(id="abs"), args=[value], keywords=[]):
+                negative = ast.UnaryOp(op=ast.USub(), operand=value)
+                return ast.Call(func=ast.Name(id="max"), args=[value, negative], keywords=[])
+            case ast.Call(func=ast.Name(id="int" | "round"), args=[value], keywords=[]):
+                return value
+        return node
+
+    def visit_Constant(self, node: ast.Constant) -> ast.expr:
+        """Write a float that is an integer as one."""
+        whole = isinstance(node.value, float) and node.value.is_integer()
+        return ast.Constant(int(node.value)) if whole else node  # type: ignore[arg-type]
+
+
+def _compared(a: ast.expr, op: ast.cmpop, b: ast.expr) -> ast.expr:
+    match op, b:
+        case ast.In(), ast.List(elts=items) | ast.Tuple(elts=items) | ast.Set(elts=items) if items:
+            return _joined(ast.Or(), [_compared(a, ast.Eq(), item) for item in items])
+        case ast.NotIn(), ast.List(elts=items) | ast.Tuple(elts=items) | ast.Set(elts=items) if items:
+            return _joined(ast.And(), [_compared(a, ast.NotEq(), item) for item in items])
+    match a:
+        case ast.BinOp(left=dividend, op=ast.Div(), right=divisor):
+            # a / b < c is (a - c * b) * b < 0, since b * b is positive where there is a quotient at all.
+            rest = ast.BinOp(left=dividend, op=ast.Sub(), right=ast.BinOp(left=b, op=ast.Mult(), right=divisor))
+            sign = ast.BinOp(left=rest, op=ast.Mult(), right=divisor)
+            defined = ast.Compare(left=divisor, ops=[ast.NotEq()], comparators=[ast.Constant(0)])
+            holds = ast.Compare(left=sign, ops=[op], comparators=[ast.Constant(0)])
+            return ast.BoolOp(op=ast.And(), values=[defined, holds])
+    match b:
+        case ast.BinOp(op=ast.Div()) if type(op) in _TURNED:
+            return _compared(b, _TURNED[type(op)](), a)
+    return ast.Compare(left=a, ops=[op], comparators=[b])
+
+
+_TURNED: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
+    ast.Eq: ast.Eq,
+    ast.NotEq: ast.NotEq,
+    ast.Lt: ast.Gt,
+    ast.Gt: ast.Lt,
+    ast.LtE: ast.GtE,
+    ast.GtE: ast.LtE,
+}
+
+
+def _joined(op: ast.boolop, values: list[ast.expr]) -> ast.expr:
+    return values[0] if len(values) == 1 else ast.BoolOp(op=op, values=values)
+
+
+class _Sizes(ast.NodeTransformer):
+    def __init__(self, values: Mapping[str, Sequence[int]], sizes: Sequence[int]) -> None:
+        self._values, self._sizes = values, sizes
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        """Replace ProblemSize[i]."""
+        match node:
+            case ast.Subscript(value=ast.Name(id="ProblemSize"), slice=ast.Constant(value=int() as axis)):
+                return ast.Constant(self._sizes[axis] if 0 <= axis < len(self._sizes) else 1)
+        return node
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        """Replace a ProblemSize that is one number."""
+        return ast.Constant(self._sizes[0]) if node.id == "ProblemSize" and self._sizes else node
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        """Replace max(name) and min(name) by that of the parameter's values."""
+        self.generic_visit(node)
+        match node:
+            case ast.Call(func=ast.Name(id="max" | "min" as function), args=[ast.Name(id=name)]) if (
+                name in self._values
+            ):
+                return ast.Constant(max(self._values[name]) if function == "max" else min(self._values[name]))
+        return node
+
+
+def parse_values(text: str) -> tuple[ParameterValue, ...]:
+    """Return the values in `text`: a list, list(range(...)), a comprehension over a range, or a sum of those."""
+    if len(text) > MAX_LENGTH * 4:
+        raise ExpressionError(f"is {len(text)} characters long; at most {MAX_LENGTH * 4} are read")
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+        items = _items(tree, {})
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise ExpressionError(f"'{text}' is not a list of values") from None
+    if not items or len(items) > MAX_ITEMS:
+        raise ExpressionError(f"'{text}' is not a list of 1 to {MAX_ITEMS:,} values")
+    return tuple(items)
+
+
+def _items(node: ast.expr, scope: Mapping[str, int]) -> Sequence[ParameterValue]:
     match node:
-        case ast.Constant(value=bool() | int() | float() | str()):
-            return
-        case ast.BinOp(op=op) | ast.UnaryOp(op=op):
-            allowed = type(op) in _OPERATORS
-        case ast.Compare(ops=ops):
-            allowed = all(type(op) in _OPERATORS for op in ops)
-        case ast.Call(func=ast.Name(id=name), keywords=[]):
-            allowed = name in _FUNCTIONS or name in _SEQUENCES
-        case ast.ListComp(generators=[ast.comprehension(target=ast.Name(), ifs=[], is_async=0)]):
-            allowed = True
-        case ast.comprehension() | ast.operator() | ast.unaryop() | ast.cmpop() | ast.boolop() | ast.Store():
-            allowed = True  # looked at with what they stand in
-        case _:
-            allowed = isinstance(node, _NODES) and not isinstance(node, ast.ListComp)
-    if not allowed:
-        raise ExpressionError(f"'{text}' uses {type(node).__name__}, which is not read here")
-    for child in ast.iter_child_nodes(node):
-        _require(child, text, depth - 1)
+        case ast.List(elts=elts) | ast.Tuple(elts=elts):
+            return [_item(item, scope) for item in elts]
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return [*_items(left, scope), *_items(right, scope)]
+        case ast.Call(func=ast.Name(id="list"), args=[inner], keywords=[]):
+            return _items(inner, scope)
+        case ast.Call(func=ast.Name(id="range"), args=[_, *_] as bounds, keywords=[]) if len(bounds) <= 3:  # noqa: PLR2004
+            found = range(*(_integer(bound, scope) for bound in bounds))
+            if len(found) > MAX_ITEMS:
+                raise ExpressionError(f"'{ast.unparse(node)}' has more than {MAX_ITEMS:,} values")
+            return found
+        case ast.ListComp(
+            elt=elt, generators=[ast.comprehension(target=ast.Name(id=name), iter=inner, ifs=[], is_async=0)]
+        ):
+            return [_integer(elt, {**scope, name: int(item)}) for item in _items(inner, scope)]
+    raise ExpressionError(f"'{ast.unparse(node)}' is not a list of values")
 
 
-def _value(node: ast.expr, environment: Environment) -> Any:  # noqa: ANN401, C901, PLR0911 - one case a kind
+def _item(node: ast.expr, scope: Mapping[str, int]) -> ParameterValue:
     match node:
-        case ast.Constant(value=value):
+        case ast.Constant(value=bool() | int() | float() | str() as value):
             return value
-        case ast.Name(id=name):
-            return environment[name]
-        case ast.List(elts=elts) | ast.Tuple(elts=elts) | ast.Set(elts=elts):
-            return [_value(item, environment) for item in elts]
-        case ast.BinOp(left=left, op=op, right=right):
-            return _binary(op, _value(left, environment), _value(right, environment))
-        case ast.UnaryOp(op=op, operand=operand):
-            return _OPERATORS[type(op)](_value(operand, environment))
-        case ast.BoolOp(op=op, values=values):
-            return _until(isinstance(op, ast.Or), (_value(value, environment) for value in values))
-        case ast.Compare():
-            return _compared(node, environment)
-        case ast.IfExp(test=test, body=body, orelse=orelse):
-            return _value(body if _value(test, environment) else orelse, environment)
-        case ast.Call(func=ast.Name(id=name), args=args):
-            return _called(name, [_value(argument, environment) for argument in args])
-        case ast.ListComp(elt=elt, generators=[ast.comprehension(target=ast.Name(id=name), iter=items)]):
-            return [_value(elt, {**environment, name: item}) for item in _value(items, environment)]
-    raise AssertionError(f"not in the language: {ast.dump(node)}")
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=float() as value)):
+            return -value
+        case ast.List() | ast.Tuple() | ast.Dict() | ast.Set():
+            raise ExpressionError(f"'{ast.unparse(node)}' is neither a number nor a string")
+    return _integer(node, scope)
 
 
-def _binary(op: ast.operator, left: Any, right: Any) -> Any:  # noqa: ANN401
-    if isinstance(op, ast.Pow) and not abs(right) <= MAX_EXPONENT:
-        raise ExpressionError(f"the exponent {right} is beyond {MAX_EXPONENT}")
-    if isinstance(op, ast.Mult | ast.Pow):
-        if not (isinstance(left, int | float) and isinstance(right, int | float)):
-            raise ExpressionError("only numbers are multiplied")
-        if max(abs(left), abs(right)) > MAX_NUMBER:
-            raise ExpressionError("a factor is beyond 2**64")
-    return _OPERATORS[type(op)](left, right)
-
-
-def _until(ends: bool, values: Iterator[Any]) -> Any:  # noqa: ANN401
-    """Return the first value whose truth is `ends`, or else the last, as `or` and `and` do."""
-    value = not ends
-    for value in values:
-        if bool(value) is ends:
-            break
-    return value
-
-
-def _compared(node: ast.Compare, environment: Environment) -> bool:
-    left = _value(node.left, environment)
-    for op, comparator in zip(node.ops, node.comparators, strict=True):
-        right = _value(comparator, environment)
-        if not _OPERATORS[type(op)](left, right):
-            return False
-        left = right
-    return True
-
-
-def _called(name: str, arguments: list[Any]) -> Any:  # noqa: ANN401
-    if name not in _SEQUENCES:
-        return _FUNCTIONS[name](*arguments)
-    items = range(*arguments) if name == "range" else arguments[0]
-    if not isinstance(items, list | range) or len(items) > MAX_ITEMS:
-        raise ExpressionError(f"{name}(...) is no list of at most {MAX_ITEMS} values")
-    return items if name == "range" else list(items)
+def _integer(node: ast.expr, scope: Mapping[str, int]) -> int:
+    return _expression(node, ast.unparse(node)).evaluate(scope)

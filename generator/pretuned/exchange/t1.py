@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -11,12 +10,14 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from pretuned.exchange.expressions import Condition, ExpressionError, parse_values
+from pretuned.exchange.expressions import conditions_of, parse_values
 from pretuned.exchange.files import FormatError, read_json
 from pretuned.exchange.results import ParameterValue, in_order
-from pretuned.runtime.text import closest
+from pretuned.runtime.text import no_such
+from pretuned.spec.expressions import Expression, ExpressionError
+from pretuned.tune.space.enumeration import Constraint, legal_product
 
-MAX_ROWS: Final = 50_000_000  # partial configurations at a time; what fits in about 1 GB
+MAX_ROWS: Final = 50_000_000  # legal configurations: what fits in about 1 GB
 
 
 class SpaceError(ValueError):
@@ -29,26 +30,26 @@ class T1Space:
 
     names: tuple[str, ...]
     values: tuple[tuple[ParameterValue, ...], ...]
-    conditions: tuple[Condition, ...]
+    conditions: tuple[Expression, ...]
 
     def codes(self) -> npt.NDArray[np.int16]:
         """Return the legal configurations, (configurations, parameters), in lexicographic order.
 
-        An entry is the index of the value in the parameter's sorted values. Raises SpaceError for a space that holds
-        more than 50 million partial configurations at any moment.
+        An entry is the index of the value in the parameter's sorted values. Raises SpaceError for a space with more
+        than 50 million legal configurations.
         """
-        codes = np.zeros((1, 0), dtype=np.int16)
-        left = list(self.conditions)
-        for count, values in enumerate(self.values, 1):
-            if len(codes) * len(values) > MAX_ROWS:
-                raise SpaceError(f"more than {MAX_ROWS:,} configurations of {', '.join(self.names[:count])}")
-            column = np.tile(np.arange(len(values), dtype=np.int16), len(codes))
-            codes = np.column_stack([np.repeat(codes, len(values), axis=0), column])
-            known = set(self.names[:count])
-            for condition in [condition for condition in left if condition.names <= known]:
-                codes = codes[self._holding(condition, codes)]
-                left.remove(condition)
-        return codes
+        values = {name: _numbers(listed) for name, listed in zip(self.names, self.values, strict=True)}
+        constraints = [
+            Constraint(expression=condition, names=self._read(condition), guard=False, environments=({},))
+            for condition in self.conditions
+        ]
+        found = legal_product(values, constraints, 1, MAX_ROWS)
+        if found is None:
+            raise SpaceError(f"has more than {MAX_ROWS:,} configurations")
+        return np.column_stack([found.codes[name] for name in self.names])
+
+    def _read(self, condition: Expression) -> tuple[str, ...]:
+        return tuple(name for name in self.names if name in condition.names)
 
     def count(self) -> int:
         """Return the number of legal configurations."""
@@ -59,23 +60,11 @@ class T1Space:
         for row in self.codes().tolist():
             yield {name: of[code] for name, of, code in zip(self.names, self.values, row, strict=True)}
 
-    def _holding(self, condition: Condition, codes: npt.NDArray[np.int16]) -> npt.NDArray[np.bool_]:
-        """Return which rows fulfil `condition`, which is asked once for each distinct set of values that it reads."""
-        places = [place for place, name in enumerate(self.names) if name in condition.names]
-        shape = [len(self.values[place]) for place in places]
-        if math.prod(shape) > np.iinfo(np.int64).max:
-            raise SpaceError(f"'{condition.text}' reads too many parameters at once")
-        flat = np.zeros(len(codes), dtype=np.int64)
-        for place, size in zip(places, shape, strict=True):
-            flat = flat * size + codes[:, place]
-        _, first, inverse = np.unique(flat, return_index=True, return_inverse=True)
-        names, of = [self.names[place] for place in places], [self.values[place] for place in places]
-        asked = codes[first][:, places].tolist()
-        holds = [
-            condition.holds({name: values[code] for name, values, code in zip(names, of, row, strict=True)})
-            for row in asked
-        ]
-        return np.array(holds, dtype=np.bool_)[inverse]
+
+def _numbers(listed: tuple[ParameterValue, ...]) -> npt.NDArray[np.int64]:
+    """Return the values of a parameter; of one that no condition can read, places stand for them."""
+    integers = all(isinstance(value, int) for value in listed)
+    return np.array(listed if integers else range(len(listed)), dtype=np.int64)
 
 
 def read(path: Path) -> T1Space:
@@ -89,11 +78,14 @@ def read(path: Path) -> T1Space:
         raise FormatError(path, "ConfigurationSpace.TuningParameters is empty, or names a parameter twice")
     conditions = space.get("Conditions") or []
     if not isinstance(conditions, list):
-        raise FormatError(path, "ConfigurationSpace.Conditions is no list")
+        raise FormatError(path, "ConfigurationSpace.Conditions is not a list")
+    listed = dict(parameters)
     return T1Space(
         names=names,
-        values=tuple(values for _, values in parameters),
-        conditions=tuple(_condition(path, index, entry, names) for index, entry in enumerate(conditions)),
+        values=tuple(listed.values()),
+        conditions=tuple(
+            condition for index, entry in enumerate(conditions) for condition in _conditions(path, index, entry, listed)
+        ),
     )
 
 
@@ -110,16 +102,23 @@ def _parameter(path: Path, index: int, entry: Any) -> tuple[str, tuple[Parameter
         raise FormatError(path, f"{place}.Values: {error}") from None
 
 
-def _condition(path: Path, index: int, entry: Any, names: tuple[str, ...]) -> Condition:  # noqa: ANN401 - JSON
+def _conditions(
+    path: Path,
+    index: int,
+    entry: Any,  # noqa: ANN401 - JSON
+    listed: Mapping[str, tuple[ParameterValue, ...]],
+) -> tuple[Expression, ...]:
     place = f"ConfigurationSpace.Conditions[{index}]"
     text = entry.get("Expression") if isinstance(entry, dict) else entry
     if not isinstance(text, str):
         raise FormatError(path, f"{place} lacks 'Expression'")
     try:
-        condition = Condition.parse(text)
+        conditions = conditions_of(text)
     except ExpressionError as error:
         raise FormatError(path, f"{place}: {error}") from None
-    if unknown := condition.names - set(names):
-        name = min(unknown)
-        raise FormatError(path, f"{place}: '{text}' reads '{name}', which is no parameter{closest(name, names)}")
-    return condition
+    for name in sorted({name for condition in conditions for name in condition.names}):
+        if name not in listed:
+            raise FormatError(path, f"{place}: '{text}' reads '{name}': {no_such('parameter', name, listed)}")
+        if not all(isinstance(value, int) for value in listed[name]):
+            raise FormatError(path, f"{place}: '{text}' reads '{name}', whose values are not all integers")
+    return conditions
