@@ -9,7 +9,7 @@ import pytest
 
 from pretuned.compile.host import compiler
 from pretuned.spec.loader import load_folder
-from pretuned.tune.execute import MEMORY, PLAIN, RACES, exercise
+from pretuned.tune.execute import MEMORY, PLAIN, RACES, execute
 
 ROOT = Path(__file__).parents[2]
 CASES = [  # ways to execute, and how many configurations of each specialisation
@@ -24,12 +24,12 @@ SPECS = load_folder(ROOT / "templates") | load_folder(ROOT / "examples" / "quick
 
 @pytest.mark.parametrize(("ways", "sample"), CASES)
 def test_every_configuration_is_right(ways, sample, tmp_path, record_property):
-    tallies = list(exercise(SPECS, ways, cache_folder=tmp_path, sample=sample))
-    for tally in tallies:
+    reports = list(execute(SPECS, ways, cache_folder=tmp_path, sample=sample))
+    for report in reports:
         record_property(
             "figure",
-            f"{tally.kernel}, {tally.way}: {tally.configurations} configurations, {tally.executions} executions, "
-            f"{tally.compile_s:.1f} s compiling, {tally.execute_s:.1f} s executing",
+            f"{report.kernel}, {report.mode}: {report.configurations} configurations, {report.executions} executions, "
+            f"{report.compile_s:.1f} s compiling, {report.execute_s:.1f} s executing",
         )
-    assert [tally.findings for tally in tallies] == [[]] * (len(SPECS) * len(ways))
-    assert all(tally.refused is None and tally.executions > tally.configurations > 0 for tally in tallies)
+    assert [report.findings for report in reports] == [[]] * (len(SPECS) * len(ways))
+    assert all(report.refused is None and report.executions > report.configurations > 0 for report in reports)

@@ -10,7 +10,7 @@ import pytest
 from pretuned.compile.host import compiler
 from pretuned.outcome import detail
 from pretuned.spec.loader import load
-from pretuned.tune.execute import PLAIN, SANITIZERS, exercise
+from pretuned.tune.execute import PLAIN, SANITIZERS, execute
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="no C++ compiler here")
 
@@ -34,10 +34,10 @@ def found(tmp_path_factory):
     """The messages by bug and way."""
     spec = load(Path(__file__).parent / "planted" / "planted.toml")
     messages = defaultdict(list)
-    for tally in exercise({spec.name: spec}, (PLAIN, *SANITIZERS), cache_folder=tmp_path_factory.mktemp("cache")):
-        for finding in tally.findings:
+    for report in execute({spec.name: spec}, (PLAIN, *SANITIZERS), cache_folder=tmp_path_factory.mktemp("cache")):
+        for finding in report.findings:
             bug = dict(finding.configuration.values)["bug"]
-            messages[bug, finding.way].append(detail(finding.failure))
+            messages[bug, finding.mode].append(detail(finding.failure))
     return messages
 
 
@@ -53,9 +53,9 @@ def test_the_right_configuration_is_found_right(found):
 
 def test_a_sound_kernel_with_atomics_in_shared_memory_is_left_alone(tmp_path):
     spec = load(Path(__file__).parent / "sound" / "histogram.toml")
-    tallies = list(exercise({spec.name: spec}, (PLAIN, *SANITIZERS), cache_folder=tmp_path))
-    assert [(tally.way, tally.findings) for tally in tallies] == [(w.name, []) for w in (PLAIN, *SANITIZERS)]
-    assert all(tally.executions for tally in tallies[:3])
+    reports = list(execute({spec.name: spec}, (PLAIN, *SANITIZERS), cache_folder=tmp_path))
+    assert [(report.mode, report.findings) for report in reports] == [(w.name, []) for w in (PLAIN, *SANITIZERS)]
+    assert all(report.executions for report in reports[:3])
 
 
 def test_sanitizers_name_the_line_the_block_and_the_thread(found):

@@ -21,7 +21,7 @@ from pretuned.spec.space import all_problems
 from pretuned.tune import decision as decision_module
 from pretuned.tune import task as task_module
 from pretuned.tune.events import Effort, Failed
-from pretuned.tune.execute import PLAIN, exercise
+from pretuned.tune.execute import PLAIN, execute
 from pretuned.tune.request import TuningRequest
 from pretuned.tune.trials import trials
 from pretuned.tune.tuner import Tuner
@@ -132,6 +132,6 @@ def test_the_host_tries_no_library_calls(tmp_path):
 
 
 @pytest.mark.skipif(compiler() is None, reason="no C++ compiler here")
-def test_a_kernel_with_a_library_call_is_exercised_on_the_host(tmp_path):
-    (tally,) = exercise({"product": loaded(tmp_path)}, [PLAIN], cache_folder=None, workers=1)
-    assert (tally.configurations, tally.findings) == (4, [])  # two blocks for two dtypes
+def test_a_kernel_with_a_library_call_is_executed_on_the_host(tmp_path):
+    (report,) = execute({"product": loaded(tmp_path)}, [PLAIN], cache_folder=None, workers=1)
+    assert (report.configurations, report.findings) == (4, [])  # two blocks for two dtypes

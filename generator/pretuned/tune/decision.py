@@ -41,7 +41,7 @@ def affordable(rounds: int, estimates_us: Sequence[float]) -> int:
     return max(min(rounds, LEAST_ROUNDS), min(rounds, int(ROUNDS_US / (PROBE_LAUNCHES * sum(estimates_us)))))
 
 
-class Decision:
+class RowDecision:
     """Settles the row of `problem` from what `task` knows of it; the problem fits the device."""
 
     def __init__(

@@ -194,7 +194,7 @@ def _require_packages(index: Where) -> None:
         if importlib.util.find_spec("numpy") is None:
             raise DeviceError("the host device needs NumPy: pip install numpy")
         if CPP.installed() is None:
-            raise DeviceError(f"there is no C++ compiler: {CPP_INSTALL}")
+            raise DeviceError(CPP_INSTALL)
     elif (driver := probe.driver()) is not None and (reason := probe.too_old(driver)):
         raise DeviceError(reason)
     elif importlib.util.find_spec("cupy") is None:

@@ -24,7 +24,7 @@ from pretuned.compile.pool import processors
 from pretuned.record.rows import Row, Skipped
 from pretuned.spec.space import Configuration, Problem
 from pretuned.strategies import EVALUATIONS
-from pretuned.tune.decision import FRESH_SEED, Decision
+from pretuned.tune.decision import FRESH_SEED, RowDecision
 from pretuned.tune.events import Decided, Measuring, OutOfBudget, Passed, Planned
 from pretuned.tune.representatives import representatives
 from pretuned.tune.request import TuningRequest
@@ -175,7 +175,7 @@ class Tuner:
                 continue
             if index + 1 < len(problems):  # its reference is made while this one is decided
                 task.prepare(problems[index + 1], FRESH_SEED, reference="soon")
-            row = Decision(task, problem, considered, pending.incumbents.get(problem, ())).row()
+            row = RowDecision(task, problem, considered, pending.incumbents.get(problem, ())).row()
             if row is None:
                 continue
             if whole and not row.disturbed:

@@ -13,9 +13,9 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
-from pretuned.device.monitor import Reading
+from pretuned.device.monitor import DeviceMonitor
 from pretuned.measure.runner import Runner
 from pretuned.record.cache import Cache
 from pretuned.strategies import AUTO, NamedStrategy, named
@@ -73,17 +73,6 @@ class Clock:
         """Whether the time of the screening at hand is over."""
         left_s = self.screening_left_s
         return left_s is not None and left_s <= 0
-
-
-class DeviceMonitor(Protocol):
-    """Readings of one device since `begin`."""
-
-    def begin(self) -> None:
-        """Forget what was read so far."""
-
-    def readings(self) -> list[Reading]:
-        """Return what was read since, the last moment included."""
-        ...
 
 
 class NoiseWatch:
