@@ -40,7 +40,7 @@ def test_equals_the_golden_files(content):
 
 def test_holds_the_runtime_unchanged_and_nothing_unexpected(content):
     folder = ROOT / "generator/pretuned/runtime"
-    runtime = {f"_runtime/{file.name}": file.read_bytes() for file in folder.glob("*.py")}
+    runtime = {f"_runtime/{file.relative_to(folder).as_posix()}": file.read_bytes() for file in folder.rglob("*.py")}
     assert {name: data for name, data in content.items() if name.startswith("_runtime/")} == runtime
     rest = [name for name in content if name not in runtime and not name.startswith("kernels/")]
     assert rest == ["__init__.py", "py.typed"]
@@ -48,15 +48,15 @@ def test_holds_the_runtime_unchanged_and_nothing_unexpected(content):
         assert re.fullmatch(r"[a-zA-Z0-9_./-]+", name)
 
 
-def test_every_binary_that_the_modules_name_is_there(content):
+def test_every_binary_that_the_sources_name_is_there(content):
     source = content["__init__.py"].decode()
-    (modules,) = [
+    (sources,) = [
         ast.literal_eval(node.value)
         for node in ast.parse(source).body
-        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "_MODULES"
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "_BINARIES"
     ]
-    named = {f"kernels/{name}.cu" for name in modules}
-    for name, (_, _, images) in modules.items():
+    named = {f"kernels/{name}.cu" for name in sources}
+    for name, (_, _, images) in sources.items():
         for architecture, _, _ in images:
             named.add(f"kernels/{name}.{architecture}.{'ptx' if architecture.startswith('compute') else 'cubin'}")
     assert named == {name for name in content if name.startswith("kernels/")}
@@ -66,7 +66,7 @@ def test_without_cubins_the_sources_ship_alone():
     content = sample.package(cubins=False)
     kinds = {name.rpartition(".")[2] for name in content if name.startswith("kernels/")}
     assert kinds == {"cu"}
-    assert "recompiled" not in content["__init__.py"].decode().partition("TABLE: Table = {")[2]
+    assert RECOMPILED not in content["__init__.py"].decode()
 
 
 def test_a_missing_binary_is_an_error():
@@ -74,13 +74,16 @@ def test_a_missing_binary_is_an_error():
     binaries = sample.binaries(found)
     key, architecture = next(iter(binaries))
     del binaries[key, architecture]
-    with pytest.raises(BakeError, match=f"no binary of the module {key} for {architecture}"):
+    with pytest.raises(BakeError, match=f"no binary of the source {key} for {architecture}"):
         files(found, binaries)
+
+
+RECOMPILED = '"", True)'  # the end of a choice
 
 
 def test_only_rows_whose_cubin_differs_are_marked(content):
     source = content["__init__.py"].decode()
-    marked = {line.split('"')[1] for line in source.splitlines() if '"recompiled")' in line}
+    marked = {line.split('"')[1] for line in source.splitlines() if RECOMPILED in line}
     assert marked == {"lanes"}
 
 

@@ -21,7 +21,7 @@ def architectures(found, kernel, specialisation, configuration):
     (entry,) = [
         s for s in one.shipped if (dict(s.specialisation), str(s.configuration)) == (specialisation, configuration)
     ]
-    return [architecture for module, architecture in found.jobs if module.key == entry.module.key]
+    return [architecture for module, architecture in found.jobs if module.key == entry.source.key]
 
 
 FLOAT = {"T": "float32", "relu": False}
@@ -136,5 +136,5 @@ def test_a_row_of_an_unknown_device_or_outside_the_space():
 
 
 def test_an_architecture_that_is_none():
-    with pytest.raises(BakeError, match=r"'hopper' is no architecture; write sm_80, sm_90, \.\.\."):
+    with pytest.raises(BakeError, match=r"'hopper' is not an architecture; write sm_80, sm_90, \.\.\."):
         plan(sample.specs(), [], {}, architectures=["hopper"])

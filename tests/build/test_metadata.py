@@ -53,7 +53,7 @@ def test_rows_that_ship_what_was_measured_are_not_recompiled(spec):
     (kernel,) = planned.kernels
 
     def measured(row):
-        keys = [kernel.module(row.specialisation, choice.configuration).key for choice in row.choices]
+        keys = [kernel.source(row.specialisation, choice.configuration).key for choice in row.choices]
         choices = [dataclasses.replace(c, cubin=digests[key]) for c, key in zip(row.choices, keys, strict=True)]
         return dataclasses.replace(row, choices=tuple(choices))
 

@@ -74,7 +74,7 @@ def named_after(binaries, spec, row):
     """Yield the row's choices with the digests of what was compiled for them."""
     found = plan({spec.name: spec}, [row], {H100.name: H100}).kernels[0]
     for choice in row.choices:
-        module = found.module(row.specialisation, choice.configuration)
+        module = found.source(row.specialisation, choice.configuration)
         yield replace(choice, cubin=binaries[module.key, "sm_90"].digest)
 
 

@@ -219,8 +219,8 @@ def loads(cuda):
 
 def test_a_prepared_device_has_all_that_fits_loaded_and_nothing_else(tuned, cupy, cuda):
     tuned.prepare()
-    shipped = {(kernel.name, entry[3]) for kernel in (tuned._affine, tuned._accumulate) for entry in kernel.shipped}
-    fitting = [module for _, module in shipped if any(name == "sm_90" for name, *_ in tuned._MODULES[module][2])]
+    shipped = {(kernel.name, one.source) for kernel in (tuned._affine, tuned._accumulate) for one in kernel.shipped}
+    fitting = [source for _, source in shipped if any(name == "sm_90" for name, *_ in tuned._BINARIES[source][2])]
     assert len(cuda.loaded) == len(fitting) == len(shipped) - 1  # the A100's winner is no cubin for this device
     assert all(image.endswith("sm_90") for image in loads(cuda))
     assert cupy.compiled == []

@@ -36,12 +36,14 @@ def test_a_repeated_call_loads_and_looks_up_nothing_anew(tuned, cupy, cuda):
 
 def test_remembered_problems_are_bounded(tuned, cupy, cuda, monkeypatch):
     calls = __import__(f"{tuned.__name__}._runtime.calls", fromlist=["calls"])
+    paths = __import__(f"{tuned.__name__}._runtime.fastpath.paths", fromlist=["paths"])
     monkeypatch.setattr(calls, "REMEMBERED", 3)
+    monkeypatch.setattr(paths, "REMEMBERED", 3)
     for cols in [*range(1, 9), *range(1, 9)]:
         tuned.affine(affine_arrays(cupy, cols=cols), 1.0, relu=False)
     caller = calls.caller(tuned._affine)
     assert all(len(memo) <= 3 for memo in caller.plans.values())
-    assert all(len(memo) <= 3 for opened in caller.lanes.values() for memo in opened.memos.values())
+    assert all(len(memo) <= 3 for path in caller.paths.values() for memo in path.memos.values())
     assert [launch.arguments[4] for launch in cuda.launches] == [*range(1, 9), *range(1, 9)]
 
 

@@ -97,7 +97,7 @@ def device_of(name):
 
 def binaries(planned):
     """Return binaries whose registers and shared memory are drawn, by their names; those of defaults take little."""
-    modest = {one.module.key for kernel in planned.kernels for one in kernel.shipped if one.default}
+    modest = {one.source.key for kernel in planned.kernels for one in kernel.shipped if one.default}
     found = {}
     for key, binary in sample.binaries(planned).items():
         draw = random.Random("".join(key))
@@ -143,7 +143,7 @@ class Bundle:
 
     def binary(self, spec, problem, configuration, capability):
         """Return the cubin of a configuration that a device would load, or None if it would be compiled there."""
-        key = self.kernels[spec.name].module(problem.specialisation, configuration).key
+        key = self.kernels[spec.name].source(problem.specialisation, configuration).key
         numbers = [int(a.removeprefix("sm_")) for k, a in self.binaries if k == key and a.startswith("sm_")]
         fitting = [number for number in numbers if number // 10 == capability // 10 and number <= capability]
         return self.binaries[key, f"sm_{max(fitting)}"] if fitting else None
@@ -213,7 +213,9 @@ def test_whatever_runs_is_legal_and_fits(bundle, runtime, record_property):
             for array in arrays(spec, problem)
         }
         decision = decide(runtime, spec, problem, gpu, addresses, asked)
-        chosen = Configuration(implementation=decision.shipped[1], values=space.pairs(decision.shipped[2]))
+        chosen = Configuration(
+            implementation=decision.shipped.implementation, values=space.pairs(decision.shipped.configuration)
+        )
         assert not bundle.refusal(spec, problem, chosen, gpu, addresses), (gpu, str(problem), str(chosen), decision.why)
         told[gpu].update(kinds(decision, asked))
         told[gpu]["default" if chosen == space.default(spec) else "winner"] += 1

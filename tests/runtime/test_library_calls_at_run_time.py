@@ -336,15 +336,15 @@ def assigned(source, name):
 def test_the_package_holds_the_call_and_nothing_to_load_for_it(tmp_path):
     folder = baked(tmp_path) / "pkg" / "tuned"
     source = (folder / "__init__.py").read_text()
-    assert "            call=('cupy', 'multiply', ('a', 'b'), 'keyword')," in source.replace('"', "'")
+    assert "            call=LibraryFunction('cupy', 'multiply', ('a', 'b'), 'keyword')," in source.replace('"', "'")
     rows = assigned(source, "TABLE")["product"][sample.H100.name]
     assert rows[0][3][0] == ("library", {}, 2.0, (0.2, 0.3), (), LIBRARY)
     assert rows[1][3][1] == rows[0][3][0]
     shipped = assigned(source, "_SHIPPED")["product"]
     assert [entry[3:] for entry in shipped if entry[1] == "library"] == [("", {})]
-    modules = assigned(source, "_MODULES")
-    assert "" not in modules
-    assert {file.name.partition(".")[0] for file in (folder / "kernels").iterdir()} == set(modules)
+    sources = assigned(source, "_BINARIES")
+    assert "" not in sources
+    assert {file.name.partition(".")[0] for file in (folder / "kernels").iterdir()} == set(sources)
     for command in (["check"], ["format", "--check"]):
         done = subprocess.run(
             [sys.executable, "-m", "ruff", *command, "--no-cache", "--isolated", "--line-length", "120", "__init__.py"],

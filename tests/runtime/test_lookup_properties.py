@@ -272,7 +272,7 @@ def test_a_launch_that_no_gpu_takes_is_passed_over(n, refused):
         shared=lambda: 0,
         arguments=(),
     )
-    entry = {}, "main", {}, "module", {}
+    entry = {}, "main", {}, "source", {}
     kernel = Kernel(
         "taken",
         arguments=(),
@@ -280,7 +280,7 @@ def test_a_launch_that_no_gpu_takes_is_passed_over(n, refused):
         shipped=(entry,),
         rows={},
         devices={},
-        modules={"module": ((), False, ())},
+        binaries={"source": ((), False, ())},
     )
-    found = lookup.refusal(kernel, entry, {"n": n}, Device("a GPU", {}), lambda _name, _nbytes: True)
+    found = lookup.refusal(kernel, kernel.shipped[0], {"n": n}, Device("a GPU", {}), lambda _name, _nbytes: True)
     assert found == refused if refused is None else found.startswith(refused)

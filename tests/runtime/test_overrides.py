@@ -85,9 +85,9 @@ def test_a_configuration_whose_guards_fail_leaves_the_rows_choice(loaded, cupy, 
             {"CONFIG": "pkg.tuned.afine:block=64"},
             "pkg.tuned has no kernel 'afine'; did you mean 'affine'?",
         ),
-        ({"CONFIG": "block=64"}, "'block=64' is no KERNEL:key=value,... as in 'axpby:block=512,vec=4'"),
-        ({"CONFIG": "affine:block"}, "'block' in 'affine:block' is no key=value"),
-        ({"CONFIG": "affine:block=big"}, "'big' in 'affine:block=big' is no integer, true or false"),
+        ({"CONFIG": "block=64"}, "'block=64' is not KERNEL:key=value,... as in 'axpby:block=512,vec=4'"),
+        ({"CONFIG": "affine:block"}, "'block' in 'affine:block' is not key=value"),
+        ({"CONFIG": "affine:block=big"}, "'big' in 'affine:block=big' is not an integer, true or false"),
         (
             {"DEVICE": "NVIDIA H100"},
             "PRETUNED_DEVICE: the table has no device 'NVIDIA H100'; did you mean 'NVIDIA H100 80GB HBM3'?",
@@ -153,8 +153,8 @@ def test_another_table(loaded, cupy, tmp_path):
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        ("[]", "is no lock of format 1 (its format reads None)"),
-        ('{"format": 2}', "is no lock of format 1 (its format reads 2)"),
+        ("[]", "is not a lock of format 1 (its format is None)"),
+        ('{"format": 2}', "is not a lock of format 1 (its format is 2)"),
         (json.dumps(lock())[:80], "cannot be read as JSON"),
         ("[" * 100_000, "cannot be read as JSON"),
         (json.dumps(lock(problem={"rows": 1})), "row 0 cannot be read"),

@@ -226,8 +226,8 @@ def test_a_lane_that_is_being_written_looks_for_wishes_that_come_meanwhile(tuned
         with tuned.using(affine=MINE):
             pass
 
-    lane, thread = runtime(tuned, "lanes").Lane, threading.Thread(target=elsewhere)
-    write = lane.function
+    source, thread = runtime(tuned, "fastpath.source").FastPathSource, threading.Thread(target=elsewhere)
+    write = source.function
 
     def interrupted(*given, **options):
         thread.start()
@@ -235,9 +235,9 @@ def test_a_lane_that_is_being_written_looks_for_wishes_that_come_meanwhile(tuned
         return write(*given, **options)
 
     call()
-    monkeypatch.setattr(lane, "function", interrupted)
+    monkeypatch.setattr(source, "function", interrupted)
     assert call() == 128
-    monkeypatch.setattr(lane, "function", write)
+    monkeypatch.setattr(source, "function", write)
     thread.join()
     assert [call() for _ in range(4)] == [128] * 4
     with tuned.using(affine=MINE):

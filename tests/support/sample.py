@@ -10,7 +10,7 @@ import hashlib
 from pathlib import Path
 
 from pretuned.bake.package import files
-from pretuned.bake.plan import Plan, plan
+from pretuned.bake.plan import BakePlan, plan
 from pretuned.compile.result import Binary, Resources
 from pretuned.record.rows import Choice, Row, TunedDevice
 from pretuned.spec.loader import load_folder
@@ -110,7 +110,7 @@ def rows() -> list[Row]:
     ]
 
 
-def binaries(of: Plan) -> dict[tuple[str, str], Binary]:
+def binaries(of: BakePlan) -> dict[tuple[str, str], Binary]:
     """Images that say what they are, and resources that no compiler has measured."""
     found = {}
     for module, architecture in of.jobs:
@@ -127,12 +127,12 @@ def binaries(of: Plan) -> dict[tuple[str, str], Binary]:
     return found
 
 
-def measured(found: list[Row], of: Plan, built: dict[tuple[str, str], Binary]) -> list[Row]:
+def measured(found: list[Row], of: BakePlan, built: dict[tuple[str, str], Binary]) -> list[Row]:
     """Return the rows with the digests of what was built, but for accumulate's, which count as measured elsewhere."""
     kernels = {kernel.spec.name: kernel for kernel in of.kernels}
 
     def with_digest(row: Row, choice: Choice) -> Choice:
-        module = kernels[row.kernel].module(row.specialisation, choice.configuration)
+        module = kernels[row.kernel].source(row.specialisation, choice.configuration)
         return dataclasses.replace(choice, cubin=built[module.key, DEVICES[row.device].architecture].digest)
 
     return [

@@ -37,7 +37,7 @@ def declaration_lines(kernel: KernelPlan) -> Iterator[str]:
     yield f"    shipped=_SHIPPED[{name}],"
     yield f"    rows=TABLE[{name}],"
     yield "    devices=DEVICES,"
-    yield "    modules=_MODULES,"
+    yield "    binaries=_BINARIES,"
     yield ")"
 
 
@@ -98,7 +98,8 @@ def _implementation(spec: KernelSpec, implementation: Implementation) -> Iterato
         yield f"            init={literal(implementation.init)},"
     if implementation.call is not None:
         call = implementation.call
-        yield f"            call={literal((call.module, call.function, tuple(call.arguments), call.out))},"
+        named = ", ".join(map(literal, (call.module, call.function, tuple(call.arguments), call.out)))
+        yield f"            call=LibraryFunction({named}),"
 
 
 def _launch(spec: KernelSpec, launch: LaunchSpec) -> str:

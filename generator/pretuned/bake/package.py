@@ -10,18 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib.resources import files as resources
+from importlib.resources.abc import Traversable
 from typing import Final
 
 from pretuned.bake.declarations import declaration_lines
 from pretuned.bake.functions import check_names, function_lines
 from pretuned.bake.literals import literal, wrapped
-from pretuned.bake.plan import Plan
-from pretuned.bake.tables import Binaries, device_lines, module_lines, modules_of, shipped_lines, table_lines
+from pretuned.bake.plan import BakePlan
+from pretuned.bake.tables import Binaries, binary_lines, device_lines, shipped_lines, sources_of, table_lines
 from pretuned.errors import BakeError
 
 # Names, texts and expressions are the specs', and are neither renamed nor reworded to please a linter.
 _WAIVED: Final = (
-    ("E501", "a row of the table is a line"),
+    ("E501", "a row of the table is one line"),
     ("A001, A002, A006, E741, N802, N803, N816, PLR0913", "functions and arguments are named by the kernel specs"),
     ("D301, D402, D403, D415, RUF001, RUF002, RUF003", "texts stand as the specs have them"),
     ("E712, FURB110, FURB136, PLR0124, PLR0133, PLR1714, PLR2004, PLW0108", "expressions stand as the specs have them"),
@@ -37,47 +38,50 @@ from ._runtime import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ._runtime import Devices, GpuArray, Modules, Shipped, Stream, Table
+    from ._runtime import Binaries, Devices, GpuArray, Shipped, Stream, Table
 
 __all__ = [{names}]
 """
 
 
-def files(plan: Plan, binaries: Binaries, *, version: str = "") -> dict[str, bytes]:
+def files(plan: BakePlan, binaries: Binaries, *, version: str = "") -> dict[str, bytes]:
     """Return the content of every file of the generated package by its relative path, with `/`, in sorted order.
 
-    `binaries` holds a Binary for each of `plan.jobs`, by (module key, architecture); others are ignored. `version` is
+    `binaries` holds a Binary for each of `plan.jobs`, by (source key, architecture); others are ignored. `version` is
     pretuned's, for the head of the module. Raises BakeError for a missing binary, or a name that cannot be used.
     """
-    wanted = [(module.key, architecture) for module, architecture in plan.jobs]
+    wanted = [(source.key, architecture) for source, architecture in plan.jobs]
     if missing := [key for key in wanted if key not in binaries]:
-        raise BakeError(f"no binary of the module {missing[0][0]} for {missing[0][1]}")
+        raise BakeError(f"no binary of the source {missing[0][0]} for {missing[0][1]}")
     for kernel in plan.kernels:
         check_names(kernel.spec)
     used = {key: binaries[key] for key in sorted(wanted)}
     content = {"__init__.py": _source(plan, used, version).encode(), "py.typed": b""}
     content |= {f"_runtime/{name}": data for name, data in runtime().items()}
     for kernel in plan.kernels:
-        for name, module in modules_of(kernel).items():
-            content[f"kernels/{name}.cu"] = module.text.encode()
+        for name, source in sources_of(kernel).items():
+            content[f"kernels/{name}.cu"] = source.text.encode()
             for (key, architecture), binary in used.items():
-                if key == module.key:
+                if key == source.key:
                     kind = "ptx" if architecture.startswith("compute_") else "cubin"
                     content[f"kernels/{name}.{architecture}.{kind}"] = binary.image
     return dict(sorted(content.items()))
 
 
 def runtime() -> dict[str, bytes]:
-    """Return the modules of the dispatcher by file name."""
-    folder = resources("pretuned.runtime")
-    return {
-        file.name: file.read_bytes()
-        for file in sorted(folder.iterdir(), key=lambda f: f.name)
-        if file.name.endswith(".py")
-    }
+    """Return the modules of the dispatcher by their path, with `/`, in sorted order."""
+    return dict(sorted(_modules(resources("pretuned.runtime"), "")))
 
 
-def _source(plan: Plan, binaries: Binaries, version: str) -> str:
+def _modules(folder: Traversable, within: str) -> Iterator[tuple[str, bytes]]:
+    for entry in folder.iterdir():
+        if entry.name.endswith(".py"):
+            yield within + entry.name, entry.read_bytes()
+        elif entry.is_dir() and entry.name != "__pycache__":
+            yield from _modules(entry, f"{within}{entry.name}/")
+
+
+def _source(plan: BakePlan, binaries: Binaries, version: str) -> str:
     """Return the text of `__init__.py`."""
     declared = [line for kernel in plan.kernels for line in ("", *declaration_lines(kernel))]
     imports = _imports("\n".join(declared))
@@ -90,7 +94,7 @@ def _source(plan: Plan, binaries: Binaries, version: str) -> str:
     for kernel in plan.kernels:
         lines += ["", "", *function_lines(kernel)]
     lines += ["", "", "# fmt: off", ""]
-    for section in (device_lines(plan), table_lines(plan, binaries), shipped_lines(plan), module_lines(plan, binaries)):
+    for section in (device_lines(plan), table_lines(plan, binaries), shipped_lines(plan), binary_lines(plan, binaries)):
         lines += [*section, ""]
     lines += ["# The kernels as their specs describe them.", *declared[1:]]
     return "\n".join(lines) + "\n"
@@ -98,7 +102,17 @@ def _source(plan: Plan, binaries: Binaries, version: str) -> str:
 
 def _imports(text: str) -> list[str]:
     """Return what the declarations use of the runtime, in the order that import sorting wants."""
-    optional = ("Array", "Buffer", "Launch", "Scalar", "Implementation", "Integer", "ceil_div", "sizeof")
+    optional = (
+        "Array",
+        "Buffer",
+        "Implementation",
+        "Integer",
+        "Launch",
+        "LibraryFunction",
+        "Scalar",
+        "ceil_div",
+        "sizeof",
+    )
     used = {name for name in optional if f"{name}(" in text}
     return _all_order([*used, *_OFFERED, "Kernel", "PretunedError", "launcher"])
 
@@ -108,7 +122,7 @@ def _all_order(names: list[str]) -> list[str]:
     return sorted(names, key=lambda name: (0 if name.isupper() else 1 if name[0].isupper() else 2, name))
 
 
-def _head(plan: Plan, version: str) -> Iterator[str]:
+def _head(plan: BakePlan, version: str) -> Iterator[str]:
     """Yield the module's docstring."""
     devices = ", ".join(device.name for device in plan.devices) or "no device: only defaults are here"
     writer = f"pretuned {version}" if version else "pretuned"

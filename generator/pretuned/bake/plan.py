@@ -33,14 +33,14 @@ Job = tuple[Source, str]  # what to compile, for which architecture
 class Shipped:
     """A configuration that ships for one specialisation.
 
-    `module` is None for a library call. `align` is bytes by argument, where more than the element's size; `default`
+    `source` is None for a library call. `align` is bytes by argument, where more than the element's size; `default`
     marks the kernel's default, and `everywhere` what is compiled for every architecture: defaults, and what was asked
     for.
     """
 
     specialisation: Pairs
     configuration: Configuration
-    module: Source | None
+    source: Source | None
     align: tuple[tuple[str, int], ...]
     default: bool
     everywhere: bool
@@ -54,17 +54,17 @@ class KernelPlan:
     rows: tuple[Row, ...]
     shipped: tuple[Shipped, ...]
 
-    def module(self, specialisation: Pairs, configuration: Configuration) -> Source | None:
-        """Return the module of a configuration that ships; None for a library call."""
+    def source(self, specialisation: Pairs, configuration: Configuration) -> Source | None:
+        """Return the source of a configuration that ships; None for a library call."""
         wanted = specialisation, configuration
         return next(
-            shipped.module for shipped in self.shipped if (shipped.specialisation, shipped.configuration) == wanted
+            shipped.source for shipped in self.shipped if (shipped.specialisation, shipped.configuration) == wanted
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """A whole package. `jobs` are the distinct (module, architecture) to compile, `devices` those that rows name."""
+class BakePlan:
+    """A whole package. `jobs` are the distinct (source, architecture) to compile, `devices` those that rows name."""
 
     kernels: tuple[KernelPlan, ...]
     devices: tuple[TunedDevice, ...]
@@ -79,7 +79,7 @@ def plan(
     architectures: Sequence[str] = (),
     cubins: bool = True,
     extra: Sequence[Extra] = (),
-) -> Plan:
+) -> BakePlan:
     """Return what ships for `specs`.
 
     `rows` of other kernels, and rows at sizes that the spec no longer has, are left out. `devices` gives every row's
@@ -98,7 +98,7 @@ def plan(
         raise BakeError(f"rows name the device '{missing[0]}', of which nothing is known")
     real = [device.architecture for device in devices.values() if not device.is_host]
     wanted = {_number(architecture) for architecture in (*real, *architectures)}
-    return Plan(
+    return BakePlan(
         kernels=kernels,
         devices=tuple(devices[name] for name in named),
         jobs=_jobs(kernels, devices, sorted(wanted)) if cubins else (),
@@ -161,13 +161,13 @@ def _admits(spec: KernelSpec, specialisation: Pairs, configuration: Configuratio
 def _shipped(spec: KernelSpec, specialisation: Pairs, configuration: Configuration, *, everywhere: bool) -> Shipped:
     call = spec.all_implementations[configuration.implementation].call
     try:
-        module = source_of(spec, specialisation, configuration) if call is None else None
+        source = source_of(spec, specialisation, configuration) if call is None else None
     except RenderError as error:
         raise BakeError(f"{spec.name}: {error}") from None
     return Shipped(
         specialisation=specialisation,
         configuration=configuration,
-        module=module,
+        source=source,
         align=space.guards(spec, specialisation, configuration).align,
         default=configuration == space.default(spec),
         everywhere=everywhere,
@@ -178,7 +178,7 @@ def _number(architecture: str) -> int:
     """Return 90 for `sm_90`, `sm_90a` and `compute_90`."""
     digits = architecture.rpartition("_")[2].rstrip("af")
     if not digits.isdigit():
-        raise BakeError(f"'{architecture}' is no architecture; write sm_80, sm_90, ...")
+        raise BakeError(f"'{architecture}' is not an architecture; write sm_80, sm_90, ...")
     return int(digits)
 
 
@@ -193,11 +193,11 @@ def _jobs(kernels: Iterable[KernelPlan], devices: Mapping[str, TunedDevice], wan
                 if not devices[row.device].is_host:  # whose choices ship as sources
                     theirs.add(_number(devices[row.device].architecture))
         for shipped in kernel.shipped:
-            if shipped.module is None:
+            if shipped.source is None:
                 continue
-            module, specific = shipped.module, shipped.module.arch_specific
+            source, specific = shipped.source, shipped.source.arch_specific
             numbers = wanted if shipped.everywhere else sorted(won[shipped.specialisation, shipped.configuration])
             real = [f"sm_{n}{'a' if specific else ''}" for n in numbers if n >= FIRST_SPECIFIC or not specific]
             portable = [oldest] if shipped.default and not specific else []
-            jobs |= {(module.key, architecture): (module, architecture) for architecture in (*real, *portable)}
+            jobs |= {(source.key, architecture): (source, architecture) for architecture in (*real, *portable)}
     return tuple(job for _, job in sorted(jobs.items()))

@@ -1,54 +1,54 @@
-"""The data of a generated package: its devices, the table of rows, what ships, and the binaries of each module."""
+"""The data of a generated package: its devices, the table of rows, what ships, and the binaries of each source."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
 from pretuned.bake.literals import literal
-from pretuned.bake.plan import KernelPlan, Plan
+from pretuned.bake.plan import BakePlan, KernelPlan
 from pretuned.compile.result import Binary
 from pretuned.record.rows import Choice, Row, TunedDevice
 from pretuned.render import Source
 from pretuned.spec.buckets import bounds, sizes_of
 from pretuned.spec.model import KernelSpec
 
-Binaries = Mapping[tuple[str, str], Binary]  # by module key and architecture
+Binaries = Mapping[tuple[str, str], Binary]  # by source key and architecture
 _DEVICE_FACTS = ("sm_count", "compute_capability", "memory_gbps", "l2_bytes", "shared_bytes", "memory_bytes", "power_w")
 
 _TABLE_KEY = (
-    "The table, one row a line, by kernel and device: the specialisation, the sizes at which the bucket begins, the",
-    "sizes that were measured, what to run from the fastest on, and the evidence. A choice gives implementation,",
-    "configuration, time in us, the interval of its time over the default's, the directions beyond the sizes in which",
-    "it has beaten the default as well, and 'recompiled' where the binary is not the one that was measured, or the",
-    "library whose function it calls. The evidence is date, driver and NVRTC.",
+    "The table, one row per line, by kernel and device: the specialisation, the sizes at which the bucket begins, the",
+    "sizes that were measured, what to run from the fastest on, and the evidence: date, driver, NVRTC. A choice gives",
+    "implementation, configuration, time in us, and the interval of its time over the default's. Where they say more:",
+    "the directions beyond the sizes in which it has also beaten the default, the library whose function it calls, and",
+    "True where the binary is not the one that was measured.",
 )
 _SHIPPED_KEY = (
-    "What ships, by kernel: specialisation, implementation, configuration, module (none for a library's function), and",
+    "What ships, by kernel: specialisation, implementation, configuration, source (none for a library's function), and",
     "the bytes of alignment that the configuration asks of arguments. The first of each specialisation is the default.",
 )
-_MODULES_KEY = (
-    "The modules in kernels/: compile options, whether made for one architecture only, and the binaries: architecture,",
-    "NVRTC, and for each entry point registers a thread and static shared bytes a block.",
+_BINARIES_KEY = (
+    "The sources in kernels/ with their binaries: compile options, whether for one architecture only, and for each",
+    "binary architecture, NVRTC, and by entry point the registers per thread and static shared bytes per block.",
 )
 
 
-def module_name(spec: KernelSpec, module: Source) -> str:
-    """Return the stem of a module's files."""
-    return f"{spec.name}-{module.key[:12]}"
+def source_name(spec: KernelSpec, source: Source) -> str:
+    """Return the stem of a source's files."""
+    return f"{spec.name}-{source.key[:12]}"
 
 
-def modules_of(kernel: KernelPlan) -> dict[str, Source]:
-    """Return the modules that ship for a kernel by the stem of their files, sorted."""
+def sources_of(kernel: KernelPlan) -> dict[str, Source]:
+    """Return the sources that ship for a kernel by the stem of their files, sorted."""
     found: dict[str, Source] = {}
-    modules = [shipped.module for shipped in kernel.shipped if shipped.module is not None]
-    for module in sorted(modules, key=lambda module: module.text):
-        found.setdefault(module_name(kernel.spec, module), module)
+    sources = [shipped.source for shipped in kernel.shipped if shipped.source is not None]
+    for source in sorted(sources, key=lambda source: source.text):
+        found.setdefault(source_name(kernel.spec, source), source)
     return dict(sorted(found.items()))
 
 
-def device_lines(plan: Plan) -> Iterator[str]:
+def device_lines(plan: BakePlan) -> Iterator[str]:
     """Yield the devices that rows were measured on."""
-    yield "# What the rows were measured on, one device a line. memory_gbps is in GB/s, power_w in W."
+    yield "# What the rows were measured on, one device per line. memory_gbps is in GB/s, power_w in W."
     yield "DEVICES: Devices = {"
     for device in plan.devices:
         facts = {name: int(getattr(device, name)) for name in _DEVICE_FACTS}
@@ -56,8 +56,8 @@ def device_lines(plan: Plan) -> Iterator[str]:
     yield "}"
 
 
-def table_lines(plan: Plan, binaries: Binaries) -> Iterator[str]:
-    """Yield the table: a row a line, by kernel and device."""
+def table_lines(plan: BakePlan, binaries: Binaries) -> Iterator[str]:
+    """Yield the table: one row per line, by kernel and device."""
     devices = {device.name: device for device in plan.devices}
     yield from (f"# {line}" for line in _TABLE_KEY)
     yield "TABLE: Table = {"
@@ -83,27 +83,30 @@ def _row(kernel: KernelPlan, row: Row, device: TunedDevice, binaries: Binaries) 
 def _choice(
     kernel: KernelPlan, row: Row, choice: Choice, device: TunedDevice, binaries: Binaries
 ) -> tuple[object, ...]:
+    """Return a choice as it stands in the table, without the last values that say nothing."""
     configuration = choice.configuration
-    module = kernel.module(row.specialisation, configuration)
-    note = choice.library
-    if module is not None:
-        binary = binaries.get((module.key, f"{device.architecture}{'a' if module.arch_specific else ''}"))
-        note = "recompiled" if binary is not None and binary.digest != choice.cubin else ""
+    source = kernel.source(row.specialisation, configuration)
+    binary = None
+    if source is not None:
+        binary = binaries.get((source.key, device.architecture_of(source)))
     low, high = choice.ratio
+    recompiled = binary is not None and binary.digest != choice.cubin
+    more = [tuple(choice.beyond), choice.library, recompiled]
+    while more and not more[-1]:
+        more.pop()
     return (
         configuration.implementation,
         dict(configuration.values),
         float(choice.time_us),
         (float(low), float(high)),
-        tuple(choice.beyond),
-        note,
+        *more,
     )
 
 
-def shipped_lines(plan: Plan) -> Iterator[str]:
+def shipped_lines(plan: BakePlan) -> Iterator[str]:
     """Yield every configuration that ships, the default first in each specialisation."""
     yield from (f"# {line}" for line in _SHIPPED_KEY)
-    yield "_SHIPPED: dict[str, tuple[Shipped, ...]] = {"
+    yield "_SHIPPED: dict[str, Shipped] = {"
     for kernel in plan.kernels:
         yield f"    {literal(kernel.spec.name)}: ("
         for shipped in kernel.shipped:
@@ -112,7 +115,7 @@ def shipped_lines(plan: Plan) -> Iterator[str]:
                 dict(shipped.specialisation),
                 configuration.implementation,
                 dict(configuration.values),
-                "" if shipped.module is None else module_name(kernel.spec, shipped.module),
+                "" if shipped.source is None else source_name(kernel.spec, shipped.source),
                 dict(shipped.align),
             )
             yield f"        {literal(entry)},"
@@ -120,12 +123,12 @@ def shipped_lines(plan: Plan) -> Iterator[str]:
     yield "}"
 
 
-def module_lines(plan: Plan, binaries: Binaries) -> Iterator[str]:
-    """Yield the modules: compile options, whether for one architecture only, and the binaries in kernels/."""
-    yield from (f"# {line}" for line in _MODULES_KEY)
-    yield "_MODULES: Modules = {"
+def binary_lines(plan: BakePlan, binaries: Binaries) -> Iterator[str]:
+    """Yield the sources with their binaries in kernels/."""
+    yield from (f"# {line}" for line in _BINARIES_KEY)
+    yield "_BINARIES: Binaries = {"
     for kernel in plan.kernels:
-        for name, module in modules_of(kernel).items():
+        for name, source in sources_of(kernel).items():
             images = tuple(
                 (
                     architecture,
@@ -133,7 +136,7 @@ def module_lines(plan: Plan, binaries: Binaries) -> Iterator[str]:
                     {f: (r.registers, r.shared_bytes) for f, r in sorted(binary.resources.items())},
                 )
                 for (key, architecture), binary in sorted(binaries.items())
-                if key == module.key
+                if key == source.key
             )
-            yield f"    {literal(name)}: {literal((tuple(module.options), module.arch_specific, images))},"
+            yield f"    {literal(name)}: {literal((tuple(source.options), source.arch_specific, images))},"
     yield "}"

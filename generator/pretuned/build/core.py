@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pretuned import __version__
 from pretuned.bake.package import files
-from pretuned.bake.plan import Extra, Job, Plan, plan
+from pretuned.bake.plan import BakePlan, Extra, Job, plan
 from pretuned.build import metadata
 from pretuned.build.freshness import Freshness
 from pretuned.build.requirements import Needs, installed, requirements
@@ -94,7 +94,7 @@ def bake_project(
     return tuple(Baked(module=module, files=_files(found, binaries)) for module, found in plans.items())
 
 
-def _files(plan: Plan, binaries: Mapping[tuple[str, str], Binary]) -> dict[str, bytes]:
+def _files(plan: BakePlan, binaries: Mapping[tuple[str, str], Binary]) -> dict[str, bytes]:
     content = files(plan, binaries, version=__version__)
     return content | {metadata.FILE: metadata.dumps(metadata.describe(plan, binaries, content, __version__))}
 
@@ -105,7 +105,7 @@ def _all(modules: Mapping[str, Mapping[str, KernelSpec]]) -> dict[str, KernelSpe
 
 def _plan(
     project: Project, settings: Settings, specs: Mapping[str, KernelSpec], table: BakedRows, extra: Sequence[Extra]
-) -> Plan:
+) -> BakePlan:
     here = None if settings.device == HOST else find_device(settings.device, {})
     architectures = [*project.architectures, *([here.record.architecture] if here is not None else [])]
     return plan(
@@ -139,16 +139,16 @@ def _no_compiler(project: Project, compiler: str | None) -> str:
     return probe.too_old(driver) if driver is not None and compiler is None else ""
 
 
-def _binaries(library: BinaryStore, plans: Collection[Plan], compiler: str | None) -> dict[tuple[str, str], Binary]:
+def _binaries(library: BinaryStore, plans: Collection[BakePlan], compiler: str | None) -> dict[tuple[str, str], Binary]:
     found: dict[tuple[str, str], Binary] = {}
     if not _jobs(plans):  # without asking which compiler is here
         return found
     owners = {
-        shipped.module.key: (kernel.spec, shipped)
+        shipped.source.key: (kernel.spec, shipped)
         for plan in plans
         for kernel in plan.kernels
         for shipped in kernel.shipped
-        if shipped.module is not None
+        if shipped.source is not None
     }
     for (module, architecture), binary in library.all(_jobs(plans), compiler).items():
         if not isinstance(binary, Binary):
@@ -170,14 +170,14 @@ def _report_compiler(wanted: str | None, binaries: Mapping[tuple[str, str], Bina
 
 
 def _demand_digests(
-    devices: Mapping[str, TunedDevice], plans: Mapping[str, Plan], binaries: Mapping[tuple[str, str], Binary]
+    devices: Mapping[str, TunedDevice], plans: Mapping[str, BakePlan], binaries: Mapping[tuple[str, str], Binary]
 ) -> None:
     """Raise LockError where what would ship is not, byte for byte, what was verified and measured."""
     for found in plans.values():
         for kernel in found.kernels:
             for row in kernel.rows:
                 for choice in row.choices:
-                    module = kernel.module(row.specialisation, choice.configuration)
+                    module = kernel.source(row.specialisation, choice.configuration)
                     if module is None:
                         continue  # a library's function
                     built = binaries.get((module.key, devices[row.device].architecture_of(module)))
@@ -189,7 +189,7 @@ def _demand_digests(
                         )
 
 
-def _jobs(plans: Iterable[Plan]) -> list[Job]:
+def _jobs(plans: Iterable[BakePlan]) -> list[Job]:
     return [job for plan in plans for job in plan.jobs]
 
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from pretuned.bake.plan import KernelPlan, Plan
+from pretuned.bake.plan import BakePlan, KernelPlan
 from pretuned.bake.tables import Binaries
 from pretuned.errors import BakeError
 from pretuned.record.lock import row_to_json
@@ -71,7 +71,7 @@ class Metadata:
     files: Mapping[str, File]
 
 
-def describe(plan: Plan, binaries: Binaries, files: Mapping[str, bytes], version: str) -> Metadata:
+def describe(plan: BakePlan, binaries: Binaries, files: Mapping[str, bytes], version: str) -> Metadata:
     """Return the metadata of the package with these files, baked from `plan` by pretuned `version`."""
     used = {(module.key, architecture) for module, architecture in plan.jobs}
     return Metadata(
@@ -89,13 +89,13 @@ def describe(plan: Plan, binaries: Binaries, files: Mapping[str, bytes], version
 
 def _shipped(kernel: KernelPlan) -> str:
     found = (
-        (entry.specialisation, entry.configuration, "" if entry.module is None else entry.module.key)
+        (entry.specialisation, entry.configuration, "" if entry.source is None else entry.source.key)
         for entry in kernel.shipped
     )
     return digest([[chosen, ran.implementation, ran.values, module] for chosen, ran, module in found])
 
 
-def _shares(plan: Plan, kernel: KernelPlan, binaries: Binaries) -> Iterator[Share]:
+def _shares(plan: BakePlan, kernel: KernelPlan, binaries: Binaries) -> Iterator[Share]:
     for device in plan.devices:
         rows = [row for row in kernel.rows if row.device == device.name]
         if rows:
@@ -116,7 +116,7 @@ def _shares(plan: Plan, kernel: KernelPlan, binaries: Binaries) -> Iterator[Shar
 
 def _recompiled(kernel: KernelPlan, row: Row, device: TunedDevice, binaries: Binaries) -> bool:
     for choice in row.choices:
-        module = kernel.module(row.specialisation, choice.configuration)
+        module = kernel.source(row.specialisation, choice.configuration)
         binary = None if module is None else binaries.get((module.key, device.architecture_of(module)))
         if binary is not None and binary.digest != choice.cubin:
             return True

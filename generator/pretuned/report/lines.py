@@ -9,6 +9,8 @@ from typing import Any
 
 from pretuned.record.lock import Lock
 from pretuned.record.rows import Row
+from pretuned.runtime.records import rows_of
+from pretuned.runtime.text import described
 from pretuned.spec.space import describe, pairs
 
 
@@ -81,25 +83,24 @@ def of_package(package: ModuleType) -> list[Line]:
 
 
 def _package_lines(table: Any) -> Iterator[Line]:  # noqa: ANN401 - the generated literal
-    for kernel, devices in sorted(table.items()):
-        for device, rows in sorted(devices.items()):
-            for specialisation, _, problem, choices, (date, driver, compiler) in rows:
-                implementation, values, winner_us, ratio, beyond, note = choices[0]
-                text = describe(pairs(values))
+    for kernel, literal in sorted(table.items()):
+        for device, rows in sorted(rows_of(literal).items()):
+            for row in rows:
+                choice, evidence = row.choices[0], row.evidence
                 yield Line(
                     kernel=kernel,
                     device=device,
-                    specialisation=describe(pairs(specialisation)),
-                    problem=describe(pairs(problem)),
-                    configuration=text if implementation == "main" else f"{implementation}: {text}",
-                    is_default=len(choices) == 1,
-                    default_us=choices[-1][2],
-                    winner_us=winner_us,
-                    ratio=tuple(ratio),
-                    beyond=tuple(beyond),
-                    others=max(0, len(choices) - 2),
-                    note=note,
-                    date=date,
-                    driver=driver,
-                    compiler=compiler,
+                    specialisation=describe(pairs(row.specialisation)),
+                    problem=describe(pairs(row.measured)),
+                    configuration=described(choice.implementation, choice.configuration),
+                    is_default=len(row.choices) == 1,
+                    default_us=row.choices[-1].time_us,
+                    winner_us=choice.time_us,
+                    ratio=choice.ratio,
+                    beyond=choice.beyond,
+                    others=max(0, len(row.choices) - 2),
+                    note="recompiled" if choice.recompiled else choice.library,
+                    date=evidence.date,
+                    driver=evidence.driver,
+                    compiler=evidence.compiler,
                 )

@@ -1,15 +1,17 @@
-"""What a generated package declares its kernels with, and all that importing it loads.
+"""The dispatcher of a generated package, and all that importing the package loads.
 
 This folder is copied unchanged into every generated package as `_runtime`. Its rules:
 
-- Standard library only, and the driver through ctypes (`driver`). CuPy or PyTorch are met as what callers pass; nothing
-  of the library that wrote the package is here.
-- Importing the package runs this module and `expressions`, unless CuPy or PyTorch are there already: no dataclasses,
-  logging, typing, json, pathlib, re here.
-- `calls` is the path of a call: `arrays` (the one door for arrays) -> `checks` (the problem) -> `lookup` (which
-  configuration) -> `plans` (grids, parameter blocks, `modules`) -> launch. `explain` takes the same path up to
-  `lookup`. A problem that was seen before goes by a lane (`lanes`): the same checks, written out for the kernel.
-- State is one per process and package: the overrides (read once), loaded modules, plans. All of it may be used by
+- Standard library only, and the driver through ctypes (`driver`). Array libraries are met as what callers pass
+  (`adapters`). Nothing of the library that wrote the package is here.
+- Importing the package runs this module, `table` and `expressions`: no dataclasses, logging, typing, json, pathlib, re.
+  Where an array library is imported already, `calls` is loaded too.
+- No module imports this one, and no two import each other.
+- `calls` is the path of a call: `adapters` (read the arrays) -> `checks` (the problem) -> `lookup` (which
+  configuration) -> `plans` (grids, parameter blocks, `binaries`) -> launch. `explain` takes the same path up to
+  `lookup`. A problem that was seen before goes by the fast path (`fastpath`): the same checks, written out for the
+  kernel.
+- State is one per process and package: the overrides (read once), loaded binaries, plans. All of it may be used by
   several threads at once, with the GIL or without it.
 """
 
@@ -17,40 +19,34 @@ from __future__ import annotations
 
 import sys
 
-from .expressions import Integer as Integer
-from .expressions import ceil_div as ceil_div
+from .expressions import Integer, ceil_div, sizeof
+from .table import (
+    KERNELS,
+    Array,
+    Buffer,
+    Implementation,
+    Kernel,
+    Launch,
+    LibraryFunction,
+    PretunedError,
+    Scalar,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-    from typing import Any, ParamSpec, Protocol, TypeVar
+    from typing import ParamSpec, Protocol, TypeVar
 
     from .explanation import Explanation
     from .overrides import Using
-
-    Foreign = Any  # arrays and streams of any library
-    GpuArray = Any  # of CuPy or PyTorch, or with __cuda_array_interface__ or __dlpack__
-    Stream = Any  # of CuPy or PyTorch, with __cuda_stream__, or a handle
-    Value = int | bool | str
-    Values = dict[str, Value]
-    Run = Callable[..., Foreign]  # arrays in launch order, numbers, keywords, the stream, all by place
-    Formula = Callable[..., Any]  # an expression of the spec, as a function of the names it reads
-    Pairs = tuple[tuple[str, Value], ...]
-
-    # implementation, configuration, time in us, interval of its ratio to the default's time, where beyond the sizes it
-    # has also beaten the default, and "recompiled" where what ships is not what was measured, or the library that is
-    # called
-    Choice = tuple[str, Values, float, tuple[float, float], tuple[str, ...], str]
-    # specialisation, lower bounds of the bucket, sizes measured, choices, (date, driver, compiler)
-    Row = tuple[Values, dict[str, int], dict[str, int], tuple[Choice, ...], tuple[str, str, str]]
-    Table = dict[str, dict[str, tuple[Row, ...]]]  # by kernel and device
-    Devices = dict[str, dict[str, int]]
-    # specialisation, implementation, configuration, module, bytes of alignment by argument
-    Shipped = tuple[Values, str, Values, str, dict[str, int]]
-    # architecture, compiler, (registers a thread, static shared bytes a block) by entry point
-    Image = tuple[str, str, dict[str, tuple[int, int]]]
-    # entry points' compile options, whether for one architecture only, images
-    Modules = dict[str, tuple[tuple[str, ...], bool, tuple[Image, ...]]]
+    from .records import Value
+    from .table import Binaries as Binaries
+    from .table import Devices as Devices
+    from .table import Foreign
+    from .table import GpuArray as GpuArray
+    from .table import Shipped as Shipped
+    from .table import Stream as Stream
+    from .table import Table as Table
 
     P = ParamSpec("P")
     R_co = TypeVar("R_co", covariant=True)
@@ -70,146 +66,35 @@ if TYPE_CHECKING:
             """Load what a device needs."""
 
 
-PACKAGE = __name__.rpartition(".")[0]
+__all__ = [
+    "KERNELS",
+    "Array",
+    "Buffer",
+    "Implementation",
+    "Integer",
+    "Kernel",
+    "Launch",
+    "LibraryFunction",
+    "PretunedError",
+    "Scalar",
+    "ceil_div",
+    "explain",
+    "launcher",
+    "prepare",
+    "sizeof",
+    "use",
+    "using",
+]
 
 
-class PretunedError(Exception):
-    """Base of every error that a generated package raises."""
+def _begin(kernel: Kernel, *call: Foreign) -> Foreign:
+    """Load what a kernel's calls need, and make the first of them; later calls go straight there."""
+    from .calls import caller  # noqa: PLC0415 - importing the package must stay cheap
+
+    return caller(kernel).dispatch(*call)
 
 
-def sizeof(dtype: str) -> int:
-    """Return the bytes of one element of `dtype`."""
-    from .types import DTYPES  # noqa: PLC0415 - importing the package must stay cheap
-
-    return DTYPES[dtype].size_bytes
-
-
-class Array:
-    """An array argument. `role` is in, out or inout; `shape` a function of the dims; `init` fills it with zeros."""
-
-    __slots__ = ("dtype", "init", "name", "role", "shape", "text")
-
-    def __init__(self, name: str, role: str, dtype: str, text: str, shape: Formula, *, init: bool = False) -> None:
-        self.name, self.role, self.dtype, self.text, self.shape, self.init = name, role, dtype, text, shape, init
-
-
-class Scalar:
-    """A value passed to the kernel: a dim, a specialisation, or a number that the call brings."""
-
-    __slots__ = ("dtype", "name")
-
-    def __init__(self, name: str, dtype: str) -> None:
-        self.name, self.dtype = name, dtype
-
-
-class Buffer:
-    """Scratch memory for one call."""
-
-    __slots__ = ("dtype", "init", "name", "shape")
-
-    def __init__(self, name: str, dtype: str, shape: Formula, *, init: bool = False) -> None:
-        self.name, self.dtype, self.shape, self.init = name, dtype, shape, init
-
-
-class Launch:
-    """One launch: the entry point, grid and block as (x, y, z), bytes of dynamic shared memory, names of arguments."""
-
-    __slots__ = ("arguments", "block", "function", "grid", "shared")
-
-    def __init__(
-        self, function: str, *, grid: Formula, block: Formula, shared: Formula, arguments: tuple[str, ...]
-    ) -> None:
-        self.function, self.grid, self.block, self.shared, self.arguments = function, grid, block, shared, arguments
-
-
-class Implementation:
-    """One implementation: its launches, the conditions on a call or device, its scratch; `init` it fills with zeros.
-
-    `call` is a library's function in place of launches: module, function, the inputs that it takes, and "keyword" where
-    it writes to `out=`, or "copy".
-    """
-
-    __slots__ = ("call", "init", "launches", "scratch", "where")
-
-    def __init__(
-        self,
-        launches: tuple[Launch, ...],
-        where: tuple[tuple[str, Formula], ...] = (),
-        scratch: tuple[Buffer, ...] = (),
-        init: tuple[str, ...] = (),
-        call: tuple[str, str, tuple[str, ...], str] | None = None,
-    ) -> None:
-        self.launches, self.where, self.scratch, self.init, self.call = launches, where, scratch, init, call
-
-
-class Kernel:
-    """A kernel as the spec describes it, with its rows and what ships. `run` is what the generated function calls.
-
-    `dims` says which argument and axis give each dim; `sizes` which were measured and `edges` where their buckets meet;
-    `follows` a type by the type of another specialisation; `keywords` the values that a keyword may have. `shipped`
-    begins, for each specialisation, with the default.
-    """
-
-    __slots__ = (
-        "arguments",
-        "devices",
-        "dims",
-        "edges",
-        "follows",
-        "implementations",
-        "keywords",
-        "modules",
-        "name",
-        "requires",
-        "rows",
-        "run",
-        "shipped",
-        "sizes",
-        "types",
-    )
-
-    def __init__(  # noqa: PLR0913 - a declaration, all by keyword
-        self,
-        name: str,
-        *,
-        arguments: tuple[Array | Scalar, ...],
-        implementations: dict[str, Implementation],
-        shipped: tuple[Shipped, ...],
-        rows: dict[str, tuple[Row, ...]],
-        devices: Devices,
-        modules: Modules,
-        dims: dict[str, tuple[str, int]] | None = None,
-        sizes: dict[str, tuple[int, ...]] | None = None,
-        edges: dict[str, tuple[int, ...]] | None = None,
-        types: tuple[str, ...] = (),
-        follows: dict[str, tuple[str, dict[str, str]]] | None = None,
-        keywords: dict[str, tuple[Value, ...]] | None = None,
-        requires: tuple[tuple[str, Formula], ...] = (),
-    ) -> None:
-        self.name, self.arguments, self.implementations, self.requires = name, arguments, implementations, requires
-        self.shipped, self.rows, self.devices, self.modules = shipped, rows, devices, modules
-        self.dims, self.sizes, self.edges = dims or {}, sizes or {}, edges or {}
-        self.types, self.follows, self.keywords = types, follows or {}, keywords or {}
-        self.run: Run = self._first
-        KERNELS[name] = self
-
-    def _first(self, *call: Foreign) -> Foreign:
-        """Load what a call needs, and call; later calls go straight there."""
-        from .calls import caller  # noqa: PLC0415 - importing the package must stay cheap
-
-        return caller(self).dispatch(*call)
-
-
-KERNELS: dict[str, Kernel] = {}
-
-
-class Binding:
-    """What `bind` passes as a call's stream: the call is to be bound, on the stream that it holds."""
-
-    __slots__ = ("stream",)
-
-    def __init__(self, stream: Foreign) -> None:
-        self.stream = stream
+Kernel.begin = _begin
 
 
 def launcher(function: Callable[P, R_co]) -> Launcher[P, R_co]:
@@ -221,6 +106,8 @@ def launcher(function: Callable[P, R_co]) -> Launcher[P, R_co]:
         The arguments are those of the call. The stream is fixed too: the one given, or the one that is current now. A
         bound call may be launched from any thread, and while a graph is captured.
         """
+        from .bound import Binding  # noqa: PLC0415 - importing the package must stay cheap
+
         return function(*arguments, stream=Binding(stream), **keywords)  # type: ignore[arg-type]
 
     def prepare(device: int | None = None) -> None:
@@ -292,7 +179,7 @@ def use(
 
 
 def explain(kernel: object, /, *, device: str | None = None, **problem: Value) -> Explanation:
-    """Tell which configuration would run a problem, and on which evidence.
+    """Return which configuration would run a problem, and on which evidence.
 
     Args:
         kernel: A function of the package, or its name.
@@ -305,11 +192,11 @@ def explain(kernel: object, /, *, device: str | None = None, **problem: Value) -
     Raises:
         PretunedError: The kernel, device or problem is not known here.
     """
-    from .explanation import explain as tell  # noqa: PLC0415 - importing the package must stay cheap
+    from .explanation import explain as explained  # noqa: PLC0415 - importing the package must stay cheap
 
-    return tell(kernel, device, problem)
+    return explained(kernel, device, problem)
 
 
 if "cupy" in sys.modules or "torch" in sys.modules:
-    # Who has arrays will call: what a call needs is loaded now, when all that it imports is there already.
+    # A process that has arrays will call: load what a call needs now, when all that it imports is there already.
     from . import calls as calls

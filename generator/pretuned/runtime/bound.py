@@ -2,33 +2,41 @@
 
 A bound call launches and does nothing else: its arrays, numbers and stream are fixed, checked and packed. It may be
 called from any thread, and while a graph is captured; it keeps its arrays, and its scratch, alive. A graph keeps the
-scratch as well, but whoever captures it has to keep the arrays.
+scratch as well, but the capturing program has to keep the arrays.
 """
 
 from __future__ import annotations
 
+from .adapters.cupy import launch_kernel
+from .binaries import prepare as load
 from .devices import in_hand
-from .driver import DriverError, direct, failed
+from .driver import DriverError, failed
 from .driver import driver as find_driver
 from .errors import ArgumentError, qualified
-from .made import keep_captured
-from .modules import prepare as load
-from .plans import INVALID, wrong_scalar
+from .plans import INVALID, keep_captured, wrong_scalar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from . import Foreign, Kernel
-    from .calls import Caller
     from .driver import Driver
-    from .made import Made
+    from .plans import PreparedCall
+    from .table import Foreign, Kernel
+
+
+class Binding:
+    """What `bind` passes as a call's stream: the call is to be bound, on the stream that it holds."""
+
+    __slots__ = ("stream",)
+
+    def __init__(self, stream: Foreign) -> None:
+        self.stream = stream
 
 
 def prepare(kernel: Kernel, device: int | None = None) -> None:
     """Load all binaries of a kernel that a device can run, so that calls have nothing left to load.
 
-    `device` is an ordinal; the calling thread's device if None. Raises ArgumentError for one that is not there.
+    `device` is an ordinal; the calling thread's device if None. Raises ArgumentError for one that does not exist.
     """
     name = qualified(kernel.name)
     driver = find_driver(name)
@@ -42,22 +50,18 @@ def prepare(kernel: Kernel, device: int | None = None) -> None:
         raise failed(name, error) from None
 
 
-def bind(one: Caller, call: tuple[Foreign, Foreign, Foreign, Foreign]) -> Callable[[], Foreign]:
-    """Return a function without arguments that launches a call and returns its outputs.
+def bind(driver: Driver, kernel: Kernel, call: PreparedCall, answer: Foreign) -> Callable[[], Foreign]:
+    """Return a function without arguments that launches a call and returns `answer`, its outputs.
 
-    `call` is arrays, numbers, keywords, the stream, of which None means the one that is current now. Raises what the
-    call itself would raise.
+    Raises what is wrong with a number.
     """
-    made = one.made(*call, launches_only=True)
-    cheaper = direct()
+    cheaper = launch_kernel()
     try:
-        checked = _watched(one.driver, made)
-        enqueue = _watched(one.driver, made, cheaper[0]) if cheaper else checked
+        checked = _watched(driver, call)
+        enqueue = _watched(driver, call, cheaper[0]) if cheaper else checked
     except INVALID:
-        raise wrong_scalar(one.kernel, made.scalars) from None
-    results = [made.arrays[index] for index in one.results]
-    answer = results[0] if len(results) == 1 else tuple(results)
-    again = _again(one.driver, qualified(one.kernel.name), made, checked)
+        raise wrong_scalar(kernel, call.scalars) from None
+    again = _again(driver, qualified(kernel.name), call, checked)
     refused: type[Exception] | tuple[()] = cheaper[1] if cheaper else ()
 
     def bound() -> Foreign:
@@ -72,15 +76,15 @@ def bind(one: Caller, call: tuple[Foreign, Foreign, Foreign, Foreign]) -> Callab
         again()
         return answer
 
-    return bound if one.driver.count == 1 else bound_there
+    return bound if driver.count == 1 else bound_there
 
 
-def _again(driver: Driver, name: str, made: Made, enqueue: Callable[[], int | None]) -> Callable[[], None]:
-    """Return what enqueues on the call's own device, whatever the thread's is; it raises what the driver says."""
+def _again(driver: Driver, name: str, call: PreparedCall, enqueue: Callable[[], int | None]) -> Callable[[], None]:
+    """Return what enqueues on the call's own device, whatever the thread's is; it raises what the driver reports."""
 
     def again() -> None:
         try:
-            with driver.on(made.ordinal):
+            with driver.on(call.ordinal):
                 status = enqueue()
         except DriverError as error:
             raise failed(name, error) from None
@@ -90,18 +94,18 @@ def _again(driver: Driver, name: str, made: Made, enqueue: Callable[[], int | No
     return again
 
 
-def _watched(driver: Driver, made: Made, launch_kernel: Foreign = None) -> Callable[[], int | None]:
+def _watched(driver: Driver, call: PreparedCall, launch_kernel: Foreign = None) -> Callable[[], int | None]:
     """Return what enqueues a call, counts it where calls are counted, and keeps scratch for a graph."""
-    enqueue, counter = made.plan.bound(driver, made.handle, made.values, launch_kernel), made.plan.counter
-    if counter is None and not made.scratch:
+    enqueue, counter = call.plan.bound(driver, call.handle, call.values, launch_kernel), call.plan.counter
+    if counter is None and not call.scratch:
         return enqueue
-    captured = not made.scratch
+    captured = not call.scratch
 
     def watched() -> int | None:
         nonlocal captured
         if status := enqueue():
             return status
-        captured = captured or keep_captured(driver, made)
+        captured = captured or keep_captured(driver, call)
         if counter is not None:
             next(counter)
         return 0

@@ -1,43 +1,40 @@
-"""A call from its beginning: check, look up, prepare, launch. What a lane leaves undone ends here, or in an error.
+"""A call from its beginning: check, look up, prepare, launch. What the fast path leaves ends here, or in an error.
 
 What depends on the problem alone is worked out once and remembered: here for every class of call, by the types, shapes
-and alignments of its arrays, and in the lane for the usual class, where every array is aligned for every configuration.
+and alignments of its arrays, and in the fast path for the usual class, where every array is aligned for every
+configuration.
 """
 
 from __future__ import annotations
 
 import sys
 import threading
-from collections import defaultdict
-from functools import partial
 
-from . import PACKAGE, Binding
-from .arrays import allocating, current_stream, device_at_hand, handle_of, library_of, view
-from .checks import arrays_of, call_scalars, keyword_values, modulus, problem, refuse_overlaps, same_device
-from .configurations import describe
+from .adapters import adapter_of, handle_of, nameless, on_gpu, view
+from .bound import Binding, bind
+from .checks import keyword_values, modulus, problem, refuse_overlaps, same_device
 from .devices import in_hand
-from .dialects import dialect_of
-from .driver import DriverError, direct, failed
+from .driver import DriverError, failed
 from .driver import driver as find_driver
 from .errors import ArgumentTypeError, UntunedWarning, qualified, warn
-from .lanes import Lane
+from .fastpath.paths import FastPath
 from .libraries import call, missing
 from .lookup import decide
-from .made import Made, keep_captured
-from .overrides import ambient, process_overrides, watched
-from .plans import INVALID, REMEMBERED, Packed, make, packs, wrong_scalar
-from .types import DTYPES
+from .overrides import ambient, on_change, process_overrides
+from .plans import INVALID, REMEMBERED, PreparedCall, keep_captured, make, packs, wrong_scalar
+from .table import PACKAGE
+from .text import described
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from . import Array, Foreign, Kernel, Run, Scalar, Value
-    from .arrays import View
-    from .lanes import Start
+    from .adapters import Adapter, ArrayView
     from .lookup import Decision
     from .overrides import Overrides
-    from .plans import Plan
+    from .plans import LaunchPlan
+    from .records import Value
+    from .table import Foreign, Kernel, Run, Scalar
 
 _PLAIN = frozenset({int, float, bool})
 _callers: dict[str, Caller] = {}
@@ -54,21 +51,23 @@ def caller(kernel: Kernel) -> Caller:
     return _callers[kernel.name]
 
 
-def forget() -> None:
+def _forget() -> None:
     """Begin anew with what is remembered, because overrides have changed."""
     with _lock:
         for one in _callers.values():
             one.forget()
 
 
+on_change.append(_forget)
+
+
 class Caller:
-    """A kernel's calls on this machine: what is asked once, the problems seen so far, and the lanes."""
+    """A kernel's calls on this machine: what is asked once, the problems seen so far, and the fast paths."""
 
     def __init__(self, kernel: Kernel) -> None:
-        self.kernel, self.driver = kernel, find_driver(qualified(kernel.name))
-        self.arrays: tuple[Array, ...] = arrays_of(kernel)
-        self.scalars = call_scalars(kernel)
-        self.names = tuple(array.name for array in self.arrays)
+        self.kernel, self.driver, self.name = kernel, find_driver(qualified(kernel.name)), qualified(kernel.name)
+        self.arrays = kernel.arrays
+        self.places = tuple(f"{self.name}: {array.name}" for array in self.arrays)  # as messages begin
         self.results = tuple(index for index, array in enumerate(self.arrays) if array.role != "in")
         self.moduli = tuple(modulus(kernel, array) for array in self.arrays)
         # The first input: its library allocates outputs, and says which stream is the current one.
@@ -76,20 +75,20 @@ class Caller:
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew: no plans, no lanes."""
-        self.plans: dict[Overrides, dict[Foreign, Plan]] = {}
-        self.lanes: dict[str, Opened] = {}
+        """Begin anew: no plans, no fast paths."""
+        self.plans: dict[Overrides, dict[Foreign, LaunchPlan]] = {}
+        self.paths: dict[str, FastPath] = {}
         self.by_type: dict[type, Run] = {}
         self.kernel.run = self.dispatch
 
     def dispatch(self, *call: Foreign) -> Foreign:
-        """Run a call, given as a lane takes it, by the lane of its library; from its beginning where there is none."""
-        lane = self.by_type.get(type(call[self.lead]))
-        return self.slow(*self.parted(call)) if lane is None else lane(*call)
+        """Run a call by the fast path of its library; from its beginning where there is none."""
+        path = self.by_type.get(type(call[self.lead]))
+        return self.slow(*self._parted(call)) if path is None else path(*call)
 
-    def parted(self, call: Sequence[Foreign]) -> tuple[Foreign, Foreign, Foreign, Foreign]:
+    def _parted(self, call: Sequence[Foreign]) -> tuple[Foreign, Foreign, Foreign, Foreign]:
         """Return arrays, numbers, keywords and the stream of a call."""
-        arrays, numbers = len(self.arrays), len(self.arrays) + len(self.scalars)
+        arrays, numbers = len(self.arrays), len(self.arrays) + len(self.kernel.scalars)
         return call[:arrays], call[arrays:numbers], call[numbers:-1], call[-1]
 
     def slow(
@@ -101,30 +100,32 @@ class Caller:
         """
         try:
             if isinstance(stream, Binding):
-                from .bound import bind  # noqa: PLC0415 - it imports this module
-
-                return bind(self, (arrays, scalars, keywords, stream.stream))
-            return self.run(self.made(arrays, scalars, keywords, stream))
+                bound = self.prepared(arrays, scalars, keywords, stream.stream, launches_only=True)
+                return bind(self.driver, self.kernel, bound, self._answer(bound))
+            return self._run(self.prepared(arrays, scalars, keywords, stream))
         except DriverError as error:  # an earlier kernel of the process has failed, as a rule
-            raise failed(qualified(self.kernel.name), error) from None
+            raise failed(self.name, error) from None
 
-    def run(self, made: Made) -> Foreign:
+    def _run(self, prepared: PreparedCall) -> Foreign:
         """Launch a call, count it, remember it; return its outputs."""
-        plan = made.plan
-        with self.driver.on(made.ordinal):
-            self.launch(made)
+        plan = prepared.plan
+        with self.driver.on(prepared.ordinal):
+            self._launch(prepared)
             if plan.call is not None:
-                named = dict(zip(self.names, made.arrays, strict=True))
-                call(plan.call, named, made.arrays[self.results[0]], made.handle, made.ordinal)
-            if made.scratch:
-                keep_captured(self.driver, made)
+                arrays = {one.name: array for one, array in zip(self.arrays, prepared.arrays, strict=True)}
+                call(plan.call, arrays, prepared.arrays[self.results[0]], prepared.handle, prepared.ordinal)
+            if prepared.scratch:
+                keep_captured(self.driver, prepared)
         if plan.counter is not None:
             next(plan.counter)
-        self.remember(made)
-        results = [made.arrays[index] for index in self.results]
+        self._remember(prepared)
+        return self._answer(prepared)
+
+    def _answer(self, prepared: PreparedCall) -> Foreign:
+        results = [prepared.arrays[index] for index in self.results]
         return results[0] if len(results) == 1 else tuple(results)
 
-    def made(
+    def prepared(
         self,
         arrays: Sequence[Foreign],
         scalars: Sequence[Foreign],
@@ -132,81 +133,100 @@ class Caller:
         stream: Foreign,
         *,
         launches_only: bool = False,
-    ) -> Made:
+    ) -> PreparedCall:
         """Return a call with everything that it needs, checked; launches nothing.
 
         A library's function is passed over with `launches_only`, and while a graph is captured: it may allocate.
         """
-        name, lead = self.kernel.name, arrays[self.lead]
+        lead = arrays[self.lead]
         if keywords:
             keywords = tuple(keyword_values(self.kernel, keywords).values())
-        made = Made(scalars, keywords, ambient())
-        made.library = library = library_of(lead)
-        at_hand = device_at_hand(self.driver, library, lead)
-        made.handle = current_stream(library, at_hand) if stream is None else handle_of(name, stream, at_hand)
-        made.alive = taken = [
-            None
-            if array is None and one.role == "out"
-            else view(name, one.name, array, made.handle, written=one.role != "in")
-            for one, array in zip(self.arrays, arrays, strict=True)
+        overrides, adapter = ambient(), adapter_of(lead) or nameless()
+        device = adapter.device_of(lead)
+        at_hand = self.driver.current() if device is None else device
+        handle = adapter.current_stream(at_hand) if stream is None else handle_of(self.name, stream, at_hand)
+        given = [
+            None if array is None and one.role == "out" else view(place, array, handle, written=one.role != "in")
+            for one, place, array in zip(self.arrays, self.places, arrays, strict=True)
         ]
-        given = [None if entry is None else entry[0] for entry in taken]
-        made.ordinal = same_device(name, self.names, given, at_hand)
-        with self.driver.on(made.ordinal):
-            made.plan = self.plan(made, given)
-            if made.plan.call is not None and (launches_only or self.driver.capturing(made.handle)):
-                made.plan, made.usual = self.plan(made, given, launches_only=True), False
-        for scalar, value in zip(self.scalars, scalars, strict=True):
-            if type(value) not in _PLAIN:
-                self.check_scalar(scalar, value)
-            if not packs(scalar.dtype, value):
-                raise wrong_scalar(self.kernel, scalars)
-        self.allocate(made, arrays, given, explicit=stream is not None)
-        refuse_overlaps(name, self.arrays, made.views)
-        rooms = [view(name, "scratch", room, made.handle)[0][0] for room in made.scratch]
-        made.values = (*(seen[0] for seen in made.views), *scalars, *rooms)
-        return made
+        ordinal = same_device(self.kernel, given, at_hand)
+        with self.driver.on(ordinal):
+            plan, usual = self._plan(overrides, ordinal, handle, keywords, given), True
+            if plan.call is not None and (launches_only or self.driver.capturing(handle)):
+                plan, usual = self._plan(overrides, ordinal, handle, keywords, given, launches_only=True), False
+        self._check_scalars(scalars)
+        made, scratch = self._allocated(plan, adapter, ordinal, None if stream is None else handle, arrays, given)
+        views = [view(self.places[i], made[i], handle) if seen is None else seen for i, seen in enumerate(given)]
+        refuse_overlaps(self.kernel, views)
+        rooms = [view(f"{self.name}: scratch", room, handle).address for room in scratch]
+        values = (*(seen.address for seen in views), *scalars, *rooms)
+        return PreparedCall(
+            overrides, adapter, ordinal, handle, keywords, scalars, plan, usual, made, views, scratch, values
+        )
 
-    def allocate(self, made: Made, arrays: Sequence[Foreign], given: Sequence[View | None], *, explicit: bool) -> None:
-        """Fill in the outputs that are missing, and scratch; on an explicit stream, in its order."""
-        name, plan = self.kernel.name, made.plan
-        made.arrays = list(arrays)
-        if None in given or plan.scratch:
-            with allocating(name, made.library, made.ordinal, made.handle if explicit else None) as empty:
-                made.arrays = [empty(*plan.outputs[i]) if given[i] is None else one for i, one in enumerate(arrays)]
-                made.scratch = [empty((nbytes,), "uint8") for nbytes in plan.scratch]
-        made.views = [
-            view(name, self.names[i], made.arrays[i], made.handle)[0] if seen is None else seen
-            for i, seen in enumerate(given)
-        ]
+    def _allocated(
+        self,
+        plan: LaunchPlan,
+        adapter: Adapter,
+        ordinal: int,
+        stream: int | None,
+        arrays: Sequence[Foreign],
+        given: Sequence[ArrayView | None],
+    ) -> tuple[Sequence[Foreign], Sequence[Foreign]]:
+        """Return the arrays with the outputs that were missing, and scratch; in the order of the stream, if one is."""
+        if None not in given and not plan.scratch:
+            return arrays, ()
+        with adapter.allocating(self.name, ordinal, stream) as empty:
+            made = [empty(*plan.outputs[i]) if given[i] is None else one for i, one in enumerate(arrays)]
+            return made, [empty((nbytes,), "uint8") for nbytes in plan.scratch]
 
-    def launch(self, made: Made) -> None:
-        """Enqueue a call; raises what is wrong with a number, or what the driver says."""
+    def _launch(self, prepared: PreparedCall) -> None:
+        """Enqueue a call; raises what is wrong with a number, or what the driver reports."""
         try:
-            status = made.plan.launch(self.driver, made.handle, made.values)
+            status = prepared.plan.launch(self.driver, prepared.handle, prepared.values)
         except INVALID:
-            raise wrong_scalar(self.kernel, made.scalars) from None
+            raise wrong_scalar(self.kernel, prepared.scalars) from None
         if status:
-            raise failed(qualified(self.kernel.name), self.driver.named(status))
+            raise failed(self.name, self.driver.named(status))
 
-    def plan(self, made: Made, views: Sequence[View | None], *, launches_only: bool = False) -> Plan:
+    def _plan(
+        self,
+        overrides: Overrides,
+        ordinal: int,
+        handle: int,
+        keywords: tuple[Value, ...],
+        views: Sequence[ArrayView | None],
+        *,
+        launches_only: bool = False,
+    ) -> LaunchPlan:
         """Return the plan of a class of calls, made at its first; None stands for an output that is yet to be made."""
-        classes = tuple([seen and (seen[1], seen[2], seen[0] % m) for seen, m in zip(views, self.moduli, strict=True)])
-        key, memo = (made.ordinal, made.keywords, classes, launches_only), self.plans.setdefault(made.overrides, {})
+        classes = tuple(
+            [seen and (seen.dtype, seen.shape, seen.address % m) for seen, m in zip(views, self.moduli, strict=True)]
+        )
+        key, memo = (ordinal, keywords, classes, launches_only), self.plans.setdefault(overrides, {})
         found = memo.get(key)
         if found is None:
-            found = self.planned(made, views, launches_only=launches_only)
+            found = self._planned(overrides, ordinal, handle, keywords, views, launches_only=launches_only)
             if len(memo) >= REMEMBERED:
                 memo.clear()
             memo[key] = found
         return found
 
-    def planned(self, made: Made, views: Sequence[View | None], *, launches_only: bool) -> Plan:
+    def _planned(
+        self,
+        overrides: Overrides,
+        ordinal: int,
+        handle: int,
+        keywords: tuple[Value, ...],
+        views: Sequence[ArrayView | None],
+        *,
+        launches_only: bool,
+    ) -> LaunchPlan:
         """Check a problem that was not seen before, decide what runs it, and prepare that."""
-        kernel, device = self.kernel, in_hand(self.driver, made.ordinal)
-        given = dict(zip(kernel.keywords, made.keywords, strict=True))
+        kernel, device = self.kernel, in_hand(self.driver, ordinal)
+        given = dict(zip(kernel.keywords, keywords, strict=True))
         specialisation, values = problem(kernel, views, given, device)
-        addresses = {name: seen[0] if seen else 0 for name, seen in zip(self.names, views, strict=True)}
+        addresses = {array.name: seen.address if seen else 0 for array, seen in zip(self.arrays, views, strict=True)}
 
         def aligned(name: str, nbytes: int) -> bool:
             return addresses[name] % nbytes == 0
@@ -214,128 +234,65 @@ class Caller:
         def uncalled(module: str, function: str) -> str | None:
             return f"{module}.{function} may allocate" if launches_only else missing(module, function)
 
-        decision = decide(kernel, device, specialisation, values, aligned, made.overrides, uncalled)
-        _tell(kernel, decision, device.name, made.overrides)
-        plan = make(self.driver, kernel, decision, device, made.handle)
-        if made.overrides.usage:
+        decision = decide(kernel, device, specialisation, values, aligned, overrides, uncalled)
+        _report(kernel, decision, device.name, overrides)
+        plan = make(self.driver, kernel, decision, device, handle)
+        if overrides.usage:
             from .usage import counter_of  # noqa: PLC0415 - brings json, which few processes need
 
-            plan.counter = counter_of(kernel, device.name, decision, made.overrides.usage)
+            plan.counter = counter_of(kernel, device.name, specialisation, values, overrides.usage)
         return plan
 
-    def check_scalar(self, scalar: Scalar, value: object) -> None:
+    def _check_scalars(self, scalars: Sequence[Foreign]) -> None:
+        for scalar, value in zip(self.kernel.scalars, scalars, strict=True):
+            if type(value) not in _PLAIN:
+                self._refuse_array(scalar, value)
+            if not packs(scalar.dtype, value):
+                raise wrong_scalar(self.kernel, scalars)
+
+    def _refuse_array(self, scalar: Scalar, value: object) -> None:
         """Refuse a number that lies on the GPU: reading it would wait for all that was launched."""
-        if library_of(value):
+        if on_gpu(value):
             raise ArgumentTypeError(
-                f"{qualified(self.kernel.name)}: {scalar.name}: expected a number, found an array on the GPU; "
+                f"{self.name}: {scalar.name}: expected a number, found an array on the GPU; "
                 f"pass {scalar.name}.item(), which waits for the GPU"
             )
 
-    def remember(self, made: Made) -> None:
-        """Let the lane of the call's library know the problem, if every array is aligned as lanes ask."""
-        plan, views = made.plan, made.views
-        if any(seen[0] % m for seen, m in zip(views, self.moduli, strict=True)) or not (plan.launches and made.usual):
+    def _remember(self, prepared: PreparedCall) -> None:
+        """Enter the problem into the fast path of the call's library, if every array is aligned as that asks."""
+        plan = prepared.plan
+        aligned = not any(seen.address % m for seen, m in zip(prepared.views, self.moduli, strict=True))
+        if not (aligned and plan.launches and prepared.usual and prepared.overrides.fast_path):
             return
-        if not plan.again:  # a lane takes as long to write as many calls: not for the first of a problem
+        if not plan.again:  # a fast path takes as long to write as many calls: not for the first of a problem
             plan.again = True
             return
-        with _lock:  # or overrides could change in the middle, and the lane would stay with the old ones
-            if made.overrides is ambient():
-                self.enter(made)
+        with _lock:  # or overrides could change in the middle, and the fast path would stay with the old ones
+            if prepared.overrides is ambient():
+                self._enter(prepared)
 
-    def enter(self, made: Made) -> None:
-        """Put a call's problem into the lane of its library, which is opened with the first."""
-        plan, views = made.plan, made.views
-        opened = self.lanes.get(made.library) or self.open(made)
-        if opened is None:
-            return
-        memo = opened.memos[made.overrides]
-        if len(memo) >= REMEMBERED:
-            memo.clear()
-        start = self.start(plan, made, opened)
-        opened.lane.remember(memo, views, made.keywords, made.ordinal, start, plan.counter)
-        kind = type(made.arrays[self.lead])
+    def _enter(self, prepared: PreparedCall) -> None:
+        """Put a call's problem into the fast path of its library, which is opened with the first."""
+        adapter = prepared.adapter
+        path = self.paths.get(adapter.name)
+        if path is None:
+            expressions = adapter.expressions()
+            if expressions is None:
+                return
+            path = FastPath(self.kernel, self.driver, self.moduli, expressions, prepared, self.slow)
+            self.paths[adapter.name] = path
+        path.enter(prepared)
+        kind = type(prepared.arrays[self.lead])
         if kind not in self.by_type:
-            self.by_type[kind] = opened.call
-            self.kernel.run = opened.call if len(self.by_type) == 1 else self.dispatch
-
-    def open(self, made: Made) -> Opened | None:
-        """Write the lane of a library, if it has one."""
-        dialect = dialect_of(made.library)
-        if dialect is None:
-            return None
-        ranks = [len(seen[2]) for seen in made.views]
-        launch = direct()
-        raises = launch[1] if launch else None
-        lane = Lane(self.kernel, self.moduli, ranks, dialect, several_gpus=self.driver.count > 1, direct=raises)
-        memos: defaultdict[Overrides, dict[Foreign, Foreign]] = defaultdict(dict)
-        names = {
-            "get": memos[made.overrides].get,
-            "memos": memos,
-            "active": ambient,
-            "launch": self.driver.launch,
-            "handle_of": partial(handle_of, self.kernel.name),
-            "slow": self.slow,
-        }
-        call = lane.function(names, watched=watched(), counted=made.plan.counter is not None)
-        self.lanes[made.library] = opened = Opened(lane, memos, call, direct=launch is not None)
-        return opened
-
-    def start(self, plan: Plan, made: Made, opened: Opened) -> Start:
-        """Return how a lane's entry of a problem begins."""
-        single, launch = plan.single, direct()
-        if single is None:
-            return _nothing, None, None, None, self.several(plan, made)
-        before = len(self.arrays) + (0 if opened.direct else 1)
-        scalars = enumerate(self.scalars, before)
-        packed = Packed(
-            single, [place for place, one in scalars if DTYPES[one.dtype].floating], stream=not opened.direct
-        )
-        function = single.directly(launch[0]) if opened.direct and launch else single.function
-        return packed.known.get, function, packed.note, single.pool, None
-
-    def several(self, plan: Plan, made: Made) -> Callable[[int, tuple[Foreign, ...], bool], bool]:
-        """Return what runs a plan of several launches, or with zeros or scratch; its False leaves it to `slow`.
-
-        Scratch is taken in the order of the stream: the library's current one, or else the handle.
-        """
-        driver, library, ordinal, name = self.driver, made.library, made.ordinal, self.kernel.name
-
-        def run(handle: int, values: tuple[Foreign, ...], current: bool) -> bool:
-            if not plan.scratch:
-                return plan.launch(driver, handle, values) == 0
-            try:
-                if driver.capturing(handle):
-                    return False
-            except DriverError:  # a thread without a context, say
-                return False
-            with allocating(name, library, ordinal, None if current else handle) as empty:
-                scratch = [empty((nbytes,), "uint8") for nbytes in plan.scratch]
-            rooms = [view(name, "scratch", room, handle)[0][0] for room in scratch]
-            return plan.launch(driver, handle, (*values, *rooms)) == 0
-
-        return run
+            self.by_type[kind] = path.call
+            self.kernel.run = path.call if len(self.by_type) == 1 else self.dispatch
 
 
-class Opened:
-    """A library's lane: how it asks, what it knows by overrides and problem, the function, how it launches."""
-
-    __slots__ = ("call", "direct", "lane", "memos")
-
-    def __init__(self, lane: Lane, memos: dict[Overrides, dict[Foreign, Foreign]], call: Run, *, direct: bool) -> None:
-        self.lane, self.memos, self.call, self.direct = lane, memos, call, direct
-
-
-def _nothing(_values: object) -> None:
-    """Find no packed block."""
-
-
-def _tell(kernel: Kernel, decision: Decision, device: str, overrides: Overrides) -> None:
-    """Log a first dispatch, for who listens, and say once a device that nothing was measured for it."""
-    if (logging := sys.modules.get("logging")) is not None:  # nobody listens where it was never imported
-        _, implementation, configuration, *_ = decision.shipped
-        told = describe(implementation, configuration)
-        logging.getLogger(PACKAGE).debug("%s on %s: %s: %s", kernel.name, device, told, "; ".join(decision.why))
+def _report(kernel: Kernel, decision: Decision, device: str, overrides: Overrides) -> None:
+    """Log a first dispatch, and warn once for a device that nothing was measured for."""
+    if (logging := sys.modules.get("logging")) is not None:  # nothing listens where it was never imported
+        ran = described(decision.shipped.implementation, decision.shipped.configuration)
+        logging.getLogger(PACKAGE).debug("%s on %s: %s: %s", kernel.name, device, ran, "; ".join(decision.why))
     if decision.tuned or not overrides.warn:
         return
     with _lock:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 
-from . import PACKAGE, Array, Scalar, sizeof
-from .arrays import library_of
+from .adapters import on_gpu
 from .errors import ArgumentError, ArgumentTypeError, qualified
+from .expressions import sizeof
 from .lookup import holds, sizes_of
+from .table import PACKAGE, Scalar
 from .text import no_such, shown
 from .types import DTYPES
 
@@ -15,46 +16,37 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from . import Kernel, Value, Values
-    from .arrays import View
+    from .adapters import ArrayView
     from .devices import Device
+    from .records import Value, Values
+    from .table import Array, Kernel
 
 
-def arrays_of(kernel: Kernel) -> tuple[Array, ...]:
-    """Return the arguments that are arrays, in launch order."""
-    return tuple(argument for argument in kernel.arguments if isinstance(argument, Array))
-
-
-def call_scalars(kernel: Kernel) -> tuple[Scalar, ...]:
-    """Return the values that a call brings: scalars that are neither a dim nor a specialisation."""
-    known = {*kernel.dims, *kernel.shipped[0][0]}
-    return tuple(a for a in kernel.arguments if isinstance(a, Scalar) and a.name not in known)
-
-
-def same_device(kernel: str, names: Sequence[str], views: Sequence[View | None], otherwise: int) -> int:
+def same_device(kernel: Kernel, views: Sequence[ArrayView | None], otherwise: int) -> int:
     """Return the device of all arrays, or `otherwise` where there is none; raises ArgumentError where they differ."""
     first: tuple[str, int] | None = None
-    for name, view in zip(names, views, strict=True):
+    for array, view in zip(kernel.arrays, views, strict=True):
         if view is None:
             continue
         if first is None:
-            first = name, view[3]
-        elif view[3] != first[1]:
+            first = array.name, view.device
+        elif view.device != first[1]:
             raise ArgumentError(
-                f"{qualified(kernel)}: {name}: expected device {first[1]} as {first[0]} has, found device {view[3]}"
+                f"{qualified(kernel.name)}: {array.name}: expected device {first[1]} as {first[0]} has, "
+                f"found device {view.device}"
             )
     return otherwise if first is None else first[1]
 
 
 def problem(
-    kernel: Kernel, views: Sequence[View | None], keywords: Mapping[str, Value], device: Device
+    kernel: Kernel, views: Sequence[ArrayView | None], keywords: Mapping[str, Value], device: Device
 ) -> tuple[Values, Values]:
     """Return (specialisation, every value that expressions may read) of a call; raises what is wrong with it."""
-    arrays = arrays_of(kernel)
+    arrays = kernel.arrays
     given = {array.name: view for array, view in zip(arrays, views, strict=True) if view is not None}
     types = _types(kernel, arrays, given)
     _ranks(kernel, arrays, given, types, device)
-    dims = {name: given[argument][2][axis] for name, (argument, axis) in kernel.dims.items()}
+    dims = {name: given[argument].shape[axis] for name, (argument, axis) in kernel.dims.items()}
     specialisation = specialise(kernel, {**types, **dims, **keywords})
     values: Values = {**specialisation, **follow(kernel, specialisation), **dims}
     _shapes(kernel, arrays, given, values, device)
@@ -71,17 +63,16 @@ def follow(kernel: Kernel, specialisation: Values) -> Values:
 
 def specialise(kernel: Kernel, values: Values) -> Values:
     """Return the shipped specialisation that `values` name; raises ArgumentError that lists what is shipped."""
-    names = list(kernel.shipped[0][0])
-    wanted = {name: values[name] for name in names}
-    for entry in kernel.shipped:
-        if entry[0] == wanted:
-            return entry[0]
-    shipped = dict.fromkeys(_pairs(entry[0]) for entry in kernel.shipped)
+    wanted = {name: values[name] for name in kernel.specialisation_names}
+    for one in kernel.shipped:
+        if one.specialisation == wanted:
+            return one.specialisation
+    shipped = dict.fromkeys(_pairs(one.specialisation) for one in kernel.shipped)
     raise ArgumentError(f"{qualified(kernel.name)}: not shipped for {_pairs(wanted)}; shipped are {'; '.join(shipped)}")
 
 
 def admit(kernel: Kernel, values: Values, device: Device) -> None:
-    """Hold the dims against what the kernel requires and against the types that they are passed as."""
+    """Check the dims against what the kernel requires and against the types that they are passed as."""
     for text, condition in kernel.requires:
         if not holds(condition, values, device):
             dims = ", ".join(f"{name}={values[name]}" for name in sorted(kernel.dims))
@@ -104,7 +95,7 @@ def keyword_values(kernel: Kernel, values: Sequence[Value]) -> dict[str, Value]:
             found[name] = {one: one for one in reversed(allowed)}[value]
         except (KeyError, TypeError):  # arrays and the like have no hash, and are not to be compared
             listed = ", ".join(map(repr, allowed))
-            found_text = "an array on the GPU" if library_of(value) else shown(value)
+            found_text = "an array on the GPU" if on_gpu(value) else shown(value)
             raise ArgumentError(
                 f"{qualified(kernel.name)}: {name}: expected one of {listed}, found {found_text}"
             ) from None
@@ -115,14 +106,14 @@ def _pairs(values: Values) -> str:
     return ", ".join(f"{name}={value}" for name, value in sorted(values.items())) or "no specialisation"
 
 
-def _types(kernel: Kernel, arrays: Sequence[Array], given: Mapping[str, View]) -> Values:
+def _types(kernel: Kernel, arrays: Sequence[Array], given: Mapping[str, ArrayView]) -> Values:
     """Return each type specialisation as the first input of that type has it."""
     types: Values = {}
     for name in kernel.types:
         argument = next(array.name for array in arrays if array.dtype == name and array.role != "out")
-        found = given[argument][1]
+        found = given[argument].dtype
         types[name] = found
-        shipped = sorted({str(entry[0][name]) for entry in kernel.shipped})
+        shipped = sorted({str(one.specialisation[name]) for one in kernel.shipped})
         if found not in shipped:
             raise ArgumentTypeError(
                 f"{qualified(kernel.name)}: {argument}: expected dtype {' or '.join(shipped)}, found {found}"
@@ -138,34 +129,38 @@ def _unnamed(wanted: Sequence[str], found: str) -> str:
     return "; __cuda_array_interface__ cannot name this type: pass an array of PyTorch, or of CuPy with ml_dtypes"
 
 
-def _ranks(kernel: Kernel, arrays: Sequence[Array], given: Mapping[str, View], types: Values, device: Device) -> None:
+def _ranks(
+    kernel: Kernel, arrays: Sequence[Array], given: Mapping[str, ArrayView], types: Values, device: Device
+) -> None:
     """Check the number of dimensions, before any is read off."""
     probe: Values = {**types, **dict.fromkeys(kernel.dims, 1)}
     for array in arrays:
         if array.name in given:
-            wanted, found = len(output_shape(array, probe, device)), len(given[array.name][2])
+            wanted, found = len(output_shape(array, probe, device)), len(given[array.name].shape)
             if wanted != found:
                 several = "" if wanted == 1 else "s"
                 raise ArgumentError(
                     f"{qualified(kernel.name)}: {array.name}: expected {wanted} dimension{several} {array.text}, "
-                    f"found {found}: {given[array.name][2]}"
+                    f"found {found}: {given[array.name].shape}"
                 )
 
 
-def _shapes(kernel: Kernel, arrays: Sequence[Array], given: Mapping[str, View], values: Values, device: Device) -> None:
+def _shapes(
+    kernel: Kernel, arrays: Sequence[Array], given: Mapping[str, ArrayView], values: Values, device: Device
+) -> None:
     for array in arrays:
         if array.name in given:
-            wanted, found = output_shape(array, values, device), given[array.name][2]
+            wanted, found = output_shape(array, values, device), given[array.name].shape
             if wanted != found:
                 raise ArgumentError(
                     f"{qualified(kernel.name)}: {array.name}: expected shape {array.text} = {wanted}, found {found}"
                 )
 
 
-def _dtypes(kernel: Kernel, arrays: Sequence[Array], given: Mapping[str, View], values: Values) -> None:
+def _dtypes(kernel: Kernel, arrays: Sequence[Array], given: Mapping[str, ArrayView], values: Values) -> None:
     for array in arrays:
         if array.name in given:
-            wanted, found = values.get(array.dtype, array.dtype), given[array.name][1]
+            wanted, found = values.get(array.dtype, array.dtype), given[array.name].dtype
             if wanted != found:
                 named = f" ({array.dtype})" if array.dtype in values else ""
                 raise ArgumentTypeError(
@@ -174,19 +169,21 @@ def _dtypes(kernel: Kernel, arrays: Sequence[Array], given: Mapping[str, View], 
                 )
 
 
-def _addresses(kernel: Kernel, given: Mapping[str, View]) -> None:
-    for name, (address, dtype, *_) in given.items():
-        if beyond := address % sizeof(dtype):
+def _addresses(kernel: Kernel, given: Mapping[str, ArrayView]) -> None:
+    for name, view in given.items():
+        size = sizeof(view.dtype)
+        if beyond := view.address % size:
             raise ArgumentError(
-                f"{qualified(kernel.name)}: {name}: expected an address that is a multiple of {sizeof(dtype)} bytes "
-                f"({dtype}), found one {beyond} bytes beyond"
+                f"{qualified(kernel.name)}: {name}: expected an address that is a multiple of {size} bytes "
+                f"({view.dtype}), found one {beyond} bytes beyond"
             )
 
 
 def modulus(kernel: Kernel, array: Array) -> int:
-    """Return by what the addresses of an array are told apart: the bytes of what it holds, or what a guard asks for."""
-    guards = [entry[4].get(array.name, 1) for entry in kernel.shipped]
-    types = [str((own | follow(kernel, own)).get(array.dtype, array.dtype)) for own, *_ in kernel.shipped]
+    """Return the bytes of alignment that distinguish the addresses of an array: its elements', or those of a guard."""
+    guards = [one.align.get(array.name, 1) for one in kernel.shipped]
+    own = [one.specialisation for one in kernel.shipped]
+    types = [str((values | follow(kernel, values)).get(array.dtype, array.dtype)) for values in own]
     return math.lcm(*guards, *map(sizeof, types))
 
 
@@ -198,17 +195,17 @@ def output_shape(array: Array, values: Values, device: Device) -> tuple[int, ...
         raise ArgumentError(f"{array.name}: its shape {array.text} has no value for this call: {error}") from None
 
 
-def refuse_overlaps(kernel: str, arrays: Sequence[Array], views: Sequence[View]) -> None:
+def refuse_overlaps(kernel: Kernel, views: Sequence[ArrayView]) -> None:
     """Raise ArgumentError where an array that is written shares memory with another argument."""
-    for index, (array, view) in enumerate(zip(arrays, views, strict=True)):
+    for index, (array, view) in enumerate(zip(kernel.arrays, views, strict=True)):
         if array.role == "in":
             continue
-        begin, end = view[0], view[0] + view[4]
-        for place, (other, seen) in enumerate(zip(arrays, views, strict=True)):
-            if place != index and begin < seen[0] + seen[4] and seen[0] < end:
+        begin, end = view.address, view.address + view.nbytes
+        for place, (other, seen) in enumerate(zip(kernel.arrays, views, strict=True)):
+            if place != index and begin < seen.address + seen.nbytes and seen.address < end:
                 raise ArgumentError(
-                    f"{qualified(kernel)}: {array.name}: shares memory with {other.name}, and an array that is written "
-                    "must not overlap another argument"
+                    f"{qualified(kernel.name)}: {array.name}: shares memory with {other.name}, and an array that is "
+                    "written must not overlap another argument"
                 )
 
 
@@ -217,14 +214,15 @@ def stated(kernel: Kernel, given: Values) -> tuple[Values, Values]:
 
     Every dim needs a size; a type or keyword with one shipped value may be left out.
     """
-    names = [*kernel.dims, *(name for name in kernel.shipped[0][0] if name not in kernel.dims)]
+    names = [*kernel.dims, *(name for name in kernel.specialisation_names if name not in kernel.dims)]
     for name in given:
         if name not in names:
             unknown = no_such("dim or specialisation", name, names, of=f"{PACKAGE}.{kernel.name}")
             raise ArgumentTypeError(unknown)
     values: Values = dict(given)
     for name in names:
-        shipped = sorted({entry[0][name] for entry in kernel.shipped}) if name in kernel.shipped[0][0] else []
+        specialised = name in kernel.specialisation_names
+        shipped = sorted({one.specialisation[name] for one in kernel.shipped}) if specialised else []
         if name not in values and len(shipped) == 1:
             values[name] = shipped[0]
         elif name not in values:

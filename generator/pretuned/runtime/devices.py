@@ -8,23 +8,24 @@ from .driver import (
     CAPABILITY_MAJOR,
     CAPABILITY_MINOR,
     L2_BYTES,
-    MAX_THREADS,
+    MAX_BLOCK_REGISTERS,
+    MAX_BLOCK_THREADS,
     MEMORY_BUS_BITS,
     MEMORY_CLOCK_KHZ,
-    REGISTERS,
     SHARED_BYTES,
     SHARED_OPTIN_BYTES,
     SM_COUNT,
     DriverError,
 )
+from .limits import MAX_THREADS, REGISTERS
 from .text import no_such
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from . import Devices
     from .driver import Driver
+    from .table import Devices
 
 _found: dict[int, Device] = {}
 
@@ -55,14 +56,14 @@ class Device:
         self.bandwidth: int | Callable[[], int] = facts.get("memory_gbps", 0)
         self.l2_bytes = facts.get("l2_bytes", 0)
         self.shared_bytes = facts.get("shared_bytes", 0)
-        self.max_threads = facts.get("max_threads", 1024)
-        self.registers = facts.get("registers", 65536)
+        self.max_threads = facts.get("max_threads", MAX_THREADS)
+        self.registers = facts.get("registers", REGISTERS)
         self.cuda = facts.get("cuda", 0)
         self.ordinal = facts.get("ordinal", -1)
 
     @property
     def memory_gbps(self) -> int:
-        """The memory's bandwidth in GB/s, or 0 where nobody tells."""
+        """The memory's bandwidth in GB/s, or 0 where it is not known."""
         if not isinstance(self.bandwidth, int):
             self.bandwidth = self.bandwidth()
         return self.bandwidth
@@ -78,8 +79,8 @@ def in_hand(driver: Driver, ordinal: int) -> Device:
         + driver.attribute(CAPABILITY_MINOR, ordinal),
         "l2_bytes": driver.attribute(L2_BYTES, ordinal),
         "shared_bytes": driver.attribute(SHARED_OPTIN_BYTES, ordinal) or driver.attribute(SHARED_BYTES, ordinal),
-        "max_threads": driver.attribute(MAX_THREADS, ordinal),
-        "registers": driver.attribute(REGISTERS, ordinal),
+        "max_threads": driver.attribute(MAX_BLOCK_THREADS, ordinal),
+        "registers": driver.attribute(MAX_BLOCK_REGISTERS, ordinal),
         "cuda": driver.version,
         "ordinal": ordinal,
     }
@@ -89,7 +90,7 @@ def in_hand(driver: Driver, ordinal: int) -> Device:
 
 
 def _bandwidth(driver: Driver, ordinal: int) -> int:
-    """Return GB/s by clock and bus width (two transfers a clock), or 0 where the driver does not tell."""
+    """Return GB/s by clock and bus width (two transfers a clock), or 0 where the driver does not say."""
     try:
         khz, bits = (driver.attribute(key, ordinal) for key in (MEMORY_CLOCK_KHZ, MEMORY_BUS_BITS))
     except DriverError:

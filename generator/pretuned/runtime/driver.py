@@ -18,12 +18,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from . import Foreign
+    from .table import Foreign
 
 # CUdevice_attribute
-MAX_THREADS = 1
+MAX_BLOCK_THREADS = 1
 SHARED_BYTES = 8
-REGISTERS = 12
+MAX_BLOCK_REGISTERS = 12
 SM_COUNT = 16
 MEMORY_CLOCK_KHZ = 36
 MEMORY_BUS_BITS = 37
@@ -193,16 +193,6 @@ def driver(kernel: str) -> Driver:
             except DriverError as error:
                 raise UnavailableError(f"{kernel} needs an NVIDIA GPU: {error}") from None
     return _loaded[0]
-
-
-def direct() -> tuple[Foreign, type[Exception]] | None:
-    """Return CuPy's own `launchKernel` and what it raises, where CuPy is imported and still has it.
-
-    It is no public name, but a quarter of a microsecond cheaper than the way through ctypes, which lanes take without.
-    """
-    driver = getattr(getattr(sys.modules.get("cupy"), "cuda", None), "driver", None)
-    launch, error = getattr(driver, "launchKernel", None), getattr(driver, "CUDADriverError", None)
-    return None if launch is None or error is None else (launch, error)
 
 
 def failed(kernel: str, name: object) -> LaunchError:

@@ -1,16 +1,23 @@
-"""What can go wrong in a call, each kind also an error of Python's own that fits."""
+"""What can go wrong in a call. Each kind is also an error of Python's own that fits."""
 
 from __future__ import annotations
 
 import sys
 import warnings
 
-from . import KERNELS, PACKAGE, PretunedError
-from .text import no_such
+from .table import KERNELS, PACKAGE, PretunedError
+from .text import described, no_such, spelled
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .records import ShippedConfiguration, Values
+    from .table import Kernel
 
 
 class ArgumentTypeError(PretunedError, TypeError):
-    """An argument is of the wrong kind: no array on a GPU, another dtype, no number."""
+    """An argument is of the wrong kind: not an array on a GPU, another dtype, not a number."""
 
 
 class ArgumentError(PretunedError, ValueError):
@@ -59,8 +66,23 @@ def no_kernel(name: str) -> str:
     return no_such("kernel", name, KERNELS, of=PACKAGE)
 
 
+def not_shipped(
+    kernel: Kernel, wanted: tuple[str | None, Values], shipped: Sequence[ShippedConfiguration], by: str
+) -> OverrideError:
+    """Return the error for a configuration that was asked for and is not in the package."""
+    implementation, values = wanted
+    listed = sorted({described(one.implementation, one.configuration) for one in shipped})
+    asked = described(implementation or "main", values)
+    plain = ",".join(f"{name}={spelled(value)}" for name, value in sorted(values.items()))
+    named = f"implementation={implementation}," if implementation not in {None, "main"} else ""
+    return OverrideError(
+        f"{by}: {PACKAGE}.{kernel.name} does not ship {asked}; it ships {'; '.join(listed)}. "
+        f"To ship another, build with `pretuned bake --with {kernel.name}:{named}{plain}`"
+    )
+
+
 def warn(message: str, category: type[Warning]) -> None:
-    """Warn in the name of whoever called into this package, however deep the warning arises."""
+    """Warn at the line that called into this package, however deep the warning arises."""
     level, frame = 1, sys._getframe(0)  # noqa: SLF001 - the one way before Python 3.12 to skip a package's frames
     while frame.f_back is not None and f"{frame.f_globals.get('__name__')}.".startswith(f"{PACKAGE}."):
         level, frame = level + 1, frame.f_back

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from . import KERNELS, PACKAGE
 from .checks import admit, stated
-from .configurations import describe, same
 from .devices import Device, in_hand, named, unknown
 from .driver import driver
 from .errors import ArgumentError, no_kernel, qualified
 from .libraries import missing
 from .lookup import decide, refusal
 from .overrides import ambient
-
-RECOMPILED = "recompiled"
+from .records import Evidence
+from .table import KERNELS, PACKAGE
+from .text import described
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from . import Kernel, Shipped, Values
     from .lookup import Decision
     from .overrides import Overrides
+    from .records import ShippedConfiguration, Values
+    from .table import Kernel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class Alternative:
     def __str__(self) -> str:
         said = [] if self.time_us is None else [f"{self.time_us:.2f} us"]
         said += [self.refused] if self.refused else []
-        return describe(self.implementation, self.configuration) + (f" ({'; '.join(said)})" if said else "")
+        return described(self.implementation, self.configuration) + (f" ({'; '.join(said)})" if said else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ class Explanation:
         problem = ", ".join(f"{name}={value}" for name, value in sorted(self.problem.items()))
         lines = [
             f"{self.kernel}({problem}) on {self.device}",
-            f"  runs    {describe(self.implementation, self.configuration)}",
+            f"  runs    {described(self.implementation, self.configuration)}",
             f"  why     {'; '.join(self.why)}",
         ]
         if self.measured is not None:
@@ -96,26 +96,26 @@ class Explanation:
 
 def _explanation(kernel: Kernel, device: Device, problem: Values, decision: Decision) -> Explanation:
     choice, row = decision.choice, decision.row
-    date, version, compiler = row[4] if row else ("", "", "")
+    evidence = row.evidence if row else Evidence()
     return Explanation(
         kernel=qualified(kernel.name),
         device=device.name,
         problem=problem,
-        implementation=decision.shipped[1],
-        configuration=decision.shipped[2],
+        implementation=decision.shipped.implementation,
+        configuration=decision.shipped.configuration,
         why=tuple(decision.why),
         tuned=decision.tuned,
         rows_of=decision.device,
-        bucket=row[1] if row else None,
-        measured=row[2] if row else None,
-        time_us=choice[2] if choice else None,
-        default_us=row[3][-1][2] if row and row[3] else None,
-        ratio=choice[3] if choice else None,
-        recompiled=bool(choice and choice[5] == RECOMPILED),
-        library=choice[5] if choice and choice[5] != RECOMPILED else "",
-        date=date,
-        driver=version,
-        compiler=compiler,
+        bucket=row.lower if row else None,
+        measured=row.measured if row else None,
+        time_us=choice.time_us if choice else None,
+        default_us=row.choices[-1].time_us if row and row.choices else None,
+        ratio=choice.ratio if choice else None,
+        recompiled=bool(choice and choice.recompiled),
+        library=choice.library if choice else "",
+        date=evidence.date,
+        driver=evidence.driver,
+        compiler=evidence.compiler,
         alternatives=tuple(_alternatives(kernel, device, decision)),
     )
 
@@ -123,17 +123,20 @@ def _explanation(kernel: Kernel, device: Device, problem: Values, decision: Deci
 def _alternatives(kernel: Kernel, device: Device, decision: Decision) -> list[Alternative]:
     """Return what else ships for the specialisation, what the row measured first, and the fastest of that."""
 
-    def measured(entry: Shipped) -> float | None:
-        choices = decision.row[3] if decision.row else ()
-        return next((one[2] for one in choices if one[0] == entry[1] and same(one[1], entry[2])), None)
+    def measured(shipped: ShippedConfiguration) -> float | None:
+        choices = decision.row.choices if decision.row else ()
+        return next((one.time_us for one in choices if shipped.runs(one.implementation, one.configuration)), None)
 
     found = []
-    for entry in kernel.shipped:
-        if entry[0] == decision.shipped[0] and entry is not decision.shipped:
-            reason = refusal(kernel, entry, decision.values | entry[2], device, lambda _name, _size: True)
+    for one in kernel.shipped:
+        if one.specialisation == decision.shipped.specialisation and one is not decision.shipped:
+            reason = refusal(kernel, one, decision.values | one.configuration, device, lambda _name, _size: True)
             found.append(
                 Alternative(
-                    implementation=entry[1], configuration=entry[2], time_us=measured(entry), refused=reason or ""
+                    implementation=one.implementation,
+                    configuration=one.configuration,
+                    time_us=measured(one),
+                    refused=reason or "",
                 )
             )
     return sorted(found, key=lambda one: (one.time_us is None, one.time_us or 0.0, str(one)))

@@ -1,17 +1,16 @@
-"""Library implementations: a function of CuPy or PyTorch in place of launches, on arrays of whichever library."""
+"""Library implementations: a library's function in place of launches, on arrays of whichever library."""
 
 from __future__ import annotations
 
 import importlib
-import sys
 
-from .arrays import library_of, on_stream
+from .adapters import named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from . import Foreign
+    from .table import Foreign, LibraryFunction
 
 
 def missing(module: str, function: str) -> str | None:
@@ -23,18 +22,19 @@ def missing(module: str, function: str) -> str | None:
     return None
 
 
-def call(
-    called: tuple[str, str, tuple[str, ...], str], arrays: Mapping[str, Foreign], out: Foreign, stream: int, device: int
-) -> None:
+def call(called: LibraryFunction, arrays: Mapping[str, Foreign], out: Foreign, stream: int, device: int) -> None:
     """Call a library's function on `stream`; its result goes to the array `out`."""
-    module, function, arguments, out_by = called
-    run = _function(module, function)
-    with on_stream(module, device, stream):
-        inputs = [_as(module, arrays[name]) for name in arguments]
-        if out_by == "keyword":
-            run(*inputs, out=_as(module, out))
+    run, library = _function(called.module, called.function), named(called.module)
+
+    def own(array: Foreign) -> Foreign:
+        return array if library.owns(array) else library.taken_in(array)
+
+    with library.on(device, stream):
+        inputs = [own(arrays[name]) for name in called.arguments]
+        if called.out == "keyword":
+            run(*inputs, out=own(out))
         else:
-            _as(module, out)[...] = run(*inputs)
+            own(out)[...] = run(*inputs)
 
 
 def _function(module: str, function: str) -> Foreign:
@@ -42,11 +42,3 @@ def _function(module: str, function: str) -> Foreign:
     for part in function.split("."):
         found = getattr(found, part)
     return found
-
-
-def _as(module: str, array: Foreign) -> Foreign:
-    """Return an array as one of the library's, over the same memory."""
-    if library_of(array) == module:
-        return array
-    library = sys.modules[module]
-    return library.asarray(array) if module == "cupy" else library.as_tensor(array, device="cuda")

@@ -1,4 +1,4 @@
-"""What the environment, `use` and `using` ask for, held against what this package ships.
+"""What the environment, `use` and `using` ask for, checked against what this package ships.
 
 PRETUNED_DEVICE    whose rows to use: NVIDIA H200, or pkg.tuned:NVIDIA H200; other.kernel:NVIDIA A100-SXM4-40GB
 PRETUNED_CONFIG    pkg.tuned.kernel:block=512,vec=4; other:implementation=atomic,block=256
@@ -7,6 +7,7 @@ PRETUNED_DEFAULTS  1: run defaults only; or the packages and kernels to do so fo
 PRETUNED_STRICT    1: a call for which nothing was measured is an error
 PRETUNED_WARN      0: do not warn of such a call
 PRETUNED_USAGE     a file that the problems called are added to when the process ends (see `usage`)
+PRETUNED_FAST_PATH 0: every call takes the slow path, which checks and decides anew (see `fastpath`)
 
 The environment is read once, at the first call. `use` overrides it for the process, `using` overrides both for a block
 of code: in its thread, or its task. A name without its package counts in every package that has such a kernel.
@@ -18,19 +19,19 @@ import os
 import threading
 from contextvars import ContextVar
 
-from . import KERNELS, PACKAGE
-from .configurations import fits, not_shipped
 from .devices import named, unknown
-from .errors import OverrideError, no_kernel
+from .errors import OverrideError, no_kernel, not_shipped
+from .table import KERNELS, PACKAGE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
 
-    from . import Devices, Kernel, Row, Value
-    from .configurations import Wanted
+    from .records import ShippedConfiguration, TableRow, Value, Values
+    from .table import Devices, Kernel
 
+    Wanted = tuple[str | None, Values]  # implementation or None for any, configuration
     Defaults = bool | str | Iterable[str] | None
 
 _FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
@@ -42,30 +43,43 @@ _known: dict[
 _KEPT = 64
 _here: ContextVar[Overrides | None] = ContextVar(f"{PACKAGE}.using", default=None)
 _outside: ContextVar[tuple[Overrides | None, ...]] = ContextVar(f"{PACKAGE}.outside", default=())
-_used: list[bool] = []  # whether `using` was ever entered: lanes look for it from then on
+_used: list[bool] = []  # whether `using` was ever entered: the fast path looks for it from then on
+on_change: list[Callable[[], None]] = []  # called when what was decided under earlier overrides no longer holds
 
 
 class Overrides:
     """Overrides, checked: by kernel, and `devices_by` and `defaulted` also by "" for all of them.
 
-    `by` says who asked for a device, a configuration or the defaults of a kernel, or of all for "": PRETUNED_DEVICE,
+    `by` says what asked for a device, a configuration or the defaults of a kernel, or of all for "": PRETUNED_DEVICE,
     `using`, and so on.
     """
 
-    __slots__ = ("by", "configurations", "defaulted", "devices", "devices_by", "strict", "table", "usage", "warn")
+    __slots__ = (
+        "by",
+        "configurations",
+        "defaulted",
+        "devices",
+        "devices_by",
+        "fast_path",
+        "strict",
+        "table",
+        "usage",
+        "warn",
+    )
 
     def __init__(self, under: Overrides | None = None) -> None:
         self.strict: bool = under.strict if under else False
         self.warn: bool = under.warn if under else True
         self.usage: str = under.usage if under else ""
+        self.fast_path: bool = under.fast_path if under else True
         self.devices: Devices | None = under.devices if under else None
-        self.table: dict[str, dict[str, tuple[Row, ...]]] | None = under.table if under else None
+        self.table: dict[str, dict[str, tuple[TableRow, ...]]] | None = under.table if under else None
         self.devices_by: dict[str, str] = dict(under.devices_by) if under else {}
         self.defaulted: dict[str, bool] = dict(under.defaulted) if under else {}
         self.configurations: dict[str, Wanted] = dict(under.configurations) if under else {}
         self.by: dict[tuple[str, str], str] = dict(under.by) if under else {}
 
-    def rows(self, kernel: Kernel) -> dict[str, tuple[Row, ...]]:
+    def rows(self, kernel: Kernel) -> dict[str, tuple[TableRow, ...]]:
         """Return the rows in force for `kernel`, by device."""
         return kernel.rows if self.table is None else self.table.get(kernel.name, {})
 
@@ -82,8 +96,18 @@ class Overrides:
         return self.defaulted.get(kernel.name, self.defaulted.get("", False))
 
     def asked_by(self, kind: str, kernel: Kernel) -> str:
-        """Return who asked for `kernel`'s device, config or defaults."""
+        """Return what asked for `kernel`'s device, config or defaults."""
         return self.by.get((kind, kernel.name)) or self.by[kind, ""]
+
+    def forced(self, kernel: Kernel, shipped: Sequence[ShippedConfiguration]) -> list[ShippedConfiguration]:
+        """Return what of `shipped` is to run where it is legal; raises OverrideError where that does not ship."""
+        wanted = self.configurations.get(kernel.name)
+        if wanted is None:
+            return []
+        found = [one for one in shipped if one.runs(*wanted)]
+        if not found:
+            raise not_shipped(kernel, wanted, shipped, self.asked_by("config", kernel))
+        return found
 
     def read_table(self, path: str, by: str) -> None:
         """Take the rows of a lock file instead."""
@@ -102,7 +126,7 @@ class Overrides:
 
     def want_configuration(self, kernel: str, wanted: Wanted, by: str) -> None:
         """Run a configuration that ships, where it is legal."""
-        if not any(fits(wanted, shipped) for shipped in KERNELS[kernel].shipped):
+        if not any(one.runs(*wanted) for one in KERNELS[kernel].shipped):
             raise not_shipped(KERNELS[kernel], wanted, KERNELS[kernel].shipped, by)
         self.configurations[kernel] = wanted
         self.by["config", kernel] = by
@@ -132,10 +156,16 @@ def watched() -> bool:
     return bool(_used)
 
 
+def _changed() -> None:
+    for forget in on_change:
+        forget()
+
+
 def _of_environment(environment: Mapping[str, str]) -> Overrides:
     overrides = Overrides()
     overrides.strict = _flag(environment, "PRETUNED_STRICT", default=False)
     overrides.warn = _flag(environment, "PRETUNED_WARN", default=True)
+    overrides.fast_path = _flag(environment, "PRETUNED_FAST_PATH", default=True)
     overrides.usage = environment.get("PRETUNED_USAGE", "")
     if path := environment.get("PRETUNED_TABLE"):
         overrides.read_table(path, "PRETUNED_TABLE")
@@ -170,7 +200,7 @@ def _flag(environment: Mapping[str, str], name: str, *, default: bool) -> bool:
 
 
 def _scoped(scope: str, by: str) -> list[str]:
-    """Return the kernels of this package that a scope names, "" for all; those of another package are none of ours."""
+    """Return the kernels of this package that a scope names, "" for all; those of another package are left to it."""
     scope = scope.strip()
     if scope == PACKAGE:
         return [""]
@@ -187,7 +217,7 @@ def _scoped(scope: str, by: str) -> list[str]:
 def _configuration(overrides: Overrides, entry: str) -> None:
     target, colon, assignments = entry.partition(":")
     if not colon or not target.strip():
-        raise OverrideError(f"PRETUNED_CONFIG: '{entry}' is no KERNEL:key=value,... as in 'axpby:block=512,vec=4'")
+        raise OverrideError(f"PRETUNED_CONFIG: '{entry}' is not KERNEL:key=value,... as in 'axpby:block=512,vec=4'")
     for kernel in _scoped(target, "PRETUNED_CONFIG"):
         if not kernel:
             raise OverrideError(f"PRETUNED_CONFIG: '{entry}' names a package; name one of its kernels")
@@ -200,7 +230,7 @@ def _configuration(overrides: Overrides, entry: str) -> None:
 def _assignment(entry: str, text: str) -> tuple[str, Value]:
     key, equals, value = (part.strip() for part in text.partition("="))
     if not key or not equals or not value:
-        raise OverrideError(f"PRETUNED_CONFIG: '{text.strip()}' in '{entry}' is no key=value")
+        raise OverrideError(f"PRETUNED_CONFIG: '{text.strip()}' in '{entry}' is not key=value")
     if key == "implementation":
         return key, value
     if value in {"true", "false"}:
@@ -208,7 +238,7 @@ def _assignment(entry: str, text: str) -> tuple[str, Value]:
     try:
         return key, int(value)
     except ValueError:
-        raise OverrideError(f"PRETUNED_CONFIG: '{value}' in '{entry}' is no integer, true or false") from None
+        raise OverrideError(f"PRETUNED_CONFIG: '{value}' in '{entry}' is not an integer, true or false") from None
 
 
 class Using:
@@ -224,10 +254,8 @@ class Using:
 
     def __enter__(self) -> None:
         if not _used:
-            from .calls import forget  # noqa: PLC0415 - it imports this module
-
             _used.append(True)
-            forget()  # lanes that do not look for such overrides
+            _changed()  # the fast path does not look for such overrides yet
         _outside.set((*_outside.get(), _here.get()))
         _here.set(self._overrides)
 
@@ -288,10 +316,8 @@ def using(*, defaults: Defaults, table: str | None, **overrides: object) -> Usin
     with _lock:
         if key not in _known:
             if len(_known) >= _KEPT:
-                from .calls import forget  # noqa: PLC0415 - it imports this module
-
                 _known.clear()
-                forget()  # what was planned under them
+                _changed()  # plans are kept by overrides
             _known[key] = overrides_of("using", defaults=defaults, table=table, **overrides)  # type: ignore[arg-type]
         return Using(_known[key])
 
@@ -304,7 +330,7 @@ def _names(defaults: Defaults) -> bool | tuple[str, ...] | None:
 
 
 def _version(table: str | None) -> tuple[int, int] | None:
-    """Return what tells that a table was written anew."""
+    """Return what changes when a table is written anew."""
     try:
         found = os.stat(table) if table is not None else None  # noqa: PTH116 - pathlib costs more than it gives here
     except OSError:
@@ -317,8 +343,6 @@ def use(*, defaults: Defaults, **overrides: object) -> None:
 
     Where it raises, what was in force stays.
     """
-    from .calls import forget  # noqa: PLC0415 - it imports this module
-
     process_overrides()
     with _lock:
         made: list[Overrides] = []
@@ -326,4 +350,4 @@ def use(*, defaults: Defaults, **overrides: object) -> None:
             made.append(overrides_of("use", over=_process[0], defaults=_names(defaults), **overrides))  # type: ignore[arg-type]
         _process[1:] = made
         _known.clear()
-    forget()
+    _changed()

@@ -6,7 +6,7 @@ of the problem, the addresses. Its stream is the configuration's fifth word, jus
 zeros, so that one `pack_into` writes all that a call changes.
 
 The driver reads a block while other threads run. So a block is taken out of its plan's pool for the time of a launch,
-and whoever finds the pool empty makes another one: no block is ever shared, with the GIL or without it.
+and a call that finds the pool empty makes another one: no block is ever shared, with the GIL or without it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ import math
 import struct
 from ctypes import addressof, c_void_p, create_string_buffer
 from functools import partial
+from typing import NamedTuple
 
-from . import Scalar, sizeof
-from .checks import arrays_of, call_scalars, output_shape
+from .binaries import function
+from .checks import output_shape
 from .errors import ArgumentError, ArgumentTypeError, qualified
+from .expressions import sizeof
 from .lookup import evaluate, extent, sizes_of
-from .modules import function
+from .table import Scalar
 from .text import shown
 from .types import DTYPES
 
@@ -28,14 +30,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from . import Buffer, Foreign, Kernel, Launch
+    from .adapters import Adapter, ArrayView
     from .devices import Device
     from .driver import Driver
     from .lookup import Decision
-
-    Block = tuple[
-        Foreign, c_void_p, c_void_p, int
-    ]  # memory, addresses of configuration and addresses, the latter again
+    from .overrides import Overrides
+    from .records import Value
+    from .table import Buffer, Foreign, Kernel, Launch, LibraryFunction
 
 CONFIGURATION = struct.Struct("=7I4xQQI4x")  # grid, block, shared bytes; stream; attributes, their number
 STREAM_AT = 32
@@ -44,10 +45,25 @@ VALUES_AT = CONFIGURATION.size
 SLOT = 8
 POINTER = "Q"
 REMEMBERED = 1024  # of what is kept, so that what never repeats does not fill the memory
+_captured: list[Foreign] = []  # scratch of calls that became part of a graph, which goes on writing there
 INVALID = (struct.error, OverflowError, TypeError)  # what packing raises for a number that cannot be passed
 
 
-class Prepared:
+class ParameterBlock:
+    """What the driver reads for a launch: the memory, and in it the configuration and the addresses of the parameters.
+
+    `address` is that of the addresses as a number. A class with slots, since the fast path reads these attributes at
+    every call.
+    """
+
+    __slots__ = ("address", "addresses", "configuration", "memory")
+
+    def __init__(self, memory: Foreign, configuration: int, address: int) -> None:
+        self.memory, self.address = memory, address
+        self.configuration, self.addresses = c_void_p(configuration), c_void_p(address)
+
+
+class PreparedLaunch:
     """A launch that is ready but for the values of a call: its function, its blocks, and how they are packed."""
 
     __slots__ = ("_addresses", "_content", "_slots", "function", "pack_into", "pool")
@@ -58,7 +74,7 @@ class Prepared:
         self._content = configuration + bytes(SLOT * len(codes)) + constants
         self._slots: tuple[int, ...] = ()
         self._addresses = struct.Struct("")
-        self.pool: list[Block] = []
+        self.pool: list[ParameterBlock] = []
 
     def take(self, slots: Sequence[int]) -> None:
         """Fix which values the entry point takes, by place: those of a call first, then the constants."""
@@ -66,87 +82,52 @@ class Prepared:
         self._addresses = struct.Struct(f"={len(slots)}Q")
         self.pool.append(self.block())
 
-    def block(self) -> Block:
+    def block(self) -> ParameterBlock:
         """Return a new block; it has to outlive the launch."""
         memory = create_string_buffer(self._content, len(self._content) + SLOT * max(1, len(self._slots)))
         base = addressof(memory)
         values = base + VALUES_AT
         self._addresses.pack_into(memory, len(self._content), *[values + SLOT * slot for slot in self._slots])
         addresses = base + len(self._content)
-        return memory, c_void_p(base), c_void_p(addresses), addresses
+        return ParameterBlock(memory, base, addresses)
 
     def directly(self, launch: Foreign) -> Foreign:
-        """Return what launches by CuPy's `launchKernel`, given stream, a block's last, and 0."""
+        """Return what launches by CuPy's `launchKernel`, given stream, a block's `address`, and 0."""
         *extents, _, _, _ = CONFIGURATION.unpack_from(self._content)
         return partial(launch, self.function.value, *extents)
 
-    def taken(self) -> Block:
-        """Return a block that nobody else has; put it back into `pool` after the launch."""
+    def taken(self) -> ParameterBlock:
+        """Return a block that no other call has; put it back into `pool` after the launch."""
         try:
             return self.pool.pop()
         except IndexError:
             return self.block()
 
 
-class Packed:
-    """Blocks of calls that came again with the very same addresses and numbers: `known` has them by these.
-
-    Such a block is never written again, so all threads may launch it; and alignment and overlap, which addresses alone
-    decide, were looked at before. Allocators hand out the same memory time and again, so most calls of a loop find
-    theirs. A first time is only noted, so that numbers that change with every call cost little.
-    """
-
-    __slots__ = ("_floats", "_noted", "_prepared", "_stream", "known")
-
-    def __init__(self, prepared: Prepared, floats: Sequence[int], *, stream: bool) -> None:
-        self.known: dict[tuple[Foreign, ...], Block] = {}
-        self._noted: set[tuple[Foreign, ...]] = set()
-        self._prepared, self._floats, self._stream = prepared, floats, stream
-
-    def note(self, key: tuple[Foreign, ...]) -> None:
-        """Note a call that was right: its stream, if blocks hold one, then what is packed.
-
-        Zeros are not kept, since -0.0 equals 0.0, and neither is what is no number.
-        """
-        if key not in self._noted:
-            if len(self._noted) >= REMEMBERED:
-                self._noted.clear()
-            self._noted.add(key)
-            return
-        if any(not (key[place] < 0 or key[place] > 0) for place in self._floats):
-            return
-        stream, values = (key[0], key[1:]) if self._stream else (0, key)
-        block = self._prepared.block()
-        self._prepared.pack_into(block[0], STREAM_AT, stream, *values)
-        if len(self.known) >= REMEMBERED:
-            self.known.clear()
-        self.known[key] = block
-
-
-class Plan:
+class LaunchPlan:
     """All that one problem needs: outputs to allocate, what to zero, scratch to provide, launches."""
 
     __slots__ = ("again", "call", "counter", "decision", "launches", "outputs", "scratch", "zeroed")
 
     def __init__(self, decision: Decision) -> None:
         self.decision = decision
-        self.outputs: list[tuple[tuple[int, ...], str]] = []  # shape, dtype; one an array, inputs too
+        self.outputs: list[tuple[tuple[int, ...], str]] = []  # shape, dtype; one per array, inputs too
         self.zeroed: list[tuple[int, int]] = []  # place among the values, bytes
         self.scratch: list[int] = []  # bytes
-        self.launches: list[Prepared] = []
+        self.launches: list[PreparedLaunch] = []
         self.counter: Foreign = None  # counts calls, where they are counted
-        self.call: tuple[str, str, tuple[str, ...], str] | None = None  # a library's function instead of launches
+        self.call: LibraryFunction | None = None  # a library's function instead of launches
         self.again = False  # whether the problem was called before
 
     @property
-    def single(self) -> Prepared | None:
+    def single(self) -> PreparedLaunch | None:
         """The one launch, where there is nothing else to do."""
         return self.launches[0] if len(self.launches) == 1 and not (self.zeroed or self.scratch) else None
 
     def launch(self, driver: Driver, stream: int, values: Sequence[Foreign]) -> int:
         """Enqueue everything for a call's values: addresses of arrays, numbers, addresses of scratch.
 
-        Returns the first CUresult that is no success, or 0. Raises struct.error, TypeError or OverflowError for a
+        Returns the first CUresult that is not success, or 0. Raises struct.error, TypeError or OverflowError for a
         number that cannot be passed, before anything is enqueued.
         """
         blocks = [prepared.taken() for prepared in self.launches]
@@ -167,42 +148,82 @@ class Plan:
         self._pack(blocks, stream, values)
         if self.single is None:
             return lambda: self._enqueue(driver, blocks, stream, values)
-        prepared, (memory, configuration, addresses, address) = self.launches[0], blocks[0]
-        made: Foreign = partial(driver.launch, configuration, prepared.function, addresses, None)
+        prepared, block = self.launches[0], blocks[0]
+        made: Foreign = partial(driver.launch, block.configuration, prepared.function, block.addresses, None)
         if launch_kernel is not None:
-            made = partial(prepared.directly(launch_kernel), stream, address, 0)
-        made.memory = memory  # it has to live as long as what reads it
+            made = partial(prepared.directly(launch_kernel), stream, block.address, 0)
+        made.memory = block.memory  # it has to live as long as what reads it
         enqueue: Callable[[], int | None] = made
         return enqueue
 
-    def _pack(self, blocks: Sequence[Block], stream: int, values: Sequence[Foreign]) -> None:
+    def _pack(self, blocks: Sequence[ParameterBlock], stream: int, values: Sequence[Foreign]) -> None:
         for prepared, block in zip(self.launches, blocks, strict=True):
-            prepared.pack_into(block[0], STREAM_AT, stream, *values)
+            prepared.pack_into(block.memory, STREAM_AT, stream, *values)
 
-    def _enqueue(self, driver: Driver, blocks: Sequence[Block], stream: int, values: Sequence[Foreign]) -> int:
+    def _enqueue(self, driver: Driver, blocks: Sequence[ParameterBlock], stream: int, values: Sequence[Foreign]) -> int:
         for place, nbytes in self.zeroed:
             if status := driver.clear(values[place], nbytes, stream):
                 return status
         for prepared, block in zip(self.launches, blocks, strict=True):
-            if status := driver.launch(block[1], prepared.function, block[2], None):
+            if status := driver.launch(block.configuration, prepared.function, block.addresses, None):
                 return int(status)
         return 0
 
 
-def make(driver: Driver, kernel: Kernel, decision: Decision, device: Device, stream: int) -> Plan:
+class PreparedCall(NamedTuple):
+    """One call that is checked and ready: what a launch, an entry of the fast path and a bound call are made from.
+
+    Attributes:
+        overrides: Those in force.
+        adapter: Of the array that leads: outputs and the current stream are its library's.
+        ordinal: The device.
+        handle: The stream.
+        keywords: The values of the keywords.
+        scalars: The numbers as they came.
+        plan: The launch plan of the call's class.
+        usual: Whether `plan` is the problem's own, not one in place of a library's function.
+        arrays: The arrays, in launch order, allocated outputs included.
+        views: How launches see them.
+        scratch: The scratch buffers.
+        values: What is packed: the addresses of arrays, the numbers, the addresses of scratch.
+    """
+
+    overrides: Overrides
+    adapter: Adapter
+    ordinal: int
+    handle: int
+    keywords: tuple[Value, ...]
+    scalars: Sequence[Foreign]
+    plan: LaunchPlan
+    usual: bool
+    arrays: Sequence[Foreign]
+    views: Sequence[ArrayView]
+    scratch: Sequence[Foreign]
+    values: tuple[Foreign, ...]
+
+
+def keep_captured(driver: Driver, call: PreparedCall) -> bool:
+    """Return whether a call's stream is being captured into a graph, which then keeps the call's scratch for good."""
+    captured: bool = driver.capturing(call.handle)
+    if captured:
+        _captured.append(call.scratch)
+    return captured
+
+
+def make(driver: Driver, kernel: Kernel, decision: Decision, device: Device, stream: int) -> LaunchPlan:
     """Return the plan of a decided problem; loads its module into the current context."""
-    plan = Plan(decision)
-    implementation = kernel.implementations[decision.shipped[1]]
+    plan = LaunchPlan(decision)
+    implementation = kernel.implementations[decision.shipped.implementation]
     plan.call = implementation.call
     places: dict[str, tuple[int, str]] = {}  # argument -> its place among the values, struct code
-    for array in arrays_of(kernel):
+    for array in kernel.arrays:
         shape = output_shape(array, decision.values, device)
         dtype = str(decision.values.get(array.dtype, array.dtype))
         plan.outputs.append((shape, dtype))
         if array.init or array.name in implementation.init:
             plan.zeroed.append((len(places), math.prod(shape) * sizeof(dtype)))
         places[array.name] = (len(places), POINTER)
-    for scalar in call_scalars(kernel):
+    for scalar in kernel.scalars:
         places[scalar.name] = (len(places), DTYPES[scalar.dtype].slot)
     for buffer in implementation.scratch:
         plan.scratch.append(_bytes(buffer, decision, device))
@@ -231,14 +252,14 @@ def _launch(  # noqa: PLR0913, PLR0917 - what a launch is made of
     stream: int,
     codes: Sequence[str],
     constants: bytes,
-) -> Prepared | None:
+) -> PreparedLaunch | None:
     grid = extent(launch.grid, decision.values, device)
     if 0 in grid:
         return None  # nothing to do
     block = extent(launch.block, decision.values, device)
     shared_bytes = int(evaluate(launch.shared, decision.values, device))
-    handle = function(driver, kernel, decision.shipped[3], launch.function, device, stream)
-    return Prepared(handle, CONFIGURATION.pack(*grid, *block, shared_bytes, 0, 0, 0), codes, constants)
+    handle = function(driver, kernel, decision.shipped.source, launch.function, device, stream)
+    return PreparedLaunch(handle, CONFIGURATION.pack(*grid, *block, shared_bytes, 0, 0, 0), codes, constants)
 
 
 def _bytes(buffer: Buffer, decision: Decision, device: Device) -> int:
@@ -256,7 +277,7 @@ def packs(dtype: str, value: Foreign) -> bool:
 
 def wrong_scalar(kernel: Kernel, scalars: Sequence[Foreign]) -> ArgumentError | ArgumentTypeError:
     """Return the error for the scalar that cannot be packed."""
-    for scalar, value in zip(call_scalars(kernel), scalars, strict=True):
+    for scalar, value in zip(kernel.scalars, scalars, strict=True):
         if not packs(scalar.dtype, value):
             dtype = DTYPES[scalar.dtype]
             numeric = isinstance(value, int) or (isinstance(value, float) and dtype.range is None)

@@ -1,4 +1,4 @@
-"""The last resort: a shipped source, compiled for the device in hand by NVRTC, once for each machine.
+"""The last resort: a source that ships, compiled by NVRTC for the device at hand, once on each machine.
 
 What was compiled is kept in the user's cache, under a name that its source, options, architecture and compiler decide.
 """
@@ -13,24 +13,25 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from .adapters.cupy import nvrtc as find_nvrtc
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from . import Foreign, Image
     from .devices import Device
+    from .records import SourceBinaries
+    from .table import Foreign
 
 STANDARD = "--std=c++17"  # as the cubins are compiled
 
 
-def recompiled(
-    source: bytes, module: tuple[tuple[str, ...], bool, tuple[Image, ...]], device: Device
-) -> tuple[bytes, bool]:
+def recompiled(source: bytes, binaries: SourceBinaries, device: Device) -> tuple[bytes, bool]:
     """Return a cubin of `source` for the device, and whether it was compiled now rather than kept from before.
 
     Raises ImportError or RuntimeError where NVRTC is missing or refuses.
     """
-    options, arch_specific, _ = module
-    nvrtc = _nvrtc()
-    flags = (f"-arch=sm_{device.compute_capability}{'a' if arch_specific else ''}", STANDARD, *options)
+    nvrtc = find_nvrtc()
+    architecture = f"sm_{device.compute_capability}{'a' if binaries.arch_specific else ''}"
+    flags = (f"-arch={architecture}", STANDARD, *binaries.options)
     parts = (source, *(flag.encode() for flag in flags), ".".join(map(str, nvrtc.getVersion())).encode())
     key = hashlib.sha256(b"\0".join(parts)).hexdigest()
     kept = _folder() / f"{key}.cubin"
@@ -40,13 +41,6 @@ def recompiled(
     with suppress(OSError):
         _keep(kept, image)
     return image, True
-
-
-def _nvrtc() -> Foreign:
-    try:
-        return importlib.import_module("cupy.cuda.nvrtc")
-    except ImportError as error:
-        raise ImportError(f"compiling needs NVRTC by way of CuPy (install cupy-cuda13x[ctk]): {error}") from None
 
 
 def _compile(nvrtc: Foreign, source: str, flags: tuple[str, ...]) -> bytes:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 
-from . import KERNELS, PACKAGE
-from .configurations import describe, same
 from .errors import OverrideError
+from .records import Evidence, TableChoice, TableRow
+from .table import KERNELS, PACKAGE
+from .text import described
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from . import Choice, Devices, Kernel, Row
+    from .table import Devices, Kernel
 
 FORMAT = 1
 
 
-def read(path: str, by: str) -> tuple[Devices, dict[str, dict[str, tuple[Row, ...]]]]:
+def read(path: str, by: str) -> tuple[Devices, dict[str, dict[str, tuple[TableRow, ...]]]]:
     """Return the devices and the rows of this package's kernels from the lock file at `path`, that `by` named."""
     try:
         with open(path, encoding="utf-8") as file:  # noqa: PTH123 - pathlib costs more than this file does
@@ -26,13 +27,13 @@ def read(path: str, by: str) -> tuple[Devices, dict[str, dict[str, tuple[Row, ..
         raise OverrideError(f"{by}: '{path}' cannot be read as JSON: {error}") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         found = document.get("format") if isinstance(document, dict) else None
-        raise OverrideError(f"{by}: '{path}' is no lock of format {FORMAT} (its format reads {found!r})")
+        raise OverrideError(f"{by}: '{path}' is not a lock of format {FORMAT} (its format is {found!r})")
     devices = {
         str(name): {key: value for key, value in facts.items() if type(value) is int}
         for name, facts in _dict(document.get("devices", {})).items()
         if isinstance(facts, dict)
     }
-    table: dict[str, dict[str, tuple[Row, ...]]] = {}
+    table: dict[str, dict[str, tuple[TableRow, ...]]] = {}
     rows = document.get("rows", [])
     for number, row in enumerate(rows if isinstance(rows, list) else []):
         try:
@@ -49,32 +50,31 @@ def read(path: str, by: str) -> tuple[Devices, dict[str, dict[str, tuple[Row, ..
     return devices, table
 
 
-def _row(kernel: Kernel, row: dict[str, Any]) -> Row:
+def _row(kernel: Kernel, row: dict[str, Any]) -> TableRow:
     specialisation = _dict(row["specialisation"])
     problem = {name: _int(size) for name, size in _dict(row["problem"]).items()}
     if set(problem) != set(kernel.sizes):
         raise ValueError(f"problem {problem} does not give {', '.join(sorted(kernel.sizes))}")
     choices = tuple(_choice(kernel, specialisation, choice) for choice in row["choices"])
-    evidence = (str(row.get("date", "")), str(row.get("driver", "")), str(row.get("compiler", "")))
-    return specialisation, {}, problem, choices, evidence
+    evidence = Evidence(*(str(row.get(key, "")) for key in Evidence._fields))
+    return TableRow(specialisation, {}, problem, choices, evidence)
 
 
-def _choice(kernel: Kernel, specialisation: dict[str, Any], choice: dict[str, Any]) -> Choice:
+def _choice(kernel: Kernel, specialisation: dict[str, Any], choice: dict[str, Any]) -> TableChoice:
     implementation, configuration = str(choice["implementation"]), _dict(choice["configuration"])
-    shipped = [entry for entry in kernel.shipped if entry[0] == specialisation]
-    if not any(entry[1] == implementation and same(configuration, entry[2]) for entry in shipped):
-        listed = (
-            "; ".join(sorted({describe(entry[1], entry[2]) for entry in shipped})) or "nothing for this specialisation"
-        )
+    shipped = [one for one in kernel.shipped if one.specialisation == specialisation]
+    if not any(one.runs(implementation, configuration) for one in shipped):
+        names = sorted({described(one.implementation, one.configuration) for one in shipped})
+        listed = "; ".join(names) or "nothing for this specialisation"
         values = ",".join(f"{name}={value}" for name, value in sorted(configuration.items()))
         raise OverrideError(
-            f"{PACKAGE}.{kernel.name} does not ship {describe(implementation, configuration)}; it ships {listed}. "
+            f"{PACKAGE}.{kernel.name} does not ship {described(implementation, configuration)}; it ships {listed}. "
             f"To ship another, build with `pretuned bake --with {kernel.name}:{values}`"
         )
     low, high = choice.get("ratio", (1.0, 1.0))
     beyond = tuple(str(direction) for direction in choice.get("beyond", ()))
-    time_us, note = float(choice.get("time_us", 0.0)), str(choice.get("library", ""))
-    return implementation, configuration, time_us, (float(low), float(high)), beyond, note
+    time_us, library = float(choice.get("time_us", 0.0)), str(choice.get("library", ""))
+    return TableChoice(implementation, configuration, time_us, (float(low), float(high)), beyond, library)
 
 
 def _dict(value: object) -> dict[str, Any]:

@@ -1,10 +1,10 @@
-"""Texts that messages share: values cut short, and names that are not known."""
+"""Texts that messages share: values cut short, configurations, and names that are not known."""
 
 from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 SHOWN = 80  # characters of a value
 
@@ -36,3 +36,16 @@ def no_such(kind: str, name: str, known: Iterable[str], *, of: str = "") -> str:
     subject = f"{of} has" if of else "there is"
     known_are = f"; known are {', '.join(names)}" if names else "; none is known"
     return f"{subject} no {kind} '{name}'{closest(name, names) or known_are}"
+
+
+def described(implementation: str, configuration: Mapping[str, int | bool | str]) -> str:
+    """Return `block=256, vec=1`, after the implementation's name where it has one."""
+    text = ", ".join(f"{name}={spelled(value)}" for name, value in sorted(configuration.items()))
+    if implementation == "main":
+        return text or "no parameters"
+    return f"{implementation}: {text}" if text else implementation
+
+
+def spelled(value: int | bool | str) -> str:
+    """Return a parameter's value as people write it: `true`, not `True`."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

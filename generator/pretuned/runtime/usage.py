@@ -1,7 +1,7 @@
-"""PRETUNED_USAGE: which problems were called how often, one JSON object a line, added to a file when the process ends.
+"""PRETUNED_USAGE: which problems were called how often, added to a file when the process ends.
 
-Lines are added in one write, so several processes may name one file; who reads it sums up. `pretuned tune --from-usage`
-tunes for what was called.
+A line holds one JSON object. Lines are added in one write, so several processes may name one file; a reader adds them
+up. `pretuned tune --from-usage` tunes for what was called.
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ import json
 import os
 import threading
 
-from . import PACKAGE
+from .table import PACKAGE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from . import Kernel
-    from .lookup import Decision
+    from .records import Values
+    from .table import Kernel
 
 FORMAT = 1
 _counters: dict[str, itertools.count[int]] = {}
 _lock = threading.Lock()
 
 
-def counter_of(kernel: Kernel, device: str, decision: Decision, path: str) -> itertools.count[int]:
-    """Return what counts the calls of a problem, for the file at `path`."""
-    dims = {name: decision.values[name] for name in sorted(kernel.dims)}
-    specialisation = {name: value for name, value in sorted(decision.shipped[0].items()) if name not in dims}
+def counter_of(kernel: Kernel, device: str, specialisation: Values, values: Values, path: str) -> itertools.count[int]:
+    """Return what counts the calls of a problem, for the file at `path`; `values` has the size of every dim."""
+    dims = {name: values[name] for name in sorted(kernel.dims)}
+    chosen = {name: value for name, value in sorted(specialisation.items()) if name not in dims}
     line = {
         "format": FORMAT,
         "package": PACKAGE,
         "kernel": kernel.name,
         "device": device,
-        "specialisation": specialisation,
+        "specialisation": chosen,
         "dims": dims,
     }
     with _lock:
@@ -43,7 +43,7 @@ def counter_of(kernel: Kernel, device: str, decision: Decision, path: str) -> it
 
 
 def _write(path: str, process: int) -> None:
-    """Add what was called; a path that cannot be written must not end a process in an error, but is told."""
+    """Add what was called; a path that cannot be written is reported, and does not end the process in an error."""
     if os.getpid() != process:  # a fork, whose parent counts
         return
     lines = []

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
-_RUNTIME: Final = {"Array", "Buffer", "Kernel", "Launch", "Scalar", "Implementation", "Integer", "ceil_div", "sizeof"}
+_RUNTIME: Final = {
+    "Array",
+    "Buffer",
+    "Implementation",
+    "Integer",
+    "Kernel",
+    "Launch",
+    "LibraryFunction",
+    "Scalar",
+    "ceil_div",
+    "sizeof",
+}
 _OFFERED: Final = {"DEVICES", "TABLE", "PretunedError", "explain", "prepare", "use", "using"}
 _MODULE: Final = {"annotations", "kernels", "launcher"}
-_TYPES: Final = {"Devices", "GpuArray", "Modules", "Shipped", "Stream", "TYPE_CHECKING", "Table"}
+_TYPES: Final = {"Binaries", "Devices", "GpuArray", "Shipped", "Stream", "TYPE_CHECKING", "Table"}
 _BUILTINS: Final = {"bool", "dict", "float", "int", "max", "min", "object", "str", "tuple"}
 RESERVED: Final = frozenset(_RUNTIME | _OFFERED | _MODULE | _TYPES | _BUILTINS)

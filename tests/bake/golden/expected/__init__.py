@@ -4,7 +4,7 @@ The rows of the table were measured on NVIDIA A100-SXM4-40GB, NVIDIA H100 80GB H
 To change what stands here, change the kernel specs and build again; `pretuned tune` measures anew.
 """
 
-# ruff: noqa: E501 - a row of the table is a line
+# ruff: noqa: E501 - a row of the table is one line
 # ruff: noqa: A001, A002, A006, E741, N802, N803, N816, PLR0913 - functions and arguments are named by the kernel specs
 # ruff: noqa: D301, D402, D403, D415, RUF001, RUF002, RUF003 - texts stand as the specs have them
 # ruff: noqa: E712, FURB110, FURB136, PLR0124, PLR0133, PLR1714, PLR2004, PLW0108 - expressions stand as the specs have them
@@ -31,7 +31,7 @@ from ._runtime import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ._runtime import Devices, GpuArray, Modules, Shipped, Stream, Table
+    from ._runtime import Binaries, Devices, GpuArray, Shipped, Stream, Table
 
 __all__ = ["DEVICES", "TABLE", "PretunedError", "accumulate", "affine", "explain", "prepare", "use", "using"]
 
@@ -101,40 +101,40 @@ def affine(
 
 # fmt: off
 
-# What the rows were measured on, one device a line. memory_gbps is in GB/s, power_w in W.
+# What the rows were measured on, one device per line. memory_gbps is in GB/s, power_w in W.
 DEVICES: Devices = {
     "NVIDIA A100-SXM4-40GB": {"sm_count": 108, "compute_capability": 80, "memory_gbps": 1555, "l2_bytes": 41943040, "shared_bytes": 166912, "memory_bytes": 42949672960, "power_w": 400},
     "NVIDIA H100 80GB HBM3": {"sm_count": 132, "compute_capability": 90, "memory_gbps": 3352, "l2_bytes": 52428800, "shared_bytes": 232448, "memory_bytes": 85899345920, "power_w": 700},
 }
 
-# The table, one row a line, by kernel and device: the specialisation, the sizes at which the bucket begins, the
-# sizes that were measured, what to run from the fastest on, and the evidence. A choice gives implementation,
-# configuration, time in us, the interval of its time over the default's, the directions beyond the sizes in which
-# it has beaten the default as well, and 'recompiled' where the binary is not the one that was measured, or the
-# library whose function it calls. The evidence is date, driver and NVRTC.
+# The table, one row per line, by kernel and device: the specialisation, the sizes at which the bucket begins, the
+# sizes that were measured, what to run from the fastest on, and the evidence: date, driver, NVRTC. A choice gives
+# implementation, configuration, time in us, and the interval of its time over the default's. Where they say more:
+# the directions beyond the sizes in which it has also beaten the default, the library whose function it calls, and
+# True where the binary is not the one that was measured.
 TABLE: Table = {
     "accumulate": {
         "NVIDIA H100 80GB HBM3": (
-            ({"lanes": 2}, {"n": 0}, {"n": 256}, (("atomic", {"block": 128}, 3.0, (0.3, 0.4), (), "recompiled"), ("atomic", {"block": 256}, 9.0, (1.0, 1.0), (), "recompiled")), ("2026-11-20", "580.65.06", "13.0.88")),
-            ({"lanes": 2}, {"n": 4096}, {"n": 65536}, (("staged", {"blocks": 64}, 3.5, (0.3, 0.4), ("n>",), "recompiled"), ("atomic", {"block": 256}, 9.0, (1.0, 1.0), (), "recompiled")), ("2026-11-20", "580.65.06", "13.0.88")),
+            ({"lanes": 2}, {"n": 0}, {"n": 256}, (("atomic", {"block": 128}, 3.0, (0.3, 0.4), (), "", True), ("atomic", {"block": 256}, 9.0, (1.0, 1.0), (), "", True)), ("2026-11-20", "580.65.06", "13.0.88")),
+            ({"lanes": 2}, {"n": 4096}, {"n": 65536}, (("staged", {"blocks": 64}, 3.5, (0.3, 0.4), ("n>",), "", True), ("atomic", {"block": 256}, 9.0, (1.0, 1.0), (), "", True)), ("2026-11-20", "580.65.06", "13.0.88")),
         ),
     },
     "affine": {
         "NVIDIA A100-SXM4-40GB": (
-            ({"T": "float32", "relu": False}, {"cols": 256, "rows": 0}, {"cols": 1024, "rows": 16}, (("main", {"block": 1024, "vec": 1}, 7.0, (0.8, 0.9), (), ""), ("main", {"block": 128, "vec": 1}, 8.0, (1.0, 1.0), (), "")), ("2026-11-20", "580.65.06", "13.0.88")),
+            ({"T": "float32", "relu": False}, {"cols": 256, "rows": 0}, {"cols": 1024, "rows": 16}, (("main", {"block": 1024, "vec": 1}, 7.0, (0.8, 0.9)), ("main", {"block": 128, "vec": 1}, 8.0, (1.0, 1.0))), ("2026-11-20", "580.65.06", "13.0.88")),
         ),
         "NVIDIA H100 80GB HBM3": (
-            ({"T": "float32", "relu": False}, {"cols": 0, "rows": 0}, {"cols": 64, "rows": 16}, (("main", {"block": 64, "vec": 2}, 2.0, (0.4, 0.5), ("cols<",), ""), ("main", {"block": 128, "vec": 1}, 8.0, (1.0, 1.0), (), "")), ("2026-11-20", "580.65.06", "13.0.88")),
-            ({"T": "float32", "relu": False}, {"cols": 256, "rows": 0}, {"cols": 1024, "rows": 16}, (("main", {"block": 128, "vec": 4}, 4.0, (0.5, 0.6), (), ""), ("main", {"block": 64, "vec": 1}, 5.0, (0.6, 0.7), (), ""), ("main", {"block": 128, "vec": 1}, 8.0, (1.0, 1.0), (), "")), ("2026-11-20", "580.65.06", "13.0.88")),
-            ({"T": "float32", "relu": False}, {"cols": 4096, "rows": 0}, {"cols": 16384, "rows": 16}, (("main", {"block": 64, "vec": 4}, 6.0, (0.7, 0.8), (), ""), ("main", {"block": 128, "vec": 1}, 8.0, (1.0, 1.0), (), "")), ("2026-11-20", "580.65.06", "13.0.88")),
-            ({"T": "float32", "relu": True}, {"cols": 0, "rows": 0}, {"cols": 64, "rows": 16}, (("main", {"block": 128, "vec": 1}, 8.0, (1.0, 1.0), (), ""),), ("2026-11-20", "580.65.06", "13.0.88")),
+            ({"T": "float32", "relu": False}, {"cols": 0, "rows": 0}, {"cols": 64, "rows": 16}, (("main", {"block": 64, "vec": 2}, 2.0, (0.4, 0.5), ("cols<",)), ("main", {"block": 128, "vec": 1}, 8.0, (1.0, 1.0))), ("2026-11-20", "580.65.06", "13.0.88")),
+            ({"T": "float32", "relu": False}, {"cols": 256, "rows": 0}, {"cols": 1024, "rows": 16}, (("main", {"block": 128, "vec": 4}, 4.0, (0.5, 0.6)), ("main", {"block": 64, "vec": 1}, 5.0, (0.6, 0.7)), ("main", {"block": 128, "vec": 1}, 8.0, (1.0, 1.0))), ("2026-11-20", "580.65.06", "13.0.88")),
+            ({"T": "float32", "relu": False}, {"cols": 4096, "rows": 0}, {"cols": 16384, "rows": 16}, (("main", {"block": 64, "vec": 4}, 6.0, (0.7, 0.8)), ("main", {"block": 128, "vec": 1}, 8.0, (1.0, 1.0))), ("2026-11-20", "580.65.06", "13.0.88")),
+            ({"T": "float32", "relu": True}, {"cols": 0, "rows": 0}, {"cols": 64, "rows": 16}, (("main", {"block": 128, "vec": 1}, 8.0, (1.0, 1.0)),), ("2026-11-20", "580.65.06", "13.0.88")),
         ),
     },
 }
 
-# What ships, by kernel: specialisation, implementation, configuration, module (none for a library's function), and
+# What ships, by kernel: specialisation, implementation, configuration, source (none for a library's function), and
 # the bytes of alignment that the configuration asks of arguments. The first of each specialisation is the default.
-_SHIPPED: dict[str, tuple[Shipped, ...]] = {
+_SHIPPED: dict[str, Shipped] = {
     "accumulate": (
         ({"lanes": 2}, "atomic", {"block": 256}, "accumulate-443b7eaec9b0", {}),
         ({"lanes": 2}, "atomic", {"block": 128}, "accumulate-4cf0ce9cf021", {}),
@@ -154,9 +154,9 @@ _SHIPPED: dict[str, tuple[Shipped, ...]] = {
     ),
 }
 
-# The modules in kernels/: compile options, whether made for one architecture only, and the binaries: architecture,
-# NVRTC, and for each entry point registers a thread and static shared bytes a block.
-_MODULES: Modules = {
+# The sources in kernels/ with their binaries: compile options, whether for one architecture only, and for each
+# binary architecture, NVRTC, and by entry point the registers per thread and static shared bytes per block.
+_BINARIES: Binaries = {
     "accumulate-3a6296403f6c": ((), False, (("sm_90", "13.0.88", {"finish": (32, 0), "partials": (32, 0)}),)),
     "accumulate-443b7eaec9b0": ((), False, (("compute_80", "13.0.88", {"accumulate": (32, 0)}), ("sm_80", "13.0.88", {"accumulate": (32, 0)}), ("sm_90", "13.0.88", {"accumulate": (32, 0)}))),
     "accumulate-4cf0ce9cf021": ((), False, (("sm_90", "13.0.88", {"accumulate": (32, 0)}),)),
@@ -206,7 +206,7 @@ _accumulate = Kernel(
     shipped=_SHIPPED["accumulate"],
     rows=TABLE["accumulate"],
     devices=DEVICES,
-    modules=_MODULES,
+    binaries=_BINARIES,
 )
 
 _affine = Kernel(
@@ -239,5 +239,5 @@ _affine = Kernel(
     shipped=_SHIPPED["affine"],
     rows=TABLE["affine"],
     devices=DEVICES,
-    modules=_MODULES,
+    binaries=_BINARIES,
 )

@@ -1,7 +1,7 @@
 """Loading: which binary is taken on which device and driver, and what is said where none can be."""
 
 import re
-from types import MappingProxyType
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,6 +9,12 @@ import pytest
 def affine(tuned, cupy):
     tuned.affine(cupy.ndarray((16, 1024), "float32"), 1.0, relu=True)
     return cupy.library.loaded[-1].rpartition(" ")[2]
+
+
+def shipping(tuned, *images):
+    """A kernel that ships the source `m` with these binaries."""
+    records = __import__(f"{tuned.__name__}._runtime.records", fromlist=["records"])
+    return SimpleNamespace(binaries=records.binaries_of({"m": ((), False, images)}, {"m"}))
 
 
 def set_device(cupy, major, minor):
@@ -80,15 +86,13 @@ def test_what_was_tried_stands_in_the_error(tuned, cupy, cuda):
     ],
 )
 def test_features_of_one_architecture_run_nowhere_else(tuned, capability, supports, files):
-    modules = __import__(f"{tuned.__name__}._runtime.modules", fromlist=["modules"])
+    binaries = __import__(f"{tuned.__name__}._runtime.binaries", fromlist=["binaries"])
     devices = __import__(f"{tuned.__name__}._runtime.devices", fromlist=["devices"])
 
-    class Kernel:
-        architectures = ("compute_80", "sm_80", "sm_86", "sm_90", "sm_90a")
-        modules = MappingProxyType({"m": ((), False, tuple((name, "13.0.88", {}) for name in architectures))})
-
+    architectures = ("compute_80", "sm_80", "sm_86", "sm_90", "sm_90a")
+    kernel = shipping(tuned, *((name, "13.0.88", {}) for name in architectures))
     device = devices.Device("d", {"compute_capability": capability, "cuda": supports})
-    found = modules.images(Kernel, "m", device)
+    found = binaries.images(kernel, "m", device)
     assert sorted(file for file, _ in found) == sorted(files)
     assert [skip for _, skip in found] == [""] * len(files)
     assert not files or found[-1][0].endswith(".ptx")
@@ -104,11 +108,9 @@ def test_features_of_one_architecture_run_nowhere_else(tuned, capability, suppor
     ],
 )
 def test_what_a_driver_is_too_old_for(tuned, compiler, supports, skipped):
-    modules = __import__(f"{tuned.__name__}._runtime.modules", fromlist=["modules"])
+    binaries = __import__(f"{tuned.__name__}._runtime.binaries", fromlist=["binaries"])
     devices = __import__(f"{tuned.__name__}._runtime.devices", fromlist=["devices"])
 
-    class Kernel:
-        modules = MappingProxyType({"m": ((), False, (("compute_80", compiler, {}), ("sm_90", compiler, {})))})
-
+    kernel = shipping(tuned, ("compute_80", compiler, {}), ("sm_90", compiler, {}))
     device = devices.Device("d", {"compute_capability": 90, "cuda": supports})
-    assert {file for file, skip in modules.images(Kernel, "m", device) if skip} == skipped
+    assert {file for file, skip in binaries.images(kernel, "m", device) if skip} == skipped

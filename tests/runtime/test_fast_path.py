@@ -193,8 +193,8 @@ def test_types_stand_in_one_chain_under_their_extents(tuned, cupy, cuda, slow):
         with pytest.raises(TypeError, match=r"y: expected dtype float32 \(T\), found float16"):
             tuned.affine(cupy.ndarray((16, 1024), "float32"), 1.0, relu=False, y=half)
     assert counted.count("affine") == 3 + 4 * 2  # of the float16's second call, the float32's two, and the errors
-    (opened,) = runtime(tuned, "calls").caller(tuned._affine).lanes.values()
-    (memo,) = opened.memos.values()
+    (path,) = runtime(tuned, "calls").caller(tuned._affine).paths.values()
+    (memo,) = path.memos.values()
     (entry,) = memo.values()
     assert {entry[0].name, entry[1][0].name} == {"float16", "float32"}
     assert entry[1][1] is None
@@ -205,8 +205,8 @@ def test_calls_that_come_again_are_packed_once(tuned, cupy, cuda, direct, monkey
     if not direct:
         without_launch_kernel(cupy)
     made, plans = [], runtime(tuned, "plans")
-    block = plans.Prepared.block
-    monkeypatch.setattr(plans.Prepared, "block", lambda self: made.append(1) or block(self))
+    block = plans.PreparedLaunch.block
+    monkeypatch.setattr(plans.PreparedLaunch, "block", lambda self: made.append(1) or block(self))
     arrays = [[cupy.ndarray((16, 1024), "float32") for _ in range(2)] for _ in range(3)]
     for count in (2, 4):
         for alpha in (1.0, 2.0, -math.inf):
@@ -231,11 +231,13 @@ def test_numbers_that_equal_each_other_are_not_mixed_up(tuned, cupy, cuda, direc
 
 
 def test_what_does_not_come_again_leaves_no_blocks_behind(tuned, cupy, cuda, monkeypatch):
-    plans = runtime(tuned, "plans")
-    monkeypatch.setattr(plans, "REMEMBERED", 8)
+    packed = runtime(tuned, "fastpath.packed")
+    monkeypatch.setattr(packed, "REMEMBERED", 8)
     kept = []
     monkeypatch.setattr(
-        runtime(tuned, "calls"), "Packed", lambda *a, **k: kept.append(plans.Packed(*a, **k)) or kept[-1]
+        runtime(tuned, "fastpath.paths"),
+        "PackedCalls",
+        lambda *a, **k: kept.append(packed.PackedCalls(*a, **k)) or kept[-1],
     )
     x, y = (cupy.ndarray((16, 1024), "float32") for _ in range(2))
     for number in range(1, 40):
@@ -254,7 +256,7 @@ def test_overrides_that_come_and_go_leave_no_plans_behind(tuned, cupy, cuda):
                 assert cuda.launches[-1].block == ((128 if number else 64), 1, 1)
     caller = runtime(tuned, "calls").caller(tuned._affine)
     assert len(caller.plans) <= 64
-    assert all(len(opened.memos) <= 64 for opened in caller.lanes.values())
+    assert all(len(path.memos) <= 64 for path in caller.paths.values())
 
 
 @pytest.mark.parametrize("direct", TWICE)
@@ -409,11 +411,11 @@ def test_a_traceback_shows_the_lane(tuned, cupy, cuda):
 GOLDEN = """\
 def call(a0, a1, s0, k0, stream):
     try:
-        plan = get((a1.shape, k0))
+        entry = get((a1.shape, k0))
         kind = a1.dtype
-        while plan[0] is not kind:
-            plan = plan[1]
-        _, _, known, function, t0, e0, rest = plan
+        while entry[0] is not kind:
+            entry = entry[1]
+        _, _, known, function, t0, e0, rest = entry
         handle = current().ptr if stream is None else handle_of(stream, ordinal)
         if a0 is None and stream is None:
             a0 = empty(rest[3], t0)
@@ -427,15 +429,15 @@ def call(a0, a1, s0, k0, stream):
         ):
             block = known((p0, p1, s0))
             if block is not None:
-                function(handle, block[3], 0)
+                function(handle, block.address, 0)
                 return a0
             note, pool, several, x0, n0, n1 = rest
             q0 = p0 + n0
             if not (p0 % 16 or p1 % 16) and (q0 <= p1 or p1 + n1 <= p0) and (type(s0) is float or type(s0) is int):
                 if several is None:
                     block = pool.pop()
-                    pack(block[0], 56, p0, p1, s0)
-                    function(handle, block[3], 0)
+                    pack(block.memory, 56, p0, p1, s0)
+                    function(handle, block.address, 0)
                     pool.append(block)
                     note((p0, p1, s0))
                     return a0

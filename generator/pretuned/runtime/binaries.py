@@ -1,8 +1,8 @@
-"""Loading: the best binary of a module that the device and its driver can take.
+"""Loading: the best binary of a source that the device and its driver can take.
 
 In order: the cubin of the device's architecture, one of an older minor version (compatible by CUDA's rules), PTX by
-way of the driver, NVRTC from the shipped source, with a warning. A binary of a newer CUDA than the driver knows is
-skipped: cubins need the driver's major version, PTX its minor version as well. What was tried stands in the error.
+way of the driver, NVRTC from the source that ships, with a warning. A binary of a newer CUDA than the driver knows is
+skipped: cubins need the driver's major version, PTX its minor version as well. The error lists what was tried.
 """
 
 from __future__ import annotations
@@ -11,43 +11,43 @@ import os
 import sys
 import threading
 
-from . import PACKAGE
 from .devices import runs
 from .driver import MAX_DYNAMIC_SHARED_BYTES, STATIC_SHARED_BYTES, DriverError
 from .errors import CaptureError, LoadError, RecompiledWarning, qualified, warn
+from .limits import MAX_STATIC_SHARED_BYTES
+from .table import PACKAGE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from . import Foreign, Kernel
     from .devices import Device
     from .driver import Driver
+    from .table import Foreign, Kernel
 
-STATIC_LIMIT = 48 * 1024  # a block's shared memory beyond this has to be asked for
 _lock = threading.RLock()
 _modules: dict[tuple[int, str], int] = {}
 _functions: dict[tuple[int, str, str], int] = {}
 
 
-def function(driver: Driver, kernel: Kernel, module: str, name: str, device: Device, stream: int) -> int:
+def function(driver: Driver, kernel: Kernel, source: str, name: str, device: Device, stream: int) -> int:
     """Return the handle of an entry point in the current context.
 
     Raises LoadError that lists what was tried, and CaptureError where it would have to be loaded while `stream` is
     being captured into a graph.
     """
-    key = device.ordinal, module, name
+    key = device.ordinal, source, name
     if key in _functions:
         return _functions[key]
     with _lock:
-        if (device.ordinal, module) not in _modules:
+        if (device.ordinal, source) not in _modules:
             if driver.capturing(stream):
                 raise CaptureError(
                     f"{qualified(kernel.name)}: its code has to be loaded, which cannot be done while a graph is "
                     f"captured; call {kernel.name}.prepare() before the capture, or {kernel.name} once"
                 )
-            _modules[device.ordinal, module] = _load(driver, kernel, module, device)
-        handle = driver.function(_modules[device.ordinal, module], name)
+            _modules[device.ordinal, source] = _load(driver, kernel, source, device)
+        handle = driver.function(_modules[device.ordinal, source], name)
         static_bytes = driver.function_attribute(STATIC_SHARED_BYTES, handle)
-        if device.shared_bytes > STATIC_LIMIT:  # a limit only: what a launch takes is the launch's
+        if device.shared_bytes > MAX_STATIC_SHARED_BYTES:  # a limit only: what a launch takes is the launch's
             driver.set_function_attribute(MAX_DYNAMIC_SHARED_BYTES, handle, device.shared_bytes - static_bytes)
         _functions[key] = handle
     return handle
@@ -55,17 +55,17 @@ def function(driver: Driver, kernel: Kernel, module: str, name: str, device: Dev
 
 def prepare(driver: Driver, kernel: Kernel, device: Device) -> None:
     """Load what the kernel ships for a device, in whose context the caller is: binaries that fit, and the defaults."""
-    defaults = {next(entry for entry in kernel.shipped if entry[0] == own)[3] for own, *_ in kernel.shipped}
-    for _, implementation, _, module, _ in kernel.shipped:
-        fitting = [file for file, skip in images(kernel, module, device) if not skip] if module else []
-        if fitting or module in defaults:
-            for launch in kernel.implementations[implementation].launches:
-                function(driver, kernel, module, launch.function, device, 0)
+    defaults = {kernel.default(one.specialisation).source for one in kernel.shipped}
+    for one in kernel.shipped:
+        fitting = [file for file, skip in images(kernel, one.source, device) if not skip] if one.source else []
+        if fitting or one.source in defaults:
+            for launch in kernel.implementations[one.implementation].launches:
+                function(driver, kernel, one.source, launch.function, device, 0)
 
 
-def _load(driver: Driver, kernel: Kernel, module: str, device: Device) -> int:
+def _load(driver: Driver, kernel: Kernel, source: str, device: Device) -> int:
     tried: list[str] = []
-    for file, skip in images(kernel, module, device):
+    for file, skip in images(kernel, source, device):
         if skip:
             tried.append(f"{file}: {skip}")
             continue
@@ -76,10 +76,10 @@ def _load(driver: Driver, kernel: Kernel, module: str, device: Device) -> int:
     from .recompile import recompiled  # noqa: PLC0415 - a last resort, and slow to import
 
     try:
-        image, compiled = recompiled(_read(f"{module}.cu"), kernel.modules[module], device)
+        image, compiled = recompiled(_read(f"{source}.cu"), kernel.binaries[source], device)
         handle = driver.load(image)
     except Exception as error:  # noqa: BLE001 - whatever NVRTC's absence or refusal raises, it ends in one clear error
-        tried.append(f"{module}.cu: {type(error).__name__}: {error}")
+        tried.append(f"{source}.cu: {type(error).__name__}: {error}")
         listed = "".join(f"\n  {line}" for line in tried)
         raise LoadError(
             f"{qualified(kernel.name)}: nothing shipped runs on '{device.name}' (compute capability "
@@ -88,7 +88,7 @@ def _load(driver: Driver, kernel: Kernel, module: str, device: Device) -> int:
     if compiled:
         reasons = "; ".join(tried) or "no binary is shipped"
         warn(
-            f"{qualified(kernel.name)}: {module}.cu was compiled for '{device.name}' while the program runs "
+            f"{qualified(kernel.name)}: {source}.cu was compiled for '{device.name}' while the program runs "
             f"({reasons}); it is kept for the next time. Build on such a device, or with its architecture in "
             "`architectures`, to ship it; `pretuned tune` there gives it rows of its own",
             RecompiledWarning,
@@ -96,15 +96,16 @@ def _load(driver: Driver, kernel: Kernel, module: str, device: Device) -> int:
     return handle
 
 
-def images(kernel: Kernel, module: str, device: Device) -> list[tuple[str, str]]:
-    """Return (file, why it is skipped or an empty string) for the binaries of a module, the best first."""
+def images(kernel: Kernel, source: str, device: Device) -> list[tuple[str, str]]:
+    """Return (file, why it is skipped or an empty string) for the binaries of a source, the best first."""
     have = device.compute_capability
     found = []
-    for architecture, compiler, _ in kernel.modules[module][2]:
+    for image in kernel.binaries[source].images:
+        architecture = image.architecture
         made_for, ptx = int(architecture.partition("_")[2].rstrip("a")), architecture.startswith("compute_")
         if runs(architecture, have):
-            file = f"{module}.{architecture}.{'ptx' if ptx else 'cubin'}"
-            found.append(((ptx, -made_for, file), (file, _too_new(compiler, device.cuda, ptx=ptx))))
+            file = f"{source}.{architecture}.{'ptx' if ptx else 'cubin'}"
+            found.append(((ptx, -made_for, file), (file, _too_new(image.compiler, device.cuda, ptx=ptx))))
     return [entry for _, entry in sorted(found)]
 
 

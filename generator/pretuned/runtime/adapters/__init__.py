@@ -1,0 +1,85 @@
+"""The adapters: how arrays and streams of each library are read. Nothing is copied, and no library is imported here.
+
+A value belongs to the first adapter that owns it: those of libraries, then those of the shared protocols. `register`
+adds one for another library.
+"""
+
+from __future__ import annotations
+
+from ..errors import ArgumentError, ArgumentTypeError
+from .adapter import Adapter, ArrayView, Expressions, kind_of, not_an_array
+from .cupy import CuPy
+from .foreign import DLPack, Interface
+from .torch import PyTorch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..table import Foreign
+
+__all__ = [
+    "Adapter",
+    "ArrayView",
+    "Expressions",
+    "adapter_of",
+    "handle_of",
+    "named",
+    "nameless",
+    "on_gpu",
+    "register",
+    "view",
+]
+
+HANDLES = 2**64
+STREAMS = "a CuPy or PyTorch stream, an object with __cuda_stream__, a handle, or None"
+_libraries: list[Adapter] = [CuPy(), PyTorch()]
+_protocols: list[Adapter] = [Interface(), DLPack(_libraries)]
+
+
+def register(adapter: Adapter) -> None:
+    """Add an adapter, before all others; one of the same name makes way."""
+    _libraries[:] = [adapter, *(one for one in _libraries if one.name != adapter.name)]
+
+
+def named(name: str) -> Adapter:
+    """Return the adapter of a library, by its name."""
+    return next(one for one in _libraries if one.name == name)
+
+
+def adapter_of(value: object) -> Adapter | None:
+    """Return the adapter that owns a value; None for what is not an array on a GPU."""
+    return next((one for one in (*_libraries, *_protocols) if one.owns(value)), None)
+
+
+def nameless() -> Adapter:
+    """Return the adapter of arrays that name no library: what counts where no array leads a call."""
+    return _protocols[0]
+
+
+def on_gpu(value: object) -> bool:
+    """Return whether a value is an array on a GPU, as far as it is known without reading it."""
+    return adapter_of(value) is not None
+
+
+def view(where: str, value: Foreign, stream: int, *, written: bool = False) -> ArrayView:
+    """Return an array as launches on a stream see it; `where` begins messages, as in `pkg.tuned.axpby: x`."""
+    adapter = adapter_of(value)
+    if adapter is None:
+        raise not_an_array(where, value)
+    return adapter.view(where, value, stream, written=written)
+
+
+def handle_of(kernel: str, stream: Foreign, device: int) -> int:
+    """Return a stream's handle; raises ArgumentTypeError for what is not a stream, or is one of another device."""
+    if type(stream) is int:
+        if 0 <= stream < HANDLES:
+            return stream
+        raise ArgumentError(f"{kernel}: stream: expected a handle from 0 to {HANDLES - 1:#x}, found {stream:#x}")
+    for adapter in (*_libraries, *_protocols):
+        if (found := adapter.stream_of(stream)) is not None:
+            handle, owner = found
+            if owner not in {None, device}:
+                raise ArgumentTypeError(
+                    f"{kernel}: stream: expected device {device} as the arrays have, found device {owner}"
+                )
+            return handle
+    raise ArgumentTypeError(f"{kernel}: stream: expected {STREAMS}, found {kind_of(stream)}")

@@ -1,0 +1,129 @@
+"""What an adapter of an array library does: the seam between calls and the arrays that they bring."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from ..errors import ArgumentError, ArgumentTypeError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
+
+    from ..table import Foreign
+
+    Allocate = Callable[[tuple[int, ...], str], Foreign]
+
+
+class ArrayView(NamedTuple):
+    """An array as launches see it: C-contiguous memory on a GPU. `owner` has to live until the launch."""
+
+    address: int
+    dtype: str
+    shape: tuple[int, ...]
+    device: int
+    nbytes: int
+    owner: Foreign
+
+
+class Expressions(NamedTuple):
+    """How the fast path asks an array of a library: Python expressions, in which `{a}` is the array.
+
+    An expression raises AttributeError for arrays of another library; the call then takes the slow path.
+
+    Attributes:
+        address: Its address.
+        dtype: Its type. It is compared with `is`.
+        device: The ordinal of its device; asked where a process has several GPUs.
+        contiguous: Whether it is C-contiguous.
+        each: A condition that every array has to meet besides; may be empty.
+        stream: The handle of the library's current stream on the device `ordinal`.
+        current_device: The ordinal of the library's current device.
+        names: The objects that the expressions name, and `empty`, which makes an array from (shape, dtype).
+        type_of: Gives a type by its name, as the library has it.
+        vector_extent: The extent of an array of one dimension, and the condition under which it tells the shape.
+        extent_of: Gives what `vector_extent`, or the shape, is for a shape.
+    """
+
+    address: str
+    dtype: str
+    device: str
+    contiguous: str
+    stream: str
+    current_device: str
+    names: Mapping[str, Foreign]
+    type_of: Callable[[str], Foreign]
+    each: str = ""
+    vector_extent: tuple[str, str] = ("{a}.shape", "")
+    extent_of: Callable[[tuple[int, ...]], Foreign] = tuple
+
+    def extent(self, rank: int) -> tuple[str, str]:
+        """Return the expression of what tells a shape, and of the condition under which it does."""
+        return self.vector_extent if rank == 1 else ("{a}.shape", "")
+
+
+class Adapter(Protocol):
+    """How the arrays and streams of one library are read. Only `owns` and `stream_of` meet values of other libraries.
+
+    `where` begins a message: the kernel and the argument.
+    """
+
+    @property
+    def name(self) -> str:
+        """The library's name, which is that of its module."""
+
+    def owns(self, value: object) -> bool:
+        """Return whether a value is an array of the library; imports nothing."""
+
+    def view(self, where: str, value: Foreign, stream: int, *, written: bool) -> ArrayView:
+        """Return an array as launches on a stream see it; raises a PretunedError for one that they cannot use."""
+
+    def device_of(self, value: Foreign) -> int | None:
+        """Return the ordinal of an array's device; None where the array does not tell it."""
+
+    def current_stream(self, device: int) -> int:
+        """Return the handle of the stream that the library launches on now."""
+
+    def stream_of(self, stream: Foreign) -> tuple[int, int | None] | None:
+        """Return a stream's handle and device (None where it does not tell it); None for what is not a stream of it."""
+
+    def on(self, device: int, stream: int | None) -> AbstractContextManager[None]:
+        """Make a device, and a stream if one is given, those that the library works on."""
+
+    def allocating(self, where: str, device: int, stream: int | None) -> AbstractContextManager[Allocate]:
+        """Give what makes a new array of (shape, dtype), in the order of a stream, or of the library's current one."""
+
+    def taken_in(self, value: Foreign) -> Foreign:
+        """Return an array of another library as one of this library, over the same memory."""
+
+    def expressions(self) -> Expressions | None:
+        """Return how the fast path asks the library's arrays; None for a library whose calls take the slow path."""
+
+
+def strided(where: str, strides: tuple[int, ...], shape: tuple[int, ...], remedy: str) -> ArgumentError:
+    """Return the error for an array that is not C-contiguous; strides are in bytes."""
+    return ArgumentError(
+        f"{where}: expected a C-contiguous array, found strides {strides} for shape {shape}; copy it with {remedy}"
+    )
+
+
+def not_an_array(where: str, value: object) -> ArgumentTypeError:
+    """Return the error for what is not an array on a GPU."""
+    name = where.rpartition(" ")[2]
+    movable = not isinstance(value, type) and (hasattr(value, "__array__") or hasattr(value, "__dlpack__"))
+    hint = f"; move it with cupy.asarray({name}) or torch.as_tensor({name}, device='cuda')" if movable else ""
+    return ArgumentTypeError(
+        f"{where}: expected an array on the GPU (CuPy, PyTorch, or one with __cuda_array_interface__ or __dlpack__), "
+        f"found {kind_of(value)}{hint}"
+    )
+
+
+def kind_of(value: object) -> str:
+    """Return what a value is, for messages: `numpy.ndarray`, `None`, `the class torch.Tensor`."""
+    if value is None:
+        return "None"
+    kind = value if isinstance(value, type) else type(value)
+    root = kind.__module__.partition(".")[0]
+    name = kind.__qualname__ if root == "builtins" else f"{root}.{kind.__qualname__}"
+    return f"the class {name}" if kind is value else name

@@ -1,0 +1,103 @@
+"""PyTorch: its tensors and streams."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from functools import partial
+
+from ..errors import ArgumentTypeError
+from .adapter import ArrayView, Expressions, strided
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..table import Foreign
+    from .adapter import Allocate
+
+NAME = "torch"
+
+
+class PyTorch:
+    """PyTorch's tensors on a GPU."""
+
+    name = NAME
+
+    def owns(self, value: object) -> bool:
+        """Return whether a value is a tensor."""
+        module = sys.modules.get(NAME)
+        return module is not None and isinstance(value, getattr(module, "Tensor", ()))
+
+    def view(self, where: str, value: Foreign, stream: int, *, written: bool = False) -> ArrayView:
+        """Return a tensor as launches see it."""
+        del stream, written
+        name = where.rpartition(" ")[2]
+        if not value.is_cuda:
+            raise ArgumentTypeError(
+                f"{where}: expected an array on the GPU, found a torch.Tensor on {value.device}; "
+                f"move it with {name}.cuda()"
+            )
+        shape, size = tuple(value.shape), value.element_size()
+        if not value.is_contiguous():
+            strides = tuple(stride * size for stride in value.stride())
+            raise strided(where, strides, shape, f"{name}.contiguous()")
+        dtype = str(value.dtype).removeprefix("torch.")
+        return ArrayView(value.data_ptr(), dtype, shape, value.get_device(), value.numel() * size, value)
+
+    def device_of(self, value: Foreign) -> int | None:
+        """Return the ordinal of a tensor's device; None for one on the CPU."""
+        return int(value.get_device()) if value.is_cuda else None
+
+    def current_stream(self, device: int) -> int:
+        """Return the handle of PyTorch's current stream."""
+        return int(sys.modules[NAME].cuda.current_stream(device).cuda_stream)
+
+    def stream_of(self, stream: Foreign) -> tuple[int, int | None] | None:
+        """Return a stream's handle and device."""
+        return (int(stream.cuda_stream), stream.device_index) if hasattr(stream, "cuda_stream") else None
+
+    @contextmanager
+    def on(self, device: int, stream: int | None) -> Iterator[None]:
+        """Make a device, and a stream if one is given, those that PyTorch works on."""
+        cuda = sys.modules[NAME].cuda
+        stream_of = cuda.ExternalStream(stream, device=device) if stream is not None else None
+        with cuda.device(device), cuda.stream(stream_of):
+            yield
+
+    @contextmanager
+    def allocating(self, where: str, device: int, stream: int | None) -> Iterator[Allocate]:
+        """Give what makes a new tensor."""
+        del where
+        torch = sys.modules[NAME]
+        with self.on(device, stream):
+            yield lambda shape, dtype: torch.empty(shape, dtype=getattr(torch, dtype), device=device)
+
+    def taken_in(self, value: Foreign) -> Foreign:
+        """Return an array of another library as a tensor, over the same memory."""
+        return sys.modules[NAME].as_tensor(value, device="cuda")
+
+    def expressions(self) -> Expressions:
+        """Return how the fast path asks tensors. A `torch.Size` equals a tuple, and hashes as one.
+
+        The current stream is asked where PyTorch itself asks it, as long as that is there, since its public name costs
+        too much.
+        """
+        torch = sys.modules[NAME]
+        raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # noqa: SLF001 - guarded; see above
+        return Expressions(
+            address="{a}.data_ptr()",
+            dtype="{a}.dtype",
+            device="{a}.get_device()",
+            contiguous="{a}.is_contiguous()",
+            each="{a}.is_cuda",
+            stream="stream_of().cuda_stream" if raw is None else "raw(ordinal)",
+            current_device="get_device()",
+            names={
+                "get_device": torch.cuda.current_device,
+                "stream_of": torch.cuda.current_stream,
+                "raw": raw,
+                "empty": lambda shape, dtype: torch.empty(shape, dtype=dtype, device="cuda"),
+            },
+            type_of=partial(getattr, torch),
+        )

@@ -1,0 +1,139 @@
+"""The fast path of one kernel and library: opened with the first problem that comes again, and filled with others."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import partial
+
+from ..adapters import handle_of, view
+from ..adapters.cupy import launch_kernel
+from ..driver import DriverError
+from ..errors import qualified
+from ..overrides import ambient, watched
+from ..plans import REMEMBERED
+from ..types import DTYPES
+from .packed import PackedCalls
+from .source import FastPathSource
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ..adapters import Expressions
+    from ..driver import Driver
+    from ..overrides import Overrides
+    from ..plans import PreparedCall
+    from ..table import Foreign, Kernel, Run
+
+
+class FastPath:
+    """A kernel's fast path for the arrays of one library.
+
+    `call` is the function. `memos` holds what it knows, by overrides and key (see `FastPathSource`).
+    """
+
+    __slots__ = ("_driver", "_kernel", "_launch_kernel", "_source", "call", "memos")
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        driver: Driver,
+        moduli: Sequence[int],
+        expressions: Expressions,
+        first: PreparedCall,
+        slow: Run,
+    ) -> None:
+        self._kernel, self._driver, self._launch_kernel = kernel, driver, launch_kernel()
+        self._source = FastPathSource(
+            kernel,
+            moduli,
+            [len(seen.shape) for seen in first.views],
+            expressions,
+            several_gpus=driver.count > 1,
+            counted=first.plan.counter is not None,
+            direct=self._launch_kernel[1] if self._launch_kernel else None,
+        )
+        self.memos: defaultdict[Overrides, dict[Foreign, Foreign]] = defaultdict(dict)
+        names = {
+            "get": self.memos[first.overrides].get,
+            "memos": self.memos,
+            "active": ambient,
+            "launch": driver.launch,
+            "handle_of": partial(handle_of, qualified(kernel.name)),
+            "slow": slow,
+        }
+        self.call = self._source.function(first.adapter.name, names, watched=watched())
+
+    def enter(self, call: PreparedCall) -> None:
+        """Put the entry of a call's problem into the memo of its overrides."""
+        memo = self.memos[call.overrides]
+        if len(memo) >= REMEMBERED:
+            memo.clear()
+        source, ask = self._source, self._source.expressions
+        extents = [ask.extent_of(call.views[i].shape) for i in source.deciding]
+        parts = [*([call.ordinal] if source.several_gpus else []), *extents, *call.keywords]
+        key = parts[0] if len(parts) == 1 else tuple(parts)
+        slots = {"kind": ask.type_of(call.views[source.typing].dtype), **self._launching(call)}
+        slots["counter"] = call.plan.counter
+        for i, seen in enumerate(call.views):
+            slots |= {f"t{i}": ask.type_of(seen.dtype), f"e{i}": ask.extent_of(seen.shape)}
+            slots |= {f"x{i}": seen.shape, f"n{i}": seen.nbytes}
+        slots["next"] = _without(memo.get(key), slots["kind"])
+        slots["rest"] = tuple(slots[name] for name in source.rest)
+        memo[key] = tuple(slots[name] for name in source.slots)
+
+    def _launching(self, call: PreparedCall) -> dict[str, Foreign]:
+        """Return the slots that launch."""
+        single = call.plan.single
+        if single is None:
+            several = self._several(call)
+            return {"known": _nothing, "function": None, "note": None, "pool": None, "several": several}
+        direct = self._launch_kernel
+        before = len(call.views) + (0 if direct else 1)
+        scalars = enumerate(self._kernel.scalars, before)
+        floats = [place for place, one in scalars if DTYPES[one.dtype].floating]
+        packed = PackedCalls(single, floats, stream=not direct)
+        function = single.directly(direct[0]) if direct else single.function
+        return {
+            "known": packed.known.get,
+            "function": function,
+            "note": packed.note,
+            "pool": single.pool,
+            "several": None,
+        }
+
+    def _several(self, call: PreparedCall) -> Callable[[int, tuple[Foreign, ...], bool], bool]:
+        """Return what runs a plan of several launches, or with zeros or scratch; its False leaves it to the slow path.
+
+        Scratch is taken in the order of the stream: the library's current one, or else the handle.
+        """
+        driver, adapter, ordinal, plan = self._driver, call.adapter, call.ordinal, call.plan
+        name = qualified(self._kernel.name)
+
+        def run(handle: int, values: tuple[Foreign, ...], current: bool) -> bool:
+            if not plan.scratch:
+                return plan.launch(driver, handle, values) == 0
+            try:
+                if driver.capturing(handle):
+                    return False
+            except DriverError:  # a thread without a context, say
+                return False
+            with adapter.allocating(name, ordinal, None if current else handle) as empty:
+                scratch = [empty((nbytes,), "uint8") for nbytes in plan.scratch]
+            rooms = [view(f"{name}: scratch", room, handle).address for room in scratch]
+            return plan.launch(driver, handle, (*values, *rooms)) == 0
+
+        return run
+
+
+def _without(entry: Foreign, kind: Foreign) -> Foreign:
+    """Return a chain of entries without the one of a kind."""
+    if entry is None:
+        return None
+    found, behind, *rest = entry
+    behind = _without(behind, kind)
+    return behind if found is kind else (found, behind, *rest)
+
+
+def _nothing(_values: object) -> None:
+    """Find no packed block."""

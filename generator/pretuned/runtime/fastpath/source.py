@@ -1,0 +1,264 @@
+"""The source of the fast path: for each kernel and array library one function, written out for just that call.
+
+It does what a call needs and no more. It finds the problem's entry by what the arrays that decide the problem look
+like, compares all arrays with what the entry expects (type, shape, contiguity, alignment, overlap), packs the block and
+launches. Loops, tuples and calls would cost more than all of that, so the function is written out for the kernel's
+arguments and compiled. No data stands in the source: arguments go by number. Whatever the function does not know, or
+cannot use, it leaves to `slow`, which takes the call from its beginning: it runs it, or reports what is wrong.
+
+The beginning of the source for a kernel with arrays out and x, which decides the problem, and one float, for CuPy:
+
+    def call(a0, a1, s0, stream):
+        try:
+            entry = get(a1.size)
+            kind = a1.dtype
+            while entry[0] is not kind:
+                entry = entry[1]
+            _, _, known, function, t0, e0, rest = entry
+            handle = current().ptr if stream is None else handle_of(stream, ordinal)
+            if a0 is None and stream is None:
+                a0 = empty(rest[3], t0)
+            p0 = a0.data.ptr
+            p1 = a1.data.ptr
+            if (
+                a0.dtype is t0
+                and a0.size == e0
+                ...
+            ):
+                block = known((p0, p1, s0))
+                if block is not None:
+                    function(handle, block.address, 0)
+                    return a0
+                note, pool, several, x0, n0, n1 = rest
+                ...
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+
+from ..plans import CALLED, POINTER, STREAM_AT, VALUES_AT
+from ..table import PACKAGE
+from ..types import DTYPES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from ..adapters import Expressions
+    from ..table import Foreign, Kernel
+
+FALLS = (AttributeError, IndexError, KeyError, OverflowError, TypeError, struct.error)
+KINDS = {"float": "(type({s}) is float or type({s}) is int)", "bool": "type({s}) is bool"}  # the others are integers
+
+
+class FastPathSource:
+    """What the fast path of a kernel asks, by number; `ranks` are those of its arrays.
+
+    With `direct` it launches by CuPy's own `launchKernel`, which raises that exception; a call that meets it is left to
+    `slow`, which knows how to report it, and what to do in a thread that has no context yet.
+
+    A *key* is the device, where there are several, then the extent of each array that decides the problem, then
+    keywords. Under a key stands a chain of *entries*, one for each type of the first deciding array. The slots of an
+    entry, as the function unpacks them (`slots`; the sample above has five kinds of them):
+
+    1. `kind`: the type of the first deciding array.
+    2. `next`: the next entry of the chain, or None.
+    3. `known`: finds the packed block of a call that came before with the same addresses and numbers.
+    4. `function`: launches by CuPy, or the entry point's handle for the driver.
+    5. `t0`, `e0`, ...: of each other array the type, and of those that do not decide the problem the extent.
+    6. `counter`: counts the calls; only where they are counted.
+    7. `rest`: what calls that come again have no need of, a tuple with slots of its own (`rest`):
+        1. `note`: notes a call, so that it is packed when it comes again.
+        2. `pool`: blocks to pack other calls into.
+        3. `several`: launches where there is more than one launch, zeros or scratch; else None.
+        4. `x0`, ...: the shape of each output.
+        5. `n0`, ...: the bytes of each array that is in a pair that must not overlap.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        moduli: Sequence[int],
+        ranks: Sequence[int],
+        expressions: Expressions,
+        *,
+        several_gpus: bool,
+        counted: bool,
+        direct: type[Exception] | None = None,
+    ) -> None:
+        self.kernel, self.expressions, self.several_gpus = kernel, expressions, several_gpus
+        self.counted, self._direct, self._moduli, self._ranks = counted, direct, moduli, ranks
+        self._arrays, self._scalars = kernel.arrays, kernel.scalars
+        names = [array.name for array in self._arrays]
+        deciding = {names.index(argument) for argument, _ in kernel.dims.values()}
+        for name in kernel.types:
+            typed = [i for i, array in enumerate(self._arrays) if array.dtype == name and array.role != "out"]
+            if not deciding & set(typed):
+                deciding.add(typed[0])
+        self.deciding = sorted(deciding)
+        self._lead = next((i for i, array in enumerate(self._arrays) if array.role != "out"), 0)
+        self.typing = self.deciding[0] if self.deciding else self._lead
+        self.others = [i for i in range(len(names)) if i not in deciding]
+        self.outputs = [i for i, array in enumerate(self._arrays) if array.role == "out"]
+        self._pairs = [
+            (i, j)
+            for i, written in enumerate(self._arrays)
+            for j, other in enumerate(self._arrays)
+            if written.role != "in" and i != j and (other.role == "in" or i < j)
+        ]
+        self.paired = sorted({i for pair in self._pairs for i in pair})
+        self.slots = ["kind", "next", "known", "function"]
+        for i in range(len(names)):
+            self.slots += [f"t{i}"] if i != self.typing else []
+            self.slots += [f"e{i}"] if i in self.others else []
+        self.slots += [*(["counter"] if counted else []), "rest"]
+        self.rest = ["note", "pool", "several", *(f"x{i}" for i in self.outputs), *(f"n{i}" for i in self.paired)]
+
+    def function(self, library: str, names: dict[str, Foreign], *, watched: bool) -> Callable[..., Foreign]:
+        """Return the function, compiled.
+
+        `watched` looks at every call for overrides. `names` are what the source uses besides the names of its
+        expressions: get, or memos and active; launch, handle_of and slow.
+        """
+        text = self.text(watched=watched)
+        file = f"<{PACKAGE}.{self.kernel.name}, {library}>"
+        if (linecache := sys.modules.get("linecache")) is not None:  # so that tracebacks show it
+            linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
+        codes = [POINTER] * len(self._arrays) + [DTYPES[scalar.dtype].slot for scalar in self._scalars]
+        space = {
+            **self.expressions.names,
+            "pack": struct.Struct(("=" if self._direct else CALLED) + "".join(codes)).pack_into,
+            "falls": (*FALLS, *([self._direct] if self._direct else [])),
+            "ordinal": 0,
+            **names,
+        }
+        exec(compile(text, file, "exec"), space)  # noqa: S102 - the source above, which has no data in it
+        made: Callable[..., Foreign] = space["call"]
+        return made
+
+    def text(self, *, watched: bool) -> str:
+        """Return the source."""
+        arrays, scalars = _numbered("a", len(self._arrays)), _numbered("s", len(self._scalars))
+        words = _numbered("k", len(self.kernel.keywords))
+        values = [*_numbered("p", len(arrays)), *scalars]
+        packed = _tuple(values if self._direct else ["handle", *values])
+        results = [f"a{i}" for i, array in enumerate(self._arrays) if array.role != "in"]
+        answer = f"return {results[0] if len(results) == 1 else _tuple(results)}"
+        count = ["next(counter)"] if self.counted else []
+        first, *further = self._conditions()
+        lookup = self._lookup(words, watched=watched)
+        return "\n".join(
+            (
+                f"def call({', '.join([*arrays, *scalars, *words, 'stream'])}):",
+                "    try:",
+                *_indented(2, lookup),
+                *_indented(2, self._unpacking()),
+                "        if (",
+                f"            {first}",
+                *(f"            and {condition}" for condition in further),
+                "        ):",
+                f"            block = known({packed})",
+                "            if block is not None:",
+                *_indented(4, self._launching([*count, answer])),
+                f"            {', '.join(self.rest)} = rest",
+                *(f"            q{i} = p{i} + n{i}" for i in sorted({i for i, _ in self._pairs})),
+                f"            if {' and '.join(self._of_values()) or 'True'}:",
+                "                if several is None:",
+                "                    block = pool.pop()",
+                f"                    pack(block.memory, {self._packing(values)})",
+                *_indented(5, self._launching(["pool.append(block)", f"note({packed})", *count, answer])),
+                f"                elif several(handle, {_tuple(values)}, stream is None):",
+                *_indented(5, [*count, answer]),
+                "    except falls:",
+                "        pass",
+                f"    return slow({_tuple(arrays)}, {_tuple(scalars)}, {_tuple(words)}, stream)",
+                "",
+            )
+        )
+
+    def _lookup(self, words: Sequence[str], *, watched: bool) -> Iterator[str]:
+        if self.several_gpus:
+            yield f"ordinal = {self._ask(self.expressions.device, self._lead)}"
+        key = ["ordinal"] if self.several_gpus else []
+        key += [*(self._ask(self._extent(i)[0], i) for i in self.deciding), *words]
+        getter = "memos[active()].get" if watched else "get"
+        yield f"entry = {getter}({key[0] if len(key) == 1 else _tuple(key)})"
+        yield f"kind = {self._ask(self.expressions.dtype, self.typing)}"
+        yield "while entry[0] is not kind:"  # a TypeError where there is none
+        yield "    entry = entry[1]"
+
+    def _unpacking(self) -> Iterator[str]:
+        yield f"{', '.join(['_', '_', *self.slots[2:]])} = entry"
+        yield f"handle = {self.expressions.stream} if stream is None else handle_of(stream, ordinal)"
+        at_home = f" and {self.expressions.current_device} == ordinal" if self.several_gpus else ""
+        for i in self.outputs:
+            yield f"if a{i} is None and stream is None{at_home}:"
+            yield f"    a{i} = empty(rest[{self.rest.index(f'x{i}')}], t{i})"
+        yield from (f"p{i} = {self._ask(self.expressions.address, i)}" for i in range(len(self._arrays)))
+
+    def _conditions(self) -> Iterator[str]:
+        ask = self.expressions
+        if self.several_gpus:
+            yield f"{ask.current_device} == ordinal"
+        for i in range(len(self._arrays)):
+            extent, rank = self._extent(i)
+            if i != self.typing:
+                yield f"{self._ask(ask.dtype, i)} is t{i}"
+            if i in self.others:
+                yield f"{self._ask(extent, i)} == e{i}"
+            asked = [rank, ask.contiguous, ask.each]
+            yield from (self._ask(expression, i) for expression in asked if expression)
+            if self.several_gpus and i != self._lead:
+                yield f"{self._ask(ask.device, i)} == ordinal"
+        yield from self._numbers(floating=False)
+        if not self._arrays:
+            yield "True"
+
+    def _numbers(self, *, floating: bool) -> Iterator[str]:
+        """Yield that numbers are of the types that are passed as they are."""
+        for index, scalar in enumerate(self._scalars):
+            dtype = DTYPES[scalar.dtype]
+            if dtype.floating is floating:
+                yield KINDS.get(dtype.kind, "type({s}) is int").format(s=f"s{index}")
+
+    def _of_values(self) -> Iterator[str]:
+        """Yield what a call that comes again with the same values need not check: alignment, overlap, real numbers.
+
+        A packed block is found by any number that equals the one that it holds, which is the one that would be packed.
+        """
+        aligned = [f"p{i} % {modulus}" for i, modulus in enumerate(self._moduli) if modulus > 1]
+        if aligned:
+            yield f"not ({' or '.join(aligned)})"
+        yield from (f"(q{i} <= p{j} or p{j} + n{j} <= p{i})" for i, j in self._pairs)
+        yield from self._numbers(floating=True)
+
+    def _packing(self, values: Sequence[str]) -> str:
+        return ", ".join([str(VALUES_AT) if self._direct else f"{STREAM_AT}, handle", *values])
+
+    def _launching(self, done: Sequence[str]) -> Iterator[str]:
+        if self._direct:
+            yield "function(handle, block.address, 0)"
+            yield from done
+        else:
+            yield "if not launch(block.configuration, function, block.addresses, None):"
+            yield from _indented(1, done)
+
+    def _extent(self, index: int) -> tuple[str, str]:
+        return self.expressions.extent(self._ranks[index])
+
+    def _ask(self, expression: str, index: int) -> str:
+        return expression.format(a=f"a{index}")
+
+
+def _numbered(letter: str, count: int) -> list[str]:
+    return [f"{letter}{index}" for index in range(count)]
+
+
+def _indented(depth: int, lines: Sequence[str] | Iterator[str]) -> Iterator[str]:
+    return (f"{'    ' * depth}{line}" for line in lines)
+
+
+def _tuple(names: Sequence[str]) -> str:
+    return f"({', '.join(names)}{',' if len(names) == 1 else ''})"

@@ -1,0 +1,192 @@
+"""What a generated package declares: its kernels, their arguments, launches and table.
+
+Importing a package runs this module, so it defines classes and nothing else.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, ClassVar
+
+    from .records import ShippedConfiguration, SourceBinaries, TableRow, Value, Values
+
+    Foreign = Any  # arrays and streams of any library
+    GpuArray = Any  # of CuPy or PyTorch, or with __cuda_array_interface__ or __dlpack__
+    Stream = Any  # of CuPy or PyTorch, with __cuda_stream__, or a handle
+    Run = Callable[..., Foreign]  # arrays in launch order, numbers, keywords, the stream, all by position
+    Formula = Callable[..., Any]  # an expression of the spec, as a function of the names that it reads
+    Devices = dict[str, dict[str, int]]  # facts by device
+    # Literals, which become the records of `records`.
+    RowLiterals = dict[str, tuple[tuple[Any, ...], ...]]  # by device
+    Table = dict[str, RowLiterals]  # by kernel
+    Shipped = tuple[tuple[Any, ...], ...]
+    Binaries = dict[str, tuple[Any, ...]]  # by source
+
+PACKAGE = __name__.rsplit(".", 2)[0]
+
+
+class PretunedError(Exception):
+    """Base of every error that a generated package raises."""
+
+
+class Array:
+    """An array argument. `role` is in, out or inout; `shape` a function of the dims; `init` fills it with zeros."""
+
+    __slots__ = ("dtype", "init", "name", "role", "shape", "text")
+
+    def __init__(self, name: str, role: str, dtype: str, text: str, shape: Formula, *, init: bool = False) -> None:
+        self.name, self.role, self.dtype, self.text, self.shape, self.init = name, role, dtype, text, shape, init
+
+
+class Scalar:
+    """A value passed to the kernel: a dim, a specialisation, or a number that the call brings."""
+
+    __slots__ = ("dtype", "name")
+
+    def __init__(self, name: str, dtype: str) -> None:
+        self.name, self.dtype = name, dtype
+
+
+class Buffer:
+    """Scratch memory for one call."""
+
+    __slots__ = ("dtype", "init", "name", "shape")
+
+    def __init__(self, name: str, dtype: str, shape: Formula, *, init: bool = False) -> None:
+        self.name, self.dtype, self.shape, self.init = name, dtype, shape, init
+
+
+class Launch:
+    """One launch: the entry point, grid and block as (x, y, z), bytes of dynamic shared memory, names of arguments."""
+
+    __slots__ = ("arguments", "block", "function", "grid", "shared")
+
+    def __init__(
+        self, function: str, *, grid: Formula, block: Formula, shared: Formula, arguments: tuple[str, ...]
+    ) -> None:
+        self.function, self.grid, self.block, self.shared, self.arguments = function, grid, block, shared, arguments
+
+
+class LibraryFunction:
+    """A library's function: its module and name, the arrays that it takes, and how it writes its result.
+
+    `out` is "keyword" where the function writes to its `out=`, and "copy" where its result is copied.
+    """
+
+    __slots__ = ("arguments", "function", "module", "out")
+
+    def __init__(self, module: str, function: str, arguments: tuple[str, ...], out: str) -> None:
+        self.module, self.function, self.arguments, self.out = module, function, arguments, out
+
+
+class Implementation:
+    """One implementation: its launches, the conditions on a call or device, its scratch; `init` it fills with zeros.
+
+    `call` is a library's function in place of launches.
+    """
+
+    __slots__ = ("call", "init", "launches", "scratch", "where")
+
+    def __init__(
+        self,
+        launches: tuple[Launch, ...],
+        where: tuple[tuple[str, Formula], ...] = (),
+        scratch: tuple[Buffer, ...] = (),
+        init: tuple[str, ...] = (),
+        call: LibraryFunction | None = None,
+    ) -> None:
+        self.launches, self.where, self.scratch, self.init, self.call = launches, where, scratch, init, call
+
+
+class Kernel:
+    """A kernel as the spec describes it, with its rows and what ships. `run` is what the generated function calls.
+
+    `dims` gives the argument and axis that each dim is read from; `sizes` the measured ones and `edges` where their
+    buckets meet; `follows` a type by the type of another specialisation; `keywords` the values that a keyword may have.
+    `shipped` begins, for each specialisation, with the default.
+
+    `shipped`, `rows`, `binaries`, and the two kinds of `arguments` that follow from them, are made of the package's
+    literals when one of them is first read.
+    """
+
+    __slots__ = (
+        "_literals",
+        "arguments",
+        "arrays",
+        "binaries",
+        "devices",
+        "dims",
+        "edges",
+        "follows",
+        "implementations",
+        "keywords",
+        "name",
+        "requires",
+        "rows",
+        "run",
+        "scalars",
+        "shipped",
+        "sizes",
+        "types",
+    )
+    begin: ClassVar[Callable[..., Foreign]]  # loads what calls need, and makes the first call of a kernel
+    arrays: tuple[Array, ...]  # the arguments that are arrays, in launch order
+    scalars: tuple[Scalar, ...]  # the numbers that a call brings: neither dims nor specialisations
+    shipped: tuple[ShippedConfiguration, ...]
+    rows: dict[str, tuple[TableRow, ...]]
+    binaries: dict[str, SourceBinaries]
+
+    def __init__(  # noqa: PLR0913 - a declaration, all by keyword
+        self,
+        name: str,
+        *,
+        arguments: tuple[Array | Scalar, ...],
+        implementations: dict[str, Implementation],
+        shipped: Shipped,
+        rows: RowLiterals,
+        devices: Devices,
+        binaries: Binaries,
+        dims: dict[str, tuple[str, int]] | None = None,
+        sizes: dict[str, tuple[int, ...]] | None = None,
+        edges: dict[str, tuple[int, ...]] | None = None,
+        types: tuple[str, ...] = (),
+        follows: dict[str, tuple[str, dict[str, str]]] | None = None,
+        keywords: dict[str, tuple[Value, ...]] | None = None,
+        requires: tuple[tuple[str, Formula], ...] = (),
+    ) -> None:
+        self.name, self.arguments, self.implementations, self.requires = name, arguments, implementations, requires
+        self._literals, self.devices = (shipped, rows, binaries), devices
+        self.dims, self.sizes, self.edges = dims or {}, sizes or {}, edges or {}
+        self.types, self.follows, self.keywords = types, follows or {}, keywords or {}
+        self.run: Run = self._first
+        KERNELS[name] = self
+
+    def _first(self, *call: Foreign) -> Foreign:
+        return Kernel.begin(self, *call)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - a slot that is not filled yet
+        if name not in {"arrays", "scalars", "shipped", "rows", "binaries"}:
+            raise AttributeError(name)
+        from .records import binaries_of, rows_of, shipped_of  # noqa: PLC0415 - importing the package must stay cheap
+
+        shipped, rows, binaries = self._literals
+        self.shipped, self.rows = shipped_of(shipped), rows_of(rows)
+        self.binaries = binaries_of(binaries, {one.source for one in self.shipped if one.source})
+        self.arrays = tuple(argument for argument in self.arguments if isinstance(argument, Array))
+        known = {*self.dims, *self.specialisation_names}
+        self.scalars = tuple(one for one in self.arguments if isinstance(one, Scalar) and one.name not in known)
+        return object.__getattribute__(self, name)
+
+    @property
+    def specialisation_names(self) -> list[str]:
+        """The names of what a call specialises, dims that are constant included."""
+        return list(self.shipped[0].specialisation)
+
+    def default(self, specialisation: Values) -> ShippedConfiguration:
+        """Return the default of a specialisation that ships."""
+        return next(one for one in self.shipped if one.specialisation == specialisation)
+
+
+KERNELS: dict[str, Kernel] = {}
