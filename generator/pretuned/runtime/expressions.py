@@ -7,8 +7,6 @@ code is plain Python; its names are bound to `Integer`, whose operators keep the
 
 from __future__ import annotations
 
-import operator
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,5 +70,5 @@ def _keep_the_bound(name: str, compute: Callable[[int, int], int]) -> None:
 
 
 for _name in ("add", "sub", "mul", "floordiv", "mod"):
-    _keep_the_bound(_name, getattr(operator, _name))
+    _keep_the_bound(_name, getattr(int, f"__{_name}__"))
 _keep_the_bound("pow", power)

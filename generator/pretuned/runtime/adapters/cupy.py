@@ -6,6 +6,7 @@ import importlib
 import sys
 from contextlib import contextmanager, nullcontext
 
+from ..cuda_majors import CUPY_WHEELS, NEWEST
 from ..errors import UnavailableError
 from ..types import DTYPES
 from .adapter import ArrayView, Expressions, strided
@@ -73,7 +74,7 @@ class CuPy:
         except ImportError as error:
             missing = isinstance(error, ModuleNotFoundError) and error.name == NAME
             raise UnavailableError(
-                f"{where} needs cupy to allocate an output: install cupy-cuda13x (or cupy-cuda12x), or pass the output"
+                f"{where} needs cupy to allocate an output: install {CUPY_WHEELS}, or pass the output"
                 f"{'' if missing else f' ({error})'}"
             ) from None
         with self.on(device, stream):
@@ -123,7 +124,7 @@ def nvrtc() -> Foreign:
     try:
         return importlib.import_module("cupy.cuda.nvrtc")
     except ImportError as error:
-        raise ImportError(f"compiling needs NVRTC by way of CuPy (install cupy-cuda13x[ctk]): {error}") from None
+        raise ImportError(f"compiling needs NVRTC by way of CuPy (install {NEWEST.cupy}[ctk]): {error}") from None
 
 
 def _stream(cupy: Foreign, stream: int, device: int) -> Foreign:
