@@ -7,6 +7,7 @@ error, so that a new key, function or attribute cannot be left out of the docume
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
@@ -46,6 +47,7 @@ SECTIONS: Final = {
 
 
 Schema = Mapping[str, Any]
+_QUOTED: Final = re.compile(r"(?<!\w)'([^']+)'(?!\w)")  # which descriptions have for code: editors show plain text
 
 
 def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
@@ -116,9 +118,10 @@ def keys(section: str, schema: Schema) -> str:
     """Return the table of a table's keys: what each is, its default, what it means and an example."""
     rows = []
     for key, entry in schema["properties"].items():
-        example = EXAMPLES[f"{section}.{key}".lstrip(".")]
-        required = key in schema.get("required", ())
-        rows.append((f"`{key}`", kind(entry), _default(entry, required=required), entry["description"], f"`{example}`"))
+        path = f"{section}.{key}".lstrip(".")
+        default = _default(entry, required=key in schema.get("required", ()))
+        meaning = _QUOTED.sub(r"`\1`", entry["description"])
+        rows.append((f"`{key}`", KINDS.get(path) or kind(entry), default, meaning, f"`{EXAMPLES[path]}`"))
     return table(("key", "value", "default", "meaning", "example"), rows)
 
 

@@ -73,6 +73,13 @@ def test_functions_of_the_spec_reference_do_what_the_page_says():
     assert found["axpy"](x=2.0, y=1.0, a=3.0, n=1, T="float32") == 7.0
 
 
+def test_the_page_on_tuning_replays_a_recorded_space(monkeypatch, capsys):
+    monkeypatch.chdir(ROOT)
+    (block,) = [block for block in blocks("docs/guide/how-it-tunes.md") if block.language == "python"]
+    exec(block.text, {})
+    assert float(capsys.readouterr().out) > 0.9
+
+
 def test_the_python_api_page_builds_a_spec(tmp_path):
     (tmp_path / "axpy.cu.jinja").write_text(
         "constexpr int block = {{ block }};\n"
