@@ -15,6 +15,7 @@ from pathlib import Path
 
 import cupy
 
+from pretuned.config import GPU
 from pretuned.measure.launch import arrays
 from pretuned.record import lock as lockfile
 from pretuned.report.text import columns
@@ -61,7 +62,7 @@ def cublas_us(m: int, n: int, k: int) -> float:
 
 def main() -> None:
     lock = lockfile.read(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "pretuned.lock.json")
-    target = find_device(0, lock.devices)
+    target = find_device(GPU, lock.devices)
     specs = load_folder(ROOT / "templates")
     peak = copy_gbps()
     print(f"{target.name}, driver {target.driver}: copy of 1 GiB at {peak:.0f} GB/s")

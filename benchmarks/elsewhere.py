@@ -22,6 +22,7 @@ from pretuned.bake.package import files
 from pretuned.bake.plan import plan
 from pretuned.build.place import place
 from pretuned.compile.pool import compile_all
+from pretuned.config import GPU
 from pretuned.measure.requests import CompiledCandidate, PrepareRequest, Raced
 from pretuned.measure.runner import Runner
 from pretuned.outcome import Timed
@@ -39,7 +40,7 @@ SEED = 11
 
 def baked_without(lock, specs, device, folder):
     """The bundled kernels as a package without the rows of `device`, imported; its binaries are not needed."""
-    rows = [row for row in lock.rows if row.device != device and not lock.devices[row.device].is_host]
+    rows = [row for row in lock.rows if row.device != device and lock.devices[row.device].is_gpu]
     planned = plan(specs, rows, lock.devices, cubins=False)
     place({"__init__.py": b""}, folder / "baked")
     place(files(planned, {}), folder / "baked" / "tuned")
@@ -54,7 +55,7 @@ def main():
     specs, lock, target = (
         load_folder(ROOT / "templates"),
         lockfile.read(ROOT / "pretuned.lock.json"),
-        find_device(0, {}),
+        find_device(GPU, {}),
     )
     own = [row for row in lock.rows if row.device == target.name]
     with tempfile.TemporaryDirectory() as name:

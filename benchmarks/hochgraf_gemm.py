@@ -26,6 +26,7 @@ from pathlib import Path
 
 from pretuned.compile.pool import compile_all
 from pretuned.compile.result import Binary
+from pretuned.config import GPU
 from pretuned.measure.requests import CompiledCandidate, PrepareRequest, Raced
 from pretuned.measure.runner import Runner
 from pretuned.render import source_of
@@ -157,7 +158,7 @@ def main():
     parser.add_argument("--cublas", action="store_true")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    spec, target = load(HERE / "hgemm.toml"), find_device(0, {})
+    spec, target = load(HERE / "hgemm.toml"), find_device(GPU, {})
     problems = all_problems(spec)
     with tempfile.TemporaryDirectory() as folder:
         result, wall_s = tuned(spec, problems, target, Path(folder))

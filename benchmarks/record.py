@@ -15,6 +15,7 @@ from pathlib import Path
 
 from pretuned.compile.pool import compile_all
 from pretuned.compile.result import Binary
+from pretuned.config import GPU, Place
 from pretuned.exchange import t4
 from pretuned.exchange.results import Results
 from pretuned.measure.requests import CompiledCandidate, PrepareRequest
@@ -106,7 +107,7 @@ def main():
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--count-only", action="store_true")
     options = parser.parse_args()
-    target = find_device("host" if options.count_only else 0, {})
+    target = find_device(Place(backend="host") if options.count_only else GPU, {})
     for name, (path, space, dims) in SPACES.items():
         spec = wider(path, space)
         (problem,) = [p for p in all_problems(spec) if dict(p.dims) == dims]

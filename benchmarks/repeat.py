@@ -14,6 +14,7 @@ import statistics
 from pathlib import Path
 
 from pretuned.compile.pool import compile_all
+from pretuned.config import GPU
 from pretuned.measure.requests import CompiledCandidate, PrepareRequest, Raced
 from pretuned.measure.runner import Runner
 from pretuned.render import source_of
@@ -51,7 +52,7 @@ def main():
     parser.add_argument("--times", type=int, default=5)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    specs, target = load_folder(TEMPLATES), find_device(0, {})
+    specs, target = load_folder(TEMPLATES), find_device(GPU, {})
     found = list(tunings(specs, target, options.times))
     same, spreads, slower = 0, {}, []
     with Runner() as runner:

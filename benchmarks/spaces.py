@@ -16,6 +16,7 @@ import time
 import tomllib
 from pathlib import Path
 
+from pretuned.config import GPU, Place
 from pretuned.report.effort import stages
 from pretuned.spec.loader import load
 from pretuned.spec.model import KernelSpec
@@ -108,7 +109,7 @@ def main():
     parser.add_argument("--out", type=Path)
     parser.add_argument("--on", default="cuda")
     options = parser.parse_args()
-    target = find_device("host" if options.on == "host" else 0, {})
+    target = find_device(Place(backend="host") if options.on == "host" else GPU, {})
     spec, document = load(SPEC), tomllib.loads(SPEC.read_text(encoding="utf-8"))
     lines = [json.dumps({"device": target.name, "driver": target.driver, "processors": os.cpu_count()})]
     lines += tuned(spec, all_problems(spec), target)

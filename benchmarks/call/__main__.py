@@ -20,6 +20,7 @@ from pathlib import Path
 
 from kernels import COUNTS, bake
 
+from pretuned.config import GPU
 from pretuned.tune.request import find_device
 
 HERE = Path(__file__).parent
@@ -58,7 +59,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    target = find_device(0, {})
+    target = find_device(GPU, {})
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         bake(target, folder)

@@ -205,7 +205,7 @@ def test_an_sdist_has_once_all_that_a_wheel_is_built_from(project, selection, mo
 def test_what_must_be_installed_first(project, monkeypatch):
     monkeypatch.setattr(core, "compile_needs", lambda project, settings: Needs(compile=True, compiler="13.0.88"))
     monkeypatch.setattr(core.probe, "driver", lambda: DriverVersion(version="580.159.04", cuda=(13, 0)))
-    monkeypatch.setattr(core, "installed", lambda: Installed(distributions={}))
+    monkeypatch.setattr(core, "installed", lambda _packages=(): Installed(distributions={}))
     assert WheelBuilder(str(project)).config.dependencies == [
         "cupy-cuda13x>=14",
         "nvidia-cuda-nvrtc==13.0.88",

@@ -10,10 +10,10 @@ from pretuned.bake.plan import plan
 from pretuned.build import core, table
 from pretuned.build.requirements import Installed, Needs, installed, requirements
 from pretuned.config import ModuleTable, Project, Settings
+from pretuned.device import probe
 from pretuned.device.probe import DriverVersion
 from pretuned.record import lock as lockfile
 from pretuned.record.cache import Cache
-from pretuned.tune import session
 from pretuned.tune.binaries import _key as key_of
 from pretuned.tune.request import TuningDevice
 from reported import Reported
@@ -247,7 +247,7 @@ class Machine:
         driver = DRIVERS[name]
         target = driver and TuningDevice(record=H100, driver=driver.version)
         self.patch.setattr(core.probe, "driver", lambda: driver)
-        self.patch.setattr(core, "installed", lambda: EMPTY)
+        self.patch.setattr(core, "installed", lambda _packages=(): EMPTY)
         for module in (core, table):
             self.patch.setattr(module, "find_device", lambda index, known: target)
         return core.build_requirements(replace(self.project, **changes), self.settings)
@@ -332,7 +332,7 @@ def test_nothing_without_cubins_unless_something_is_tuned(machine, driver):
 def test_a_driver_that_is_too_old_gets_sources_and_one_line_that_says_why(machine):
     said = Reported()
     assert machine.asks("11.8") == []
-    machine.patch.setattr(session.probe, "driver", lambda: DRIVERS["11.8"])
+    machine.patch.setattr(probe, "driver", lambda: DRIVERS["11.8"])
     (baked,) = core.bake_project(machine.project, machine.settings, said)
     assert not [name for name in baked.files if name.endswith((".cubin", ".ptx"))]
     assert [name for name in baked.files if name.endswith(".cu")]

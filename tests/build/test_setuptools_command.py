@@ -288,7 +288,7 @@ def test_a_module_over_hand_written_files_ends_the_build(project):
 def test_what_must_be_installed_first(project, monkeypatch):
     monkeypatch.setattr(core, "compile_needs", lambda project, settings: Needs(compile=True, compiler="13.0.88"))
     monkeypatch.setattr(core.probe, "driver", lambda: DriverVersion(version="580.159.04", cuda=(13, 0)))
-    monkeypatch.setattr(core, "installed", lambda: Installed(distributions={}))
+    monkeypatch.setattr(core, "installed", lambda _packages=(): Installed(distributions={}))
     expected = ["cupy-cuda13x>=14", "nvidia-cuda-nvrtc==13.0.88", "nvidia-cuda-runtime==13.0.*"]
     assert backend.get_requires_for_build_wheel() == expected
     assert backend.get_requires_for_build_editable() == expected

@@ -3,12 +3,12 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from pretuned.config import Settings, build_project, overlay, read_settings
+from pretuned.config import GPU, Place, Settings, build_project, overlay, read_settings
 from pretuned.errors import ConfigError
 
 
 def test_an_empty_environment_leaves_everything_to_the_table():
-    expected = Settings(mode=None, device=0, budget_s=None, cache=platformdirs.user_cache_path("pretuned"))
+    expected = Settings(mode=None, device=GPU, budget_s=None, cache=platformdirs.user_cache_path("pretuned"))
     assert read_settings({}) == expected
     assert read_settings({"PRETUNED_MODE": "", "PRETUNED_BUDGET": " "}) == expected
 
@@ -20,13 +20,19 @@ def test_every_variable_is_read(tmp_path):
         "PRETUNED_BUDGET": "2.5",
         "PRETUNED_CACHE_DIR": str(tmp_path),
     }
-    assert read_settings(environ) == Settings(mode="force", device=1, budget_s=2.5, cache=tmp_path)
+    assert read_settings(environ) == Settings(mode="force", device=Place(index=1), budget_s=2.5, cache=tmp_path)
 
 
-WHERE = {"auto": 0, "cuda": 0, "cuda:0": 0, "cuda:12": 12, "host": "host"}
+PLACES = {
+    "auto": GPU,
+    "cuda": GPU,
+    "cuda:0": GPU,
+    "cuda:12": Place(backend="cuda", index=12),
+    "host": Place(backend="host"),
+}
 
 
-@pytest.mark.parametrize(("value", "device"), WHERE.items())
+@pytest.mark.parametrize(("value", "device"), PLACES.items())
 def test_the_device_to_tune_on(value, device):
     assert read_settings({"PRETUNED_TUNE_ON": value}).device == device
 

@@ -8,6 +8,7 @@ import pytest
 
 from library_specs import MATMUL, PRODUCT, loaded
 from pretuned.compile.pool import compile_all
+from pretuned.config import GPU
 from pretuned.measure.libraries import release
 from pretuned.measure.machine import Refused
 from pretuned.measure.requests import CompiledCandidate, PrepareRequest, RaceRequest, ScreenRequest
@@ -136,7 +137,7 @@ def tuned(folder, spec):
             failures.append(event)
 
     demand_ = TuningRequest(spec=spec, problems=tuple(all_problems(spec)))
-    return tune([demand_], find_device(0, {}), cache_folder=folder / "cache", listen=listen), failures
+    return tune([demand_], find_device(GPU, {}), cache_folder=folder / "cache", listen=listen), failures
 
 
 def test_cublas_wins_over_a_simple_product_and_is_recorded(tmp_path):

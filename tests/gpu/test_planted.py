@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pretuned.config import GPU
 from pretuned.outcome import CompileError, Crashed, TimedOut, WrongResult
 from pretuned.spec.loader import load
 from pretuned.spec.space import all_problems
@@ -36,7 +37,7 @@ def children() -> str:
 
 def test_every_planted_bug_has_its_outcome_and_the_good_one_wins(tmp_path, capsys):
     spec = load(FOLDER / "planted.toml")
-    target = find_device(0, {})
+    target = find_device(GPU, {})
     failures = {}
 
     def listen(event):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from pretuned.config import GPU
 from pretuned.outcome import Crashed, TimedOut, WrongResult
 from pretuned.spec.loader import load
 from pretuned.spec.model import KernelSpec
@@ -36,7 +37,7 @@ def spec_of_many() -> KernelSpec:
 
 def test_every_candidate_has_its_outcome_and_nothing_is_left_behind(tmp_path, capsys):
     assert load(FOLDER / "survival.toml").name == "survival"
-    spec, target, failures = spec_of_many(), find_device(0, {}), {}
+    spec, target, failures = spec_of_many(), find_device(GPU, {}), {}
 
     def listen(event):
         if isinstance(event, Failed):

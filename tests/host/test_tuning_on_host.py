@@ -60,7 +60,7 @@ def test_a_build_never_bakes_rows_of_the_host(project, capsys, monkeypatch):
     status, _, err = run(capsys, "bake")
     assert status == 0
     assert '"host"' not in table(project)
-    assert "rows of the host device left out" in err
+    assert "rows of the device host left out" in err
     # not even where somebody has put them into the lock of the project
     (project / "pretuned.lock.host.json").rename(project / "pretuned.lock.json")
     monkeypatch.delenv("PRETUNED_TUNE_ON")

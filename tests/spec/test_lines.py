@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pretuned.spec.lines import Place, lines_of, relocated
+from pretuned.spec.lines import TemplatePlace, lines_of, relocated
 from pretuned.spec.templates import render
 
 
@@ -78,4 +78,4 @@ def test_messages_of_compilers_and_sanitizers():
 
 def lines_like(*pairs):
 
-    return tuple(Place(file, line) for file, line in pairs)
+    return tuple(TemplatePlace(file, line) for file, line in pairs)

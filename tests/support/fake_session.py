@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from builders import H100
 from fake_runner import FakeBinaries, FakeRunner
+from pretuned.backends import cuda
 from pretuned.device import probe
 from pretuned.device.probe import DriverVersion, Gpu
 from pretuned.tune import session
@@ -45,6 +46,6 @@ def install(monkeypatch, folder, *, gpus=(PROBED,), runner=Held, binaries=Shelf)
     """Show `gpus`, and have sessions run on `runner` with `binaries`; locks of devices stand in `folder`."""
     monkeypatch.setattr(probe, "gpus", lambda given=None: gpus)
     monkeypatch.setattr(probe, "driver", lambda given=None: DRIVER if gpus else None)
-    monkeypatch.setattr(session, "Runner", runner)
+    monkeypatch.setattr(cuda, "Runner", runner)
     monkeypatch.setattr(session, "BinaryStore", binaries)
     monkeypatch.setattr(session.tempfile, "gettempdir", lambda: str(folder))

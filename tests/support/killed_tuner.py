@@ -5,6 +5,7 @@ from pathlib import Path
 
 from builders import H100
 from pretuned.compile.toolchain import NVRTC, Toolchain
+from pretuned.config import GPU
 from pretuned.measure.runner import Runner
 from pretuned.record.cache import Cache
 from pretuned.spec.loader import load
@@ -28,7 +29,7 @@ def main():
     ):
         workbench = Workbench(
             runner=runner,
-            device=find_device(0, {}) if on_gpu else TuningDevice(record=H100, driver="580"),
+            device=find_device(GPU, {}) if on_gpu else TuningDevice(record=H100, driver="580"),
             binaries=binaries,
             cache=cache,
             effort=effort,

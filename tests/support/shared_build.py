@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from fake_session import DRIVER, PROBED
+from pretuned.backends import cuda
 from pretuned.build import core, table
 from pretuned.build.freshness import Freshness
 from pretuned.compile.toolchain import Toolchain
@@ -31,9 +32,9 @@ def main():
     shown = tuple(replace(PROBED, index=i, uuid=f"GPU-{'b' if i == index else i}") for i in range(index + 1))
     probe.gpus = lambda given=None: shown
     probe.driver = lambda given=None: DRIVER
-    session.Runner = lambda **_: Runner("killed_children:device")
+    cuda.Runner = lambda **_: Runner("killed_children:device")
     session.BinaryStore = partial(BinaryStore, workers=2)
-    session.NVRTC = COMPILER
+    cuda.BACKEND.toolchain = COMPILER
     settings = read_settings()
     project = overlay(load_project(folder), settings)
     specs = {name: spec for module in core.load_specs(project).values() for name, spec in module.items()}

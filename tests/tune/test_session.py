@@ -12,6 +12,8 @@ import pytest
 
 from builders import H100
 from fake_session import DRIVER, PROBED, Held, install
+from pretuned.backends import cuda
+from pretuned.config import GPU, Place
 from pretuned.device import probe
 from pretuned.device.probe import Gpu
 from pretuned.errors import DeviceError
@@ -37,32 +39,32 @@ def changed(gpu, **values):
 def test_a_gpu_goes_by_its_name(gpus):
     gpus(PROBED)
     for known in ({}, {H100.name: H100}):
-        assert find_device(0, known) == TuningDevice(record=H100, driver="580.65.06")
+        assert find_device(GPU, known) == TuningDevice(record=H100, driver="580.65.06")
 
 
 def test_a_gpu_that_shares_only_its_name_gets_one_of_its_own(gpus):
     gpus(changed(PROBED, sm_count=114))
-    device = find_device(0, {H100.name: H100})
+    device = find_device(GPU, {H100.name: H100})
     assert (device.name, device.record.sm_count) == ("NVIDIA H100 80GB HBM3 (114 SMs)", 114)
-    assert find_device(0, {}).name == H100.name
+    assert find_device(GPU, {}).name == H100.name
 
 
 def test_another_power_limit_is_no_other_device(gpus):
     gpus(changed(PROBED, power_w=350))
-    assert find_device(0, {H100.name: H100}).name == H100.name
+    assert find_device(GPU, {H100.name: H100}).name == H100.name
 
 
 def test_the_ordinal_is_cudas(gpus):
     gpus(PROBED, changed(PROBED, index=1, name="NVIDIA L4", compute_capability=89))
-    assert find_device(1, {}).name == "NVIDIA L4"
-    assert find_device(2, {}) is None
+    assert find_device(Place(index=1), {}).name == "NVIDIA L4"
+    assert find_device(Place(index=2), {}) is None
 
 
 def test_without_gpu_or_driver_no_device_is_found(gpus):
     gpus()
-    assert find_device(0, {}) is None
+    assert find_device(GPU, {}) is None
     gpus(PROBED, driver=None)
-    assert find_device(0, {}) is None
+    assert find_device(GPU, {}) is None
 
 
 @pytest.fixture
@@ -73,7 +75,7 @@ def wanted(tmp_path, monkeypatch):
 
 
 DEVICE = TuningDevice(record=H100, driver="580")
-SECOND = TuningDevice(record=H100, driver="580", index=1)
+SECOND = TuningDevice(record=H100, driver="580", place=Place(index=1))
 
 
 def test_rows_come_with_what_they_cost(wanted):
@@ -133,7 +135,7 @@ def test_a_lock_is_a_gpus_however_it_is_numbered(wanted, gpus):
 
 
 def test_without_cupy_the_error_says_what_to_install(wanted, monkeypatch):
-    monkeypatch.setattr(session.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(cuda.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(DeviceError) as error:
         session.tune([wanted], DEVICE, cache_folder=None)
     assert str(error.value) == (
@@ -152,7 +154,7 @@ class Interrupted(Held):
 def test_ctrl_c_and_sigterm_keep_what_was_settled(wanted, monkeypatch, number):
     before = signal.getsignal(signal.SIGTERM)
     ours = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
-    monkeypatch.setattr(session, "Runner", Interrupted)
+    monkeypatch.setattr(cuda, "Runner", Interrupted)
     monkeypatch.setattr(Interrupted, "signal", number, raising=False)
     monkeypatch.setattr(screening, "CARRIED", 0)
     try:

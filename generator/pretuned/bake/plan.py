@@ -96,7 +96,7 @@ def plan(
     named = sorted({row.device for kernel in kernels for row in kernel.rows})
     if missing := [name for name in named if name not in devices]:
         raise BakeError(f"rows name the device '{missing[0]}', of which nothing is known")
-    real = [device.architecture for device in devices.values() if not device.is_host]
+    real = [device.architecture for device in devices.values() if device.is_gpu]
     wanted = {_number(architecture) for architecture in (*real, *architectures)}
     return BakePlan(
         kernels=kernels,
@@ -190,7 +190,7 @@ def _jobs(kernels: Iterable[KernelPlan], devices: Mapping[str, TunedDevice], wan
         for row in kernel.rows:
             for choice in row.choices:
                 theirs = won.setdefault((row.specialisation, choice.configuration), set())
-                if not devices[row.device].is_host:  # whose choices ship as sources
+                if devices[row.device].is_gpu:  # others' choices ship as sources
                     theirs.add(_number(devices[row.device].architecture))
         for shipped in kernel.shipped:
             if shipped.source is None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pretuned import __version__
+from pretuned.backends import named
 from pretuned.bake.package import files
 from pretuned.bake.plan import BakePlan, Extra, Job, plan
 from pretuned.build import metadata
@@ -15,7 +16,7 @@ from pretuned.build.freshness import Freshness
 from pretuned.build.requirements import Needs, installed, requirements
 from pretuned.build.table import BakedRows, resolve
 from pretuned.compile.result import Binary
-from pretuned.config import HOST, Project, Settings, overlay
+from pretuned.config import Project, Settings, overlay
 from pretuned.device import probe
 from pretuned.diagnostics import Reporter
 from pretuned.errors import BakeError, Fault, LockError, SpecError
@@ -72,16 +73,17 @@ def bake_project(
     listen: Listener = lambda _event: None,
     *,
     extra: Sequence[Extra] = (),
-    host_rows: bool = False,
+    every_backend: bool = False,
 ) -> tuple[Baked, ...]:
     """Return the generated packages of `project`, tuning for the device at hand where the mode says so.
 
-    `extra` are configurations to ship besides the rows'; rows of the host device are baked with `host_rows` only.
+    `extra` are configurations to ship besides the rows'; those of other devices than GPUs are baked with
+    `every_backend` only.
     """
     project = overlay(project, settings)
     modules = load_specs(project)
-    table = resolve(project, settings, Freshness(_all(modules)), reporter, listen, host_rows=host_rows)
-    compiler = _compiler(project, [row for row in table.rows if not table.devices[row.device].is_host])
+    table = resolve(project, settings, Freshness(_all(modules)), reporter, listen, every_backend=every_backend)
+    compiler = _compiler(project, [row for row in table.rows if table.devices[row.device].is_gpu])
     if project.cubins and (reason := _no_compiler(project, compiler)):
         reporter.warning(f"{reason}: no machine code is baked, the kernels ship as sources")
         project = replace(project, cubins=False)
@@ -106,8 +108,11 @@ def _all(modules: Mapping[str, Mapping[str, KernelSpec]]) -> dict[str, KernelSpe
 def _plan(
     project: Project, settings: Settings, specs: Mapping[str, KernelSpec], table: BakedRows, extra: Sequence[Extra]
 ) -> BakePlan:
-    here = None if settings.device == HOST else find_device(settings.device, {})
-    architectures = [*project.architectures, *([here.record.architecture] if here is not None else [])]
+    here = find_device(settings.device, {})
+    architectures = [
+        *project.architectures,
+        *([here.record.architecture] if here is not None and here.record.is_gpu else []),
+    ]
     return plan(
         specs,
         [row for row in table.rows if row.kernel in specs],
@@ -195,7 +200,8 @@ def _jobs(plans: Iterable[BakePlan]) -> list[Job]:
 
 def build_requirements(project: Project, settings: Settings) -> list[str]:
     """Return what the build of `project` must have installed first, for a build back end to ask for; see `Needs`."""
-    return requirements(compile_needs(project, settings), probe.driver(), installed())
+    needs = compile_needs(project, settings)
+    return requirements(needs, probe.driver(), installed(needs.packages))
 
 
 def compile_needs(project: Project, settings: Settings) -> Needs:
@@ -204,19 +210,18 @@ def compile_needs(project: Project, settings: Settings) -> Needs:
     modules = load_specs(project)
     specs = _all(modules)
     lock = lockfile.read(project.lock).of_gpus() if project.mode in {"auto", "locked"} else lockfile.Lock()
-    tunes_gpu = project.mode in {"auto", "force"} and settings.device != HOST
-    target = find_device(settings.device, lock.devices) if tunes_gpu else None
+    tunes, backend = project.mode in {"auto", "force"}, named(settings.device.backend)
+    target = find_device(settings.device, lock.devices) if tunes and backend.ships else None
     freshness = Freshness(specs)
     tuning = target is not None and bool(freshness.requests(lock, target, everything=project.mode == "force"))
     compiler = _compiler(project, lock.rows)
-    on_host = project.mode in {"auto", "force"} and settings.device == HOST
     compiles = project.cubins and (tuning or not _is_compiled(project, settings, modules, freshness, lock, compiler))
     return Needs(
         compile=compiles,
         tune=tuning,
         compiler=compiler,
         ml_dtypes=any(map(_takes_ml_dtypes, specs.values())),
-        host=on_host,
+        packages=backend.packages if tunes else (),
     )
 
 

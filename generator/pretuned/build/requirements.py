@@ -13,10 +13,12 @@ import importlib.util
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from pretuned.device.probe import DriverVersion, too_old
@@ -26,7 +28,6 @@ CUPY: Final = Version("14")
 PORTABLE: Final = f"{NEWEST.number}.0"  # where nobody says: what it compiles runs with every driver of its major
 _MAJORS: Final = {major.number: major for major in CUDA_MAJORS}
 ML_DTYPES: Final = "ml_dtypes>=0.4"
-NUMPY: Final = "numpy>=1.26"  # CuPy brings it along; the host device needs it alone
 
 _ASK: Final = "from cupy.cuda import nvrtc; print('%d.%d' % nvrtc.getVersion())"
 _ASK_S: Final = 60.0
@@ -41,7 +42,7 @@ class Needs:
     tune: bool = False
     compiler: str | None = None
     ml_dtypes: bool = False  # kernels take types that NumPy has not by itself
-    host: bool = False  # tunes on the host device
+    packages: tuple[str, ...] = ()  # of the backend that it tunes on, as requirements
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +56,13 @@ class Installed:
     nvrtc: str | None = None
 
 
-def installed() -> Installed:
-    """Return what this environment has; asks CuPy, in a process of its own, only where no distribution brings NVRTC."""
+def installed(packages: Iterable[str] = ()) -> Installed:
+    """Return what this environment has, also of `packages`.
+
+    Asks CuPy, in a process of its own, only where no distribution brings NVRTC.
+    """
     ours = [name for major in CUDA_MAJORS for name in (major.cupy, major.nvrtc, major.cudart)]
-    names = ("cupy", "cuda-toolkit", "ml-dtypes", "numpy", *ours)
+    names = ("cupy", "cuda-toolkit", "ml-dtypes", *ours, *map(_canonical, packages))
     distributions = {}
     for name in names:
         try:
@@ -67,6 +71,11 @@ def installed() -> Installed:
             continue
     told = any(major.nvrtc in distributions for major in CUDA_MAJORS)
     return Installed(distributions=distributions, nvrtc=None if told else _ask_cupy())
+
+
+def _canonical(requirement: str) -> str:
+    """Return the distribution's name in a requirement."""
+    return canonicalize_name(Requirement(requirement).name)
 
 
 def _ask_cupy() -> str | None:
@@ -88,17 +97,17 @@ def requirements(
     On a platform without CUDA (macOS) nothing can be, and with a driver that is too old for CuPy nothing is tuned, nor
     compiled where neither lock nor table names a compiler: the bake then goes without.
     """
-    host = [NUMPY] if needs.host and "numpy" not in have.distributions else []
+    own = [package for package in needs.packages if _canonical(package) not in have.distributions]
     if driver is not None and too_old(driver):
         needs, driver = replace(needs, tune=False, compile=needs.compile and needs.compiler is not None), None
     if not (needs.compile or needs.tune) or platform == "darwin":
-        return host
+        return sorted(own)
     major = _kept_major(needs, driver, have) or _major(needs, driver)
     wanted = [] if _has_cupy(have, major) else [f"{major.cupy}>={CUPY}"]
     wanted += _toolchain(needs, driver, have, major)
     if needs.tune and needs.ml_dtypes and "ml-dtypes" not in have.distributions:
         wanted.append(ML_DTYPES)
-    return sorted(wanted + host)
+    return sorted(wanted + own)
 
 
 def _kept_major(needs: Needs, driver: DriverVersion | None, have: Installed) -> CudaMajor | None:

@@ -27,7 +27,7 @@ from pretuned.record.lock import Lock
 from pretuned.record.rows import Row, TunedDevice
 from pretuned.spec.space import all_problems
 from pretuned.tune.events import Event, Listener, Waiting
-from pretuned.tune.request import TuningDevice, TuningRequest, find_device
+from pretuned.tune.request import TuningDevice, TuningRequest, find_device, label
 from pretuned.tune.session import Tuned, tune
 
 LISTED: Final = 10  # rows that an error names
@@ -50,12 +50,12 @@ def resolve(
     reporter: Reporter,
     listen: Listener,
     *,
-    host_rows: bool = False,
+    every_backend: bool = False,
 ) -> BakedRows:
     """Return the table that a build in the project's mode bakes; `project` has the environment laid over it.
 
-    Reports in one line what is baked and why, and warns of what is not as it should be. Rows of the host device are
-    left out, wherever they come from, unless `host_rows` asks for them.
+    Reports in one line what is baked and why, and warns of what is not as it should be. Rows of other devices
+    than GPUs are left out, wherever they come from, unless `every_backend` asks for them.
     """
     match project.mode:
         case "off":
@@ -63,37 +63,38 @@ def resolve(
             reporter.info("mode off: only the defaults are baked")
             return BakedRows(rows=(), devices={})
         case "locked":
-            table = _locked(project, freshness, reporter, host_rows=host_rows)
+            table = _locked(project, freshness, reporter, every_backend=every_backend)
         case "force":
             table = _force(project, settings, freshness, reporter, listen)
         case "auto":
-            table = _auto(project, settings, freshness, reporter, listen, host_rows=host_rows)
-    return table if host_rows else _of_gpus(table, reporter)
+            table = _auto(project, settings, freshness, reporter, listen, every_backend=every_backend)
+    return table if every_backend else _of_gpus(table, reporter)
 
 
 def _of_gpus(table: BakedRows, reporter: Reporter) -> BakedRows:
-    """Return a table without the host device's rows, and report that they are left out."""
-    rows = tuple(row for row in table.rows if not table.devices[row.device].is_host)
+    """Return a table without the rows of other devices than GPUs, and report that they are left out."""
+    rows = tuple(row for row in table.rows if table.devices[row.device].is_gpu)
     if len(rows) < len(table.rows):
+        others = " and ".join(sorted({row.device for row in table.rows} - {row.device for row in rows}))
         reporter.info(
-            f"{counted(len(table.rows) - len(rows), 'row')} of the host device left out: its times say nothing about "
-            "a GPU (`pretuned bake --on host` bakes them)"
+            f"{counted(len(table.rows) - len(rows), 'row')} of the device {others} left out: its times say nothing "
+            f"about a GPU (`pretuned bake --on {others}` bakes them)"
         )
-    devices = {name: device for name, device in table.devices.items() if not device.is_host}
+    devices = {name: device for name, device in table.devices.items() if device.is_gpu}
     return BakedRows(rows=rows, devices=devices, tuned=table.tuned)
 
 
-def _read(project: Project, *, host_rows: bool) -> Lock:
+def _read(project: Project, *, every_backend: bool) -> Lock:
     lock = lockfile.read(project.lock)
-    return lock if host_rows else lock.of_gpus()
+    return lock if every_backend else lock.of_gpus()
 
 
 def _wanted(specs: Specs) -> set[tuple[str, object]]:
     return {(name, problem) for name, spec in specs.items() for problem in all_problems(spec)}
 
 
-def _locked(project: Project, freshness: Freshness, reporter: Reporter, *, host_rows: bool) -> BakedRows:
-    lock = _read(project, host_rows=host_rows)
+def _locked(project: Project, freshness: Freshness, reporter: Reporter, *, every_backend: bool) -> BakedRows:
+    lock = _read(project, every_backend=every_backend)
     if not lock.rows:
         raise LockError(f"mode locked: {project.lock.name} has no rows; run `pretuned tune` on a GPU and commit it")
     wrong = list(freshness.unfresh(lock, lock.devices))
@@ -109,7 +110,7 @@ def _force(
     project: Project, settings: Settings, freshness: Freshness, reporter: Reporter, listen: Listener
 ) -> BakedRows:
     target = find_device(settings.device, {})
-    tuned, trouble = None, f"there is no GPU {settings.device} here"
+    tuned, trouble = None, f"there is no {label(settings.device)} here"
     if target is not None:
         wanted = freshness.requests(Lock(), target, everything=True)
         tuned, trouble = _tuned(project, settings, wanted, target, reporter, listen)
@@ -122,9 +123,15 @@ def _force(
 
 
 def _auto(
-    project: Project, settings: Settings, freshness: Freshness, reporter: Reporter, listen: Listener, *, host_rows: bool
+    project: Project,
+    settings: Settings,
+    freshness: Freshness,
+    reporter: Reporter,
+    listen: Listener,
+    *,
+    every_backend: bool,
 ) -> BakedRows:
-    lock = _read(project, host_rows=host_rows)
+    lock = _read(project, every_backend=every_backend)
     target = find_device(settings.device, lock.devices)
     now = freshness.status(lock)
     wanted = [] if target is None else freshness.requests(lock, target)

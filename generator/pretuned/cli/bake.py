@@ -8,11 +8,12 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from pretuned.backends import named
 from pretuned.bake.plan import Extra
 from pretuned.build.core import bake_project
 from pretuned.build.place import place
 from pretuned.cli.project import UsageError, console, place_of, specs_of
-from pretuned.config import HOST, Project, Settings
+from pretuned.config import Project, Settings
 from pretuned.errors import ExitCode
 from pretuned.runtime.text import closest
 from pretuned.spec.expressions import Value
@@ -31,7 +32,8 @@ def run(options: Namespace) -> ExitCode:
     if options.check:
         settings = _untuned(project, settings)
     differing = 0
-    for baked in bake_project(project, settings, console, extra=extra, host_rows=options.on == HOST):
+    asked = options.on is not None and not named(options.on.backend).ships
+    for baked in bake_project(project, settings, console, extra=extra, every_backend=asked):
         folder = (options.output or project.root) / baked.module
         if options.check:
             differing += _compare(baked.files, folder)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
+from pretuned.backends import lock_path
 from pretuned.build.freshness import Freshness, UnfreshRow
 from pretuned.cli.project import project_of, specs_of
-from pretuned.config import HOST, on_host
 from pretuned.errors import ExitCode
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
@@ -22,7 +23,9 @@ def run(options: Namespace) -> ExitCode:
 
     With `--verbose` each row is named.
     """
-    project = on_host(project_of(options)) if options.on == HOST else project_of(options)
+    project = project_of(options)
+    if options.on is not None:
+        project = replace(project, lock=lock_path(project.lock, options.on.backend))
     specs = specs_of(project, options.kernel)
     lock = lockfile.read(project.lock)
     if options.kernel:

@@ -14,7 +14,7 @@ from pretuned.report.drift import drift_json, drift_lines
 from pretuned.report.effort import describe
 from pretuned.tune.drift import Verdict
 from pretuned.tune.events import Event, Waiting
-from pretuned.tune.request import find_device
+from pretuned.tune.request import find_device, label
 from pretuned.tune.session import remeasure
 
 
@@ -26,7 +26,7 @@ def run(options: Namespace) -> ExitCode:
     target = find_device(settings.device, lock.devices)
     if target is None:
         raise DeviceError(
-            f"there is no GPU {settings.device} here to measure on; `pretuned devices` lists what there is"
+            f"there is no {label(settings.device)} here to measure on; `pretuned devices` lists what there is"
         )
     rows = [
         row for row in Freshness(specs).status(lock).holds.rows if row.device == target.name and row.kernel in specs

@@ -21,7 +21,7 @@ from pretuned.cli import (
     show,
     tune,
 )
-from pretuned.config.settings import Where, where
+from pretuned.config.settings import Place
 from pretuned.errors import ExitCode
 from pretuned.schema import NAMES
 
@@ -44,7 +44,7 @@ def parser() -> argparse.ArgumentParser:
 
     on = argparse.ArgumentParser(add_help=False)
     text = "cuda, cuda:1, or host: the processor, with a lock of its own (default: PRETUNED_TUNE_ON, or cuda)"
-    on.add_argument("--on", type=_where, metavar="DEVICE", help=text)
+    on.add_argument("--on", type=_place, metavar="DEVICE", help=text)
 
     text = "tune on this machine's GPU, or on the host; writes the lock"
     _add_tune(commands.add_parser("tune", parents=[project, json, kernel, on], help=text))
@@ -66,9 +66,9 @@ def parser() -> argparse.ArgumentParser:
     return root
 
 
-def _where(text: str) -> Where:
+def _place(text: str) -> Place:
     try:
-        return where(text)
+        return Place.parse(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

@@ -9,8 +9,9 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Final
 
+from pretuned.backends import lock_path
 from pretuned.build.core import load_specs
-from pretuned.config import HOST, Project, Settings, on_host, read_settings
+from pretuned.config import Project, Settings, read_settings
 from pretuned.diagnostics import Diagnostic, Reporter
 from pretuned.errors import ConfigError, Error, ExitCode, Fault
 from pretuned.frontends.registry import load_project
@@ -32,11 +33,11 @@ def project_of(options: Namespace) -> Project:
 
 
 def place_of(options: Namespace) -> tuple[Project, Settings]:
-    """Return the project, and the settings with `--on` in place of PRETUNED_TUNE_ON; on the host, with its own lock."""
+    """Return the project, and the settings with `--on` in place of PRETUNED_TUNE_ON; a backend may have a lock."""
     project, settings = project_of(options), read_settings()
     if options.on is not None:
         settings = replace(settings, device=options.on)
-    return (on_host(project) if settings.device == HOST else project), settings
+    return replace(project, lock=lock_path(project.lock, settings.device.backend)), settings
 
 
 def specs_of(project: Project, kernels: list[str] | None = None) -> dict[str, KernelSpec]:

@@ -33,7 +33,7 @@ from pretuned.tune.events import (
     Planned,
     Waiting,
 )
-from pretuned.tune.request import find_device
+from pretuned.tune.request import find_device, label
 from pretuned.tune.session import Tuned, tune
 
 
@@ -45,7 +45,9 @@ def run(options: Namespace) -> ExitCode:
     lock = lockfile.read(project.lock)
     target = find_device(settings.device, lock.devices)
     if target is None:
-        raise DeviceError(f"there is no GPU {settings.device} here to tune on; `pretuned devices` lists what there is")
+        raise DeviceError(
+            f"there is no {label(settings.device)} here to tune on; `pretuned devices` lists what there is"
+        )
     wanted = Freshness(specs).requests(lock, target, everything=options.force)
     if options.from_usage is not None:
         called = usage.read(options.from_usage, project, specs)

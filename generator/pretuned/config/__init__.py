@@ -1,17 +1,17 @@
 """Configuration: the project's table, and the environment that goes before it."""
 
-from pretuned.config.project import Mode, ModuleTable, Project, build_project, on_host
-from pretuned.config.settings import HOST, Settings, Where, overlay, read_settings
+from pretuned.config.project import Mode, ModuleTable, Project, build_project
+from pretuned.config.settings import GPU, Place, Settings, is_backend, overlay, read_settings
 
 __all__ = [
-    "HOST",
+    "GPU",
     "Mode",
     "ModuleTable",
+    "Place",
     "Project",
     "Settings",
-    "Where",
     "build_project",
-    "on_host",
+    "is_backend",
     "overlay",
     "read_settings",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Final, Literal, get_args
 
@@ -105,11 +105,6 @@ class ProjectTable(_Table):
     architectures: list[str] = Field(default_factory=list)
     cubins: bool = True
     require_tuned: bool = False
-
-
-def on_host(project: Project) -> Project:
-    """Return the project with the lock of the host device, which stands beside that of GPUs."""
-    return replace(project, lock=project.lock.with_suffix(f".host{project.lock.suffix}"))
 
 
 def build_project(

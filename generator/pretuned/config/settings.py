@@ -6,18 +6,65 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Final, Literal, cast, get_args
+from typing import Final, Self, cast, get_args
 
 import platformdirs
 
 from pretuned.config.project import Mode, Project, bad_mode, shown
 from pretuned.errors import ConfigError, Fault
 
-_TUNE_ON: Final = re.compile(r"auto|host|cuda(:[0-9]{1,4})?")
-HOST: Final = "host"
+BACKEND_GROUP: Final = "pretuned.backends"  # of entry points
+_TUNE_ON: Final = re.compile(r"([a-z][a-z0-9_]*)(?::([0-9]{1,4}))?")
+_backends: Final = {"cuda", "host"}
 
-Where = int | Literal["host"]  # to tune on: a GPU, by CUDA's ordinal, or the host device
+
+def name_backend(name: str) -> None:
+    """Have `name` be one that `Place.parse` knows; see `pretuned.backends.register`."""
+    _backends.add(name)
+
+
+def backend_names() -> list[str]:
+    """Return the names of all backends, those of installed packages included."""
+    return sorted(_backends | _installed())
+
+
+def is_backend(name: str) -> bool:
+    """Return whether a backend has this name, and so has its device in rows. GPUs have names of their own."""
+    return name in _backends or (bool(_TUNE_ON.fullmatch(name)) and name in _installed())
+
+
+@cache
+def _installed() -> frozenset[str]:
+    return frozenset(entry_points(group=BACKEND_GROUP).names)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A device to tune on: the backend's name, and the number of one of its devices, of GPUs CUDA's ordinal."""
+
+    backend: str = "cuda"
+    index: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.backend}:{self.index}" if self.index else self.backend
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Return what `auto`, `cuda:1` or `host` means; raises ValueError for other texts."""
+        if text in {"", "auto"}:
+            return cls()
+        match = _TUNE_ON.fullmatch(text)
+        if match is None or not is_backend(match[1]):
+            others = [f"'{name}'" for name in backend_names() if name != "cuda"]
+            known = ", ".join(["'auto'", "'cuda'", "'cuda:1'", *others[:-1]]) + f" or {others[-1]}"
+            raise ValueError(f"is {shown(text)}; expected {known}")
+        return cls(backend=match[1], index=int(match[2] or 0))
+
+
+GPU: Final = Place()  # the first one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +72,7 @@ class Settings:
     """What the environment says: None leaves it to the table. `device` is what to tune on."""
 
     mode: Mode | None = None
-    device: Where = 0
+    device: Place = GPU
     budget_s: float | None = None
     cache: Path
 
@@ -47,7 +94,7 @@ def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
     mode, tune_on, budget, cache = values.values()
     return Settings(
         mode=cast("Mode", mode) if mode else None,
-        device=where(tune_on),
+        device=Place.parse(tune_on),
         budget_s=float(budget) if budget else None,
         cache=Path(cache).expanduser().absolute() if cache else platformdirs.user_cache_path("pretuned"),
     )
@@ -63,16 +110,12 @@ def _judge_mode(value: str) -> str:
     return "" if value in get_args(Mode) else bad_mode(value)
 
 
-def where(text: str) -> Where:
-    """Return what `auto`, `cuda:1` or `host` means; raises ValueError for other texts."""
-    if message := text and judge_tune_on(text):
-        raise ValueError(message)
-    return HOST if text == HOST else int(text.partition(":")[2] or 0)
-
-
-def judge_tune_on(value: str) -> str:
-    """Return what is wrong with a device to tune on, or nothing."""
-    return "" if _TUNE_ON.fullmatch(value) else f"is {shown(value)}; expected 'auto', 'cuda', 'cuda:1' or 'host'"
+def _judge_tune_on(value: str) -> str:
+    try:
+        Place.parse(value)
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def _judge_budget(value: str) -> str:
@@ -89,7 +132,7 @@ def _judge_cache(value: str) -> str:
 
 _VARIABLES: Final = {
     "PRETUNED_MODE": _judge_mode,
-    "PRETUNED_TUNE_ON": judge_tune_on,
+    "PRETUNED_TUNE_ON": _judge_tune_on,
     "PRETUNED_BUDGET": _judge_budget,
     "PRETUNED_CACHE_DIR": _judge_cache,
 }

@@ -39,11 +39,9 @@ from pretuned.outcome import Crashed, Failure, TimedOut
 from pretuned.spec.space import DeviceFacts
 
 GPU: Final = "pretuned.measure.cuda.machine:serve"
-HOST: Final = "pretuned.measure.host.machine:serve"
 START_S: Final = 90.0  # imports, a context, and on a cold disk CuPy's own kernels
 PREPARE_S: Final = 300.0  # references run on the host, in float64
 CANDIDATE_S: Final = 10.0  # the most that a candidate gets; verifying and screening take milliseconds
-HOST_CANDIDATE_S: Final = 60.0  # on the host, seconds
 LIBRARY_S: Final = 120.0  # of a library call: at its first, a library is imported and loads its kernels
 RACE_S: Final = 10.0  # a race, besides what its calls are expected to take; its kernels have all answered before
 RACE_SLACK: Final = 4  # times that
@@ -58,10 +56,10 @@ class TuningError(Error):
 class Runner:
     """A machine behind a process boundary; use it in a `with` statement, which ends the child.
 
-    `target` makes it (GPU or HOST); `index` is CUDA's ordinal of a GPU. `candidate_s` is the most seconds that a
-    candidate gets at one problem; `environment` goes to the child besides this process's own. So many `spares` stand
-    by once the first child has answered, so that a lost one is replaced at once. Raises DeviceError if the
-    machine cannot be opened at all, TuningError if a reference fails.
+    `target` makes it; `index` is its number, of GPUs CUDA's ordinal, and `name` what messages call it. `candidate_s` is
+    the most seconds that a candidate gets at one problem; `environment` goes to the child besides this process's own.
+    So many `spares` stand by once the first child has answered, so that a lost one is replaced at once. Raises
+    DeviceError if the machine cannot be opened at all, TuningError if a reference fails.
     """
 
     def __init__(
@@ -69,11 +67,13 @@ class Runner:
         target: str = GPU,
         index: int = 0,
         *,
+        name: str = "",
         candidate_s: float = CANDIDATE_S,
         spares: int = 0,
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self.index = index
+        self.name = name or f"GPU {index}"
         self.candidate_s = candidate_s
         self.replaced = 0  # children lost so far
         self._target = target
@@ -86,11 +86,6 @@ class Runner:
         self._prepared: PrepareRequest | None = None
         self._stale = False  # the child has not prepared the problem
         self._sent: set[str] = set()  # digests of the images that the child has
-
-    @classmethod
-    def host(cls) -> Self:
-        """Return the host device."""
-        return cls(HOST, candidate_s=HOST_CANDIDATE_S)
 
     def __enter__(self) -> Self:
         return self
@@ -132,8 +127,7 @@ class Runner:
                 break
             self.close()
             if not self._is_spare:  # a spare may have died while it stood by, or have found no room beside its elder
-                name = "the host device" if self._target == HOST else f"GPU {self.index}"
-                raise DeviceError(f"{name} cannot be used: {_reason(answer)}")
+                raise DeviceError(f"{self.name} cannot be used: {_reason(answer)}")
         return self._facts
 
     def prepare(self, request: PrepareRequest) -> TooLarge | None:

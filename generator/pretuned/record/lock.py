@@ -70,8 +70,8 @@ class Lock:
         return Lock(devices={k: v for k, v in self.devices.items() if k in named}, rows=rows, skipped=skipped)
 
     def of_gpus(self) -> Lock:
-        """Return the lock without the host device's rows, which say nothing of a GPU."""
-        return self.without(key for key in self.keys if self.devices[key[1]].is_host)
+        """Return the lock without the rows of other backends' devices, which say nothing about a GPU."""
+        return self.without(key for key in self.keys if not self.devices[key[1]].is_gpu)
 
 
 def row_key(row: Row) -> Key:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pretuned.device import host
+from pretuned.config import is_backend
 from pretuned.render import Source
 from pretuned.spec.space import Configuration, Pairs, Problem
 
@@ -13,7 +13,7 @@ from pretuned.spec.space import Configuration, Pairs, Problem
 class TunedDevice:
     """A device as a row knows it. `architecture` is `sm_90`; memory_gbps in GB/s and power_w in W by its own limits.
 
-    The host device is named `host`, its architecture too; its rows say nothing of a GPU.
+    What is not a GPU is named after its backend, as is its architecture: `host`. Its rows say nothing about a GPU.
     """
 
     name: str
@@ -28,12 +28,12 @@ class TunedDevice:
     @property
     def architecture(self) -> str:
         """The compiler's name of the real architecture."""
-        return host.NAME if self.is_host else f"sm_{self.compute_capability}"
+        return f"sm_{self.compute_capability}" if self.is_gpu else self.name
 
     @property
-    def is_host(self) -> bool:
-        """Whether it is the host device."""
-        return self.name == host.NAME
+    def is_gpu(self) -> bool:
+        """Whether it is a GPU, whose rows are baked unasked."""
+        return not is_backend(self.name)
 
     @property
     def qualified_name(self) -> str:
@@ -46,7 +46,7 @@ class TunedDevice:
 
     def architecture_of(self, source: Source) -> str:
         """Return what to compile `source` for: `sm_90`, or `sm_90a` where it asks for what only that one has."""
-        return self.architecture + ("a" if source.arch_specific and not self.is_host else "")
+        return self.architecture + ("a" if source.arch_specific and self.is_gpu else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from pretuned.device import host
+from pretuned.config import is_backend
 from pretuned.report.lines import Line
 
 HEAD = ("kernel", "problem", "default us", "winner us", "faster", "configuration")
@@ -25,9 +25,10 @@ def table(lines: Sequence[Line]) -> str:
 
 
 def _made(line: Line) -> str:
-    """Return with what a row was measured; on the host that is a processor and a C++ compiler."""
-    on_host = line.device == host.NAME
-    names = (line.driver, line.compiler) if on_host else (f"driver {line.driver}", f"NVRTC {line.compiler}")
+    """Return with what a row was measured; what is not a GPU names its own driver and compiler."""
+    names = (line.driver, line.compiler)
+    if not is_backend(line.device):
+        names = (f"driver {line.driver}", f"NVRTC {line.compiler}")
     return ", ".join([*names, line.date])
 
 

@@ -26,7 +26,7 @@ _files: Final[list[str]] = []  # that marks name by their position: digits survi
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TemplatePlace:
     """A line of a template, counted from 1; `file` as Jinja knows it."""
 
     file: str
@@ -59,7 +59,7 @@ def _marking(folder: Path) -> Environment:
     return jinja(folder).overlay(extensions=[_Marking])
 
 
-def lines_of(folder: Path, template: str, values: Mapping[str, object]) -> tuple[Place | None, ...]:
+def lines_of(folder: Path, template: str, values: Mapping[str, object]) -> tuple[TemplatePlace | None, ...]:
     """Return where each line of what `render` gives comes from, None where that is not known."""
     text = render(folder, template, values)
     marked = _marking(folder).get_template(template).render(values)
@@ -68,12 +68,12 @@ def lines_of(folder: Path, template: str, values: Mapping[str, object]) -> tuple
     return tuple(_place(line) for line in marked.split("\n"))
 
 
-def _place(line: str) -> Place | None:
+def _place(line: str) -> TemplatePlace | None:
     match = _MARK.search(line)
-    return Place(_files[int(match[1])], int(match[2])) if match else None
+    return TemplatePlace(_files[int(match[1])], int(match[2])) if match else None
 
 
-def relocated(message: str, name: str, places: tuple[Place | None, ...]) -> str:
+def relocated(message: str, name: str, places: tuple[TemplatePlace | None, ...]) -> str:
     """Return `message` with `NAME:31`, `NAME:31:5` and `NAME(31)` as lines of the template, where they are known."""
 
     def place(match: re.Match[str]) -> str:

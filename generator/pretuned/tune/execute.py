@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from pretuned.backends.host import CANDIDATE_S, TARGET
 from pretuned.compile import host
 from pretuned.compile.pool import processors
 from pretuned.compile.result import Binary
@@ -26,7 +27,7 @@ from pretuned.compile.toolchain import CPP
 from pretuned.device.host import FACTS
 from pretuned.errors import DeviceError
 from pretuned.measure.requests import CompiledCandidate, PrepareRequest
-from pretuned.measure.runner import HOST_CANDIDATE_S, Runner
+from pretuned.measure.runner import Runner
 from pretuned.outcome import CompileError, Failure, TimedOut, reworded
 from pretuned.record.cache import Cache
 from pretuned.render import Source, located, source_of
@@ -53,7 +54,7 @@ class ExecutionMode:
     architecture: str
     target: str
     sanitizer: bool = False
-    limit_s: float = HOST_CANDIDATE_S
+    limit_s: float = CANDIDATE_S
 
     def runner(self) -> Runner:
         """Return a process that executes in this mode."""
@@ -62,7 +63,7 @@ class ExecutionMode:
 
 
 _MACHINE: Final = "pretuned.measure.host.machine"
-PLAIN: Final = ExecutionMode(name="host", architecture=host.HOST, target=f"{_MACHINE}:serve")
+PLAIN: Final = ExecutionMode(name="host", architecture=host.HOST, target=TARGET)
 MEMORY: Final = ExecutionMode(
     name="memory", architecture=host.MEMORY, target=f"{_MACHINE}:serve_memory", sanitizer=True
 )

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from pretuned.config import HOST, Where
-from pretuned.device import host, probe
+from pretuned.backends import Backend, named
+from pretuned.config import GPU, Place
 from pretuned.record.rows import TunedDevice
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, DeviceFacts, Problem
@@ -31,17 +31,17 @@ class EffortProfile:
     beyond_rounds: int = 15
 
 
-# Times on the host mean nothing for a GPU: these rounds settle an order, and go through every step of a tuning.
-HOST_PROFILE: Final = EffortProfile(race_rounds=3, duel_rounds=7, beyond_rounds=0)
+# Where times mean nothing for a GPU, as on the host: enough to settle an order, through every step of a tuning.
+TRIAL_PROFILE: Final = EffortProfile(race_rounds=3, duel_rounds=7, beyond_rounds=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuningDevice:
-    """A device as rows record it, the version of its driver (of the host: its processor), and CUDA's ordinal of it."""
+    """A device as rows record it, the version of its driver (of the host: its processor), and its place."""
 
     record: TunedDevice
     driver: str
-    index: Where = 0
+    place: Place = GPU
 
     @property
     def name(self) -> str:
@@ -51,7 +51,12 @@ class TuningDevice:
     @property
     def profile(self) -> EffortProfile:
         """How thoroughly it is tuned for."""
-        return HOST_PROFILE if self.record.is_host else EffortProfile()
+        return EffortProfile() if self.backend.ships else TRIAL_PROFILE
+
+    @property
+    def backend(self) -> Backend:
+        """What runs candidates on it."""
+        return named(self.place.backend)
 
     @property
     def facts(self) -> DeviceFacts:
@@ -64,49 +69,22 @@ class TuningDevice:
         )
 
 
-def find_device(index: Where, known: Mapping[str, TunedDevice]) -> TuningDevice | None:
-    """Return the host device, or the GPU with CUDA's ordinal `index`; None if there is no such GPU.
+def find_device(place: Place, known: Mapping[str, TunedDevice]) -> TuningDevice | None:
+    """Return the device at `place`; None if there is none.
 
     A device is known by its name, SM count and compute capability. One that shares only its name with a device of
     `known`, such as a partition of it, is named with its SM count as well.
     """
-    if index == HOST:
-        return host_device()
-    driver, gpus = probe.driver(), probe.gpus()
-    gpu = next((gpu for gpu in gpus if gpu.index == index), None)
-    if gpu is None or driver is None:
+    found = named(place.backend).find(place.index)
+    if found is None:
         return None
-    record = record_of(gpu)
-    other = known.get(gpu.name)
-    if other is not None and not other.is_same_as(record):
+    record = found.record
+    other = known.get(record.name)
+    if record.is_gpu and other is not None and not other.is_same_as(record):
         record = replace(record, name=record.qualified_name)
-    return TuningDevice(record=record, driver=driver.version, index=index)
+    return TuningDevice(record=record, driver=found.driver, place=place)
 
 
-def host_device() -> TuningDevice:
-    """Return the host device as rows name it."""
-    record = TunedDevice(
-        name=host.NAME,
-        sm_count=host.FACTS.sm_count,
-        compute_capability=host.FACTS.compute_capability,
-        l2_bytes=host.FACTS.l2_bytes,
-        shared_bytes=host.FACTS.shared_bytes,
-        memory_bytes=host.memory_bytes(),
-        memory_gbps=0,
-        power_w=0,
-    )
-    return TuningDevice(record=record, driver=host.processor(), index=HOST)
-
-
-def record_of(gpu: probe.Gpu) -> TunedDevice:
-    """Return a probed GPU as rows describe it."""
-    return TunedDevice(
-        name=gpu.name,
-        sm_count=gpu.sm_count,
-        compute_capability=gpu.compute_capability,
-        l2_bytes=gpu.l2_bytes,
-        shared_bytes=gpu.shared_bytes,
-        memory_bytes=gpu.memory_bytes,
-        memory_gbps=gpu.memory_gbps,
-        power_w=gpu.power_w,
-    )
+def label(place: Place) -> str:
+    """Return what messages call the device at `place`, such as `GPU 0`."""
+    return named(place.backend).label(place.index)

@@ -6,7 +6,6 @@ that has to ask for NumPy first imports this module.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import signal
 import tempfile
@@ -15,18 +14,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from filelock import FileLock, Timeout
 
-from pretuned.compile.host import INSTALL as CPP_INSTALL
-from pretuned.compile.nvrtc import INSTALL
-from pretuned.compile.toolchain import CPP, NVRTC
-from pretuned.config import HOST, Where
-from pretuned.device import probe
-from pretuned.device.monitor import monitor_of
 from pretuned.errors import DeviceError
-from pretuned.measure.runner import Runner
 from pretuned.record.cache import Cache
 from pretuned.record.rows import Row, Skipped
 from pretuned.spec.model import KernelSpec
@@ -36,8 +27,6 @@ from pretuned.tune.drift import Drift
 from pretuned.tune.events import Effort, Listener, Waiting
 from pretuned.tune.request import TuningDevice, TuningRequest
 from pretuned.tune.workbench import Clock, NoiseWatch, Workbench
-
-SPARES: Final = 2  # processes with the GPU ready: one takes 1.5 s to start, and several in a row may be lost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +61,8 @@ def tune(
     most (None: as long as it takes), which cost none of its budget. If everything is measured already, nothing waits.
     `strategy` is a name or `PACKAGE.MODULE:CLASS`. With `cache_folder` None nothing is kept or reused.
 
-    Raises StrategyError for an unknown strategy; DeviceError without CuPy or a usable GPU, when patience ends, and on
-    the host without NumPy or a C++ compiler; TuningError for a kernel whose default or reference is wrong.
+    Raises StrategyError for an unknown strategy; DeviceError if the backend lacks something, the device cannot be used,
+    or patience ends; TuningError for a kernel whose default or reference is wrong.
     """
     effort = Effort()
     found: list[Row | Skipped] = []
@@ -141,16 +130,15 @@ def opened(
     strategy: str = AUTO,
 ) -> Iterator[Workbench]:
     """Yield the workbench of a session. Nothing has started yet; `take_device` waits for other sessions."""
-    chosen = named(strategy)
-    _require_packages(device.index)
+    chosen, backend, index = named(strategy), device.backend, device.place.index
+    backend.require()
     clock = Clock(budget_s)
     with ExitStack() as stack:
         cache = stack.enter_context(Cache(cache_folder))
-        binaries = stack.enter_context(BinaryStore(cache, effort, toolchain=CPP if device.index == HOST else NVRTC))
-        runner = stack.enter_context(_runner(device.index))
+        binaries = stack.enter_context(BinaryStore(cache, effort, toolchain=backend.toolchain))
+        runner = stack.enter_context(backend.runner(index))
         stack.enter_context(_termination_interrupts())
-        gpu = next((gpu for gpu in probe.gpus() if gpu.index == device.index), None)
-        monitor = None if gpu is None else monitor_of(gpu.uuid)
+        monitor = backend.monitor(index)
         if monitor is not None:
             stack.callback(monitor.close)
 
@@ -172,10 +160,6 @@ def opened(
         )
 
 
-def _runner(index: Where) -> Runner:
-    return Runner.host() if index == HOST else Runner(index=index, spares=SPARES)
-
-
 @contextmanager
 def _termination_interrupts() -> Iterator[None]:
     """Have SIGTERM end the tuning as Ctrl-C does, so that everything is kept."""
@@ -189,18 +173,6 @@ def _termination_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _require_packages(index: Where) -> None:
-    if index == HOST:
-        if importlib.util.find_spec("numpy") is None:
-            raise DeviceError("the host device needs NumPy: pip install numpy")
-        if CPP.installed() is None:
-            raise DeviceError(CPP_INSTALL)
-    elif (driver := probe.driver()) is not None and (reason := probe.too_old(driver)):
-        raise DeviceError(reason)
-    elif importlib.util.find_spec("cupy") is None:
-        raise DeviceError(f"tuning needs CuPy: {INSTALL}")
-
-
 @contextmanager
 def device_lock(
     device: TuningDevice,
@@ -210,11 +182,11 @@ def device_lock(
 ) -> Iterator[None]:
     """Hold the lock of a device among the builds of this machine; it ends with the process that holds it.
 
-    The file is named by the GPU's UUID, since processes may number their GPUs differently. If another process has the
-    lock, `meanwhile` is called once before the wait. Raises DeviceError after `patience_s` seconds.
+    If another process has the lock, `meanwhile` is called once before the wait. Raises DeviceError after `patience_s`
+    seconds.
     """
-    uuid = next((gpu.uuid for gpu in probe.gpus() if gpu.index == device.index), "")
-    lock = FileLock(Path(tempfile.gettempdir()) / f"pretuned-gpu-{uuid or device.index}-{os.getuid()}.lock")
+    name = device.backend.lock_name(device.place.index)
+    lock = FileLock(Path(tempfile.gettempdir()) / f"pretuned-{name}-{os.getuid()}.lock")
     try:
         lock.acquire(timeout=0)
     except Timeout:

@@ -8,7 +8,6 @@ from typing import Final, Literal
 
 import numpy as np
 
-from pretuned.compile import host
 from pretuned.compile.result import Binary
 from pretuned.measure.launch import launches
 from pretuned.measure.libraries import release
@@ -263,12 +262,10 @@ class TuningTask:
         return False
 
     def refusal(self) -> str | None:
-        """Return why no candidate can run on this device, or None; only the host refuses whole kernels."""
-        if not self.workbench.device.record.is_host:
-            return None
+        """Return why no candidate can run on this device, or None."""
         source = self.candidate(self.default).source
         assert source is not None  # a default is never a library call
-        reason = host.gpu_only(source.text)
+        reason = self.workbench.device.backend.refusal(source.text)
         return reason and located(self.spec, self.specialisation, self.default, reason)
 
     def check(self, configuration: Configuration, problem: Problem, seed: int = 0) -> Failure | None:
