@@ -1,4 +1,4 @@
-"""Binaries: from memory, from the user cache, or from the compile workers, which start at the first need."""
+"""The binaries of sources: from this process, from the user cache, or from the compile workers."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ _EMPTY = Source(text='extern "C" __global__ void empty() {}', options=(), functi
 class BinaryStore:
     """Gives binaries for sources; use it in a `with` statement, which ends the workers.
 
-    `workers` as for `CompilePool`. A source that did not compile stays a failure for as long as the library lives, and
-    is tried again by the next build.
+    `workers` as for `CompilePool`. A source that did not compile is tried again by the next build, and not before.
     """
 
     def __init__(
@@ -54,7 +53,7 @@ class BinaryStore:
 
     @property
     def compiler(self) -> str:
-        """The compiler's full version: the installed one's, or else a worker is asked."""
+        """The compiler's full version: that of the installed package, or else what a worker reports."""
         if self._compiler is None:
             self._compiler = self._toolchain.installed()
         if self._compiler is None:
@@ -63,14 +62,14 @@ class BinaryStore:
         return self._compiler
 
     def missing(self, jobs: Iterable[CompileJob], compiler: str | None = None) -> list[CompileJob]:
-        """Return the jobs that neither memory nor cache knows for this compiler version."""
+        """Return the jobs that neither this process nor the cache has binaries of, for this compiler version."""
         wanted = {(source.key, architecture): (source, architecture) for source, architecture in jobs}
         return [job for key, job in wanted.items() if self._find(*key, compiler or self.compiler) is None]
 
     def request(self, jobs: Iterable[CompileJob], *, first: bool = False) -> int:
-        """Have what is missing compiled while the caller goes on, and return how many sources that is.
+        """Begin to compile what is missing while the caller goes on, and return how many sources that is.
 
-        With `first` they go before what else waits.
+        With `first` they go before others that wait.
         """
         fresh = [job for job in self.missing(jobs) if (job[0].key, job[1]) not in self._under_way]
         if fresh:
@@ -79,7 +78,7 @@ class BinaryStore:
         return len(fresh)
 
     def poll(self, *, wait_s: float | None = 0.0) -> None:
-        """Take over what has been compiled since, waiting up to `wait_s` seconds (None: as long as it takes) for it."""
+        """Take what has been compiled since, and wait for it up to `wait_s` seconds (None: as long as it takes)."""
         if self._pool is None or not self._under_way:
             return
         with contextlib.nullcontext() if wait_s == 0 else self._effort.stage("waiting for compilers"):
@@ -103,7 +102,7 @@ class BinaryStore:
             self.poll(wait_s=None)
 
     def get(self, source: Source, architecture: str) -> Binary | Failure:
-        """Return the binary of a source, compiling it if need be."""
+        """Return the binary of a source, or why it did not compile; compiles it if need be."""
         self.compile([(source, architecture)])
         found = self.find(source, architecture)
         assert found is not None  # it has been compiled
@@ -114,7 +113,7 @@ class BinaryStore:
     ) -> Mapping[tuple[str, str], Binary | Failure]:
         """Return the binaries of `jobs` by (source key, architecture), compiling what is missing.
 
-        With `compiler`, a version, those that this compiler made are taken from the cache where there are all of them.
+        With `compiler`, a version, its binaries are used if the cache has all of them, and none of them otherwise.
         """
         listed = list(jobs)
         if compiler is not None and not self.missing(listed, compiler):

@@ -144,7 +144,7 @@ class RowDecision:
         task, rounds = self.task, self.profile.beyond_rounds
         found: dict[Configuration, list[str]] = {}
         winners = [candidate.configuration for candidate in ranked if candidate.configuration != task.default]
-        with self.effort.stage("probing"):
+        with self.effort.stage("beyond the sizes"):
             for direction, problem in probes(task.spec, self.problem) if winners and rounds else ():
                 able = [c for c in winners if task.launchable(c, problem)]
                 if not able or not task.launchable(task.default, problem):

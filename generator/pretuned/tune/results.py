@@ -1,7 +1,7 @@
-"""What earlier builds found out about one kernel's candidates, and what this one adds: the user cache by its own words.
+"""What is known about one kernel's candidates from earlier builds and from this one, in the user cache.
 
-Everything stands under keys of all that it depends on: device, driver, compiler, the candidate's text and launch, how
-it is judged and timed. What a key holds never changes, so nothing here is ever out of date.
+Each entry has a key of everything that it depends on: device, driver, compiler, the candidate's text and launch, how it
+is judged and timed. What a key stands for never changes, so no entry is ever out of date.
 """
 
 from __future__ import annotations
@@ -16,15 +16,19 @@ from pretuned.record.rows import Row
 from pretuned.render import Candidate, digest
 from pretuned.spec.space import Configuration, Problem
 
-PROTOCOL: Final = 2  # of tuning: raised when outcomes or rows of before no longer mean the same
-QUARANTINED: Final = (Crashed, TimedOut, WrongResult)  # what has gone wrong so at one problem is tried at no other
+PROTOCOL: Final = 2  # of tuning: raised when earlier outcomes or rows no longer mean the same
+QUARANTINED: Final = (
+    Crashed,
+    TimedOut,
+    WrongResult,
+)  # a candidate that failed so at one problem is not tried at any other
 
 
 class KnownResults:
     """Keeps outcomes, checks and rows in `cache`.
 
-    `context` returns what all of them depend on besides the candidate, as plain data; `candidate` the candidate of a
-    configuration.
+    `context` returns plain data: what all of them depend on besides the candidate. `candidate` returns the candidate of
+    a configuration.
     """
 
     def __init__(
@@ -33,10 +37,10 @@ class KnownResults:
         self._cache = cache
         self._context = context
         self._candidate = candidate
-        self._free: set[Configuration] = set()  # who is known to be in no quarantine: asked once, not at every problem
+        self._free: set[Configuration] = set()  # known not to be in quarantine: looked up once, not at every problem
 
     def outcome(self, configuration: Configuration, problem: Problem) -> Outcome | None:
-        """Return what became of a candidate at a problem, or what it is in quarantine for."""
+        """Return the outcome of a candidate at a problem, or the failure that it is in quarantine for."""
         found = self._cache.outcome(self._at(configuration, problem, "screen"))
         if found is not None or configuration in self._free:
             return found
@@ -47,7 +51,7 @@ class KnownResults:
         return None
 
     def keep(self, configuration: Configuration, problem: Problem, outcome: Outcome) -> None:
-        """Keep an outcome; who crashed, hung or was wrong goes into quarantine."""
+        """Keep an outcome; a candidate that crashed, hung or was wrong goes into quarantine."""
         self._cache.put_outcome(self._at(configuration, problem, "screen"), outcome)
         if isinstance(outcome, QUARANTINED):
             self._free.discard(configuration)

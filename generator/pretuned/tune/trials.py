@@ -1,4 +1,4 @@
-"""Which problems a configuration is executed at where only correctness counts: awkward ones that a host can do."""
+"""Where configurations are executed if only correctness counts: at awkward problems that a host can do."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from pretuned.spec.space import Configuration, DeviceFacts, Pairs, Problem, admi
 PRIMES: Final[dict[int, tuple[int, ...]]] = {1: (100_003,), 2: (67, 2053), 3: (67, 131, 197)}
 MANY: Final = (17, 19, 23, 29)
 MULTIPLES: Final = (1, 2, 4, 8, 16, 32, 64, 128)  # what guards ask of sizes
-AWKWARD: Final = 2  # odd problems of a configuration, besides a round one and that of single elements
-ROUND: Final = (16, 32, 64, 128)  # where a template's vectors, and its tiles without a tail, run
+AWKWARD: Final = 2  # odd problems of a configuration, besides one of round sizes and one of single elements
+ROUND: Final = (16, 32, 64, 128)  # multiples, at which vectors and tiles without a tail run
 TILE: Final = 129  # round sizes are larger than most tiles
-FAR: Final = 2**31 + 4099  # elements: behind what an int32 can count, and odd
+FAR: Final = 2**31 + 4099  # elements: more than an int32 can count, and odd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +37,8 @@ def trials(
     """Return a trial for every configuration of the space, or for `sample` of them.
 
     Each is tried where its sizes are most awkward, where they are round, and with single elements, as far as it is
-    legal there; one that is legal nowhere here has no problems. A sample holds the default of every implementation, and
-    the rest evenly spread over the order of the space. Library calls, which the host has not, are left out.
+    legal there. One that is legal nowhere here has no problems. A sample holds the default of every implementation, and
+    others that are evenly spread over the order of the space. The host has no library calls, so these are left out.
     """
     odd, even = list(_ladder(spec, specialisation, MULTIPLES, 1)), list(_ladder(spec, specialisation, ROUND, TILE))
     single = _problem(spec, specialisation, [1] * len(spec.free_dims))
@@ -56,7 +56,7 @@ def trials(
 
 
 def far(spec: KernelSpec, specialisation: Pairs) -> Problem | None:
-    """Return a problem whose largest array has more elements than an int32 counts, or None where no dim can grow.
+    """Return a problem whose largest array has more elements than an int32 counts, or None if no dim can grow.
 
     All dims grow alike, so that what a block does stays short; a dim that is passed as int32 ends at its largest.
     """
