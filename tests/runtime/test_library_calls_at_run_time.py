@@ -8,6 +8,7 @@ import subprocess
 import sys
 import types
 
+import ml_dtypes  # noqa: F401 - NumPy knows its types by it
 import pytest
 
 import fake_cuda
@@ -24,7 +25,7 @@ CAPTURED = 66
 KNOWN = {"n": 1024, "T": "float32"}
 
 
-def baked(folder, *edits, toml=library_specs.PRODUCT, library=LIBRARY):
+def baked(folder, *edits, toml=library_specs.PRODUCT, library=LIBRARY, dtype="float32"):
     """Write a package whose library wins at the first size and loses at the second."""
     (folder / "specs").mkdir()
     spec = library_specs.loaded(folder / "specs", *edits, toml=toml)
@@ -34,7 +35,7 @@ def baked(folder, *edits, toml=library_specs.PRODUCT, library=LIBRARY):
     sizes = [dict.fromkeys(spec.free_dims, size) for size in ([512] if toml is MATMUL else [1024, 65536])]
     choices = [(won, default), (lost, won, default)]
     rows = [
-        sample.row(spec.name, sample.H100, {"T": "float32"}, dims, *of_row)
+        sample.row(spec.name, sample.H100, {"T": dtype}, dims, *of_row)
         for dims, of_row in zip(sizes, choices, strict=False)
     ]
     found = plan({spec.name: spec}, rows, {sample.H100.name: sample.H100})
@@ -179,6 +180,38 @@ def test_a_function_of_pytorch(load, tmp_path, cupy, cuda, called, monkeypatch):
     y = tuned.product(a, b)
     assert [one.data_ptr() for one in seen.pop()[:3]] == [a.data.ptr, b.data.ptr, y.data.ptr]
     assert called == cuda.launches == []
+
+
+UNNAMED = pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn"])  # types that interfaces cannot name
+
+
+@UNNAMED
+def test_pytorch_takes_arrays_of_cupy_of_a_type_without_a_name_as_integers(
+    load, tmp_path, cupy, called, monkeypatch, dtype
+):
+    torch, seen = FakeTorch(), []
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    torch.mul = lambda a, b, *, out: seen.extend([a, b, out])
+    torch.as_tensor = lambda array, device: torch.Tensor(array.shape, str(array.dtype), address=array.data.ptr)
+    edits = ('["float32", "float64"]', f'["{dtype}"]'), ("cupy:multiply", "torch:mul")
+    tuned = load(baked(tmp_path, *edits, library="torch 2.9.0", dtype=dtype))
+    a, b, y = (cupy.ndarray((1024,), dtype) for _ in range(3))
+    tuned.product(a, b, y=y)
+    assert [one.data_ptr() for one in seen] == [a.data.ptr, b.data.ptr, y.data.ptr]
+    assert {one.dtype for one in seen} == {getattr(torch, dtype)}
+
+
+@UNNAMED
+def test_cupy_takes_tensors_of_a_type_without_a_name_as_integers(load, tmp_path, cupy, called, monkeypatch, dtype):
+    torch = FakeTorch()
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    cupy.asarray = lambda tensor: cupy.ndarray(tensor.shape, tensor.dtype.name, address=tensor.data_ptr())
+    tuned = load(baked(tmp_path, ('["float32", "float64"]', f'["{dtype}"]'), dtype=dtype))
+    a, b, y = (torch.Tensor((1024,), dtype) for _ in range(3))
+    tuned.product(a, b, y=y)
+    found = (*called[0].arrays, called[0].out)
+    assert [one.data.ptr for one in found] == [a.data_ptr(), b.data_ptr(), y.data_ptr()]
+    assert {one.dtype.name for one in found} == {dtype}
 
 
 def test_what_the_function_raises_is_the_callers(tuned, cupy, called):

@@ -58,6 +58,10 @@ class Tensor:
     def is_contiguous(self):
         return self._strides is None
 
+    def view(self, dtype):
+        assert dtype.itemsize == self.dtype.itemsize
+        return Tensor(self.shape, dtype, device=self._ordinal if self.is_cuda else "cpu", address=self._address)
+
     def stride(self):
         dense = tuple(math.prod(self.shape[axis + 1 :]) for axis in range(len(self.shape)))
         return dense if self._strides is None else self._strides

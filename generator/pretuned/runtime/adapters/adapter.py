@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from typing import NamedTuple, Protocol
 
 from ..errors import ArgumentError, ArgumentTypeError
+from ..types import DTYPES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from ..table import Foreign
+    from ..types import DType
 
     Allocate = Callable[[tuple[int, ...], str], Foreign]
 
@@ -99,6 +102,20 @@ class Adapter(Protocol):
 
     def expressions(self) -> Expressions | None:
         """Return how the fast path asks the library's arrays; None for a library whose calls take the slow path."""
+
+
+def nameable(value: Foreign) -> tuple[Foreign, DType | None]:
+    """Return an array for `__cuda_array_interface__`, and its own type where that is not the type of what is returned.
+
+    A type that the interface cannot name goes as integers of its size.
+    """
+    dtype = DTYPES.get(str(getattr(value, "dtype", "")).removeprefix("torch."))
+    if dtype is None or dtype.typestr:
+        return value, None
+    integers = f"int{8 * dtype.size_bytes}"
+    torch = sys.modules.get("torch")
+    is_tensor = torch is not None and isinstance(value, torch.Tensor)
+    return value.view(getattr(torch, integers) if is_tensor else integers), dtype
 
 
 def strided(where: str, strides: tuple[int, ...], shape: tuple[int, ...], remedy: str) -> ArgumentError:

@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 from ..cuda_majors import CUPY_WHEELS, NEWEST
 from ..errors import UnavailableError
 from ..types import DTYPES
-from .adapter import ArrayView, Expressions, strided
+from .adapter import ArrayView, Expressions, nameable, strided
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,7 +82,9 @@ class CuPy:
 
     def taken_in(self, value: Foreign) -> Foreign:
         """Return an array of another library as one of CuPy's, over the same memory."""
-        return sys.modules[NAME].asarray(value)
+        named, dtype = nameable(value)
+        array = sys.modules[NAME].asarray(named)
+        return array if dtype is None else array.view(dtype.numpy())
 
     def expressions(self) -> Expressions:
         """Return how the fast path asks CuPy's arrays.

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from ..errors import ArgumentTypeError
-from .adapter import ArrayView, Expressions, strided
+from .adapter import ArrayView, Expressions, nameable, strided
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,7 +75,10 @@ class PyTorch:
 
     def taken_in(self, value: Foreign) -> Foreign:
         """Return an array of another library as a tensor, over the same memory."""
-        return sys.modules[NAME].as_tensor(value, device="cuda")
+        named, dtype = nameable(value)
+        torch = sys.modules[NAME]
+        tensor = torch.as_tensor(named, device="cuda")
+        return tensor if dtype is None else tensor.view(getattr(torch, dtype.name))
 
     def expressions(self) -> Expressions:
         """Return how the fast path asks tensors. A `torch.Size` equals a tuple, and hashes as one.
