@@ -7,6 +7,7 @@ Everything else about a type follows from its record. Nothing is computed before
 from __future__ import annotations
 
 import importlib
+from typing import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 ML = "ml_dtypes"  # gives NumPy what it has not by itself
 
 
-class DType:
+class DType(NamedTuple):
     """An element type.
 
     Attributes:
@@ -35,36 +36,16 @@ class DType:
             without rounding.
     """
 
-    __slots__ = (
-        "code",
-        "cuda",
-        "fraction_bits",
-        "header",
-        "infinite",
-        "kind",
-        "module",
-        "name",
-        "rtol",
-        "size_bytes",
-    )
-
-    def __init__(  # noqa: PLR0913 - a record
-        self,
-        name: str,
-        cuda: str,
-        kind: str,
-        size_bytes: int,
-        *,
-        fraction_bits: int = 0,
-        code: str = "",
-        header: str = "",
-        module: str = "numpy",
-        infinite: bool = True,
-        rtol: float = 0.0,
-    ) -> None:
-        self.name, self.cuda, self.kind, self.size_bytes, self.code = name, cuda, kind, size_bytes, code
-        self.fraction_bits, self.infinite, self.rtol = fraction_bits, infinite, rtol
-        self.header, self.module = header, module
+    name: str
+    cuda: str
+    kind: str
+    size_bytes: int
+    fraction_bits: int = 0
+    code: str = ""
+    header: str = ""
+    module: str = "numpy"
+    infinite: bool = True
+    rtol: float = 0.0
 
     @property
     def floating(self) -> bool:
