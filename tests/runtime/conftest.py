@@ -2,6 +2,7 @@
 
 import ctypes
 import importlib
+import os
 import sys
 
 import pytest
@@ -63,3 +64,10 @@ def cupy(monkeypatch, cuda):
 def tuned(load, baked, cupy):
     """The sample package, imported."""
     return load(baked)
+
+
+@pytest.fixture
+def fast_path():
+    """What a test asserts of the fast path's own workings, which a run with it switched off skips."""
+    if os.environ.get("PRETUNED_FAST_PATH") == "0":
+        pytest.skip("PRETUNED_FAST_PATH=0: asserts how the fast path works")

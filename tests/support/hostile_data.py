@@ -114,7 +114,7 @@ def _is_expected(node):
             return (module or "").partition(".")[0] in {"__future__", "_runtime"}
         case (
             ast.Assign(targets=[ast.Name(id="TYPE_CHECKING" | "__all__")], value=value)
-            | ast.AnnAssign(target=ast.Name(id="DEVICES" | "TABLE" | "_SHIPPED" | "_MODULES"), value=value)
+            | ast.AnnAssign(target=ast.Name(id="DEVICES" | "TABLE" | "_SHIPPED" | "_BINARIES"), value=value)
         ):
             return ast.literal_eval(value) is not None
         case _:

@@ -127,6 +127,7 @@ ENVIRONMENT: Final = {
     "PRETUNED_DEFAULTS": ("run time", "`1`: run defaults only. Or the packages and kernels to run the default of."),
     "PRETUNED_STRICT": ("run time", "`1`: running untuned is an error."),
     "PRETUNED_WARN": ("run time", "`0`: no warning about running untuned."),
+    "PRETUNED_FAST_PATH": ("run time", "`0`: every call takes the slow path, which checks and decides anew."),
     "PRETUNED_USAGE": (
         "run time",
         "A file. The problems that the process called, with their counts, are appended to it at exit.",
