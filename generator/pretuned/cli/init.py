@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pretuned.build.core import load_specs
 from pretuned.cli.project import console
@@ -11,11 +13,15 @@ from pretuned.config import Project
 from pretuned.errors import ExitCode
 from pretuned.init.edits import plan_edits
 
+if TYPE_CHECKING:
+    from pretuned.exchange.to_spec import SpecFiles
+
 
 def run(options: Namespace) -> ExitCode:
     """Write what is missing, and print what was done, what is left to do, and what comes next."""
     root = options.project.resolve()
-    edits = plan_edits(root, options.module)
+    kernel = _of_t1(options.from_t1) if options.from_t1 is not None else None
+    edits = plan_edits(root, options.module, kernel.texts if kernel is not None else None)
     for name, text in edits.texts.items():
         file = root / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -25,13 +31,21 @@ def run(options: Namespace) -> ExitCode:
         print(line)
     for diagnostic in edits.diagnostics:
         console.report(diagnostic)
-    print("\n".join(_next(edits.project)))
+    if kernel is not None:
+        print("\n".join(("", "to complete:", *(f"  {point}" for point in kernel.open_points))))
+    print("\n".join(_next(edits.project, kernel.kernel if kernel is not None else None)))
     return ExitCode.SUCCESS
 
 
-def _next(project: Project) -> Iterator[str]:
+def _of_t1(path: Path) -> SpecFiles:
+    from pretuned.exchange.to_spec import spec_files  # noqa: PLC0415 - it imports NumPy, which init does without
+
+    return spec_files(path)
+
+
+def _next(project: Project, kernel: str | None) -> Iterator[str]:
     module = project.modules[0].module
-    package, kernel = project.import_name(module), min(load_specs(project)[module])
+    package, kernel = project.import_name(module), kernel or min(load_specs(project)[module])
     yield ""
     yield "next:"
     yield "  pretuned check --execute   # runs every configuration on this machine's processor"

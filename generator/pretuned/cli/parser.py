@@ -162,6 +162,8 @@ def _add_inspect(command: argparse.ArgumentParser) -> None:
 def _add_init(command: argparse.ArgumentParser) -> None:
     text = "where the generated package goes, as in src/mypkg/tuned (default: `tuned` in the project's package)"
     command.add_argument("--module", metavar="PATH", help=text)
+    text = "add the kernel that a T1 file describes (Kernel Tuner's and other tuners' input) instead of an example"
+    command.add_argument("--from-t1", type=Path, metavar="FILE", help=text)
     command.set_defaults(run=init.run)
 
 

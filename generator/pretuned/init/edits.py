@@ -12,7 +12,7 @@ import importlib.metadata
 import json
 import os
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -53,8 +53,11 @@ class InitEdits:
         self.diagnostics.append(Diagnostic(severity=Severity.WARNING, place=FILE, text=text, remedy=remedy))
 
 
-def plan_edits(root: Path, module: str | None = None) -> InitEdits:
+def plan_edits(root: Path, module: str | None = None, kernel: Mapping[str, str] | None = None) -> InitEdits:
     """Return what there is to do in `root`; `module` is where the generated package shall go, if the user says.
+
+    `kernel` holds the texts of a kernel by file, which is added to the specs. Without it, a project that has none gets
+    a first one.
 
     Raises ConfigError where it cannot be known, and BakeError for a place where other files lie.
     """
@@ -64,7 +67,7 @@ def plan_edits(root: Path, module: str | None = None) -> InitEdits:
     edits = InitEdits(project=existing or project_of(layout.front_end, {"module": layout.module}, root))
     for table in edits.project.modules:
         require_ours(root / table.module)
-    _add_kernel(edits, root)
+    _add_kernel(edits, root, kernel)
     if existing is not None:
         edits.note(f"{FILE}: has pretuned's table already")
     else:
@@ -112,22 +115,27 @@ def _read(file: Path) -> str:
         raise ConfigError([Fault(file=file.name, path="", message=f"cannot be read: {error}")]) from None
 
 
-def _add_kernel(edits: InitEdits, root: Path) -> None:
+def _add_kernel(edits: InitEdits, root: Path, kernel: Mapping[str, str] | None) -> None:
     folder = edits.project.modules[0].kernels
     name = folder.relative_to(root).as_posix()
     if not folder.resolve().is_relative_to(root.resolve()):
         message = f"'{name}' is a link that leads out of the project; pretuned writes nothing there"
         raise ConfigError([Fault(file=FILE, path="", message=message)])
-    if found := sorted(file.name for file in folder.glob("*.toml")):
+    found = sorted(file.name for file in folder.glob("*.toml"))
+    if found and kernel is None:
         edits.note(f"{name}/: has specs ({', '.join(found)}), so no kernel was added")
         return
-    for file, source in KERNEL.items():
+    for file, text in (_first_kernel() if kernel is None else kernel).items():
         if os.path.lexists(folder / file):
             edits.note(f"{name}/{file}: exists and stays as it is")
         else:
-            text = files("pretuned.init").joinpath("kernel", source).read_text(encoding="utf-8")
             edits.texts[f"{name}/{file}"] = text
             edits.done.append(f"{name}/{file}: written")
+
+
+def _first_kernel() -> dict[str, str]:
+    folder = files("pretuned.init").joinpath("kernel")
+    return {file: folder.joinpath(source).read_text(encoding="utf-8") for file, source in KERNEL.items()}
 
 
 def _add_table(edits: InitEdits, root: Path, front_end: FrontEnd, text: str) -> None:
