@@ -9,7 +9,7 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).parents[1]
 WORKFLOW = ROOT / ".github" / "workflows" / "ci.yml"
 TABLE = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-ONLY_FOR_COMMANDS = {"rich"}  # what the command line prints with, which no build does
+ONLY_FOR_COMMANDS = {"rich", "tomlkit"}  # what the command line prints and edits with, which no build does
 
 
 def by_name(requirements):

@@ -84,7 +84,7 @@ class Case:
         """The one line that says what was done and why, without what it cost."""
         asides = ("warning: pretuned.lock.json:", "another tuning is")
         (line,) = (line for line in self.said if not line.startswith(asides))
-        return line.partition(" modules compiled")[0].rpartition(": ")[0] if "modules compiled" in line else line
+        return line.partition(" sources compiled")[0].rpartition(": ")[0] if "sources compiled" in line else line
 
 
 def baking(count):

@@ -84,7 +84,7 @@ def test_the_most_called_comes_first(home):
 def test_the_budget_goes_to_the_most_called(home):
     status, rows, said = tune(home, line(calls=5), line(T="float16", calls=6), options=["--budget", "0"])
     assert (status, rows) == (0, [])
-    assert "2 rows were not reached" in said
+    assert "2 rows not reached" in said
 
 
 def test_fresh_rows_are_left_alone_and_a_second_run_has_nothing_to_do(home):
@@ -185,7 +185,7 @@ def test_a_last_line_that_was_cut_off_costs_that_line_alone(home):
 )
 def test_calls_that_the_specs_no_longer_admit_are_told(home, changes):
     _, rows, said = tune(home, line(**changes), line())
-    assert said.startswith("usage.jsonl: passed over 1 lines for which the specs have no problem (1)\n")
+    assert said.startswith("usage.jsonl: passed over 1 line for which the specs have no problem (1)\n")
     assert rows == [("float32", 1024)]
 
 
@@ -195,8 +195,8 @@ def test_a_file_without_a_call_is_refused(home, lines):
     status, _, said = home.run("tune", "--from-usage", home.usage)
     assert status == 2
     assert said.splitlines()[-1] == (
-        f"error: '{home.usage}' has no call of scale in demo.tuned; PRETUNED_USAGE=usage.jsonl has a program's calls "
-        "added to it when the program ends"
+        "error: run a program with PRETUNED_USAGE=usage.jsonl, which adds its calls when it ends: "
+        f"'{home.usage}' has no call of scale in demo.tuned"
     )
     assert not home.lock.exists()
 

@@ -168,8 +168,8 @@ def test_a_damaged_archive(wheel, capsys):
     [
         ("nowhere", 2, "there is no file or folder 'nowhere', and no installed package of that name"),
         ("nowhere.whl", 2, "there is no file or folder 'nowhere.whl', and no installed package of that name"),
-        ("../../etc", 2, "and it is no package's name"),
-        ("json", 2, "json holds no package that pretuned generated"),
+        ("../../etc", 2, "and that is not the name of a package"),
+        ("json", 2, "json does not hold a package that pretuned generated"),
         ("note.whl", 6, "note.whl cannot be read as a wheel: File is not a zip file"),
     ],
 )

@@ -29,7 +29,7 @@ def test_into_the_projects_lock_which_takes_part(home):
     )
     assert home.run("check")[0] == 0
     before = home.lock.read_bytes()
-    assert home.run("merge", "l4.json")[2] == "pretuned.lock.json: has all of it; left as it was\n"
+    assert home.run("merge", "l4.json")[2] == "pretuned.lock.json: has all of it, nothing to write\n"
     assert home.lock.read_bytes() == before
 
 
@@ -65,12 +65,12 @@ def test_without_a_project_dates_decide_and_it_is_said(home, tmp_path, monkeypat
     monkeypatch.chdir(tmp_path / "elsewhere")
     status, _, err = home.run("merge", "../a.json", "../b.json", "-o", "all.json")
     assert status == 0
-    assert err == "there is no project here: whether rows are fresh played no part\nall.json: written\n"
+    assert err == "there is no project here, so rows were not judged by its specs\nall.json: written\n"
     assert "2026-12-01" in Path("all.json").read_text()
     assert home.run("merge", "../a.json") == (
         2,
         "",
-        "error: there is no project here whose lock could be written; name a file with --output\n",
+        "error: name a file with --output: there is no project here whose lock could be written\n",
     )
 
 

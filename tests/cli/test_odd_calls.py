@@ -85,7 +85,7 @@ def test_a_project_elsewhere(run, tmp_path):
     status, _, err = run("explain", "scale", "n=1", "--project", "elsewhere")
     assert (status, err) == (
         2,
-        "error: the project is not installed, so nothing is baked yet: `pip install .`, or name a --package\n",
+        "error: install the project (`pip install .`), or name a --package: nothing is baked yet\n",
     )
 
 
@@ -96,7 +96,7 @@ def test_show_of_what_is_not_there(run):
         2,
         "error: 'no_such_package' cannot be imported: No module named 'no_such_package'\n",
     )
-    assert run("show", "json") == (2, "", "error: 'json' is no package that pretuned generated\n")
+    assert run("show", "json") == (2, "", "error: 'json' is not a package that pretuned generated\n")
 
 
 def test_show_of_a_lock_that_is_cut_short(run, tmp_path):
@@ -124,9 +124,12 @@ def test_explain_hands_over_as_text_what_is_no_number(run, package, text):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("scala",), "there is no kernel 'scala'; did you mean 'scale'?; there are norm, scale"),
-        (("zzz",), "there is no kernel 'zzz'; there are norm, scale"),
-        (("scale", "4096"), "'4096' is no NAME=VALUE; write each dim and specialisation, as in n=4096 T=float32"),
+        (("scala",), "there is no kernel 'scala'; did you mean 'scale'?"),
+        (("zzz",), "there is no kernel 'zzz'; known are norm, scale"),
+        (
+            ("scale", "4096"),
+            "write each dim and specialisation as NAME=VALUE, as in n=4096 T=float32; '4096' is not that",
+        ),
         (("scale", "rows=2"), "scale has no dim 'rows'"),
     ],
 )

@@ -66,7 +66,7 @@ def test_the_lock_is_written_and_a_second_run_has_nothing_to_do(machine):
     status, out, err = machine.run()
     assert status == 0
     assert out.startswith(MADE.format(4, 4))
-    assert out.endswith("0 modules compiled, 9 measurements\n")
+    assert out.endswith("0 sources compiled, 9 measurements\n")
     assert err == "pretuned.lock.json: written\n"
     before = machine.lock.read_bytes()
     assert len(lockfile.read(machine.lock).rows) == 4
@@ -104,7 +104,7 @@ def test_force_tunes_everything_anew_without_the_cache_and_confirms(machine):
     before = machine.lock.read_bytes()
     status, _, err = machine.run("--force")
     assert status == 0
-    assert err == "pretuned.lock.json: every row confirmed; left as it was\n"
+    assert err == "pretuned.lock.json: every row confirmed, nothing to write\n"
     assert (len(machine.asked), machine.given["cache_folder"]) == (4, None)
     assert machine.lock.read_bytes() == before
 
@@ -124,9 +124,7 @@ def test_the_budget_is_the_options_then_the_environments_and_never_the_builds(
 
 def test_rows_that_were_not_reached_are_told_and_come_next_time(machine):
     machine.skip = 1
-    assert machine.run()[2] == (
-        "pretuned.lock.json: written\n1 rows were not reached; run the same command again to go on\n"
-    )
+    assert machine.run()[2] == ("pretuned.lock.json: written\nrun the same command again to go on: 1 row not reached\n")
     machine.skip = 0
     assert machine.run()[0] == 0
     assert len(machine.asked) == 1
@@ -180,7 +178,10 @@ def test_ctrl_c_leaves_the_lock(machine):
 
 @pytest.mark.parametrize(
     ("ending", "status", "said"),
-    [({"interrupted": True}, 130, "interrupted; everything"), ({"trouble": "the GPU is gone"}, 5, "the GPU is gone")],
+    [
+        ({"interrupted": True}, 130, "interrupted; what was measured"),
+        ({"trouble": "the GPU is gone"}, 5, "the GPU is gone"),
+    ],
 )
 def test_what_was_settled_before_an_early_end_is_written(machine, ending, status, said):
     machine.skip, machine.ending = 1, ending

@@ -41,7 +41,7 @@ def test_the_two_machines_locks_make_the_one_that_is_committed(example, pretuned
         assert "; 0 conflicts\n" in said
         assert lock.read_bytes() == committed
     assert pretuned("check") == f"pretuned.lock.json: 36 rows for {H100}, {H200}, all fresh\n"
-    assert pretuned("merge", "locks/h100.json").endswith("pretuned.lock.json: has all of it; left as it was\n")
+    assert pretuned("merge", "locks/h100.json").endswith("pretuned.lock.json: has all of it, nothing to write\n")
 
 
 def test_the_wheel_has_the_rows_of_both(example, hatchling, contents, tmp_path):

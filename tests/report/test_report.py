@@ -70,7 +70,7 @@ def test_the_steps_of_a_tuning(spec, won):
     skipped = Skipped(kernel="scale", device=H100.name, problem=PROBLEM, reason="takes 99.0 GB")
     wrong = WrongResult(argument="y", message="y: 3 of 8 elements are off")
     events = {
-        Compiling(kernel="scale", modules=6): "scale: compiling 6 modules",
+        Compiling(kernel="scale", modules=6): "scale: compiling 6 sources",
         Measuring(kernel="scale", problem=PROBLEM, candidates=6, done=1, rows=4): (
             "scale: n=1024, T=float32: 6 candidates (row 2 of 4)"
         ),
@@ -83,7 +83,7 @@ def test_the_steps_of_a_tuning(spec, won):
         Decided(row=won, cached=False): "scale: n=1024, T=float32: block=256, vec=4, 1.25x",
         Decided(row=default, cached=True): "scale: n=1024, T=float32: default (measured before)",
         Passed(entry=skipped): "scale: n=1024, T=float32: skipped: takes 99.0 GB",
-        OutOfBudget(rows=3): "the budget is spent; 3 rows were not reached",
+        OutOfBudget(rows=3): "the budget is spent; 3 rows not reached",
     }
     assert {event: describe(event) for event in events} == events
 
@@ -97,7 +97,7 @@ def test_seconds_by_stage_the_longest_first():
         "waiting for compilers     2.50 s",
         "screening                 1.25 s",
         "in all                    3.75 s (20% of them with candidates on the device)",
-        "6 modules compiled, 20 measurements",
+        "6 sources compiled, 20 measurements",
         "not launched: 3 (spills registers)",
         "failed: 1 (timed out)",
     ]

@@ -253,10 +253,9 @@ def _report(project: Project, tuned: Tuned, reporter: Reporter) -> None:
     effort = tuned.effort
     stages = ", ".join(f"{name} {seconds:.1f}" for name, seconds in effort.longest() if seconds >= 0.05)  # noqa: PLR2004 - shown to a tenth
     why = "anew (mode force)" if project.mode == "force" else f"that {project.lock.name} lacks"
-    reporter.info(
-        f"{tuned.device.name}: tuned {counted(len(tuned.rows), 'row')} {why}: {effort.compiled} modules compiled, "
-        f"{effort.launched} measurements" + (f"; seconds: {stages}" if stages else "")
-    )
+    done = f"{counted(effort.compiled, 'source')} compiled, {counted(effort.launched, 'measurement')}"
+    seconds = f"; seconds: {stages}" if stages else ""
+    reporter.info(f"{tuned.device.name}: tuned {counted(len(tuned.rows), 'row')} {why}: {done}{seconds}")
     _require(project, tuned.left, f"the budget of {project.budget_s:g} s left out")
     if tuned.left and not tuned.trouble:
         reporter.warning(

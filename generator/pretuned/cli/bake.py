@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,8 +13,8 @@ from pretuned.build.core import bake_project
 from pretuned.build.place import place
 from pretuned.cli.project import UsageError, console, place_of, specs_of
 from pretuned.config import Project, Settings
-from pretuned.errors import ExitCode
-from pretuned.runtime.text import closest
+from pretuned.errors import ExitCode, counted
+from pretuned.runtime.text import assignment, no_such
 from pretuned.spec.expressions import Value
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, pairs
@@ -39,19 +38,21 @@ def run(options: Namespace) -> ExitCode:
             differing += _compare(baked.files, folder)
         else:
             place(baked.files, folder)
-            print(f"{folder}: {len(baked.files)} files")
+            print(f"{folder}: {counted(len(baked.files), 'file')}")
     return ExitCode.FOUND if differing else ExitCode.SUCCESS
 
 
 def _untuned(project: Project, settings: Settings) -> Settings:
     """Return the settings under which the lock alone is baked: no time is left to tune what it lacks."""
     if (settings.mode or project.mode) == "force":
-        raise UsageError("--check compares with what the lock gives, and mode force measures anew; use another mode")
+        raise UsageError(
+            "use --check in another mode: it compares with what the lock gives, and mode force measures everything anew"
+        )
     return replace(settings, budget_s=0.0)
 
 
 def _compare(files: Mapping[str, bytes], folder: Path) -> int:
-    """Print how a package on disk differs from `files`, a line a file, and return how many do."""
+    """Print how a package on disk differs from `files`, one file per line, and return how many do."""
     there = {file.relative_to(folder).as_posix(): file for file in sorted(folder.rglob("*")) if file.is_file()}
     there = {name: file for name, file in there.items() if "__pycache__" not in file.relative_to(folder).parts}
     found = dict.fromkeys(files.keys() - there.keys(), "missing")
@@ -60,7 +61,7 @@ def _compare(files: Mapping[str, bytes], folder: Path) -> int:
     for name, what in sorted(found.items()):
         print(f"{folder}/{name}: {what}")
     if not found:
-        print(f"{folder}: {len(files)} files, as they would be baked")
+        print(f"{folder}: {counted(len(files), 'file')}, as they would be baked")
     return len(found)
 
 
@@ -70,25 +71,20 @@ def parse_extra(text: str, specs: Mapping[str, KernelSpec]) -> Extra:
     `implementation=NAME` may stand among the values; parameters that are left out are the default's.
     """
     kernel, separator, rest = text.partition(":")
-    if not separator or kernel not in specs:
-        raise UsageError(f"--with {text}: there is no kernel '{kernel}'{closest(kernel, specs)}; write KERNEL:k=v,...")
+    if not separator:
+        raise UsageError(f"--with {text}: write KERNEL:k=v,...")
+    if kernel not in specs:
+        raise UsageError(f"--with {text}: {no_such('kernel', kernel, specs)}")
     spec = specs[kernel]
-    given = dict(_assignment(text, part.strip()) for part in rest.split(",") if part.strip())
+    given: dict[str, Value] = {}
+    for part in filter(str.strip, rest.split(",")):
+        found = assignment(part)
+        if found is None:
+            raise UsageError(f"--with {text}: '{part.strip()}' is not a k=v")
+        given[found[0]] = found[1]
     name = str(given.pop("implementation", spec.default_implementation))
     if name not in spec.all_implementations:
-        raise UsageError(
-            f"--with {text}: {kernel} has no implementation '{name}'{closest(name, spec.all_implementations)}"
-        )
+        message = no_such("implementation", name, spec.all_implementations, of=kernel)
+        raise UsageError(f"--with {text}: {message}")
     values = dict(spec.all_implementations[name].default) | given
     return kernel, Configuration(implementation=name, values=pairs(values))
-
-
-def _assignment(text: str, part: str) -> tuple[str, Value]:
-    name, separator, value = part.partition("=")
-    if not separator:
-        raise UsageError(f"--with {text}: '{part}' is no k=v")
-    if value in {"true", "false"}:
-        return name, value == "true"
-    with suppress(ValueError):
-        return name, int(value)
-    return name, value

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pretuned.backends import lock_path
 from pretuned.build.freshness import Freshness, UnfreshRow
 from pretuned.cli.project import project_of, specs_of
-from pretuned.errors import ExitCode
+from pretuned.errors import ExitCode, counted
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
 from pretuned.report.text import columns
@@ -35,7 +35,7 @@ def run(options: Namespace) -> ExitCode:
     if options.json:
         print(json.dumps({"fresh": fresh, "rows": len(lock.rows), "findings": list(map(_json, found))}, indent=2))
     elif fresh:
-        print(f"{project.lock.name}: {len(lock.rows)} rows for {', '.join(lock.devices)}, all fresh")
+        print(f"{project.lock.name}: {counted(len(lock.rows), 'row')} for {', '.join(lock.devices)}, all fresh")
     elif not lock.rows:
         print(f"{project.lock.name}: no rows; run `pretuned tune` on a machine with a GPU")
     else:
@@ -50,7 +50,7 @@ def run(options: Namespace) -> ExitCode:
 
 
 def _by_kernel(lock: Lock, found: Sequence[UnfreshRow]) -> Iterator[tuple[str, ...]]:
-    """Yield a line for each kernel and device: how many rows are how, and the worst one's reason."""
+    """Yield one line per kernel and device: how many rows are in which state, and the worst one's reason."""
     groups: dict[tuple[str, str], list[UnfreshRow]] = {}
     for row in lock.rows:
         groups.setdefault((row.kernel, row.device), [])

@@ -25,10 +25,8 @@ def run(options: Namespace) -> ExitCode:
         print(json.dumps(data, indent=2))
         return ExitCode.SUCCESS
     if driver is None:
-        print("no NVIDIA driver: builds here bake the lock, or else the defaults")
-        print(
-            f"host: {host.processor()}, {compiler or 'no C++ compiler'} (PRETUNED_TUNE_ON=host, for trying things out)"
-        )
+        print("no NVIDIA driver: builds here bake the rows of the lock, or else the defaults")
+        print(f"host: {host.processor()}, {compiler or 'no C++ compiler'} (`--on host`, for trying things out)")
         return ExitCode.SUCCESS
     print(f"driver {driver.version}, CUDA {driver.cuda[0]}.{driver.cuda[1]}")
     head = ("GPU", "name", "architecture", "SMs", "memory", "bandwidth", "L2", "power")

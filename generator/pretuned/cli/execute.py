@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from pretuned.cli.project import console, project_of, specs_of
 from pretuned.config import read_settings
-from pretuned.errors import ExitCode
+from pretuned.errors import ExitCode, counted
 from pretuned.outcome import detail, kind
 from pretuned.report.text import columns
 from pretuned.spec.space import describe
@@ -24,7 +24,7 @@ def run(options: Namespace) -> ExitCode:
     for report in execute(specs, modes, cache_folder=settings.cache, sample=options.sample):
         reports.append(report)
         if not options.json:
-            _tell(report)
+            _print(report)
     findings = [finding for report in reports for finding in report.findings]
     if options.json:
         print(json.dumps({"executed": [_json(report) for report in reports], "findings": _listed(findings)}, indent=2))
@@ -33,17 +33,19 @@ def run(options: Namespace) -> ExitCode:
     return ExitCode.FOUND if findings else ExitCode.SUCCESS
 
 
-def _tell(report: ExecutionReport) -> None:
+def _print(report: ExecutionReport) -> None:
     for finding in report.findings:
-        problem = f"{finding.problem}" if finding.problem is not None else describe(finding.specialisation)
-        print(f"{finding.kernel} at {problem}: {finding.configuration}\n  {finding.mode}: {_said(finding)}")
+        problem = describe(finding.specialisation) if finding.problem is None else str(finding.problem)
+        at = f" at {problem}" if problem else ""
+        print(f"{finding.kernel}{at}: {finding.configuration}\n  {finding.mode}: {_said(finding)}")
     if report.refused is not None:
         console.info(f"{report.kernel}: not executed: {report.refused}")
     else:
-        skipped = f", {report.legal_nowhere} configurations legal at no size tried" if report.legal_nowhere else ""
-        console.info(
-            f"{report.kernel}, {report.mode}: {report.executions} executions, {len(report.findings)} findings{skipped}"
-        )
+        done = f"{counted(report.executions, 'execution')}, {counted(len(report.findings), 'finding')}"
+        console.info(f"{report.kernel}, {report.mode}: {done}")
+        if report.legal_nowhere:
+            skipped = f"{counted(report.legal_nowhere, 'configuration')} not executed: legal at no size that was tried"
+            console.warning(skipped, place=f"{report.kernel}, {report.mode}", remedy="add sizes to the spec's dims")
 
 
 def _said(finding: Finding) -> str:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from contextlib import suppress
 from types import ModuleType
 
 from pretuned.cli.project import OWN, UsageError, here, package_named, packages_of
 from pretuned.errors import ExitCode
-from pretuned.runtime.text import closest
+from pretuned.runtime.text import assignment, no_such
 
 
 def run(options: Namespace) -> ExitCode:
@@ -17,13 +16,14 @@ def run(options: Namespace) -> ExitCode:
     owner = next((package for package in packages if options.kernel in package.TABLE), None)
     if owner is None:
         known = sorted(name for package in packages for name in package.TABLE)
-        hint = closest(options.kernel, known)
-        raise UsageError(f"there is no kernel '{options.kernel}'{hint}; there are {', '.join(known) or 'none'}")
-    problem = dict(_assignment(text) for text in options.problem)
+        raise UsageError(no_such("kernel", options.kernel, known))
+    problem = dict(_value(text) for text in options.problem)
     try:
         print(owner.explain(options.kernel, device=options.device, **problem))
     except owner.PretunedError as error:
-        raise UsageError(str(error)) from None
+        no_device = not options.device and isinstance(error, RuntimeError)
+        hint = "; `--device NAME` asks about a tuned device (`pretuned show` lists them)" if no_device else ""
+        raise UsageError(f"{error}{hint}") from None
     return ExitCode.SUCCESS
 
 
@@ -35,16 +35,14 @@ def _packages(options: Namespace) -> list[ModuleType]:
         return [package_named(OWN)]
     packages = packages_of(project)
     if not packages:
-        raise UsageError("the project is not installed, so nothing is baked yet: `pip install .`, or name a --package")
+        raise UsageError("install the project (`pip install .`), or name a --package: nothing is baked yet")
     return packages
 
 
-def _assignment(text: str) -> tuple[str, int | bool | str]:
-    name, separator, value = text.partition("=")
-    if not separator or not name.isidentifier():
-        raise UsageError(f"'{text}' is no NAME=VALUE; write each dim and specialisation, as in n=4096 T=float32")
-    if value in {"true", "false"}:
-        return name, value == "true"
-    with suppress(ValueError):
-        return name, int(value)
-    return name, value
+def _value(text: str) -> tuple[str, int | bool | str]:
+    found = assignment(text)
+    if found is None:
+        raise UsageError(
+            f"write each dim and specialisation as NAME=VALUE, as in n=4096 T=float32; '{text}' is not that"
+        )
+    return found

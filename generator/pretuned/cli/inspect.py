@@ -15,7 +15,7 @@ from pretuned.bake.literals import prose
 from pretuned.build.inspection import Contents, Inspected, in_folder, inspect, open_wheel, tags_of
 from pretuned.build.metadata import Metadata, Share
 from pretuned.cli.project import UsageError
-from pretuned.errors import ExitCode
+from pretuned.errors import ExitCode, counted
 from pretuned.report.text import columns
 
 KIB = 1024
@@ -26,7 +26,7 @@ def run(options: Namespace) -> ExitCode:
     with _contents(options.source) as contents:
         tags, found = tags_of(contents), inspect(contents)
         if not found:
-            raise UsageError(f"{options.source} holds no package that pretuned generated")
+            raise UsageError(f"{options.source} does not hold a package that pretuned generated")
     if options.json:
         print(
             json.dumps({"source": options.source, "tags": tags, "packages": [asdict(one) for one in found]}, indent=2)
@@ -53,7 +53,7 @@ def _installed(name: str) -> Path:
     """Return the folder of an installed package by its dotted name, importing neither it nor its parents."""
     places: list[str] | None = None
     if not all(part.isidentifier() for part in name.split(".")):
-        raise UsageError(f"there is no file or folder '{name}', and it is no package's name")
+        raise UsageError(f"there is no file or folder '{name}', and that is not the name of a package")
     for end in range(1, name.count(".") + 2):
         spec = _found(".".join(name.split(".")[:end]), places)
         if spec is None or not spec.submodule_search_locations:
@@ -69,12 +69,13 @@ def _found(name: str, places: list[str] | None) -> ModuleSpec | None:
 
 
 def _lines(one: Inspected, source: str) -> Iterator[str]:
-    """Yield what is told of a package; every text of it is made printable, since anybody may have written it."""
+    """Yield lines on a package; every text of it is made printable, since anybody may have written it."""
     name = prose(".".join(PurePosixPath(one.folder).parts)) or source
     images = ", ".join(f"{count} {prose(kind)}" for kind, count in one.images.items()) or "no binaries"
-    yield f"{name}: {one.files} files, {one.size_bytes / KIB:.0f} KiB; {images} ({one.image_bytes / KIB:.0f} KiB)"
+    size = f"{counted(one.files, 'file')}, {one.size_bytes / KIB:.0f} KiB"
+    yield f"{name}: {size}; {images} ({one.image_bytes / KIB:.0f} KiB)"
     if one.metadata is not None:
-        yield from _told(one.metadata)
+        yield from _summary(one.metadata)
     if one.wrong:
         yield "not as it was baked:"
         yield from (f"  {prose(line)}" for line in one.wrong)
@@ -82,7 +83,7 @@ def _lines(one: Inspected, source: str) -> Iterator[str]:
         yield "every file is as it was baked"
 
 
-def _told(found: Metadata) -> Iterator[str]:
+def _summary(found: Metadata) -> Iterator[str]:
     compilers = ", ".join(map(prose, found.compilers))
     yield f"baked by pretuned {prose(found.pretuned)}" + (f" with NVRTC {compilers}" if compilers else ", sources only")
     if not found.rows:

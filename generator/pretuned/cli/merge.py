@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pretuned.cli.project import UsageError, console, here, specs_of
 from pretuned.config import Project
-from pretuned.errors import ExitCode
+from pretuned.errors import ExitCode, counted
 from pretuned.record import lock as lockfile
 from pretuned.record.freshness import FreshnessJudge, State
 from pretuned.record.merge import LockSource, Merged, merge
@@ -27,7 +27,7 @@ def run(options: Namespace) -> ExitCode:
     files = list(options.locks)
     if output is None:
         if project is None:
-            raise UsageError("there is no project here whose lock could be written; name a file with --output")
+            raise UsageError("name a file with --output: there is no project here whose lock could be written")
         output = project.lock
         files = [output, *files] if output.is_file() else files
     own = None if project is None else project.lock
@@ -39,8 +39,8 @@ def run(options: Namespace) -> ExitCode:
     else:
         print("\n".join([*map(str, found.conflicts), *found.notes, _sum(found)]))
     if project is None:
-        console.info("there is no project here: whether rows are fresh played no part")
-    console.info(f"{output.name}: " + ("written" if changed else "has all of it; left as it was"))
+        console.info("there is no project here, so rows were not judged by its specs")
+    console.info(f"{output.name}: " + ("written" if changed else "has all of it, nothing to write"))
     return ExitCode.SUCCESS
 
 
@@ -65,5 +65,5 @@ def _judge(project: Project | None) -> Callable[[Row], State]:
 def _sum(found: Merged) -> str:
     rows = found.lock.rows
     given = ", ".join(f"{count} from {name}" for name, count in found.given.items())
-    conflicts = f"{len(found.conflicts)} conflicts" if len(found.conflicts) != 1 else "1 conflict"
-    return f"{len(rows)} rows for {', '.join(found.lock.devices) or 'no device'}: {given}; {conflicts}"
+    devices = ", ".join(found.lock.devices) or "no device"
+    return f"{counted(len(rows), 'row')} for {devices}: {given}; {counted(len(found.conflicts), 'conflict')}"

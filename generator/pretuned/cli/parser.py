@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Final, NamedTuple
 
 from pretuned import __version__, strategies
 from pretuned.cli import (
@@ -26,43 +27,113 @@ from pretuned.errors import ExitCode
 from pretuned.schema import NAMES
 
 
+class _Text(NamedTuple):
+    """What the help of a command says: in the list of commands, above its options, and below them."""
+
+    summary: str
+    description: str
+    example: str
+
+
+_TEXTS: Final = {
+    "tune": _Text(
+        "tune kernels on this machine's GPU, and write the lock",
+        "Tune what the lock lacks and what has changed since, on this machine's GPU or on the host device, and write "
+        "the lock. What was measured is kept: the same command goes on where an earlier one ended.",
+        "pretuned tune --kernel softmax --budget 600",
+    ),
+    "bake": _Text(
+        "write the generated packages without building the project",
+        "Write the generated packages into the source tree, as an editable install does: from the lock, and from what "
+        "is tuned here.",
+        "pretuned bake --check",
+    ),
+    "show": _Text(
+        "print the table of tuned configurations",
+        "Print for each problem the winner, its time and how much faster than the default it is: of what is baked "
+        "where the project is installed, else of its lock.",
+        "pretuned show pretuned.lock.json --device H100",
+    ),
+    "explain": _Text(
+        "print which configuration a call would run, and why",
+        "Print which configuration a call of this problem would run, on which evidence, and what it was chosen over.",
+        "pretuned explain softmax rows=4096 cols=1024 T=float32 --device 'NVIDIA H200'",
+    ),
+    "check": _Text(
+        "check the specs and the lock; or run the kernels",
+        "Check that the specs are sound and that every row of the lock is fresh (status 4 if not). That needs neither "
+        "a GPU nor CUDA. With --execute, --sanitize or --drift, run the kernels instead.",
+        "pretuned check --execute --sample 8",
+    ),
+    "merge": _Text(
+        "merge the locks of several machines",
+        "Merge locks into the project's own, or into the file that --output names, and print what had to be decided "
+        "between them.",
+        "pretuned merge h100.json h200.json",
+    ),
+    "prune": _Text(
+        "remove rows from the lock",
+        "Remove the rows that fit all the options given.",
+        "pretuned prune --device 'NVIDIA L4'",
+    ),
+    "inspect": _Text(
+        "print what a wheel was tuned for, and check its digests",
+        "Print what a wheel, a folder or an installed package was tuned for, and check that its files are what "
+        "was baked (status 8 if not). Nothing of it is imported or executed.",
+        "pretuned inspect mypkg-1.0-py3-none-any.whl",
+    ),
+    "init": _Text(
+        "add a first kernel and pretuned's table to this project",
+        "Add a first kernel and pretuned's table to this project, and pretuned to what its build requires. Nothing "
+        "that exists is overwritten.",
+        "pretuned init --module src/mypkg/tuned",
+    ),
+    "schema": _Text(
+        "print a JSON schema for editors",
+        "Print the JSON schema of a kernel spec, or of a pyproject.toml with pretuned's tables, for an editor.",
+        "pretuned schema spec > pretuned.schema.json",
+    ),
+    "devices": _Text(
+        "list the GPUs of this machine",
+        "List the driver and the GPUs of this machine, by the names that rows have and by CUDA's ordinals.",
+        "pretuned devices --json",
+    ),
+}
+
+
 def parser() -> argparse.ArgumentParser:
-    """Return the parser; each command sets `run`, a function from its options to the exit status."""
+    """Return the parser; each command sets `run`, a function from its options to the exit code."""
     root = argparse.ArgumentParser(
         prog="pretuned", description="Tune templated CUDA kernels, and bake the winners into a Python package."
     )
     root.add_argument("--version", action="version", version=f"pretuned {__version__}")
     commands = root.add_subparsers(required=True, metavar="COMMAND")
-    project = argparse.ArgumentParser(add_help=False)
-    project.add_argument(
-        "--project", type=Path, default=Path(), metavar="FOLDER", help="the project's folder (default: this one)"
-    )
-    json = argparse.ArgumentParser(add_help=False)
+    project, json, kernel, on = (argparse.ArgumentParser(add_help=False) for _ in range(4))
+    text = "the project's folder (default: this one)"
+    project.add_argument("--project", type=Path, default=Path(), metavar="FOLDER", help=text)
     json.add_argument("--json", action="store_true", help="print JSON instead of text")
-    kernel = argparse.ArgumentParser(add_help=False)
     kernel.add_argument("--kernel", action="append", metavar="NAME", help="only this kernel (may be repeated)")
-
-    on = argparse.ArgumentParser(add_help=False)
     text = "cuda, cuda:1, or host: the processor, with a lock of its own (default: PRETUNED_TUNE_ON, or cuda)"
     on.add_argument("--on", type=_place, metavar="DEVICE", help=text)
 
-    text = "tune on this machine's GPU, or on the host; writes the lock"
-    _add_tune(commands.add_parser("tune", parents=[project, json, kernel, on], help=text))
-    _add_bake(commands.add_parser("bake", parents=[project, on], help="write the generated packages from the lock"))
-    _add_show(commands.add_parser("show", parents=[project, json, kernel], help="show the table"))
-    _add_explain(commands.add_parser("explain", parents=[project], help="say which configuration would run, and why"))
-    text = "check the specs, and whether the lock is fresh (status 4 if not); or measure again, or execute on the host"
-    _add_check(commands.add_parser("check", parents=[project, json, kernel, on], help=text))
-    text = "merge the locks of several machines, into the project's own unless --output names a file"
-    _add_merge(commands.add_parser("merge", parents=[project, json], help=text))
-    _add_prune(commands.add_parser("prune", parents=[project, kernel], help="take rows out of the lock"))
-    text = "say what a wheel, folder or installed package was tuned for, and check its digests, executing nothing of it"
-    _add_inspect(commands.add_parser("inspect", parents=[json], help=text))
-    text = "add a first kernel and the tables to this project; overwrites nothing"
-    _add_init(commands.add_parser("init", parents=[project], help=text))
-    _add_schema(commands.add_parser("schema", help="print a JSON schema for editors"))
-    text = "list the GPUs here, as rows would name them"
-    commands.add_parser("devices", parents=[json], help=text).set_defaults(run=devices.run)
+    def command(name: str, *parents: argparse.ArgumentParser) -> argparse.ArgumentParser:
+        text = _TEXTS[name]
+        example = f"example: {text.example}"
+        return commands.add_parser(
+            name, parents=list(parents), help=text.summary, description=text.description, epilog=example
+        )
+
+    _add_tune(command("tune", project, json, kernel, on))
+    _add_bake(command("bake", project, on))
+    _add_show(command("show", project, json, kernel))
+    _add_explain(command("explain", project))
+    _add_check(command("check", project, json, kernel, on))
+    _add_merge(command("merge", project, json))
+    _add_prune(command("prune", project, kernel))
+    _add_inspect(command("inspect", json))
+    _add_init(command("init", project))
+    _add_schema(command("schema"))
+    command("devices", json).set_defaults(run=devices.run)
     return root
 
 
@@ -74,26 +145,34 @@ def _place(text: str) -> Place:
 
 
 def _add_tune(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--budget", type=float, metavar="SECONDS", help="stop after so long (default: no limit)")
-    command.add_argument("--force", action="store_true", help="tune everything anew: fresh rows, and past measurements")
-    text = "only what programs called, the most called first: a file that PRETUNED_USAGE had them write"
+    command.add_argument(
+        "--budget", type=float, metavar="SECONDS", help="stop after so many seconds of tuning (default: no limit)"
+    )
+    command.add_argument(
+        "--force", action="store_true", help="tune everything anew, fresh rows too, and ignore past measurements"
+    )
+    text = "tune only what programs called, the most called first; PRETUNED_USAGE has them write the file"
     command.add_argument("--from-usage", type=Path, metavar="FILE", help=text)
     text = f"how large spaces are searched: {', '.join(strategies.names())}, or PACKAGE.MODULE:CLASS (default: auto)"
     command.add_argument("--strategy", default=strategies.AUTO, metavar="NAME", help=text)
-    command.add_argument("--verbose", action="store_true", help="a line for each step and each failed candidate")
+    command.add_argument("--verbose", action="store_true", help="print a line for each step and each failed candidate")
     command.set_defaults(run=tune.run)
 
 
 def _add_check(command: argparse.ArgumentParser) -> None:
-    text = "instead: measure this device's winners and defaults again (status 9 if a winner is slower than its default)"
+    text = (
+        "measure this device's winners and defaults again (status 9 if a winner is slower than its default, or fails)"
+    )
     command.add_argument("--drift", action="store_true", help=text)
-    text = "instead: execute every configuration on the host device and verify it (status 8 if something is wrong)"
+    text = "execute every configuration on the host device and verify it (status 8 if something is wrong)"
     command.add_argument("--execute", action="store_true", help=text)
-    text = "instead: execute under AddressSanitizer, UBSan and a detector of races in shared memory (status 8)"
+    text = "the same under AddressSanitizer, UBSan and a detector of races in shared memory"
     command.add_argument("--sanitize", action="store_true", help=text)
-    text = "execute N configurations of each specialisation, the defaults among them (default: all)"
+    text = (
+        "with --execute or --sanitize: N configurations of each specialisation, the defaults among them (default: all)"
+    )
     command.add_argument("--sample", type=_count, metavar="N", help=text)
-    command.add_argument("--verbose", action="store_true", help="a line for each row that is not fresh")
+    command.add_argument("--verbose", action="store_true", help="print a line for each row that is not fresh")
     command.set_defaults(run=_check)
 
 
@@ -105,7 +184,7 @@ def _check(options: argparse.Namespace) -> ExitCode:
 
 def _count(text: str) -> int:
     if not text.isdigit() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"'{text}' is no number of configurations; write 1 or more")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number of configurations; write 1 or more")
     return int(text)
 
 
@@ -119,38 +198,42 @@ def _add_bake(command: argparse.ArgumentParser) -> None:
         metavar="KERNEL:k=v,...",
         help="ship this configuration as well (may be repeated)",
     )
-    text = "write nothing: list what differs from what the lock gives (status 8)"
+    text = "write nothing; list what differs from what the lock gives (status 8 if something does)"
     command.add_argument("--check", action="store_true", help=text)
     command.set_defaults(run=bake.run)
 
 
 def _add_merge(command: argparse.ArgumentParser) -> None:
     command.add_argument("locks", nargs="+", type=Path, metavar="LOCK", help="a lock file")
-    text = "write this file, from the locks named alone (default: the project's lock, which then takes part)"
+    text = "write this file, from the named locks alone (default: the project's lock, which then takes part)"
     command.add_argument("-o", "--output", type=Path, metavar="FILE", help=text)
     command.set_defaults(run=merge.run)
 
 
 def _add_prune(command: argparse.ArgumentParser) -> None:
-    text = "rows of this device, by its whole name (may be repeated)"
+    text = "only rows of this device, by its whole name (may be repeated)"
     command.add_argument("--device", action="append", metavar="NAME", help=text)
-    command.add_argument("--stale", action="store_true", help="rows that are stale")
+    command.add_argument("--stale", action="store_true", help="only rows that are stale")
     command.set_defaults(run=prune.run)
 
 
 def _add_show(command: argparse.ArgumentParser) -> None:
     text = "a lock file, or an importable generated package (default: this project's)"
     command.add_argument("source", nargs="?", help=text)
-    command.add_argument("--device", metavar="NAME", help="only devices whose name holds this")
+    command.add_argument("--device", metavar="NAME", help="only devices whose name contains this")
     command.set_defaults(run=show.run)
 
 
 def _add_explain(command: argparse.ArgumentParser) -> None:
     command.add_argument("kernel", help="a kernel of the package")
-    text = "every dim and specialisation: n=4096 T=float32"
+    text = "every dim and specialisation, as in n=4096 T=float32"
     command.add_argument("problem", nargs="*", metavar="NAME=VALUE", help=text)
-    command.add_argument("--package", help="the generated package to ask (default: this project's)")
-    command.add_argument("--device", metavar="NAME", help="a tuned device (default: the GPU here)")
+    command.add_argument("--package", metavar="NAME", help="the generated package to ask (default: this project's)")
+    command.add_argument(
+        "--device",
+        metavar="NAME",
+        help="a tuned device, by the name that `pretuned show` prints (default: the GPU here)",
+    )
     command.set_defaults(run=explain.run)
 
 
@@ -168,6 +251,6 @@ def _add_init(command: argparse.ArgumentParser) -> None:
 
 
 def _add_schema(command: argparse.ArgumentParser) -> None:
-    text = "of a kernel spec, or of a pyproject.toml with pretuned's tables"
+    text = "spec: of a kernel spec; project: of a pyproject.toml with pretuned's tables"
     command.add_argument("name", choices=NAMES, help=text)
     command.set_defaults(run=schema.run)

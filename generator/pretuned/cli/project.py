@@ -15,7 +15,7 @@ from pretuned.config import Project, Settings, read_settings
 from pretuned.diagnostics import Diagnostic, Reporter
 from pretuned.errors import ConfigError, Error, ExitCode, Fault
 from pretuned.frontends.registry import load_project
-from pretuned.runtime.text import closest
+from pretuned.runtime.text import no_such
 from pretuned.spec.model import KernelSpec
 
 OWN: Final = "pretuned.kernels"  # the bundled kernels
@@ -45,7 +45,7 @@ def specs_of(project: Project, kernels: list[str] | None = None) -> dict[str, Ke
     specs = {name: spec for module in load_specs(project).values() for name, spec in module.items()}
     for name in kernels or ():
         if name not in specs:
-            raise UsageError(f"there is no kernel '{name}'{closest(name, specs)}; there are {', '.join(specs)}")
+            raise UsageError(no_such("kernel", name, specs))
     return {name: spec for name, spec in specs.items() if not kernels or name in kernels}
 
 
@@ -69,7 +69,7 @@ def package_named(name: str) -> ModuleType:
     except ImportError as error:
         raise UsageError(f"'{name}' cannot be imported: {error}") from None
     if not hasattr(package, "TABLE"):
-        raise UsageError(f"'{name}' is no package that pretuned generated")
+        raise UsageError(f"'{name}' is not a package that pretuned generated")
     return package
 
 

@@ -3,41 +3,41 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from pretuned.build.freshness import Freshness
 from pretuned.cli.project import UsageError, console, project_of, specs_of
 from pretuned.config import Project
-from pretuned.errors import ExitCode
+from pretuned.errors import ExitCode, counted
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Key, Lock
-from pretuned.runtime.text import closest
+from pretuned.runtime.text import no_such
 
 
 def run(options: Namespace) -> ExitCode:
     """Remove the rows and skipped problems that fit all the options given, and print how many those were."""
     if not (options.device or options.kernel or options.stale):
-        raise UsageError("say what to remove: --device NAME, --kernel NAME, --stale, or several that must all fit")
+        raise UsageError("name what to remove: --device NAME, --kernel NAME, --stale, or several that must all fit")
     project = project_of(options)
     lock = lockfile.read(project.lock)
     kernels = {key[0] for key in lock.keys}
-    _demand("device", options.device, lock.devices)
-    _demand("kernel", options.kernel, kernels)
+    _require("device", options.device, lock.devices)
+    _require("kernel", options.kernel, kernels)
     gone = set(_chosen(options, project, lock))
     kept = lock.without(gone)
     for line in _lines(gone):
         print(line)
     changed = lockfile.write(project.lock, kept) if gone else False
-    console.info(f"{project.lock.name}: " + (f"{len(kept.rows)} rows are left" if changed else "nothing to remove"))
+    console.info(
+        f"{project.lock.name}: " + (f"{counted(len(kept.rows), 'row')} left" if changed else "nothing to remove")
+    )
     return ExitCode.SUCCESS
 
 
-def _demand(what: str, asked: Iterable[str] | None, known: Iterable[str]) -> None:
-    listed = sorted(known)
+def _require(what: str, asked: Iterable[str] | None, known: Collection[str]) -> None:
     for name in asked or ():
-        if name not in listed:
-            there = ", ".join(listed) or "none"
-            raise UsageError(f"the lock has no {what} '{name}'{closest(name, listed)}; there are {there}")
+        if name not in known:
+            raise UsageError(no_such(what, name, known, of="the lock"))
 
 
 def _chosen(options: Namespace, project: Project, lock: Lock) -> Iterator[Key]:
@@ -55,4 +55,4 @@ def _lines(gone: Iterable[Key]) -> Iterator[str]:
     for kernel, device, _ in gone:
         counts[kernel, device] = counts.get((kernel, device), 0) + 1
     for (kernel, device), count in sorted(counts.items()):
-        yield f"{kernel} on {device}: {count} rows removed" if count > 1 else f"{kernel} on {device}: 1 row removed"
+        yield f"{kernel} on {device}: {counted(count, 'row')} removed"

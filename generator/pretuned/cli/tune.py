@@ -12,7 +12,7 @@ from pretuned.build.freshness import Freshness
 from pretuned.cli import usage
 from pretuned.cli.project import console, place_of, specs_of
 from pretuned.config import Project
-from pretuned.errors import DeviceError, ExitCode
+from pretuned.errors import DeviceError, ExitCode, counted
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
 from pretuned.report.effort import by_kernel, describe, stages
@@ -46,18 +46,19 @@ def run(options: Namespace) -> ExitCode:
     target = find_device(settings.device, lock.devices)
     if target is None:
         raise DeviceError(
-            f"there is no {label(settings.device)} here to tune on; `pretuned devices` lists what there is"
+            "use `--on host` to try things on this machine's processor: "
+            f"there is no {label(settings.device)} here to tune on (`pretuned devices` lists what there is)"
         )
     wanted = Freshness(specs).requests(lock, target, everything=options.force)
     if options.from_usage is not None:
         called = usage.read(options.from_usage, project, specs)
-        usage.tell_gaps(called, specs)
+        usage.report_gaps(called, specs)
         wanted = usage.narrowed(wanted, called)
     if not wanted:
         kept = lock.without([] if options.kernel else _obsolete(project, lock))
         gone = len(lock.rows) - len(kept.rows)
         changed = kept != lock and lockfile.write(project.lock, kept)
-        removed = f"; {gone} obsolete rows removed" if changed else ""
+        removed = f"; {counted(gone, 'obsolete row')} removed" if changed else ""
         rows = "every row" if options.from_usage is None else "every row that was called"
         console.info(f"{project.lock.name}: {rows} for {target.name} is fresh; nothing to tune{removed}")
         if options.json:
@@ -100,11 +101,11 @@ def _print(options: Namespace, project: Project, tuned: Tuned, *, changed: bool)
             table_of_kernels = by_kernel(tuned.effort)
             print()
             print("\n".join(columns(table_of_kernels, frozenset(range(1, len(table_of_kernels[0]))))))
-    console.info(f"{project.lock.name}: " + ("written" if changed else "every row confirmed; left as it was"))
+    console.info(f"{project.lock.name}: " + ("written" if changed else "every row confirmed, nothing to write"))
     if tuned.interrupted:
-        console.info("interrupted; everything that was measured is kept")
+        console.info("interrupted; what was measured is kept")
     if tuned.left:
-        console.info(f"{tuned.left} rows were not reached; run the same command again to go on")
+        console.info(f"run the same command again to go on: {counted(tuned.left, 'row')} not reached")
 
 
 def _print_json(tuned: Tuned) -> None:

@@ -9,13 +9,14 @@ from typing import Final
 
 from pretuned.cli.project import UsageError, console
 from pretuned.config import Project
+from pretuned.errors import counted
 from pretuned.record import usage
 from pretuned.record.usage import Called, Gap, Unread
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Problem
 from pretuned.tune.request import TuningRequest
 
-_LISTED: Final = 8  # lines and sizes that are told one by one
+_LISTED: Final = 8  # lines and sizes that are listed one by one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +28,7 @@ class Usage:
 
 
 def read(path: Path, project: Project, specs: Mapping[str, KernelSpec]) -> Usage:
-    """Return what was called of `specs`, and tell what was passed over; raises UsageError where nothing is left."""
+    """Return what was called of `specs`, and report what was passed over; raises UsageError where nothing is left."""
     packages = [project.import_name(module.module) for module in project.modules]
     answers = {name: usage.Answers(spec) for name, spec in specs.items()}
     problems: dict[tuple[str, Problem], int] = {}
@@ -48,12 +49,12 @@ def read(path: Path, project: Project, specs: Mapping[str, KernelSpec]) -> Usage
                 lines.setdefault(called.kernel, []).append(called)
     except OSError as error:
         raise UsageError(f"'{path}' cannot be read: {error.strerror}") from None
-    _tell(path, unread, unknown)
+    _report_passed_over(path, unread, unknown)
     if not problems:
         listed = ", ".join(specs)
         raise UsageError(
-            f"'{path}' has no call of {listed} in {' or '.join(packages)}; PRETUNED_USAGE={path.name} has a program's "
-            "calls added to it when the program ends"
+            f"run a program with PRETUNED_USAGE={path.name}, which adds its calls when it ends: '{path}' has no call "
+            f"of {listed} in {' or '.join(packages)}"
         )
     return Usage(problems=problems, lines=lines)
 
@@ -63,14 +64,16 @@ def _is_same(package: str, called: str) -> bool:
     return package == called or package.endswith(f".{called}")
 
 
-def _tell(path: Path, unread: Sequence[Unread], unknown: Sequence[int]) -> None:
+def _report_passed_over(path: Path, unread: Sequence[Unread], unknown: Sequence[int]) -> None:
     for line in unread[:_LISTED]:
         console.info(f"{path.name}: passed over {line}")
     if len(unread) > _LISTED:
-        console.info(f"{path.name}: passed over {len(unread) - _LISTED} more lines that cannot be read")
+        console.info(f"{path.name}: passed over {counted(len(unread) - _LISTED, 'more line')} that cannot be read")
     if unknown:
         listed = ", ".join(map(str, unknown[:_LISTED])) + (", ..." if len(unknown) > _LISTED else "")
-        console.info(f"{path.name}: passed over {len(unknown)} lines for which the specs have no problem ({listed})")
+        console.info(
+            f"{path.name}: passed over {counted(len(unknown), 'line')} for which the specs have no problem ({listed})"
+        )
 
 
 def narrowed(demands: Sequence[TuningRequest], called: Usage) -> list[TuningRequest]:
@@ -90,8 +93,8 @@ def narrowed(demands: Sequence[TuningRequest], called: Usage) -> list[TuningRequ
     return [demand for _, demand in sorted(found, key=lambda one: -one[0])]
 
 
-def tell_gaps(called: Usage, specs: Mapping[str, KernelSpec]) -> None:
-    """Say which sizes were called far from all measured ones, and what to write into the spec."""
+def report_gaps(called: Usage, specs: Mapping[str, KernelSpec]) -> None:
+    """Report which sizes were called far from all measured ones, and what to write into the spec."""
     for name, lines in called.lines.items():
         for gap in usage.gaps(specs[name], lines):
             for line in _gap(specs[name], gap):
@@ -99,7 +102,7 @@ def tell_gaps(called: Usage, specs: Mapping[str, KernelSpec]) -> None:
 
 
 def _gap(spec: KernelSpec, gap: Gap) -> Iterator[str]:
-    listed = [f"{size} ({calls} {'call' if calls == 1 else 'calls'})" for size, calls in gap.calls.items()]
+    listed = [f"{size} ({counted(calls, 'call')})" for size, calls in gap.calls.items()]
     more = f" and {len(listed) - _LISTED} more" if len(listed) > _LISTED else ""
     yield (
         f"{spec.name}: {gap.dim}: called further than a factor of {usage.NEAR} from every measured size: "

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from pretuned.errors import counted
 from pretuned.report.text import columns
 from pretuned.tune.drift import Drift, Verdict
 
@@ -14,16 +15,16 @@ RIGHT = frozenset({2, 3, 4, 5})
 
 
 def drift_lines(found: Sequence[Drift]) -> Iterator[str]:
-    """Yield a table of what does not hold, a line of reason beneath each row, and the counts."""
-    told = [drift for drift in found if drift.verdict is not Verdict.HOLDS]
-    head, *lines = columns([HEAD, *map(_cells, told)], RIGHT)
-    if told:
+    """Yield a table of what does not hold, one line of reason beneath each row, and the counts."""
+    listed = [drift for drift in found if drift.verdict is not Verdict.HOLDS]
+    head, *lines = columns([HEAD, *map(_cells, listed)], RIGHT)
+    if listed:
         yield head
-    for drift, line in zip(told, lines, strict=True):
+    for drift, line in zip(listed, lines, strict=True):
         yield line
         yield f"  {drift.reason}" + (f" ({drift.noise})" if drift.noise else "")
     counts = Counter(drift.verdict for drift in found)
-    yield f"{len(found)} rows measured again: " + ", ".join(
+    yield f"{counted(len(found), 'row')} measured again: " + ", ".join(
         f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict]
     )
     if any(drift.recompiled for drift in found):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pretuned.errors import counted
 from pretuned.outcome import detail, kind, kind_of
 from pretuned.tune.events import (
     Compiling,
@@ -29,9 +30,9 @@ def describe(event: Event) -> str:  # noqa: PLR0911 - one return a kind of event
         case Planned():
             return _planned(event)
         case Compiling(kernel=kernel, modules=modules):
-            return f"{kernel}: compiling {modules} modules"
+            return f"{kernel}: compiling {counted(modules, 'source')}"
         case Measuring(kernel=kernel, problem=problem, candidates=candidates, done=done, rows=rows):
-            return f"{kernel}: {problem}: {candidates} candidates (row {done + 1} of {rows})"
+            return f"{kernel}: {problem}: {counted(candidates, 'candidate')} (row {done + 1} of {rows})"
         case Failed(kernel=kernel, configuration=configuration, problem=problem, failure=failure):
             return f"{kernel}: {problem}: {configuration}: {kind(failure)}: {detail(failure)}"
         case Noisy(kernel=kernel, problem=problem, reason=reason, attempt=attempt):
@@ -45,14 +46,14 @@ def describe(event: Event) -> str:  # noqa: PLR0911 - one return a kind of event
         case Passed(entry=entry):
             return f"{entry.kernel}: {entry.problem}: skipped: {entry.reason}"
         case OutOfBudget(rows=rows):
-            return f"the budget is spent; {rows} rows were not reached"
+            return f"the budget is spent; {counted(rows, 'row')} not reached"
 
 
 def _planned(plan: Planned) -> str:
     budget = "" if plan.budget_s is None else f" of a budget of {plan.budget_s:.0f} s"
     return (
-        f"{plan.rows} rows of {plan.kernels} kernels to tune: {plan.configurations:,} configurations, at most "
-        f"{plan.modules:,} modules, about {plan.seconds:.0f} s{budget}"
+        f"{counted(plan.rows, 'row')} of {counted(plan.kernels, 'kernel')} to tune: {plan.configurations:,} "
+        f"configurations, at most {plan.modules:,} sources, about {plan.seconds:.0f} s{budget}"
     )
 
 
@@ -74,7 +75,7 @@ def stages(effort: Effort) -> Iterator[str]:
         yield f"{name:<22}{seconds:8.2f} s"
     share = f" ({effort.device_s / whole_s:.0%} of them with candidates on the device)" if whole_s else ""
     yield f"{'in all':<22}{whole_s:8.2f} s{share}"
-    yield f"{effort.compiled} modules compiled, {effort.launched} measurements"
+    yield f"{counted(effort.compiled, 'source')} compiled, {counted(effort.launched, 'measurement')}"
     pruned = [f"{count} ({why})" for why, count in sorted(effort.pruned.items()) if count]
     if pruned:
         yield f"not launched: {', '.join(pruned)}"

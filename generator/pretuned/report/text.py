@@ -1,4 +1,4 @@
-"""Tables in plain text: aligned columns, one line a row."""
+"""Tables in plain text: aligned columns, one row per line."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from pretuned.config import is_backend
+from pretuned.errors import counted
 from pretuned.report.lines import Line
 
 HEAD = ("kernel", "problem", "default us", "winner us", "faster", "configuration")
@@ -19,7 +20,7 @@ def table(lines: Sequence[Line]) -> str:
         rows = list(group)
         won = sum(not line.is_default for line in rows)
         made = sorted({_made(line) for line in rows})
-        title = f"{device}: {len(rows)} rows, {won} faster than the default ({'; '.join(made)})"
+        title = f"{device}: {counted(len(rows), 'row')}, {won} faster than the default ({'; '.join(made)})"
         blocks.append("\n".join([title, *columns([HEAD, *map(_cells, rows)])]))
     return "\n\n".join(blocks)
 

@@ -22,6 +22,7 @@ from contextvars import ContextVar
 from .devices import named, unknown
 from .errors import OverrideError, no_kernel, not_shipped
 from .table import KERNELS, PACKAGE
+from .text import assignment
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -228,17 +229,15 @@ def _configuration(overrides: Overrides, entry: str) -> None:
 
 
 def _assignment(entry: str, text: str) -> tuple[str, Value]:
-    key, equals, value = (part.strip() for part in text.partition("="))
-    if not key or not equals or not value:
+    found = assignment(text)
+    if found is None:
         raise OverrideError(f"PRETUNED_CONFIG: '{text.strip()}' in '{entry}' is not key=value")
+    key, value = found
     if key == "implementation":
-        return key, value
-    if value in {"true", "false"}:
-        return key, value == "true"
-    try:
-        return key, int(value)
-    except ValueError:
-        raise OverrideError(f"PRETUNED_CONFIG: '{value}' in '{entry}' is not an integer, true or false") from None
+        return key, text.partition("=")[2].strip()
+    if isinstance(value, str):
+        raise OverrideError(f"PRETUNED_CONFIG: '{value}' in '{entry}' is not an integer, true or false")
+    return key, value
 
 
 class Using:

@@ -18,6 +18,19 @@ def shown(value: object) -> str:
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
+def assignment(text: str) -> tuple[str, bool | int | str] | None:
+    """Return name and value of `name=value`, or None: `true` and `false` are bools, a whole number is an integer."""
+    name, equals, value = (part.strip() for part in text.partition("="))
+    if not (name.isidentifier() and equals and value):
+        return None
+    if value in {"true", "false"}:
+        return name, value == "true"
+    try:
+        return name, int(value)
+    except ValueError:
+        return name, value
+
+
 def closest(name: str, known: Iterable[str]) -> str:
     """Return `"; did you mean 'x'?"` for the known name nearest to `name`, or an empty string."""
     from difflib import get_close_matches  # noqa: PLC0415 - needed for an error alone, and slow to import
