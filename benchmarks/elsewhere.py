@@ -73,7 +73,7 @@ def main():
         for row in own
         for configuration in (row.default.configuration, row.winner.configuration, chosen[row])
     }
-    binaries = compile_all(list(modules.values()), target.device.architecture)
+    binaries = compile_all(list(modules.values()), target.record.architecture)
     lines, losses, why = [], {}, Counter(one.why[0] for one in told.values())
     with Runner() as runner:
         for row in own:

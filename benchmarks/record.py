@@ -75,7 +75,7 @@ def record(spec, problem, target):
     points = list(Points.of(spec, problem.specialisation, [problem], target.facts))
     started = time.perf_counter()
     modules = {c: source_of(spec, problem.specialisation, c) for c in points}
-    binaries = compile_all(modules.values(), target.device.architecture)
+    binaries = compile_all(modules.values(), target.record.architecture)
     compiled = time.perf_counter()
     samples, invalidity = {c: [] for c in points}, dict.fromkeys(points, "compile")
     made = {c: binaries[modules[c].key] for c in points}

@@ -61,7 +61,7 @@ def main():
             winners = list(dict.fromkeys(winner[name, problem] for winner in found))
             same += len(winners) == 1
             chosen = list(dict.fromkeys([space.default(spec), *winners]))
-            entries = [entry(spec, problem, c, target.device.architecture) for c in chosen]
+            entries = [entry(spec, problem, c, target.record.architecture) for c in chosen]
             runner.prepare(PrepareRequest(spec=spec, problem=problem, default=entries[0], seed=SEED, reference="none"))
             estimates = [one.outcome.time_us for one in runner.screen(entries, verify=False)]
             raced = runner.race(entries, ROUNDS, estimates_us=estimates)
