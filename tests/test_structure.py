@@ -7,10 +7,8 @@ import pytest
 from structure import IMPORTED, LAZY, TYPED, Package
 
 LONGEST_FUNCTION = 60
-# What is still there: these numbers only shrink.
-NAMES_TWICE = 39
-UNEXPANDED = 1
-IN_CIRCLES = {IMPORTED: 15, TYPED: 25, LAZY: 29}
+# What is still there: the number only shrinks.
+NAMES_TWICE = 2
 
 
 @pytest.fixture(scope="module")
@@ -23,10 +21,9 @@ def test_a_class_or_alias_is_defined_in_one_module(package):
     assert len(twice) <= NAMES_TWICE, twice
 
 
-@pytest.mark.parametrize("kind", IN_CIRCLES)
+@pytest.mark.parametrize("kind", [IMPORTED, TYPED, LAZY])
 def test_no_modules_import_each_other_in_a_circle(package, kind):
-    circles = package.circles(kind)
-    assert sum(map(len, circles)) <= IN_CIRCLES[kind], circles
+    assert package.circles(kind) == []
 
 
 def test_a_function_is_read_at_a_glance(package):
@@ -35,7 +32,7 @@ def test_a_function_is_read_at_a_glance(package):
 
 def test_a_module_docstring_is_a_plain_string(package):
     """What looks like a value to be filled in was left there by a text that is not an f-string."""
-    assert len(package.unexpanded()) <= UNEXPANDED, package.unexpanded()
+    assert package.unexpanded() == []
 
 
 PACKAGE = {
