@@ -14,6 +14,7 @@ from pretuned.compile.result import Binary, Resources
 from pretuned.errors import DeviceError
 from pretuned.outcome import CompileError, Crashed, TimedOut
 from pretuned.render import Source
+from pretuned.runtime.types import DTYPES
 
 KERNEL = """
 extern "C" __global__ void copy(float* out, const float* x) {
@@ -140,3 +141,13 @@ def test_logs_of_several_functions():
         "b": Resources(registers=12, spill_bytes=11, shared_bytes=0),
     }
     assert first_error("kernel.cu(1): warning: odd\nkernel.cu(3): error: bad\n") == "kernel.cu(3): error: bad"
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+def test_the_kernels_that_judge_results_compile_for_every_floating_type(architecture):
+    judge = pytest.importorskip("pretuned.measure.cuda.judge")
+    source = Source(text=judge.source(), options=(), functions=())
+    (binary,) = compile_all([source], architecture).values()
+    assert isinstance(binary, Binary)
+    assert all(name.encode() in binary.image for name in judge.KERNELS)
+    assert {f"compare_{name}" for name, dtype in DTYPES.items() if dtype.floating} <= {*judge.KERNELS}

@@ -43,7 +43,7 @@ _NOWHERE: Final = 2**64 - 1
 def source() -> str:
     """Return the text of judge.cu for all floating types: their headers before it, their kernels behind."""
     text = files("pretuned.measure.cuda").joinpath("judge.cu").read_text(encoding="utf-8")
-    headers = [f"#include <{dtype.header}>" for dtype in FLOATING if dtype.header]
+    headers = dict.fromkeys(f"#include <{dtype.header}>" for dtype in FLOATING if dtype.header)
     kernels = [f"FLOATING({dtype.name}, {dtype.cuda})" for dtype in FLOATING]
     return "\n".join((*headers, text, *kernels, ""))
 
