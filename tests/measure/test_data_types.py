@@ -62,13 +62,39 @@ def test_a_problem_of_size_zero(tmp_path):
     assert data.reference(spec, problem(n=0), stored)["y"].shape == (0,)
 
 
-def test_infinities_and_every_nan_of_bfloat16():
-    bits = np.array([0x7F800000, 0xFF800000, 0x7FC00000, 0x7F800001, 0x7FFFFFFF, 0xFFFFFFFF, 0x80000000], np.uint32)
-    values = data.decode(data.encode(bits.view(np.float32), "bfloat16"), "bfloat16")
-    with np.errstate(invalid="ignore"):  # NumPy remarks on the signalling one
-        wanted = bits.view(np.float32).astype(ml_dtypes.bfloat16).astype(np.float64)
-    assert np.array_equal(values, wanted, equal_nan=True)
-    assert np.signbit(values[-1])
+CODED = pytest.mark.parametrize("dtype", [name for name, record in DTYPES.items() if record.storage != name])
+
+
+@CODED
+def test_every_code_is_the_number_of_ml_dtypes(dtype):
+    codes = np.arange(1 << 8 * DTYPES[dtype].size_bytes).astype(DTYPES[dtype].bits)
+    with np.errstate(invalid="ignore"):  # NumPy remarks on signalling NaNs
+        wanted = codes.view(getattr(ml_dtypes, dtype)).astype(np.float64)
+    found = data.decode(codes, dtype)
+    assert np.array_equal(found, wanted, equal_nan=True)
+    assert np.array_equal(np.signbit(found[found == 0]), np.signbit(wanted[wanted == 0]))
+
+
+@CODED
+def test_numbers_round_as_those_of_ml_dtypes(dtype):
+    """Floats of every exponent and both neighbours of each, infinities, NaNs and zeros of both signs among them."""
+    bits = np.arange(0, 1 << 32, 1 << 14, dtype=np.int64)
+    values = np.concatenate([(bits + beside) % (1 << 32) for beside in (-1, 0, 1)]).astype(np.uint32).view(np.float32)
+    with np.errstate(all="ignore"):
+        wanted = values.astype(getattr(ml_dtypes, dtype)).view(DTYPES[dtype].bits)
+    found = data.encode(values, dtype)
+    assert found.dtype == wanted.dtype
+    assert np.array_equal(found[~np.isnan(values)], wanted[~np.isnan(values)])
+    assert np.isnan(data.decode(found[np.isnan(values)], dtype)).all()
+
+
+@CODED
+def test_doubles_are_rounded_once(dtype):
+    numbers = np.unique(data.decode(np.arange(1 << 7, dtype=DTYPES[dtype].bits), dtype))
+    numbers = numbers[np.isfinite(numbers)]
+    midway = (numbers[1:] + numbers[:-1]) / 2
+    assert np.array_equal(data.decode(data.encode(np.nextafter(midway, np.inf), dtype), dtype), numbers[1:])
+    assert np.array_equal(data.decode(data.encode(np.nextafter(midway, 0), dtype), dtype), numbers[:-1])
 
 
 def test_an_argument_may_be_called_target_or_spec(tmp_path):
