@@ -23,6 +23,7 @@ NOT_RUN = {
     "pip install '/path/to/pretuned[cuda13]'": INSTALLS,
     "python -m pytest tests/spec -x -q": "runs tests",
     "python -m pytest tests/gpu -x": NEEDS_GPU,
+    "PRETUNED_FAST_PATH=0 python -m pytest tests/runtime tests/bake": "runs tests",
     "ruff check && ruff format --check && mypy && lint-imports": "checks the whole repository, as .ci/run does",
     "pretuned tune": NEEDS_GPU,
     "pretuned tune --from-usage usage.jsonl": NEEDS_GPU,
