@@ -7,8 +7,11 @@ error, so that a new key, function or attribute cannot be left out of the docume
 from __future__ import annotations
 
 import argparse
+import ast
 import re
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from examples import EXAMPLES
@@ -46,6 +49,7 @@ SECTIONS: Final = {
 }
 
 
+ROOT: Final = Path(__file__).parents[2]
 Schema = Mapping[str, Any]
 _QUOTED: Final = re.compile(r"(?<!\w)'([^']+)'(?!\w)")  # which descriptions have for code: editors show plain text
 
@@ -224,6 +228,27 @@ def trial_sizes() -> str:
     )
 
 
+def layers() -> str:
+    """Return the folders and modules of the package from top to bottom, each with what its docstring says first."""
+    document = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = document["tool"]["importlinter"]["contracts"]
+    (found,) = [contract["layers"] for contract in contracts if contract["type"] == "layers"]
+    rows = [
+        (f"`{name.strip().removeprefix('pretuned.')}`", _first_words(name.strip()))
+        for layer in found
+        for name in layer.split("|")
+    ]
+    return table(("folder or module", "what it holds"), rows)
+
+
+def _first_words(module: str) -> str:
+    """Return the first paragraph of a module's docstring, without running the module."""
+    place = ROOT / "generator" / Path(*module.split("."))
+    file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    words = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+    return " ".join(words.partition("\n\n")[0].split())
+
+
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "spec": spec,
     "dtypes": dtypes,
@@ -233,4 +258,5 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "environment": environment,
     "exit-codes": exit_codes,
     "trial-sizes": trial_sizes,
+    "layers": layers,
 }

@@ -132,5 +132,4 @@ ENVIRONMENT: Final = {
         "run time",
         "A file. The problems that the process called, with their counts, are appended to it at exit.",
     ),
-    "PRETUNED_FAST_PATH": ("run time", "`0`: every call is checked and decided anew. Slower; to look for faults."),
 }
