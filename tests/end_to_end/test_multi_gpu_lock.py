@@ -50,7 +50,7 @@ def test_the_wheel_has_the_rows_of_both(example, hatchling, contents, tmp_path):
     assert {device: len(rows) for device, rows in found.items()} == {H100: 18, H200: 18}
     differing = sum(found[H100][key][1] != found[H200][key][1] for key in found[H100])
     assert differing == 7  # as its README says
-    assert not [choice for rows in found.values() for choice in rows.values() if choice[-1]], "none is recompiled"
+    assert not [choice for rows in found.values() for choice in rows.values() if len(choice) > 6], "none is recompiled"
     assert [name for name in files if name.endswith(".sm_90.cubin")]
 
 

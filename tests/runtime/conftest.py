@@ -67,7 +67,13 @@ def tuned(load, baked, cupy):
 
 
 @pytest.fixture
-def fast_path():
-    """What a test asserts of the fast path's own workings, which a run with it switched off skips."""
-    if os.environ.get("PRETUNED_FAST_PATH") == "0":
-        pytest.skip("PRETUNED_FAST_PATH=0: asserts how the fast path works")
+def fast_path_on():
+    """Whether the fast path is on in this run of the tests."""
+    return os.environ.get("PRETUNED_FAST_PATH") != "0"
+
+
+@pytest.fixture
+def fast_path(fast_path_on):
+    """What a test asks for that asserts how the fast path works: it is skipped in a run with the fast path off."""
+    if not fast_path_on:
+        pytest.skip("PRETUNED_FAST_PATH=0, and this asserts how the fast path works")

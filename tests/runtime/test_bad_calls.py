@@ -1,4 +1,4 @@
-"""Calls that are wrong, and all of what each is told: at the first call, and when lanes know the problem already."""
+"""Calls that are wrong, and the message of each: at the first call, and when the fast path knows the problem."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ extern "C" __global__ void numbers({{ T }}* y, const {{ T }}* x, double beta, in
     constexpr int block = {{ block }};
 }
 """
-MODES = ("cold", "lane", "both lanes, after using", "one GPU, without CuPy's launch")
+MODES = ("cold", "warm", "both warm, after using", "one GPU, without CuPy's launch")
 
 
 class Session:
@@ -137,8 +137,8 @@ def cases():
 
 
 @pytest.fixture
-def session(request, sessions, cuda, cupy):
-    """A library's session, with nothing called yet or all lanes open."""
+def session(request, sessions, cuda, cupy, fast_path_on):
+    """A library's session, with nothing called yet or all fast paths open."""
     library, mode = request.param
     if mode.startswith("one GPU"):
         cuda.devices.pop()
@@ -146,19 +146,19 @@ def session(request, sessions, cuda, cupy):
     if mode.startswith("both"):
         with sessions[library].tuned.using():
             pass
-    warm = {"cold": [], "lane": [sessions[library]]}.get(mode, sessions.values())
+    warm = {"cold": [], "warm": [sessions[library]]}.get(mode, sessions.values())
     for _ in range(4):
         for one in warm:
             one.good()
     calls = importlib.import_module("pkg.tuned._runtime.calls")
     for one in warm:
-        assert all(one.module.__name__ in calls.caller(kernel).paths for kernel in one.kernels)
+        assert not fast_path_on or all(one.module.__name__ in calls.caller(kernel).paths for kernel in one.kernels)
     return sessions[library]
 
 
 @pytest.mark.parametrize(("session", "kind", "call", "message"), cases(), indirect=["session"])
 def test_a_wrong_call_is_refused_in_clear_words(session, cuda, kind, call, message):
-    """A lane never lets through what the call from its beginning refuses."""
+    """The fast path never lets through what the call from its beginning refuses."""
     before = len(cuda.launches), len(cuda.memsets)
     with pytest.raises(kind) as caught:
         call(session)
@@ -169,6 +169,7 @@ def test_a_wrong_call_is_refused_in_clear_words(session, cuda, kind, call, messa
     assert len(cuda.launches) == before[0] + 5
 
 
+@pytest.mark.usefixtures("fast_path")
 def test_a_number_that_equals_a_packed_one_is_passed_as_that_one(sessions, cuda):
     session = sessions["cupy"]
     for alpha in (1.5, 1.5, 1.5, 1.5, Fraction(3, 2), np.float64(1.5), 1.5 + 0j):

@@ -332,7 +332,7 @@ def test_a_graph_keeps_the_scratch_of_the_calls_in_it(tuned, cupy, cuda, before,
     def call(stream=None):
         tuned.accumulate(total, x, last=last, stream=stream)
 
-    for _ in range(before):  # by the lane too
+    for _ in range(before):  # by the fast path too
         call()
     (freed,) = scratch_of(cupy, cuda, call)
     assert freed() is None

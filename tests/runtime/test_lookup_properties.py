@@ -203,7 +203,7 @@ def test_what_an_argument_cannot_hold_is_refused_and_nothing_else(baked, specs):
 )
 @pytest.mark.parametrize("name", ["usual", "unsigned", "long", "longest"])
 def test_a_size_reaches_the_kernel_as_it_is_or_not_at_all(baked, cupy, cuda, name, n):
-    """At the first call and by the lane, which remembers other sizes: none is ever cut to the type's bits."""
+    """At the first call and by the fast path, which remembers other sizes: none is ever cut to the type's bits."""
     dtype, run = KERNELS[name][1], getattr(baked, name)
     largest = DTYPES[dtype].range[1]
     for size in [*({n % 2**31, n % 2**32} - {n}), n]:

@@ -188,7 +188,7 @@ def test_without_it_nothing_counts(tuned, cupy):
 
 
 def test_it_is_read_once(tuned, cupy, cuda, monkeypatch, tmp_path):
-    """As all of the environment: lanes that were written without a counter go on without it."""
+    """As all of the environment: a fast path that was written without a counter goes on without it."""
     for _ in range(3):
         tuned.affine(cupy.ndarray((16, 1024), "float32"), 1.0, relu=False)
     monkeypatch.setenv("PRETUNED_USAGE", str(tmp_path / "usage.jsonl"))
@@ -199,7 +199,8 @@ def test_it_is_read_once(tuned, cupy, cuda, monkeypatch, tmp_path):
     assert "pkg.tuned._runtime.usage" not in sys.modules
 
 
-def test_counting_stands_in_the_lane(load, baked, cupy, monkeypatch, tmp_path):
+@pytest.mark.usefixtures("fast_path")
+def test_counting_stands_in_the_fast_path(load, baked, cupy, monkeypatch, tmp_path):
     monkeypatch.setenv("PRETUNED_USAGE", str(tmp_path / "usage.jsonl"))
     monkeypatch.setattr("atexit.register", lambda *_: None)
     tuned = load(baked)

@@ -214,8 +214,9 @@ def test_a_call_under_way_leaves_nothing_of_the_wishes_that_it_began_with(tuned,
         assert cuda.launches[-1].block[0] == 64
 
 
-def test_a_lane_that_is_being_written_looks_for_wishes_that_come_meanwhile(tuned, cupy, cuda, monkeypatch):
-    """While the first lane is written, another thread enters the first block of all with overrides of its own."""
+@pytest.mark.usefixtures("fast_path")
+def test_a_fast_path_that_is_being_written_looks_for_overrides_that_come_meanwhile(tuned, cupy, cuda, monkeypatch):
+    """While the first fast path is written, another thread enters the first block of all with overrides of its own."""
     x, y = (cupy.ndarray((16, 1024), "float32") for _ in range(2))
 
     def call():
@@ -231,7 +232,7 @@ def test_a_lane_that_is_being_written_looks_for_wishes_that_come_meanwhile(tuned
 
     def interrupted(*given, **options):
         thread.start()
-        thread.join(0.2)  # it may have to wait for the lane
+        thread.join(0.2)  # it may have to wait for the fast path
         return write(*given, **options)
 
     call()

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pretuned.bake.functions import keywords, shape_text
 from pretuned.bake.literals import function, literal
 from pretuned.bake.plan import KernelPlan
-from pretuned.spec.buckets import edges, sizes_of
+from pretuned.runtime.buckets import edges
+from pretuned.spec.buckets import sizes_of
 from pretuned.spec.expressions import Expression
 from pretuned.spec.model import Argument, Implementation, KernelSpec, LaunchSpec
 

@@ -5,17 +5,13 @@ from __future__ import annotations
 import math
 import struct
 from dataclasses import dataclass
-from typing import Final
 
 from pretuned.outcome import LaunchFailed
+from pretuned.runtime.limits import BLOCK_LIMITS, GRID_LIMITS, MAX_THREADS
 from pretuned.runtime.types import DTYPES
 from pretuned.spec.expressions import Expression, ExpressionError, Value
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, DeviceFacts, Problem, dtype_of, environment, shape_of
-
-GRID_LIMITS: Final = (2**31 - 1, 65535, 65535)  # CUDA C++ Programming Guide, "Compute Capabilities"
-BLOCK_LIMITS: Final = (1024, 1024, 64)
-MAX_THREADS: Final = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,15 +8,14 @@ number.
 from __future__ import annotations
 
 import json
-import math
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from pretuned.runtime.buckets import bucket_of, distance, edges
 from pretuned.spec import space
-from pretuned.spec.buckets import INT64_MAX, edges, sizes_of
+from pretuned.spec.buckets import INT64_MAX, sizes_of
 from pretuned.spec.evaluation import Value
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Pairs, Problem
@@ -125,16 +124,15 @@ class Answers:
         specialisation = repr(space.pairs({**called.specialisation, **constant}))
         if not (problems := self._problems.get(specialisation)):
             return None
-        bucket = {name: of[bisect_right(self._edges[name], called.dims[name])] for name, of in self._sizes.items()}
+        bucket = {name: bucket_of(of, self._edges[name], called.dims[name]) for name, of in self._sizes.items()}
         key = specialisation, space.pairs(bucket)
         if key not in self._nearest:
-            self._nearest[key] = min(problems, key=lambda problem: (_distance(problem, bucket), problem.dims))
+            self._nearest[key] = min(problems, key=lambda problem: (_apart(problem, bucket), problem.dims))
         return self._nearest[key]
 
 
-def _distance(problem: Problem, bucket: Mapping[str, int]) -> float:
-    """How far a measured problem lies from a bucket."""
-    return math.hypot(*(math.log(max(1, int(size)) / max(1, bucket[name])) for name, size in problem.dims))
+def _apart(problem: Problem, bucket: Mapping[str, int]) -> float:
+    return distance({name: int(size) for name, size in problem.dims}, bucket)
 
 
 def gaps(spec: KernelSpec, calls: Iterable[Called]) -> Iterator[Gap]:

@@ -1,18 +1,15 @@
-"""Buckets: which measured size answers for a size that was not measured.
+"""The buckets of a spec, by the rule that generated packages have (`pretuned.runtime.buckets`), and their ends.
 
-A dim's `sizes` are measured; between two of them, a and b, the edge is `isqrt(a * b)`, lower bound inclusive, so that a
-size goes to the measured one it is nearest to by ratio, up to the rounding of the edge. Below the first and above the
-last measured size a call is *beyond*: there a winner is used only where it has also beaten the default at the dim's
-probe on that side.
+Below the first and above the last measured size a call is *beyond*: there a winner is used only where it has also
+beaten the default at the dim's probe on that side.
 """
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from pretuned.runtime.buckets import edges
 from pretuned.runtime.types import DTYPES
 from pretuned.spec.space import Problem, admitted
 
@@ -21,15 +18,6 @@ if TYPE_CHECKING:
 
 PROBE_RATIO: Final = 4  # a probe lies a factor of four beyond the outermost size: one usual step of such lists
 INT64_MAX: Final = 2**63 - 1
-
-
-def edges(sizes: Sequence[int]) -> tuple[int, ...]:
-    """Return the inner edges between sorted, distinct `sizes`: one fewer than there are sizes.
-
-    An edge lies above the smaller size even where both are so close that the root is rounded down to it, as between 1
-    and 2: a measured size is always in its own bucket.
-    """
-    return tuple(max(math.isqrt(a * b), a + 1) for a, b in itertools.pairwise(sizes))
 
 
 def sizes_of(spec: KernelSpec, dim: str) -> tuple[int, ...]:

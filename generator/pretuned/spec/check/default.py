@@ -13,8 +13,8 @@ import random
 from collections.abc import Iterator
 from typing import Final
 
+from pretuned.runtime.limits import MAX_THREADS
 from pretuned.spec import space
-from pretuned.spec.check.launches import MAX_THREADS
 from pretuned.spec.check.names import PathFault
 from pretuned.spec.check.ways import prefix_of
 from pretuned.spec.expressions import Expression, ExpressionError, Value

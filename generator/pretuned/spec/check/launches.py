@@ -11,7 +11,6 @@ from pretuned.spec.check.names import PathFault, dtype_faults, expression_faults
 from pretuned.spec.model import Implementation, KernelSpec, LaunchSpec
 
 _LEAST: Final = {"grid": 0, "block": 1, "shared": 0}
-MAX_THREADS: Final = 1024  # of a block, on every device that CUDA supports
 
 
 def constraint_faults(spec: KernelSpec, implementation: Implementation) -> Iterator[PathFault]:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Final
 
 from pretuned.compile.result import Binary
 from pretuned.measure.launch import BoundLaunch
 from pretuned.outcome import LaunchFailed
+from pretuned.runtime.limits import REGISTERS, registers_taken
 from pretuned.spec.space import DeviceFacts
-
-REGISTERS: Final = 65536  # of an SM and of a block: CUDA C++ Programming Guide, "Compute Capabilities", 5.0 and newer
-WARP: Final = 32
-REGISTER_UNIT: Final = 256  # registers are given to warps in units of so many
 
 
 def refusal(binary: Binary, launches: tuple[BoundLaunch, ...], device: DeviceFacts) -> LaunchFailed | None:
@@ -21,8 +17,7 @@ def refusal(binary: Binary, launches: tuple[BoundLaunch, ...], device: DeviceFac
         used = binary.resources.get(launch.function)
         if used is None:  # not of NVRTC: the host device has no such limits
             continue
-        warps = -(-math.prod(launch.block) // WARP)
-        registers = warps * -(-used.registers * WARP // REGISTER_UNIT) * REGISTER_UNIT
+        registers = registers_taken(used.registers, math.prod(launch.block))
         if registers > REGISTERS:
             return LaunchFailed(
                 message=f"{launch.function}: a block takes {registers} registers; there are {REGISTERS}"
