@@ -36,9 +36,9 @@ def described(spec, found, **options):
 
 def test_it_tells_devices_rows_and_versions(spec):
     found = rows(spec)
-    disturbed = dataclasses.replace(found[0], disturbed="another process", date="2026-11-30")
+    noisy = dataclasses.replace(found[0], noise="another process", date="2026-11-30")
     lost = dataclasses.replace(found[1], choices=(found[1].default,))
-    told, _, _ = described(spec, [disturbed, lost, *found[2:], *rows(spec, device=H200.name)])
+    told, _, _ = described(spec, [noisy, lost, *found[2:], *rows(spec, device=H200.name)])
     assert (told.pretuned, told.compilers) == ("1.2", ("13.0.88",))
     assert told.devices == (H100, H200)
     first, second = told.rows

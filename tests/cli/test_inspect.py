@@ -73,7 +73,7 @@ def test_a_wheel_tells_what_it_was_tuned_for(wheel, capsys):
     assert "; 2 compute_90 ptx, 4 sm_90 cubin (" in title
     assert by.startswith("baked by pretuned ")
     assert [line.split() for line in rest] == [
-        ["kernel", "device", "rows", "faster", "recompiled", "disturbed", "tuned", "driver", "NVRTC"],
+        ["kernel", "device", "rows", "faster", "recompiled", "noisy", "tuned", "driver", "NVRTC"],
         ["scale", *H100.name.split(), "4", "4", "4", "0", "2026-11-21", "580.159.04", "13.0.88"],
         ["every", "file", "is", "as", "it", "was", "baked"],
     ]

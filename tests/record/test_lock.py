@@ -172,12 +172,12 @@ def test_hostile_texts_come_back(reason, name):
     assert len(text.splitlines()) == text.count("\n") == 11
 
 
-def test_what_a_row_suffered_from_is_kept_until_it_is_measured_undisturbed(tmp_path, lock):
+def test_what_a_row_suffered_from_is_kept_until_it_is_measured_without_noise(tmp_path, lock):
     clean = lock.rows[0]
-    disturbed = replace(clean, disturbed="clocks were 20% below their best")
-    marked = Lock().updated({H100.name: H100}, [disturbed])
+    noisy = replace(clean, noise="clocks were 20% below their best")
+    marked = Lock().updated({H100.name: H100}, [noisy])
     path = tmp_path / "pretuned.lock.json"
     lockfile.write(path, marked)
-    assert lockfile.read(path).rows == (disturbed,)
+    assert lockfile.read(path).rows == (noisy,)
     assert marked.updated({}, [clean]).rows == (clean,)
-    assert lock.updated({}, [disturbed]).rows == lock.rows  # it confirms what was measured in peace
+    assert lock.updated({}, [noisy]).rows == lock.rows  # it confirms what was measured without noise

@@ -53,13 +53,13 @@ def won(row, high, *, low=0.5):
 # From the first rule to the last: what stands before what, and why.
 RULES = {
     "fresh, not stale": (
-        lambda row: replace(row, disturbed="clocks", date="2026-01-01"),
+        lambda row: replace(row, noise="clocks", date="2026-01-01"),
         lambda row: replace(row, choices=(replace(row.winner, candidate="of yesterday"), row.default)),
     ),
     "fresh, not incomplete": (lambda row: replace(row, date="2026-01-01"), lambda row: replace(row, space="")),
-    "undisturbed; the other: clocks": (
+    "measured without noise; the other: clocks": (
         lambda row: replace(row, date="2026-01-01"),
-        lambda row: replace(row, disturbed="clocks"),
+        lambda row: replace(row, noise="clocks"),
     ),
     "of 2026-11-22, not 2026-11-21": (lambda row: replace(won(row, 0.99), date="2026-11-22"), lambda row: row),
     "at most 0.700 of the default's time, not 0.900": (lambda row: won(row, 0.7), lambda row: row),
@@ -133,7 +133,7 @@ changes = st.fixed_dictionaries(
     {},
     optional={
         "date": st.sampled_from(["2026-11-20", "2026-11-22", "yesterday"]),
-        "disturbed": st.sampled_from(["clocks", ""]),
+        "noise": st.sampled_from(["clocks", ""]),
         "driver": st.sampled_from(["1", "2"]),
         "space": st.sampled_from([""]),
     },

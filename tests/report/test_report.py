@@ -70,7 +70,7 @@ def test_the_steps_of_a_tuning(spec, won):
     skipped = Skipped(kernel="scale", device=H100.name, problem=PROBLEM, reason="takes 99.0 GB")
     wrong = WrongResult(argument="y", message="y: 3 of 8 elements are off")
     events = {
-        Compiling(kernel="scale", modules=6): "scale: compiling 6 sources",
+        Compiling(kernel="scale", sources=6): "scale: compiling 6 sources",
         Measuring(kernel="scale", problem=PROBLEM, candidates=6, done=1, rows=4): (
             "scale: n=1024, T=float32: 6 candidates (row 2 of 4)"
         ),
@@ -117,6 +117,6 @@ def test_every_configuration_of_the_table_is_one_of_the_spec(spec, won):
     assert line.configuration in {str(one) for one in space.configurations(spec, PROBLEM)}
 
 
-def test_a_disturbed_row_is_marked(won):
-    assert "[disturbed]" in table(of_rows([replace(won, disturbed="another process ran on the GPU")]))
-    assert "[disturbed]" not in table(of_rows([won]))
+def test_a_noisy_row_is_marked(won):
+    assert "[noisy]" in table(of_rows([replace(won, noise="another process ran on the GPU")]))
+    assert "[noisy]" not in table(of_rows([won]))

@@ -218,7 +218,7 @@ def test_an_incumbent_that_ties_stays(spec):
 def test_it_is_said_what_is_ahead_before_it_starts(spec):
     _, events, _ = run(spec, FakeRunner(model), clock=Clock(60.0))
     (plan,) = (event for event in events if isinstance(event, Planned))
-    assert (plan.kernels, plan.rows, plan.configurations, plan.modules) == (1, 4, 12, 12)
+    assert (plan.kernels, plan.rows, plan.configurations, plan.sources) == (1, 4, 12, 12)
     assert plan.seconds > 0
     assert round(plan.budget_s) == 60
 
@@ -276,7 +276,7 @@ def test_a_noisy_row_is_reported_marked_and_measured_again_by_the_next_build(spe
 
     with Cache(tmp_path / "cache") as cache:
         rows, events, _ = run(spec, Slowing(model), cache, problems=all_problems(spec)[:1])
-        assert rows[0].disturbed == "clocks were 33% below their best"
+        assert rows[0].noise == "clocks were 33% below their best"
         assert [event.attempt for event in events if isinstance(event, Noisy)][:2] == [1, 2]
         again, _, effort = run(spec, FakeRunner(model), cache, problems=all_problems(spec)[:1])
-    assert (again[0].disturbed, effort.launched > 0) == ("", True)
+    assert (again[0].noise, effort.launched > 0) == ("", True)

@@ -211,9 +211,9 @@ def compile_needs(project: Project, settings: Settings) -> Needs:
     specs = _all(modules)
     lock = lockfile.read(project.lock).of_gpus() if project.mode in {"auto", "locked"} else lockfile.Lock()
     tunes, backend = project.mode in {"auto", "force"}, named(settings.device.backend)
-    target = find_device(settings.device, lock.devices) if tunes and backend.ships else None
+    device = find_device(settings.device, lock.devices) if tunes and backend.ships else None
     freshness = Freshness(specs)
-    tuning = target is not None and bool(freshness.requests(lock, target, everything=project.mode == "force"))
+    tuning = device is not None and bool(freshness.requests(lock, device, everything=project.mode == "force"))
     compiler = _compiler(project, lock.rows)
     compiles = project.cubins and (tuning or not _is_compiled(project, settings, modules, freshness, lock, compiler))
     return Needs(

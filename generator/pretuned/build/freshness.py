@@ -99,16 +99,16 @@ class Freshness:
         devices = holds.devices | {row.device: lock.devices[row.device] for row in remnants}
         return LockStatus(holds=holds, stale=tuple(stale.values()), baked=holds.updated(devices, remnants))
 
-    def requests(self, lock: Lock, target: TuningDevice, *, everything: bool = False) -> list[TuningRequest]:
-        """Return what `target` needs tuned, so that all its rows are fresh; with `everything`, all of it anew."""
+    def requests(self, lock: Lock, device: TuningDevice, *, everything: bool = False) -> list[TuningRequest]:
+        """Return what `device` needs tuned, so that all its rows are fresh; with `everything`, all of it anew."""
         bad = {
-            (found.kernel, found.problem) for found in self.unfresh(lock, [target.name]) if found.device == target.name
+            (found.kernel, found.problem) for found in self.unfresh(lock, [device.name]) if found.device == device.name
         }
         found = []
         for name, spec in self.specs.items():
             wanted = [problem for problem in space.all_problems(spec) if everything or (name, problem) in bad]
             if wanted:
-                rows = {problem: lock.find(name, target.name, problem) for problem in wanted}
+                rows = {problem: lock.find(name, device.name, problem) for problem in wanted}
                 incumbents = {
                     problem: tuple(choice.configuration for choice in row.choices)
                     for problem, row in rows.items()

@@ -30,7 +30,7 @@ class Share:
     """The rows of one kernel on one device.
 
     `faster` counts those whose winner is not the default, `recompiled` those that ship another binary than the one that
-    was measured, `disturbed` those whose times suffered from something else. `first` and `last` are the days on which
+    was measured, `disturbed` those whose times are noisy. `first` and `last` are the days on which
     they were measured (ISO 8601), `digest` is the SHA-256 of their lines in the lock.
     """
 
@@ -105,7 +105,7 @@ def _shares(plan: BakePlan, kernel: KernelPlan, binaries: Binaries) -> Iterator[
                 rows=len(rows),
                 faster=sum(row.winner.configuration != row.default.configuration for row in rows),
                 recompiled=sum(_recompiled(kernel, row, device, binaries) for row in rows),
-                disturbed=sum(bool(row.disturbed) for row in rows),
+                disturbed=sum(bool(row.noise) for row in rows),
                 compilers=tuple(sorted({row.compiler for row in rows})),
                 drivers=tuple(sorted({row.driver for row in rows})),
                 first=min(row.date for row in rows),

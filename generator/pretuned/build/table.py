@@ -109,11 +109,11 @@ def _locked(project: Project, freshness: Freshness, reporter: Reporter, *, every
 def _force(
     project: Project, settings: Settings, freshness: Freshness, reporter: Reporter, listen: Listener
 ) -> BakedRows:
-    target = find_device(settings.device, {})
+    device = find_device(settings.device, {})
     tuned, trouble = None, f"there is no {label(settings.device)} here"
-    if target is not None:
-        wanted = freshness.requests(Lock(), target, everything=True)
-        tuned, trouble = _tuned(project, settings, wanted, target, reporter, listen)
+    if device is not None:
+        wanted = freshness.requests(Lock(), device, everything=True)
+        tuned, trouble = _tuned(project, settings, wanted, device, reporter, listen)
     if tuned is None:
         _require(project, len(_wanted(freshness.specs)), f"{trouble}, so mode force leaves out")
         reporter.warning(f"mode force: {trouble}: only the defaults are baked")
@@ -132,20 +132,20 @@ def _auto(
     every_backend: bool,
 ) -> BakedRows:
     lock = _read(project, every_backend=every_backend)
-    target = find_device(settings.device, lock.devices)
+    device = find_device(settings.device, lock.devices)
     now = freshness.status(lock)
-    wanted = [] if target is None else freshness.requests(lock, target)
-    if target is None or not wanted:
-        _report_untuned(project, now, target, freshness, reporter)
+    wanted = [] if device is None else freshness.requests(lock, device)
+    if device is None or not wanted:
+        _report_untuned(project, now, device, freshness, reporter)
         return _as_it_is(project, now, freshness, reporter)
-    tuned, trouble = _tuned(project, settings, wanted, target, reporter, listen)
+    tuned, trouble = _tuned(project, settings, wanted, device, reporter, listen)
     if tuned is None:
         lacking = sum(len(demand.problems) for demand in wanted)
-        _require(project, lacking, f"{trouble}; {target.name} lacks")
-        reporter.warning(f"{target.name} is here, but nothing was tuned: {trouble}: {_baking(project.lock, now.baked)}")
+        _require(project, lacking, f"{trouble}; {device.name} lacks")
+        reporter.warning(f"{device.name} is here, but nothing was tuned: {trouble}: {_baking(project.lock, now.baked)}")
         return _as_it_is(project, now, freshness, reporter)
     _report(project, tuned, reporter)
-    merged = now.baked.updated({target.name: target.record}, tuned.rows, tuned.skipped)
+    merged = now.baked.updated({device.name: device.record}, tuned.rows, tuned.skipped)
     _report_stale(project, [found for found in now.stale if found.key not in _keys(tuned)], freshness, reporter)
     return BakedRows(rows=merged.rows, devices=merged.devices, tuned=tuned)
 
@@ -154,7 +154,7 @@ def _tuned(
     project: Project,
     settings: Settings,
     wanted: Sequence[TuningRequest],
-    target: TuningDevice,
+    device: TuningDevice,
     reporter: Reporter,
     listen: Listener,
 ) -> tuple[Tuned | None, str]:
@@ -163,13 +163,13 @@ def _tuned(
     def report_waiting(event: Event) -> None:
         if isinstance(event, Waiting):
             limit_s = PATIENCE * project.budget_s
-            reporter.info(f"another tuning is using {target.name}; waiting up to {limit_s:g} s for it to end")
+            reporter.info(f"another tuning is using {device.name}; waiting up to {limit_s:g} s for it to end")
         listen(event)
 
     try:
         tuned = tune(
             wanted,
-            target,
+            device,
             cache_folder=None if project.mode == "force" else settings.cache,
             budget_s=project.budget_s,
             patience_s=PATIENCE * project.budget_s,
@@ -218,12 +218,12 @@ def _report_stale(project: Project, stale: Iterable[UnfreshRow], freshness: Fres
 
 
 def _report_untuned(
-    project: Project, now: LockStatus, target: TuningDevice | None, freshness: Freshness, reporter: Reporter
+    project: Project, now: LockStatus, device: TuningDevice | None, freshness: Freshness, reporter: Reporter
 ) -> None:
     """Report what is baked without tuning, and why. Raises DeviceError where the project requires tuned rows."""
     lock = now.holds
-    if target is not None:
-        reporter.info(f"{target.name}: every row of {project.lock.name} is fresh; nothing to tune")
+    if device is not None:
+        reporter.info(f"{device.name}: every row of {project.lock.name} is fresh; nothing to tune")
         return
     known = {(row.kernel, row.problem) for row in lock.rows} | {(entry.kernel, entry.problem) for entry in lock.skipped}
     _require(project, len(_wanted(freshness.specs) - known), f"there is no GPU, and {project.lock.name} lacks")

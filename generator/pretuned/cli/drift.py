@@ -23,23 +23,23 @@ def run(options: Namespace) -> ExitCode:
     project, settings = place_of(options)
     specs = specs_of(project, options.kernel)
     lock = lockfile.read(project.lock)
-    target = find_device(settings.device, lock.devices)
-    if target is None:
+    device = find_device(settings.device, lock.devices)
+    if device is None:
         raise DeviceError(
             f"there is no {label(settings.device)} here to measure on; `pretuned devices` lists what there is"
         )
     rows = [
-        row for row in Freshness(specs).status(lock).holds.rows if row.device == target.name and row.kernel in specs
+        row for row in Freshness(specs).status(lock).holds.rows if row.device == device.name and row.kernel in specs
     ]
     if not rows:
-        raise LockError(f"{project.lock.name} has no rows for {target.name} that are not stale; run `pretuned tune`")
+        raise LockError(f"{project.lock.name} has no rows for {device.name} that are not stale; run `pretuned tune`")
     begun_s = time.perf_counter()
-    found = list(remeasure(rows, specs, target, cache_folder=settings.cache, listen=_report_waiting))
+    found = list(remeasure(rows, specs, device, cache_folder=settings.cache, listen=_report_waiting))
     if options.json:
-        print(json.dumps({"device": target.name, "rows": [drift_json(drift) for drift in found]}, indent=2))
+        print(json.dumps({"device": device.name, "rows": [drift_json(drift) for drift in found]}, indent=2))
     else:
         print("\n".join(drift_lines(found)))
-    console.info(f"{target.name}: measured in {time.perf_counter() - begun_s:.1f} s")
+    console.info(f"{device.name}: measured in {time.perf_counter() - begun_s:.1f} s")
     drifted = any(drift.verdict in {Verdict.SLOWER, Verdict.FAILS} for drift in found)
     return ExitCode.DRIFTED if drifted else ExitCode.SUCCESS
 

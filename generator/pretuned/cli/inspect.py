@@ -89,7 +89,7 @@ def _summary(found: Metadata) -> Iterator[str]:
     if not found.rows:
         yield "tuned for no device: the defaults run"
         return
-    head = ("kernel", "device", "rows", "faster", "recompiled", "disturbed", "tuned", "driver", "NVRTC")
+    head = ("kernel", "device", "rows", "faster", "recompiled", "noisy", "tuned", "driver", "NVRTC")
     yield from columns([head, *map(_cells, found.rows)], frozenset({2, 3, 4, 5}))
 
 

@@ -43,13 +43,13 @@ def run(options: Namespace) -> ExitCode:
     project, settings = place_of(options)
     specs = specs_of(project, options.kernel)
     lock = lockfile.read(project.lock)
-    target = find_device(settings.device, lock.devices)
-    if target is None:
+    device = find_device(settings.device, lock.devices)
+    if device is None:
         raise DeviceError(
             "use `--on host` to try things on this machine's processor: "
             f"there is no {label(settings.device)} here to tune on (`pretuned devices` lists what there is)"
         )
-    wanted = Freshness(specs).requests(lock, target, everything=options.force)
+    wanted = Freshness(specs).requests(lock, device, everything=options.force)
     if options.from_usage is not None:
         called = usage.read(options.from_usage, project, specs)
         usage.report_gaps(called, specs)
@@ -60,14 +60,14 @@ def run(options: Namespace) -> ExitCode:
         changed = kept != lock and lockfile.write(project.lock, kept)
         removed = f"; {counted(gone, 'obsolete row')} removed" if changed else ""
         rows = "every row" if options.from_usage is None else "every row that was called"
-        console.info(f"{project.lock.name}: {rows} for {target.name} is fresh; nothing to tune{removed}")
+        console.info(f"{project.lock.name}: {rows} for {device.name} is fresh; nothing to tune{removed}")
         if options.json:
-            _print_json(Tuned(device=target, rows=(), skipped=(), left=0, effort=Effort()))
+            _print_json(Tuned(device=device, rows=(), skipped=(), left=0, effort=Effort()))
         return ExitCode.SUCCESS
     with _progress(verbose=options.verbose) as listen:
         tuned = tune(
             wanted,
-            target,
+            device,
             cache_folder=None if options.force else settings.cache,
             budget_s=settings.budget_s if options.budget is None else options.budget,
             strategy=options.strategy,
@@ -75,7 +75,7 @@ def run(options: Namespace) -> ExitCode:
         )
     lock = lockfile.read(project.lock)  # which the tuning of another GPU may have written meanwhile
     kept = lock.without([] if options.kernel else _obsolete(project, lock))
-    fresh = kept.updated({target.name: target.record}, tuned.rows, tuned.skipped)
+    fresh = kept.updated({device.name: device.record}, tuned.rows, tuned.skipped)
     changed = lockfile.write(project.lock, fresh)
     _print(options, project, tuned, changed=changed)
     if tuned.trouble:

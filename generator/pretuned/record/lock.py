@@ -85,13 +85,13 @@ def _order(key: Key) -> tuple[str, str, str, list[tuple[str, Any]]]:
 
 
 def confirms(new: Row, old: Row) -> bool:
-    """Return whether `new` finds all that `old` says: the same choices in the same order, of the same modules.
+    """Return whether `new` finds all that `old` says: the same choices in the same order, of the same binaries.
 
     Both must have been chosen from the same space, unless a budget ended the search for `new` early, and judged and
-    compiled alike; `new` may have won in more directions beyond the sizes. An old row that something disturbed is
-    confirmed by none that was measured in peace: it makes way.
+    compiled alike; `new` may have won in more directions beyond the sizes. A row that was measured under noise is
+    replaced by a clean measurement, which never confirms it.
     """
-    if old.disturbed and not new.disturbed:
+    if old.noise and not new.noise:
         return False
 
     def essence(row: Row) -> object:
@@ -249,7 +249,7 @@ def row_to_json(row: Row) -> dict[str, Any]:
         "compiler": row.compiler,
         "driver": row.driver,
         "date": row.date,
-    } | ({"disturbed": row.disturbed} if row.disturbed else {})
+    } | ({"disturbed": row.noise} if row.noise else {})
 
 
 def row_from_json(data: Mapping[str, Any]) -> Row:
@@ -260,7 +260,7 @@ def row_from_json(data: Mapping[str, Any]) -> Row:
     texts = {
         key: _text(data[key]) for key in ("kernel", "device", "space", "verification", "compiler", "driver", "date")
     }
-    return Row(problem=_problem(data), choices=choices, disturbed=_text(data.get("disturbed", "")), **texts)
+    return Row(problem=_problem(data), choices=choices, noise=_text(data.get("disturbed", "")), **texts)
 
 
 def _choice(data: Mapping[str, Any]) -> Choice:

@@ -5,7 +5,7 @@ gets a name of its own, as it would where it is tuned. Where two locks have a ro
 problem, one of them stands, whole:
 
 1. the one that stands better to the specs: fresh before unverified, incomplete and stale;
-2. the one that nothing disturbed;
+2. the one that was measured without noise;
 3. the one of the later date;
 4. the one whose winner is further ahead of its default: the smaller upper end of the ratio's interval, then the lower;
 5. the one whose line comes first, so that the order of the locks never decides.
@@ -162,7 +162,7 @@ def _rank(entry: _Entry) -> tuple[object, ...]:
     assert entry.state is not None
     low, high = entry.found.winner.ratio
     age = -_day(entry.found.date)
-    return ORDER.index(entry.state), bool(entry.found.disturbed), age, high, low, json.dumps(row_to_json(entry.found))
+    return ORDER.index(entry.state), bool(entry.found.noise), age, high, low, json.dumps(row_to_json(entry.found))
 
 
 def _day(date: str) -> int:
@@ -194,7 +194,7 @@ def _reason(kept: _Entry, dropped: _Entry) -> str:
     high, its = one.winner.ratio[1], other.winner.ratio[1]
     rules = (
         (kept.state != dropped.state, f"{kept.state}, not {dropped.state}"),
-        (bool(one.disturbed) != bool(other.disturbed), f"undisturbed; the other: {other.disturbed}"),
+        (bool(one.noise) != bool(other.noise), f"measured without noise; the other: {other.noise}"),
         (_day(one.date) != _day(other.date), f"of {one.date}, not {other.date}"),
         (one.winner.ratio != other.winner.ratio, f"at most {high:.3f} of the default's time, not {its:.3f}"),
     )

@@ -74,7 +74,7 @@ class Row:
 
     `problem` is what was measured; `space` and `verification` are digests of what the row was chosen from (empty where
     the budget ended the search early) and judged by; `compiler` is NVRTC's version, `driver` the driver's, `date` the
-    day (UTC, ISO 8601). `disturbed` says what else its times suffered from, and is empty where nothing was seen.
+    day (UTC, ISO 8601). `noise` says why its times are noisy, and is empty if they are not.
     """
 
     kernel: str
@@ -86,7 +86,7 @@ class Row:
     compiler: str
     driver: str
     date: str
-    disturbed: str = ""
+    noise: str = ""
 
     @property
     def specialisation(self) -> Pairs:

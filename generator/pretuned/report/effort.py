@@ -29,8 +29,8 @@ def describe(event: Event) -> str:  # noqa: PLR0911 - one return a kind of event
             return f"another tuning uses {device}; waiting for it to end{limit}"
         case Planned():
             return _planned(event)
-        case Compiling(kernel=kernel, modules=modules):
-            return f"{kernel}: compiling {counted(modules, 'source')}"
+        case Compiling(kernel=kernel, sources=sources):
+            return f"{kernel}: compiling {counted(sources, 'source')}"
         case Measuring(kernel=kernel, problem=problem, candidates=candidates, done=done, rows=rows):
             return f"{kernel}: {problem}: {counted(candidates, 'candidate')} (row {done + 1} of {rows})"
         case Failed(kernel=kernel, configuration=configuration, problem=problem, failure=failure):
@@ -53,7 +53,7 @@ def _planned(plan: Planned) -> str:
     budget = "" if plan.budget_s is None else f" of a budget of {plan.budget_s:.0f} s"
     return (
         f"{counted(plan.rows, 'row')} of {counted(plan.kernels, 'kernel')} to tune: {plan.configurations:,} "
-        f"configurations, at most {plan.modules:,} sources, about {plan.seconds:.0f} s{budget}"
+        f"configurations, at most {plan.sources:,} sources, about {plan.seconds:.0f} s{budget}"
     )
 
 

@@ -63,7 +63,7 @@ def of_rows(rows: Iterable[Row]) -> list[Line]:
             ratio=row.winner.ratio,
             beyond=row.winner.beyond,
             others=max(0, len(row.choices) - 2),
-            note="disturbed" if row.disturbed else "",
+            note="noisy" if row.noise else "",
             date=row.date,
             driver=row.driver,
             compiler=row.compiler,

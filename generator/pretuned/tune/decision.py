@@ -179,7 +179,7 @@ class RowDecision:
             compiler=task.workbench.binaries.compiler,
             driver=device.driver,
             date=dt.datetime.now(dt.UTC).date().isoformat(),
-            disturbed=task.noise.get(self.problem, ""),
+            noise=task.noise.get(self.problem, ""),
         )
 
     def _choice(self, candidate: RankedCandidate, beyond: Sequence[str]) -> Choice:

@@ -28,17 +28,17 @@ class Planned:
     kernels: int
     rows: int
     configurations: int
-    modules: int
+    sources: int
     seconds: float
     budget_s: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compiling:
-    """`modules` sources of a kernel go to the compiler."""
+    """`sources` of a kernel go to the compiler."""
 
     kernel: str
-    modules: int
+    sources: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

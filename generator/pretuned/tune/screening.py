@@ -154,7 +154,7 @@ class Screening:
         outstanding = self._outstanding()
         sources = self.task.request([c for c in batch if c in outstanding])
         if sources:
-            self._workbench.listen(Compiling(kernel=self.task.spec.name, modules=sources))
+            self._workbench.listen(Compiling(kernel=self.task.spec.name, sources=sources))
 
     def _next_batch(self, outstanding: set[Configuration]) -> list[Configuration]:
         """Return the batch of the next representative whose strategy asks for anything."""

@@ -131,7 +131,7 @@ class Tuner:
                 kernels=len({one.task.spec.name for one in pending}),
                 rows=sum(len(one.problems) for one in pending),
                 configurations=sum(estimate.configurations for estimate in estimates),
-                modules=sum(estimate.sources for estimate in estimates),
+                sources=sum(estimate.sources for estimate in estimates),
                 seconds=clock.spent_s + sum(estimate.seconds for estimate in estimates),
                 budget_s=clock.budget_s,
             )
@@ -178,7 +178,7 @@ class Tuner:
             row = RowDecision(task, problem, considered, pending.incumbents.get(problem, ())).row()
             if row is None:
                 continue
-            if whole and not row.disturbed:
+            if whole and not row.noise:
                 task.keep_row(row)
             if not whole:  # good enough to bake; the next build goes on from what was measured
                 row = replace(row, space="")
