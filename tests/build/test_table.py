@@ -237,6 +237,20 @@ def test_what_a_build_needs_installed(build):
     assert not core.compile_needs(replace(build.project, cubins=False, mode="off"), build.settings).compile
 
 
+@pytest.mark.parametrize(
+    ("edit", "needed"),
+    [
+        (('["float32", "float16"]', '["float32", "float16"]'), False),
+        (('["float32", "float16"]', '["float32", "bfloat16"]'), True),
+        (('name = "y", role = "out", dtype = "T"', 'name = "y", role = "out", dtype = "float8_e4m3fn"'), True),
+    ],
+    ids=["NumPy knows them", "a specialisation", "a fixed type"],
+)
+def test_types_that_numpy_lacks_need_ml_dtypes(build, edit, needed):
+    loaded(build.kernels, edit)
+    assert core.compile_needs(build.project, build.settings).ml_dtypes is needed
+
+
 def test_locked_refuses_another_cubin(build):
     build.lock(rows(build.spec))
     with pytest.raises(LockError) as error:
