@@ -14,6 +14,7 @@ from pretuned.cli import (
     drift,
     execute,
     explain,
+    export,
     init,
     inspect,
     merge,
@@ -82,6 +83,12 @@ _TEXTS: Final = {
         "was baked (status 8 if not). Nothing of it is imported or executed.",
         "pretuned inspect mypkg-1.0-py3-none-any.whl",
     ),
+    "export": _Text(
+        "write a tuning as a T4 file for other tools",
+        "Write what was measured of a kernel on a device as T4, the format of results that auto-tuners share: all that "
+        "this machine's cache remembers of the lock's rows, and otherwise what the rows themselves list.",
+        "pretuned export --kernel softmax -o softmax_T4.json",
+    ),
     "init": _Text(
         "add a first kernel and pretuned's table to this project",
         "Add a first kernel and pretuned's table to this project, and pretuned to what its build requires. Nothing "
@@ -131,6 +138,7 @@ def parser() -> argparse.ArgumentParser:
     _add_merge(command("merge", project, json))
     _add_prune(command("prune", project, kernel))
     _add_inspect(command("inspect", json))
+    _add_export(command("export", project))
     _add_init(command("init", project))
     _add_schema(command("schema"))
     command("devices", json).set_defaults(run=devices.run)
@@ -248,6 +256,15 @@ def _add_init(command: argparse.ArgumentParser) -> None:
     text = "add the kernel that a T1 file describes (Kernel Tuner's and other tuners' input) instead of an example"
     command.add_argument("--from-t1", type=Path, metavar="FILE", help=text)
     command.set_defaults(run=init.run)
+
+
+def _add_export(command: argparse.ArgumentParser) -> None:
+    command.add_argument("lock", nargs="?", type=Path, help="a lock file (default: this project's)")
+    command.add_argument("--kernel", metavar="NAME", help="the kernel, where the lock has several")
+    command.add_argument("--device", metavar="NAME", help="the device by its whole name, where the lock has several")
+    text = "the file to write, gzipped if it ends in .gz"
+    command.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help=text)
+    command.set_defaults(run=export.run)
 
 
 def _add_schema(command: argparse.ArgumentParser) -> None:

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from pretuned.measure.libraries import release
 from pretuned.outcome import Crashed, Outcome, TimedOut, WrongResult, from_json, to_json
 from pretuned.record.cache import Cache
 from pretuned.record.lock import row_from_json, row_to_json
-from pretuned.record.rows import Row
+from pretuned.record.rows import Row, TunedDevice
 from pretuned.render import Candidate, digest
+from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, Problem
 
 PROTOCOL: Final = 2  # of tuning: raised when earlier outcomes or rows no longer mean the same
@@ -22,6 +24,18 @@ QUARANTINED: Final = (
     TimedOut,
     WrongResult,
 )  # a candidate that failed so at one problem is not tried at any other
+
+
+def context_of(
+    spec: KernelSpec, name: str, device: TunedDevice, driver: str, compiler: str, verification: str
+) -> list[object]:
+    """Return what everything measured of a kernel depends on besides the candidate, as plain data.
+
+    `name` is what rows call the device, and `verification` the digest of how results are judged.
+    """
+    calls = (implementation.call for implementation in spec.all_implementations.values())
+    libraries = sorted({release(call.module) for call in calls if call is not None})
+    return [[name, device.sm_count, device.compute_capability, driver], compiler, verification, *libraries]
 
 
 class KnownResults:

@@ -10,7 +10,6 @@ import numpy as np
 
 from pretuned.compile.result import Binary
 from pretuned.measure.launch import launches
-from pretuned.measure.libraries import release
 from pretuned.measure.requests import CompiledCandidate, PrepareRequest, TooLarge
 from pretuned.measure.runner import TuningError
 from pretuned.outcome import Failure, LaunchFailed, Outcome, Timed, detail, reworded
@@ -22,7 +21,7 @@ from pretuned.spec.model import KernelSpec, LibraryCall
 from pretuned.spec.space import Configuration, Guards, Pairs, Problem
 from pretuned.strategies import AUTO
 from pretuned.tune.events import Failed
-from pretuned.tune.results import KnownResults
+from pretuned.tune.results import KnownResults, context_of
 from pretuned.tune.space import pruning
 from pretuned.tune.space.points import Points
 from pretuned.tune.workbench import Workbench
@@ -85,16 +84,9 @@ class TuningTask:
 
     def _context(self) -> list[object]:
         """Return what everything measured depends on besides the candidate."""
-        device, record = self.workbench.device, self.workbench.device.record
-        hardware = [device.name, record.sm_count, record.compute_capability, device.driver]
-        libraries = sorted(
-            {
-                release(implementation.call.module)
-                for implementation in self.spec.all_implementations.values()
-                if implementation.call is not None
-            }
-        )
-        return [hardware, self.workbench.binaries.compiler, self.verification, *libraries]
+        device = self.workbench.device
+        compiler = self.workbench.binaries.compiler
+        return context_of(self.spec, device.name, device.record, device.driver, compiler, self.verification)
 
     def _chosen_from(self, problem: Problem) -> list[object]:
         """Return what decides the row of `problem`: of a large space, a part of its candidates stands for all.
