@@ -6,8 +6,7 @@ import uuid
 import pytest
 
 from pretuned.device import probe
-from pretuned.device.libcuda import LibCuda
-from pretuned.device.probe import DriverVersion, Gpu, Sources
+from pretuned.device.probe import DriverVersion, Gpu, LibCuda, Sources
 
 NO_DEVICE = 100
 INVALID_VALUE = 1
@@ -37,6 +36,9 @@ class CudaStandIn:
         number._obj.value = self._version
         return 0
 
+    def cuGetErrorName(self, status, text):  # noqa: N802
+        return INVALID_VALUE
+
     def cuInit(self, flags):  # noqa: N802
         return self._init
 
@@ -45,26 +47,26 @@ class CudaStandIn:
         return 0
 
     def cuDeviceGet(self, handle, ordinal):  # noqa: N802
-        handle._obj.value = 1000 + ordinal  # a handle is no ordinal
+        handle._obj.value = 1000 + ordinal.value  # a handle is no ordinal
         return 0
 
     def cuDeviceGetName(self, text, length, handle):  # noqa: N802
-        text.value = self._gpus[handle - 1000]["name"].encode()[:length]
+        text.value = self._gpus[handle.value - 1000]["name"].encode()[: length.value]
         return 0
 
     def cuDeviceGetUuid_v2(self, raw, handle):  # noqa: N802
-        ctypes.memmove(raw._obj, uuid.UUID(self._gpus[handle - 1000]["uuid"]).bytes, 16)
+        ctypes.memmove(raw._obj, uuid.UUID(self._gpus[handle.value - 1000]["uuid"]).bytes, 16)
         return 0
 
     def cuDeviceTotalMem_v2(self, size, handle):  # noqa: N802
-        size._obj.value = self._gpus[handle - 1000]["memory"]
+        size._obj.value = self._gpus[handle.value - 1000]["memory"]
         return 0
 
     def cuDeviceGetAttribute(self, value, attribute, handle):  # noqa: N802
-        attributes = self._gpus[handle - 1000]["attributes"]
-        if attribute not in attributes:
+        attributes = self._gpus[handle.value - 1000]["attributes"]
+        if attribute.value not in attributes:
             return INVALID_VALUE
-        value._obj.value = attributes[attribute]
+        value._obj.value = attributes[attribute.value]
         return 0
 
 

@@ -7,14 +7,26 @@ Where there is no driver both answers are empty, and nothing is raised.
 
 from __future__ import annotations
 
+import ctypes
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 import pynvml
 
-from pretuned.device import libcuda, nvml
-from pretuned.device.libcuda import CudaError, LibCuda
 from pretuned.runtime.cuda_majors import OLDEST
+from pretuned.runtime.driver import (
+    CAPABILITY_MAJOR,
+    CAPABILITY_MINOR,
+    L2_BYTES,
+    SHARED_OPTIN_BYTES,
+    SM_COUNT,
+    DeviceQueries,
+    DriverError,
+    load_libcuda,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +57,35 @@ class Gpu:
     power_w: int
 
 
+class LibCuda(DeviceQueries):
+    """Queries to  No context is made, so no memory of a GPU is taken, and a child may choose its own device."""
+
+    def version(self) -> tuple[int, int]:
+        """Return the CUDA version that the driver supports, such as (13, 0)."""
+        number = ctypes.c_int()
+        self.ask("cuDriverGetVersion", ctypes.byref(number))
+        return _cuda(number.value)
+
+    def count(self) -> int:
+        """Initialise the driver and return how many GPUs CUDA shows to this process."""
+        number = ctypes.c_int()
+        self.ask("cuInit", ctypes.c_uint(0))
+        self.ask("cuDeviceGetCount", ctypes.byref(number))
+        return number.value
+
+    def uuid(self, ordinal: int) -> str:
+        """Return the UUID of the GPU, or of the MIG slice that stands for one, as 8-4-4-4-12 hexadecimal digits."""
+        raw = (ctypes.c_ubyte * 16)()
+        self.ask("cuDeviceGetUuid_v2", ctypes.byref(raw), ctypes.c_int(self._device(ordinal)))
+        return str(uuid.UUID(bytes=bytes(raw)))
+
+    def memory_bytes(self, ordinal: int) -> int:
+        """Return the memory that CUDA can allocate from."""
+        size = ctypes.c_size_t()
+        self.ask("cuDeviceTotalMem_v2", ctypes.byref(size), ctypes.c_int(self._device(ordinal)))
+        return size.value
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
     """Where facts come from: a loaded libcuda, and a binding like pynvml. Tests bring their own."""
@@ -55,7 +96,10 @@ class Sources:
 
 def sources() -> Sources:
     """Return this machine's sources."""
-    return Sources(cuda=libcuda.load(), nvml=pynvml)
+    try:
+        return Sources(cuda=LibCuda(load_libcuda()), nvml=pynvml)
+    except OSError:
+        return Sources(cuda=None, nvml=pynvml)
 
 
 def too_old(driver: DriverVersion) -> str:
@@ -69,16 +113,16 @@ def too_old(driver: DriverVersion) -> str:
 def driver(given: Sources | None = None) -> DriverVersion | None:
     """Return the driver, or None where there is none that works. Initialises no GPU."""
     found = given or sources()
-    with nvml.session(found.nvml) as binding:
-        version = nvml.driver_version(binding) if binding else None
-        cuda = _cuda_version(found.cuda) or (nvml.cuda_version(binding) if binding else None)
+    with _nvml_session(found.nvml) as binding:
+        version = _driver_version(binding) if binding else None
+        cuda = _cuda_version(found.cuda) or (_nvml_cuda_version(binding) if binding else None)
     return DriverVersion(version=version or "", cuda=cuda) if cuda else None
 
 
 def _cuda_version(cuda: LibCuda | None) -> tuple[int, int] | None:
     try:
         version = cuda.version() if cuda else (0, 0)
-    except CudaError:
+    except DriverError:
         return None
     return version if version > (0, 0) else None  # 0 is what a library without a driver below it answers
 
@@ -90,41 +134,81 @@ def gpus(given: Sources | None = None) -> tuple[Gpu, ...]:
         return ()
     try:
         count = found.cuda.count()
-    except CudaError:
+    except DriverError:
         return ()
-    with nvml.session(found.nvml) as binding:
+    with _nvml_session(found.nvml) as binding:
         return tuple(gpu for index in range(count) if (gpu := _gpu(found.cuda, binding, index)) is not None)
 
 
 def _gpu(cuda: LibCuda, binding: Any, index: int) -> Gpu | None:  # noqa: ANN401 - the binding ships no types
     try:
         uuid = cuda.uuid(index)
-        major = cuda.attribute(libcuda.CAPABILITY_MAJOR, index)
+        major = cuda.attribute(CAPABILITY_MAJOR, index)
         return Gpu(
             index=index,
             name=cuda.name(index),
             uuid=uuid,
-            compute_capability=10 * major + cuda.attribute(libcuda.CAPABILITY_MINOR, index),
-            sm_count=cuda.attribute(libcuda.SM_COUNT, index),
-            l2_bytes=cuda.attribute(libcuda.L2_BYTES, index),
-            shared_bytes=cuda.attribute(libcuda.SHARED_OPTIN_BYTES, index),
+            compute_capability=10 * major + cuda.attribute(CAPABILITY_MINOR, index),
+            sm_count=cuda.attribute(SM_COUNT, index),
+            l2_bytes=cuda.attribute(L2_BYTES, index),
+            shared_bytes=cuda.attribute(SHARED_OPTIN_BYTES, index),
             memory_bytes=cuda.memory_bytes(index),
-            memory_gbps=_memory_gbps(cuda, index),
-            power_w=nvml.power_limit_w(binding, uuid) if binding else 0,
+            memory_gbps=cuda.memory_gbps(index),
+            power_w=_power_limit_w(binding, uuid) if binding else 0,
         )
-    except CudaError:
+    except DriverError:
         return None  # a GPU that fell off the bus still counts, and answers nothing
 
 
-def _memory_gbps(cuda: LibCuda, index: int) -> int:
-    """Return the peak bandwidth in GB/s, 0 if untold.
+def _cuda(number: int) -> tuple[int, int]:
+    """Return (13, 0) for 13000."""
+    return number // 1000, number % 1000 // 10
 
-    Two transfers a clock, times the clock, times the bus in bytes: 'Theoretical Bandwidth Calculation' of the CUDA C++
-    Best Practices Guide.
-    """
+
+# NVML has what only it reports: the driver's own version, and power limits. A container may lack the library, and a MIG
+# slice may refuse a query for want of permission: every answer may be missing, and nothing is raised.
+
+
+@contextmanager
+def _nvml_session(nvml: Any) -> Iterator[Any]:  # noqa: ANN401 - the binding ships no types
+    """Initialise NVML and yield the binding, or None where NVML cannot be used; shuts it down at the end."""
     try:
-        clock_khz = cuda.attribute(libcuda.MEMORY_CLOCK_KHZ, index)
-        bus_bits = cuda.attribute(libcuda.MEMORY_BUS_BITS, index)
-    except CudaError:
-        return 0
-    return round(2 * clock_khz * 1e3 * (bus_bits / 8) / 1e9)
+        nvml.nvmlInit()
+    except nvml.NVMLError:
+        yield None
+        return
+    try:
+        yield nvml
+    finally:
+        with suppress(nvml.NVMLError):
+            nvml.nvmlShutdown()
+
+
+def _driver_version(nvml: Any) -> str | None:  # noqa: ANN401 - the binding ships no types
+    """Return the driver's version, such as `580.159.04`."""
+    try:
+        return str(nvml.nvmlSystemGetDriverVersion())
+    except nvml.NVMLError:
+        return None
+
+
+def _nvml_cuda_version(nvml: Any) -> tuple[int, int] | None:  # noqa: ANN401 - the binding ships no types
+    """Return the CUDA version that the driver supports, such as (13, 0)."""
+    try:
+        number = int(nvml.nvmlSystemGetCudaDriverVersion_v2())
+    except nvml.NVMLError:
+        return None
+    return _cuda(number)
+
+
+def _power_limit_w(nvml: Any, uuid: str) -> int:  # noqa: ANN401 - the binding ships no types
+    """Return the enforced power limit in W of the GPU with CUDA's `uuid`, 0 if untold; a MIG slice has its GPU's."""
+    for prefix in ("GPU-", "MIG-"):
+        try:
+            handle = nvml.nvmlDeviceGetHandleByUUID(prefix + uuid)
+            if prefix == "MIG-":
+                handle = nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(handle)
+            return round(int(nvml.nvmlDeviceGetEnforcedPowerLimit(handle)) / 1000)
+        except nvml.NVMLError:
+            continue
+    return 0

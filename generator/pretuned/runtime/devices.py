@@ -10,12 +10,9 @@ from .driver import (
     L2_BYTES,
     MAX_BLOCK_REGISTERS,
     MAX_BLOCK_THREADS,
-    MEMORY_BUS_BITS,
-    MEMORY_CLOCK_KHZ,
     SHARED_BYTES,
     SHARED_OPTIN_BYTES,
     SM_COUNT,
-    DriverError,
 )
 from .limits import MAX_THREADS, REGISTERS
 from .text import no_such
@@ -85,17 +82,8 @@ def in_hand(driver: Driver, ordinal: int) -> Device:
         "ordinal": ordinal,
     }
     _found[ordinal] = device = Device(driver.name(ordinal), facts)
-    device.bandwidth = lambda: _bandwidth(driver, ordinal)  # asking takes as long as a hundred launches
+    device.bandwidth = lambda: driver.memory_gbps(ordinal)  # asking takes as long as a hundred launches
     return device
-
-
-def _bandwidth(driver: Driver, ordinal: int) -> int:
-    """Return GB/s by clock and bus width (two transfers a clock), or 0 where the driver does not say."""
-    try:
-        khz, bits = (driver.attribute(key, ordinal) for key in (MEMORY_CLOCK_KHZ, MEMORY_BUS_BITS))
-    except DriverError:
-        return 0
-    return int(2 * khz * 1000 * bits // 8 // 10**9)
 
 
 def runs(architecture: str, capability: int) -> bool:

@@ -43,23 +43,13 @@ class DriverError(Exception):
     """The driver refused; the message names the call and the CUresult."""
 
 
-class Driver:
-    """A loaded libcuda, initialised. `launch(configuration, function, parameters, None)` answers 0 for success."""
+class DeviceQueries:
+    """What a loaded libcuda says of devices by their ordinals; needs no context. `library` has its functions."""
 
-    __slots__ = ("_contexts", "_library", "count", "launch", "version")
+    __slots__ = ("_library",)
 
     def __init__(self, library: Foreign) -> None:
         self._library = library
-        number = c_int()
-        self.ask("cuInit", c_uint(0))
-        self.ask("cuDriverGetVersion", byref(number))
-        self.version = number.value
-        self.ask("cuDeviceGetCount", byref(number))
-        self.count = number.value
-        if not self.count:
-            raise DriverError("no device found")
-        self.launch = self._find("cuLaunchKernelEx")
-        self._contexts: dict[int, int] = {}
 
     def _find(self, name: str) -> Foreign:
         try:
@@ -90,6 +80,42 @@ class Driver:
         text = create_string_buffer(256)
         self.ask("cuDeviceGetName", text, c_int(len(text)), c_int(self._device(ordinal)))
         return text.value.decode(errors="replace")
+
+    def memory_gbps(self, ordinal: int) -> int:
+        """Return the peak bandwidth in GB/s, or 0 if the driver does not report clock and bus.
+
+        Two transfers a clock, times the clock, times the bus in bytes: 'Theoretical Bandwidth Calculation' of the CUDA
+        C++ Best Practices Guide.
+        """
+        try:
+            khz, bits = (self.attribute(key, ordinal) for key in (MEMORY_CLOCK_KHZ, MEMORY_BUS_BITS))
+        except DriverError:
+            return 0
+        return round(2 * khz * 1e3 * (bits / 8) / 1e9)
+
+    def _device(self, ordinal: int) -> int:
+        device = c_int()
+        self.ask("cuDeviceGet", byref(device), c_int(ordinal))
+        return device.value
+
+
+class Driver(DeviceQueries):
+    """A loaded libcuda, initialised. `launch(configuration, function, parameters, None)` answers 0 for success."""
+
+    __slots__ = ("_contexts", "count", "launch", "version")
+
+    def __init__(self, library: Foreign) -> None:
+        super().__init__(library)
+        number = c_int()
+        self.ask("cuInit", c_uint(0))
+        self.ask("cuDriverGetVersion", byref(number))
+        self.version = number.value
+        self.ask("cuDeviceGetCount", byref(number))
+        self.count = number.value
+        if not self.count:
+            raise DriverError("no device found")
+        self.launch = self._find("cuLaunchKernelEx")
+        self._contexts: dict[int, int] = {}
 
     def current(self) -> int:
         """Return the ordinal of the calling thread's device; 0 where it has none yet."""
@@ -166,11 +192,6 @@ class Driver:
         finally:
             self.ask("cuEventDestroy_v2", event)
 
-    def _device(self, ordinal: int) -> int:
-        device = c_int()
-        self.ask("cuDeviceGet", byref(device), c_int(ordinal))
-        return device.value
-
     def _context(self, ordinal: int) -> int:
         with _lock:
             if ordinal not in self._contexts:
@@ -180,6 +201,11 @@ class Driver:
             return self._contexts[ordinal]
 
 
+def load_libcuda() -> Foreign:
+    """Load the driver's library; raises OSError where there is none."""
+    return CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+
+
 def driver(kernel: str) -> Driver:
     """Return the driver of this machine; raises UnavailableError in `kernel`'s name where there is none, or no GPU."""
     if _loaded:
@@ -187,7 +213,7 @@ def driver(kernel: str) -> Driver:
     with _lock:
         if not _loaded:
             try:
-                _loaded.append(Driver(CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")))
+                _loaded.append(Driver(load_libcuda()))
             except OSError as error:
                 raise UnavailableError(f"{kernel} needs an NVIDIA GPU: no driver is installed ({error})") from None
             except DriverError as error:
