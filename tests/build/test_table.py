@@ -237,12 +237,15 @@ def test_what_a_build_needs_installed(build):
     assert not core.compile_needs(replace(build.project, cubins=False, mode="off"), build.settings).compile
 
 
+FLOAT8 = '"y", role = "out", dtype = "float8_e4m3fn", shape = ["n"]'
+
+
 @pytest.mark.parametrize(
     ("edit", "needed"),
     [
         (('["float32", "float16"]', '["float32", "float16"]'), False),
         (('["float32", "float16"]', '["float32", "bfloat16"]'), True),
-        (('name = "y", role = "out", dtype = "T"', 'name = "y", role = "out", dtype = "float8_e4m3fn"'), True),
+        (('"y", role = "out", dtype = "T", shape = ["n"], align = "vec * sizeof(T)"', FLOAT8), True),
     ],
     ids=["NumPy knows them", "a specialisation", "a fixed type"],
 )
