@@ -70,10 +70,13 @@ class Sandboxes:
             return place
         if name == "page":
             place.mkdir()
-        elif name == "init":
+        elif name in ("init", "t1"):
             (place / "src" / "mypkg").mkdir(parents=True)
             (place / "src" / "mypkg" / "__init__.py").touch()
             (place / "pyproject.toml").write_text(PROJECT)
+            if name == "t1":
+                shutil.copy(ROOT / "tests" / "data" / "benchmark_hub" / "convolution_T1.json", place)
+                return place
             subprocess.run(["pretuned", "init"], cwd=place, env=self.environment, check=True, capture_output=True)
         else:
             shutil.copytree(ROOT / name, place, ignore=shutil.ignore_patterns("tuned", "dist"))
