@@ -1,4 +1,4 @@
-"""A strategy of somebody else, in one file: found by its place or by an entry point, used, and held to its contract."""
+"""A strategy of another package, in one file: found by its place or an entry point, used, and held to its contract."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Compiler:
 
     release = "13.0.88"
     asked: list[str]
-    told: str | None
+    installed: str | None
 
     def __init__(self, workers=None, toolchain=None):
         self.waiting = []
@@ -64,7 +64,7 @@ class Compiler:
         pass
 
 
-TOOLCHAIN = Toolchain(worker="none", installed=lambda: Compiler.told, any_architecture="compute_80")
+TOOLCHAIN = Toolchain(worker="none", installed=lambda: Compiler.installed, any_architecture="compute_80")
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def compiler(monkeypatch):
 
     def use(release):
         monkeypatch.setattr(Compiler, "release", release)
-        monkeypatch.setattr(Compiler, "told", release, raising=False)
+        monkeypatch.setattr(Compiler, "installed", release, raising=False)
 
     use("13.0.88")
     return use
@@ -123,8 +123,8 @@ def test_binaries_of_two_compilers_are_never_mixed(compiler):
     assert asked == ["int one;", "int two;"]
 
 
-def test_the_compiler_is_asked_where_no_package_tells_its_version(compiler, monkeypatch):
-    monkeypatch.setattr(Compiler, "told", None)
+def test_the_compiler_is_asked_where_no_package_has_its_version(compiler, monkeypatch):
+    monkeypatch.setattr(Compiler, "installed", None)
     with BinaryStore(Cache(None), Effort(), toolchain=TOOLCHAIN) as library:
         assert library.compiler == "13.0.88"
     assert len(Compiler.asked) == 1

@@ -1,4 +1,4 @@
-"""The decision from samples: never slower than the default, ties to who was there first, nothing unreachable."""
+"""The decision from samples: never slower than the default, ties to what was there first, nothing unreachable."""
 
 from __future__ import annotations
 

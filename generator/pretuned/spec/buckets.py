@@ -16,7 +16,7 @@ from pretuned.spec.space import Problem, admitted
 if TYPE_CHECKING:
     from pretuned.spec.model import KernelSpec
 
-PROBE_RATIO: Final = 4  # a probe lies a factor of four beyond the outermost size: one usual step of such lists
+BEYOND_RATIO: Final = 4  # of a problem beyond the outermost size to that size: one usual step of such lists
 INT64_MAX: Final = 2**63 - 1
 
 
@@ -33,7 +33,7 @@ def bounds(sizes: Sequence[int], size: int) -> tuple[int, int | None]:
     return lower, inner[position] if position < len(inner) else None
 
 
-def probes(spec: KernelSpec, problem: Problem) -> Iterator[tuple[str, Problem]]:
+def problems_beyond(spec: KernelSpec, problem: Problem) -> Iterator[tuple[str, Problem]]:
     """Yield (direction, problem) beyond each outermost size that `problem` stands at; a direction reads `n<` or `n>`.
 
     A dim with one size has one bucket, which has no beyond.
@@ -45,9 +45,9 @@ def probes(spec: KernelSpec, problem: Problem) -> Iterator[tuple[str, Problem]]:
             continue
         beyond: list[tuple[str, int]] = []
         if dims[name] == sizes[0] and sizes[0] > 1:
-            beyond.append((f"{name}<", max(1, sizes[0] // PROBE_RATIO)))
+            beyond.append((f"{name}<", max(1, sizes[0] // BEYOND_RATIO)))
         if dims[name] == sizes[-1]:
-            beyond.append((f"{name}>", sizes[-1] * PROBE_RATIO))
+            beyond.append((f"{name}>", sizes[-1] * BEYOND_RATIO))
         for direction, size in beyond:
             moved = Problem(specialisation=problem.specialisation, dims=tuple(sorted((dims | {name: size}).items())))
             if fits_arguments(spec, moved) and admitted(spec, moved):

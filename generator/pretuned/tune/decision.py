@@ -12,7 +12,7 @@ from pretuned.measure.libraries import release
 from pretuned.measure.requests import PROBE_LAUNCHES
 from pretuned.measure.rounds import Against, Cut
 from pretuned.record.rows import Choice, Row
-from pretuned.spec.buckets import PROBE_RATIO, bounds, fits_arguments, probes, sizes_of
+from pretuned.spec.buckets import BEYOND_RATIO, bounds, fits_arguments, problems_beyond, sizes_of
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, Problem, admitted
 from pretuned.tune.race import (
@@ -145,27 +145,33 @@ class RowDecision:
         found: dict[Configuration, list[str]] = {}
         winners = [candidate.configuration for candidate in ranked if candidate.configuration != task.default]
         with self.effort.stage("beyond the sizes"):
-            for direction, problem in probes(task.spec, self.problem) if winners and rounds else ():
-                able = [c for c in winners if task.launchable(c, problem)]
-                if not able or not task.launchable(task.default, problem):
-                    continue
-                if task.prepare(problem, TRUSTED_SEED, trust_default=True) is not None:
-                    continue
-                right = []
-                for configuration in able:
-                    failure = task.check(configuration, problem, TRUSTED_SEED)
-                    if failure is None:
-                        right.append(configuration)
-                    else:
-                        task.fail(configuration, problem, failure, keep=False)
+            for direction, problem in problems_beyond(task.spec, self.problem) if winners and rounds else ():
+                right = self._right_at(problem, winners)
                 chosen = [task.default, *right]
-                estimates_us = [PROBE_RATIO * self.times[c] for c in chosen]
+                estimates_us = [BEYOND_RATIO * self.times[c] for c in chosen]
                 rule = Against(gain=MIN_GAIN)
                 samples, _ = race(task, problem, chosen, estimates_us, rounds, rule) if right else ({}, {})
                 for configuration in right if samples else ():
                     if ratio_interval(samples[configuration], samples[task.default])[1] < 1 - MIN_GAIN:
                         found.setdefault(configuration, []).append(direction)
         return found
+
+    def _right_at(self, problem: Problem, winners: Sequence[Configuration]) -> list[Configuration]:
+        """Prepare a problem beyond the sizes, and return which winners agree with the default there."""
+        task = self.task
+        able = [c for c in winners if task.launchable(c, problem)]
+        if not able or not task.launchable(task.default, problem):
+            return []
+        if task.prepare(problem, TRUSTED_SEED, trust_default=True) is not None:
+            return []
+        right = []
+        for configuration in able:
+            failure = task.check(configuration, problem, TRUSTED_SEED)
+            if failure is None:
+                right.append(configuration)
+            else:
+                task.fail(configuration, problem, failure, keep=False)
+        return right
 
     def _row(self, ranked: Sequence[RankedCandidate], beyond: Mapping[Configuration, Sequence[str]]) -> Row:
         task, device = self.task, self.task.workbench.device
