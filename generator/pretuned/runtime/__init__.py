@@ -4,7 +4,7 @@ This folder is copied unchanged into every generated package as `_runtime`. Its 
 
 - Standard library only, and the driver through ctypes (`driver`). Array libraries are met as what callers pass
   (`adapters`). Nothing of the library that wrote the package is here.
-- Importing the package runs this module, `table` and `expressions`: no dataclasses, logging, typing, json, pathlib, re.
+- Importing the package runs this module and `table`: no dataclasses, logging, typing, json, pathlib, re.
   Where an array library is imported already, `calls` is loaded too.
 - No module imports this one, and no two import each other.
 - `calls` is the path of a call: `adapters` (read the arrays) -> `checks` (the problem) -> `lookup` (which
@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import sys
 
-from .expressions import Integer, ceil_div, sizeof
 from .table import (
     KERNELS,
     Array,
@@ -30,6 +29,8 @@ from .table import (
     LibraryFunction,
     PretunedError,
     Scalar,
+    ceil_div,
+    sizeof,
 )
 
 TYPE_CHECKING = False
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from typing import ParamSpec, Protocol, TypeVar
 
     from .explanation import Explanation
+    from .expressions import Integer as Integer
     from .overrides import Using
     from .records import Value
     from .table import Binaries as Binaries
@@ -71,7 +73,6 @@ __all__ = [
     "Array",
     "Buffer",
     "Implementation",
-    "Integer",
     "Kernel",
     "Launch",
     "LibraryFunction",
@@ -85,6 +86,15 @@ __all__ = [
     "use",
     "using",
 ]
+
+
+def __getattr__(name: str) -> Foreign:
+    """Return `Integer`, which few packages name, and importing them need not load."""
+    if name != "Integer":
+        raise AttributeError(name)
+    from .expressions import Integer  # noqa: PLC0415 - see above
+
+    return Integer
 
 
 def _begin(kernel: Kernel, *call: Foreign) -> Foreign:

@@ -6,9 +6,8 @@ import math
 
 from .adapters import on_gpu
 from .errors import ArgumentError, ArgumentTypeError, qualified
-from .expressions import sizeof
 from .lookup import holds, sizes_of
-from .table import PACKAGE, Scalar
+from .table import PACKAGE, Scalar, sizeof
 from .text import no_such, shown
 from .types import DTYPES
 

@@ -21,18 +21,6 @@ def bounded(value: int) -> int:
     raise OverflowError("a result is beyond 2 ** 62")
 
 
-def ceil_div(a: int, b: int) -> int:
-    """Return a / b rounded up to an integer."""
-    return -(-a // b)
-
-
-def sizeof(dtype: str) -> int:
-    """Return the bytes of one element of `dtype`."""
-    from .types import DTYPES  # noqa: PLC0415 - importing a generated package must stay cheap
-
-    return DTYPES[dtype].size_bytes
-
-
 def power(a: int, b: int) -> int:
     """Return a ** b, without computing what is beyond the limit."""
     if b < 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .expressions import ceil_div
+from .table import ceil_div
 
 GRID_LIMITS = (2**31 - 1, 65535, 65535)  # blocks along x, y, z
 BLOCK_LIMITS = (1024, 1024, 64)  # threads along x, y, z

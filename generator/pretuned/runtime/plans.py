@@ -20,9 +20,8 @@ from typing import NamedTuple
 from .binaries import function
 from .checks import output_shape
 from .errors import ArgumentError, ArgumentTypeError, qualified
-from .expressions import sizeof
 from .lookup import evaluate, extent, sizes_of
-from .table import Scalar
+from .table import Scalar, sizeof
 from .text import shown
 from .types import DTYPES
 

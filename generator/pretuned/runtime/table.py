@@ -1,6 +1,6 @@
 """What a generated package declares: its kernels, their arguments, launches and table.
 
-Importing a package runs this module, so it defines classes and nothing else.
+Importing a package runs this module, so it defines these, the two functions that expressions call, and nothing else.
 """
 
 from __future__ import annotations
@@ -29,6 +29,18 @@ PACKAGE = __name__.rsplit(".", 2)[0]
 
 class PretunedError(Exception):
     """Base of every error that a generated package raises."""
+
+
+def ceil_div(a: int, b: int) -> int:
+    """Return a / b rounded up to an integer."""
+    return -(-a // b)
+
+
+def sizeof(dtype: str) -> int:
+    """Return the bytes of one element of `dtype`."""
+    from .types import DTYPES  # noqa: PLC0415 - importing a generated package must stay cheap
+
+    return DTYPES[dtype].size_bytes
 
 
 class Array:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from pretuned.runtime.expressions import ceil_div
+from pretuned.runtime.table import ceil_div
 from pretuned.spec.evaluation import INTEGERS, ZERO_DIVISION, Environment, NoValue, Value, function_of
 from pretuned.spec.folding import fold, literal_value
 from pretuned.spec.grammar import (

@@ -18,7 +18,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateNotFo
 from jinja2.meta import find_undeclared_variables
 from jinja2.utils import Namespace
 
-from pretuned.runtime.expressions import ceil_div
+from pretuned.runtime.table import ceil_div
 
 HELPERS: Final = {"ceil_div": ceil_div, "min": min, "max": max, "range": range, "namespace": Namespace}
 _INCLUDES: Final = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
