@@ -2,12 +2,15 @@
 
 Theory of operation. A child is a fresh interpreter (never a fork: CUDA does not survive one), started by its command
 line rather than by `multiprocessing`, so that the caller's `__main__` is not run again and needs no guard. It takes
-pickled requests from one end of a socket pair and answers each in turn, once, or with every part of an iterator the
-moment it is there. A second pipe, the lifeline, carries nothing:
-the parent holds its writing end, and when the parent dies, however it dies, a thread of the child reads the end of the
-pipe and kills its own process. A child that hangs in a kernel or dies by a signal is found by the parent at the
-request's deadline or at the end of the stream; both are answers (`Expired`, `Died`), not exceptions. What a child
-prints is kept in a file, whose last line explains a death.
+pickled requests from one end of a socket pair and answers each in turn: once, or with every part of an iterator as soon
+as there is one.
+
+A second pipe, the lifeline, carries nothing. The parent holds its writing end. When the parent dies, however it dies, a
+thread of the child reads the end of the pipe and kills its own process.
+
+A child that hangs in a kernel or dies by a signal is found by the parent at the request's deadline or at the end of the
+stream. Both are answers (`Expired`, `Died`), not exceptions. What a child prints is kept in a file, whose last line
+explains a death.
 """
 
 from __future__ import annotations
@@ -91,7 +94,7 @@ class Child:
         return self._process.poll() is None
 
     def send(self, request: object) -> Died | None:
-        """Send a request without waiting; returns `Died` if nobody is there to take it."""
+        """Send a request without waiting; returns `Died` if the child has ended."""
         try:
             self.connection.send(request)
         except OSError:
@@ -150,7 +153,7 @@ class Child:
 
 
 def _adopt_site_packages() -> None:
-    """Tell `site` of the folders that only `sys.path` names: pip's isolated builds install into such an overlay.
+    """Give `site` the folders that only `sys.path` names: pip's isolated builds install into such an overlay.
 
     `cuda.pathfinder`, which finds NVRTC and its headers for CuPy, asks `site` and would find nothing there.
     """

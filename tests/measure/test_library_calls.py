@@ -52,7 +52,7 @@ def test_what_cannot_be_called_is_refused_with_the_reason(monkeypatch):
     assert refusal(call_of("matmul", module="torch")) == "torch is not installed here"
     assert refusal(call_of("dumbs")) == "json: has no 'dumbs'; did you mean 'dumps'?"
     assert refusal(call_of("decoder.no_such")).startswith("json.decoder: has no 'no_such'")
-    assert refusal(call_of("decoder")) == "json.decoder is no function"
+    assert refusal(call_of("decoder")) == "json.decoder is not a function"
 
 
 def test_a_library_goes_by_the_version_that_is_installed():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pretuned.measure.rounds import LEAST, SETTLED, Against, Cut, Everyone
+from pretuned.measure.rounds import LEAST, SETTLED, Against, Cut, RunAll
 
 TIMES = st.lists(st.floats(1, 100), min_size=LEAST, max_size=40)
 
@@ -40,4 +40,4 @@ def test_a_duel_ends_once_every_round_agrees():
 
 
 def test_everyone_runs_on():
-    assert Everyone().going([[1.0] * 99, [2.0] * 99]) == [0, 1]
+    assert RunAll().going([[1.0] * 99, [2.0] * 99]) == [0, 1]

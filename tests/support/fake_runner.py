@@ -7,7 +7,7 @@ import random
 
 from builders import H100, binary_of
 from pretuned.measure.requests import Raced, Screened, TooLarge, Verified
-from pretuned.measure.rounds import Everyone
+from pretuned.measure.rounds import RunAll
 from pretuned.outcome import Crashed, Timed, WrongResult
 from pretuned.record.cache import Cache
 from pretuned.tune.events import Effort
@@ -62,7 +62,7 @@ class FakeRunner:
         for _ in range(rounds):
             for index in running:
                 times[index].append(self._sample(entries[index]))
-            running = (rule or Everyone()).going(times)
+            running = (rule or RunAll()).going(times)
             if not running:
                 break
         failures = tuple(self._failure(entry) if judge else None for entry in entries)

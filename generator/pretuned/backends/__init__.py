@@ -86,7 +86,7 @@ class Backend(Protocol):
 
 
 class BackendError(Error):
-    """There is no backend of that name, or it cannot be loaded."""
+    """No backend has that name, or it cannot be loaded."""
 
     exit_code = ExitCode.INPUT
 

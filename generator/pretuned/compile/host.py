@@ -1,7 +1,7 @@
 """One compilation with the machine's C++ compiler, for the host device: a shared library that runs without a GPU.
 
 The text is the one that NVRTC gets. It is compiled as C++ with the headers of `cuda_on_host` in front and linked with
-their runtime (see execution.h there for what they give and why). Three ways of compiling are told apart like
+their runtime (see execution.h there for what they give and why). Three ways of compiling are named like
 architectures: `host`; `host+memory` for AddressSanitizer and UBSan; `host+races` for the detector in races.h.
 
 What only a GPU can run (inline PTX, tensor cores, clusters) is refused before compiling, with its line.
@@ -98,10 +98,10 @@ def compiler() -> Compiler | None:
         path = shutil.which(name)
         if path is None:
             continue
-        told = _run([path, "--version"])
-        number = re.search(r"\b\d+\.\d+(?:\.\d+)?\b", told.stdout)
-        if told.returncode == 0 and number:
-            family = "clang" if "clang" in told.stdout else "g++"
+        answered = _run([path, "--version"])
+        number = re.search(r"\b\d+\.\d+(?:\.\d+)?\b", answered.stdout)
+        if answered.returncode == 0 and number:
+            family = "clang" if "clang" in answered.stdout else "g++"
             return Compiler(path=path, version=f"{family} {number.group()}")
     return None
 
@@ -178,7 +178,7 @@ def compile_source(source: Source, architecture: str) -> Binary | CompileError:
 
 
 def _flags(found: Compiler, architecture: str, options: Sequence[str]) -> tuple[str, ...]:
-    """Return what the compiler is told; of a spec's own options, which are NVRTC's, macros only."""
+    """Return the flags for the compiler; of a spec's own options, which are NVRTC's, macros only."""
     own = ("-fno-gnu-unique", "-fcf-protection=none") if found.is_gcc and platform.machine() == "x86_64" else ()
     macros = (option for option in options if _MACRO.match(option))
     return (*_COMMON, *own, *_machine_flags(), *_VARIANTS[architecture], *macros)
@@ -268,8 +268,8 @@ def _variable(mangled: str) -> str:
 
 def place_in_source(library: Path, offset: int) -> str:
     """Return `kernel.cu:LINE` of code in a binary, or nothing where it is not known."""
-    told = _run(["addr2line", "-e", str(library), hex(offset)]).stdout.strip()
-    match = re.search(rf"({re.escape(NAME)}:\d+)", told)
+    found = _run(["addr2line", "-e", str(library), hex(offset)]).stdout.strip()
+    match = re.search(rf"({re.escape(NAME)}:\d+)", found)
     return match[1] if match else ""
 
 

@@ -72,7 +72,7 @@ def _image(nvrtc: Any, program: object, architecture: str) -> bytes:  # noqa: AN
 
 @cache
 def version() -> str:
-    """Return NVRTC's full version, such as `13.0.88`: the API tells 13.0 only, the head of its PTX all of it."""
+    """Return NVRTC's full version, such as `13.0.88`: the API has 13.0 only, the head of its PTX all of it."""
     nvrtc = _nvrtc()
     program = nvrtc.createProgram('extern "C" __global__ void empty() {}', NAME, (), ())
     try:

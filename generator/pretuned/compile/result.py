@@ -33,6 +33,6 @@ class Binary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unavailable:
-    """A worker's answer to anything where there is no compiler; `reason` says what is missing and what to install."""
+    """A worker's answer to every request if there is no compiler. `reason` says what to install."""
 
     reason: str

@@ -17,7 +17,7 @@ FACTS: Final = DeviceFacts(sm_count=8, compute_capability=90, shared_bytes=232_4
 
 
 def processor() -> str:
-    """Return the processor's name, as the operating system tells it."""
+    """Return the processor's name, as the operating system has it."""
     info = Path("/proc/cpuinfo")
     if info.is_file() and (
         match := re.search(r"^model name\s*:\s*(.+)$", info.read_text(encoding="utf-8"), re.MULTILINE)

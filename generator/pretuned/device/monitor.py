@@ -1,4 +1,4 @@
-"""What the driver says of a GPU while something runs on it: clocks, temperature, power, and who else is there.
+"""What the driver reports of a GPU while something runs on it: clocks, temperature, power, and other processes.
 
 Read through NVML in a thread, a few times a second: a reading takes the driver about a millisecond.
 """
@@ -49,11 +49,11 @@ class Nvml:
     def __init__(self, nvml: Any, handle: object) -> None:  # noqa: ANN401 - pynvml ships no types
         self._nvml = nvml
         self._handle = handle
-        self._others = self._pids()  # who is there before the tuning starts its own
+        self._others = self._pids()  # those from before the tuning starts its own
         self._since = 0
 
     def read(self) -> Reading:
-        """Return the state now; what the driver does not tell reads as nothing unusual."""
+        """Return the state now; what the driver does not report reads as nothing unusual."""
         nvml, handle = self._nvml, self._handle
         reasons = self._ask(lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle), 0)
         return Reading(
@@ -66,7 +66,7 @@ class Nvml:
         )
 
     def _others_run(self) -> bool:
-        """Whether one of those who were there before has used the SMs since the last reading."""
+        """Whether one of the processes from before has used the SMs since the last reading."""
         if not self._others:
             return False
         samples = self._ask(lambda: self._nvml.nvmlDeviceGetProcessUtilization(self._handle, self._since), [])

@@ -1,6 +1,6 @@
 """Facts about the driver and its GPUs, found without CuPy and without a CUDA context.
 
-libcuda says which GPUs CUDA will show to this process, in CUDA's order: it honours CUDA_VISIBLE_DEVICES,
+libcuda lists the GPUs that CUDA will show to this process, in CUDA's order. It honours CUDA_VISIBLE_DEVICES,
 CUDA_DEVICE_ORDER and MIG by itself, so nothing here parses them. NVML adds the driver's version and the power limit.
 Where there is no driver both answers are empty, and nothing is raised.
 """
@@ -31,7 +31,7 @@ from pretuned.runtime.driver import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverVersion:
-    """The NVIDIA driver: its version, such as `580.159.04` (empty if untold), and the CUDA version it supports."""
+    """The NVIDIA driver: its version, such as `580.159.04` (empty if unknown), and the CUDA version it supports."""
 
     version: str
     cuda: tuple[int, int]
@@ -42,7 +42,7 @@ class Gpu:
     """A GPU that CUDA shows to this process. `index` is its CUDA ordinal, `uuid` has no prefix.
 
     `shared_bytes` is the shared memory that a block may opt in to, `memory_gbps` the peak bandwidth in GB/s;
-    `power_w` is the enforced limit in W. The last two are 0 where the driver does not tell.
+    `power_w` is the enforced limit in W. The last two are 0 where the driver does not report them.
     """
 
     index: int

@@ -186,31 +186,31 @@ class Bench(Generic[K]):
 
     def race(self, request: RaceRequest) -> Raced:
         """Time the entries in interleaved rounds; then, if asked, run each time and again and judge every result."""
-        everyone: list[_Loaded[K]] = []
+        racing: list[_Loaded[K]] = []
         try:
             for entry in request.entries:
                 try:
-                    everyone.append(self.load(entry))
+                    racing.append(self.load(entry))
                 except Refused as refused:  # by this one: the others are no worse for it
-                    return _out_of_race(request, len(everyone), refused.outcome)
-            raced = self._sampled(everyone, request)
-            failures = tuple(self._settle(loaded) if request.judge else None for loaded in everyone)
+                    return _out_of_race(request, len(racing), refused.outcome)
+            raced = self._sampled(racing, request)
+            failures = tuple(self._settle(loaded) if request.judge else None for loaded in racing)
             return replace(raced, failures=failures)
         finally:
-            for loaded in everyone:
+            for loaded in racing:
                 loaded.kernel.unload()
 
-    def _sampled(self, everyone: Sequence[_Loaded[K]], request: RaceRequest) -> Raced:
-        """Return interleaved samples, in rounds for as long as the rule names somebody.
+    def _sampled(self, racing: Sequence[_Loaded[K]], request: RaceRequest) -> Raced:
+        """Return interleaved samples, in rounds until the rule names no entry any more.
 
-        A round takes one sample of everyone who still runs, in an order that turns by one each round: what drifts
-        (clocks, temperature, a neighbour's load) hits all alike, and the ratio of two kernels is taken within rounds.
+        A round takes one sample of each kernel that still runs, in an order that turns by one each round. What drifts
+        (clocks, temperature, a neighbour's load) affects all alike, and ratios of kernels are taken within rounds.
         """
         before_us, device_us = self.machine.canary_us(), 0.0
-        calls = [(loaded.kernel, loaded.buffers) for loaded in everyone]
+        calls = [(loaded.kernel, loaded.buffers) for loaded in racing]
         samplers = self.machine.samplers(calls, request.estimates_us)
-        times: list[list[float]] = [[] for _ in everyone]
-        running = list(range(len(everyone)))
+        times: list[list[float]] = [[] for _ in racing]
+        running = list(range(len(racing)))
         for turn in range(request.rounds):
             first = turn % len(running)
             begun = [(index, samplers[index]()) for index in running[first:] + running[:first]]
@@ -296,7 +296,7 @@ class Bench(Generic[K]):
         self.machine.read(kept.memory.address, reference)
         if request.spec.verify.compare is not None:
             return data.compare(request.spec, request.problem, name, out, reference)
-        assert finding.first is not None  # told above
+        assert finding.first is not None  # returned above
         floating = DTYPES[buffer.dtype].floating
         first = finding.first if floating else finding.first // out.itemsize
         count = f"{finding.count} of {out.size} elements are off" if floating else "elements are off"

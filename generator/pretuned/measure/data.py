@@ -132,7 +132,7 @@ def inputs(spec: KernelSpec, problem: Problem, seed: int) -> dict[str, Stored]:
 
 
 def problem_seed(problem: Problem) -> tuple[int, ...]:
-    """Return numbers that tell problems apart, the same in every process."""
+    """Return numbers that differ between problems, and are the same in every process."""
     return tuple(str(problem).encode())
 
 

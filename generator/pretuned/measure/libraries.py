@@ -19,7 +19,7 @@ DISTRIBUTIONS: Final = {
     "cupy": (*(major.cupy for major in CUDA_MAJORS), "cupy"),
     "torch": ("torch",),
 }
-TEXT: Final = 300  # characters of a library's message that are told
+TEXT: Final = 300  # characters of a library's message that are passed on
 
 
 @cache
@@ -39,7 +39,7 @@ def function_of(call: LibraryCall) -> Callable[..., Any]:
         found = importlib.import_module(call.module)
     except ImportError as error:
         missing = isinstance(error, ModuleNotFoundError) and error.name == call.module
-        message = "is not installed here" if missing else f"cannot be imported: {told(error)}"
+        message = "is not installed here" if missing else f"cannot be imported: {described(error)}"
         raise Refused(LaunchFailed(message=f"{call.module} {message}")) from None
     reached = call.module
     for part in call.function.split("."):
@@ -47,24 +47,24 @@ def function_of(call: LibraryCall) -> Callable[..., Any]:
         try:
             found = getattr(found, part)
         except (AttributeError, ImportError) as error:  # libraries load their parts at the first need
-            message = f"has no '{part}'{closest(part, known)}" if part not in known else told(error)
+            message = f"has no '{part}'{closest(part, known)}" if part not in known else described(error)
             raise Refused(LaunchFailed(message=f"{reached}: {message}")) from None
         reached = f"{reached}.{part}"
     if not callable(found):
-        raise Refused(LaunchFailed(message=f"{reached} is no function"))
+        raise Refused(LaunchFailed(message=f"{reached} is not a function"))
     function: Callable[..., Any] = found
     return function
 
 
 def apply(call: LibraryCall, function: Callable[..., Any], inputs: Sequence[Any], out: Any) -> None:  # noqa: ANN401
-    """Have `function` write its result for `inputs` to the array `out`, in the way that `call` says."""
+    """Have `function` write its result for `inputs` to the array `out`, as `call` says."""
     if call.out == "keyword":
         function(*inputs, out=out)
     else:
         out[...] = function(*inputs)
 
 
-def told(error: Exception) -> str:
+def described(error: Exception) -> str:
     """Return what a library raised, in one line."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text[:TEXT]}"

@@ -203,8 +203,8 @@ class Machine(MachineMemory, Protocol[K]):
     def samplers(self, calls: Sequence[tuple[K, CallBuffers]], estimates_us: Sequence[float]) -> Sequence[Sampler]:
         """Return what takes samples of each kernel in a race, alike for all.
 
-        `estimates_us` is what a call of each is expected to take. A round begins one sample of everyone before it waits
-        for any, so that a device need not stand idle in between.
+        `estimates_us` is what a call of each is expected to take. A round begins one sample of each kernel before it
+        waits for any, so that a device need not stand idle in between.
         """
         ...
 

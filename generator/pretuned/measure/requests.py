@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, Self
 
 from pretuned.compile.result import Binary
-from pretuned.measure.rounds import Everyone, Rule
+from pretuned.measure.rounds import Rule, RunAll
 from pretuned.outcome import Failure, Outcome
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, DeviceFacts, Problem
@@ -117,7 +117,7 @@ class Verified:
 class ScreenRequest:
     """Time each of `entries` with a few calls; answered by one `Screened` for each, the moment it is known.
 
-    With `verify` each is judged before and after it is timed; without, it must have been somewhere. Who is clearly
+    With `verify` each is judged before and after it is timed; without, it must have been before. One that is clearly
     slower than `best_us`, microseconds, is not timed any further.
     """
 
@@ -141,14 +141,14 @@ class RaceRequest:
     """Time `entries`, all screened before, in interleaved rounds; answered by `Raced`.
 
     `estimates_us` is what a call of each is expected to take, in microseconds. `rounds` is the most of them; a race
-    ends as soon as its `rule` is satisfied (see `pretuned.measure.rounds`). With `judge`, everyone then runs on every
+    ends as soon as its `rule` is satisfied (see `pretuned.measure.rounds`). With `judge`, each entry then runs on every
     set time and again, and each result is judged.
     """
 
     entries: tuple[CompiledCandidate, ...]
     estimates_us: tuple[float, ...]
     rounds: int
-    rule: Rule = field(default_factory=Everyone)
+    rule: Rule = field(default_factory=RunAll)
     judge: bool = False
 
 
@@ -156,8 +156,8 @@ class RaceRequest:
 class Raced:
     """Samples in microseconds a call, by entry and round, and what was wrong with what each left behind.
 
-    Who was cut has fewer samples than the others. `canary_us` is what a fixed kernel took before and after: it tells
-    whether the clocks held. `device_s` are the seconds that candidates ran.
+    An entry that was cut has fewer samples than the others. `canary_us` is what a fixed kernel took before and after,
+    which shows whether the clocks held. `device_s` are the seconds that candidates ran.
     """
 
     times_us: tuple[tuple[float, ...], ...]

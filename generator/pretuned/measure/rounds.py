@@ -1,7 +1,7 @@
-"""Who goes on in an interleaved race, and when it is decided: rules that look at the samples after every round. Pure.
+"""Which entries go on in an interleaved race, and when it is decided: rules that see the samples of each round. Pure.
 
-A *round* takes one sample of everyone who still runs, so that samples pair by round and what slows all alike drops out
-of their ratios. A rule sees the samples so far and answers who runs in the next round; nobody, and the race is over. It
+A *round* takes one sample of each entry that still runs. Samples pair by round, so that what slows all alike drops out
+of their ratios. A rule sees the samples so far and returns the entries of the next round; none ends the race. It
 decides only where every one of at least `LEAST` rounds agrees: if two kernels were equally fast, five rounds would all
 fall on one side in one case of 32, eleven in one of 2,048.
 """
@@ -13,32 +13,32 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-LEAST: Final = 5  # rounds before anybody is cut
+LEAST: Final = 5  # rounds before an entry is cut
 SETTLED: Final = 11  # rounds before a duel may end early
 
 RaceTimes = Sequence[Sequence[float]]  # microseconds a call, by entry and round
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Everyone:
-    """Everyone runs all rounds."""
+class RunAll:
+    """Every entry runs all rounds."""
 
     def going(self, samples: RaceTimes) -> list[int]:
-        """Return everyone."""
+        """Return all entries."""
         return list(range(len(samples)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """Who was slower than the leader by more than `slack` (0.005 is half a percent) in every round is cut.
+    """An entry is cut if it was slower than the leader by more than `slack` (0.005 is half a percent) in every round.
 
-    The race is over when nobody but the leader is left.
+    The race is over when the leader is left alone.
     """
 
     slack: float
 
     def going(self, samples: RaceTimes) -> list[int]:
-        """Return who is not clearly slower than the leader."""
+        """Return the entries that are not clearly slower than the leader."""
         rounds = max(map(len, samples))
         running = [index for index, times in enumerate(samples) if len(times) == rounds]
         if rounds < LEAST:
@@ -54,7 +54,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Against:
-    """A duel with the first entry: over once every round says of everyone else whether it is faster by `gain` or not.
+    """A duel with the first entry: over once all rounds agree, for each other, whether it is faster by `gain` or not.
 
     `gain` 0.01 asks for one percent.
     """
@@ -62,7 +62,7 @@ class Against:
     gain: float
 
     def going(self, samples: RaceTimes) -> list[int]:
-        """Return everyone until all is clear."""
+        """Return all entries until that is clear."""
         base = samples[0]
         if len(base) < SETTLED:
             return list(range(len(samples)))
@@ -74,4 +74,4 @@ class Against:
         return all(faster) or not any(faster)
 
 
-Rule = Everyone | Cut | Against
+Rule = RunAll | Cut | Against

@@ -14,7 +14,7 @@ from typing import Final, Self
 
 from pretuned.child import Child, Died, Expired
 from pretuned.errors import DeviceError, Error, ExitCode
-from pretuned.measure.host.reports import told
+from pretuned.measure.host.reports import crash_report
 from pretuned.measure.requests import (
     PROBE_LAUNCHES,
     Answer,
@@ -34,7 +34,7 @@ from pretuned.measure.requests import (
     Verified,
     VerifyRequest,
 )
-from pretuned.measure.rounds import Everyone, Rule
+from pretuned.measure.rounds import Rule, RunAll
 from pretuned.outcome import Crashed, Failure, TimedOut
 from pretuned.spec.space import DeviceFacts
 
@@ -162,8 +162,8 @@ class Runner:
     ) -> Iterator[Screened]:
         """Yield what becomes of each entry at the prepared problem, as `ScreenRequest` says.
 
-        Whoever takes the child with it, or does not answer within `limit_s` (by default, and at most, `candidate_s`),
-        is a failure; the others go on in a fresh child.
+        An entry that takes the child with it, or does not answer within `limit_s` (by default, and at most,
+        `candidate_s`), is a failure. The others go on in a fresh child.
         """
         limit_s = min(limit_s or self.candidate_s, self.candidate_s)
         waiting = list(entries)
@@ -201,7 +201,7 @@ class Runner:
             entries=tuple(map(self._once, entries)),
             estimates_us=tuple(estimates_us),
             rounds=rounds,
-            rule=rule or Everyone(),
+            rule=rule or RunAll(),
             judge=judge,
         )
         limit_s = max(self._limit_s(entry, RACE_S) for entry in entries)
@@ -260,7 +260,7 @@ class Runner:
     def _failure(self, answer: Answer | Died | Expired) -> Failure:
         if isinstance(answer, Expired):
             return TimedOut(limit_s=answer.after_s)
-        if isinstance(answer, Died) and (report := told(answer.output)) is not None:
+        if isinstance(answer, Died) and (report := crash_report(answer.output)) is not None:
             return Crashed(message=report)
         return Crashed(message=_reason(answer))
 

@@ -16,7 +16,7 @@ import cupy
 
 from pretuned.measure.cuda.kernel import judged
 from pretuned.measure.cuda.launching import ERRORS
-from pretuned.measure.libraries import apply, function_of, told
+from pretuned.measure.libraries import apply, described, function_of
 from pretuned.measure.machine import Refused
 from pretuned.measure.regions import CallBuffers, Region
 from pretuned.outcome import LaunchFailed
@@ -101,7 +101,7 @@ ARRAY_LIBRARIES: Final[Mapping[str, Callable[[Any], ArrayLibrary]]] = {"cupy": C
 
 
 class LibraryKernel:
-    """A library function at one problem, ready for any set of buffers.
+    """A library function at one problem, ready for its sets of buffers.
 
     `captured` says whether it can stand in CUDA graphs, `most_calls` how many calls the host enqueues in time; both are
     found out by the timer. Raises Refused for whatever the library raises, Poisoned where the context is lost.
@@ -141,7 +141,7 @@ class LibraryKernel:
         except ERRORS as error:
             raise judged(error) from None
         except Exception as error:  # noqa: BLE001 - libraries raise what they like
-            raise Refused(LaunchFailed(message=f"{self._call}: {told(error)}")) from None
+            raise Refused(LaunchFailed(message=f"{self._call}: {described(error)}")) from None
 
     def unload(self) -> None:
         """Free what it takes."""

@@ -124,7 +124,7 @@ class CudaMachine:
         """Load a library function and try it at set 0; raises Refused or Poisoned.
 
         Libraries load kernels, choose algorithms and take memory at their first call, which no sample may hold. What
-        waits for the device inside a call is refused: its time could not be told from the host's.
+        waits for the device inside a call is refused: its time cannot be separated from the host's.
         """
         kernel = LibraryKernel(call, self.stream, output=output)
         self.call(kernel, buffers, 0)

@@ -4,17 +4,17 @@ Theory of operation. What the host takes for a launch, 4 us and more, must never
 
 *Screening* enqueues a kernel that waits for the host, then events and launches, and lets all of it go at once: the
 device runs the launches back to back however long the host took. A candidate gets one warming launch, which counts for
-nothing, and two timed ones; who is clearly slower than the best gets no more. A sample that was too short for what an
-event resolves is taken again with more launches, from the time that was just measured warm, until it is long enough:
-nothing is ever estimated from a cold launch and then trusted, which is how other tuners stop short with fast kernels.
+nothing, and two timed ones. If it is clearly slower than the best, it gets no more. A sample that was too short for
+what an event resolves is taken again with more launches, from the time that was just measured warm, until it is long
+enough: nothing is ever estimated from a cold launch and then trusted, which is how other tuners stop short with fast
+kernels.
 
 *Races* replay a graph of several launches between two events, which has the least spread; of as many launches for all,
-since each shares what a graph costs to start. A *round* takes one sample of everyone, in an order that turns by one
-each round: what drifts (clocks, temperature, a neighbour's load) hits all alike, and the ratio of two kernels is taken
-within rounds.
+since each shares what a graph costs to start. The bench begins one sample of each kernel before it waits for any, so
+that the device stays busy over a round.
 
 *Library functions* may refuse to be captured. A race with one that does takes all its samples as screening does, of
-everyone, so that ratios stay those of like with like. What waits for the device inside a call cannot be timed at all.
+all, so that ratios stay those of like with like. What waits for the device inside a call cannot be timed at all.
 
 Launches rotate through the workspace's sets of buffers. Where all sets together are larger than L2, a launch finds
 nothing of its own there; where they are not, a kernel reads twice L2's size before the sample, outside the timed span.
@@ -148,7 +148,7 @@ class Timer:
             (_,), punctual = self._timed([lambda: self._machine.call(kernel, buffers, 0)])
             took_s = time.perf_counter() - started
             if punctual:
-                # The device's time is in it, too: who is slow there needs few calls in a sample anyway.
+                # The device's time is in it, too: a call that is slow there needs few calls in a sample anyway.
                 kernel.most_calls = max(PROBE_LAUNCHES, int(PATIENCE_S / 2 / took_s))
                 kernel.captured = self._is_captured(kernel, buffers)
                 return True
@@ -229,8 +229,8 @@ class Timer:
         """Return what gives samples of each kernel, has run once, and is of the same kind and launches for all.
 
         The fastest takes about SAMPLE_US of device time, whatever the estimate was, unless the slowest would take ten
-        times that. Who had fewer launches in a sample would carry more of what a graph costs to start, by a percent or
-        two of a short kernel's time.
+        times that. A kernel with fewer launches in a sample would carry more of what a graph costs to start, by a
+        percent or two of a short kernel's time.
         """
         (_, buffers), *_ = calls  # of all alike in what counts here
         kernels = [kernel for kernel, _ in calls]

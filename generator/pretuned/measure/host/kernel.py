@@ -94,7 +94,7 @@ class HostKernel:
             values = [pointers.get(name) or self._scalars[name] for name in launch.arguments]
             slots = (ctypes.c_void_p * max(1, len(values)))(*(ctypes.addressof(value) for value in values))
             code = (ctypes.c_void_p * 2)()
-            told = self._library.pretuned_launch(
+            fault = self._library.pretuned_launch(
                 getattr(self._library, f"pretuned_call_{launch.function}"),
                 slots,
                 (ctypes.c_uint * 3)(*launch.grid),
@@ -103,8 +103,8 @@ class HostKernel:
                 ctypes.c_ulonglong(self._manner.blocks),
                 code,
             )
-            if told is not None:
-                raise HostFault(self._placed(told.decode(errors="replace"), [address for address in code if address]))
+            if fault is not None:
+                raise HostFault(self._placed(fault.decode(errors="replace"), [address for address in code if address]))
 
     def _placed(self, message: str, code: Sequence[int]) -> str:
         """Return a problem's message with the lines that its code addresses stand for."""
@@ -134,7 +134,7 @@ class HostKernel:
 def fits(word: str, dtype: str, *, pointer: bool) -> bool:
     """Return whether a kernel takes element type `dtype` where it says `word` of an argument (see execution.h).
 
-    A class has no word of its own and is told by its size; a pointer to a vector type takes any array.
+    A class has no word of its own and is known by its size; a pointer to a vector type takes any array.
     """
     value = word.removeprefix("*")
     if (word != value) != pointer:
@@ -155,7 +155,7 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 
 
 def _stored(image: bytes) -> Path:
-    """Put an image on disk, once; its name tells its content."""
+    """Put an image on disk, once; its name is a digest of its content."""
     path = Path(_folder().name) / f"{hashlib.sha256(image).hexdigest()[:16]}.so"
     if not path.is_file():
         path.write_bytes(image)

@@ -1,7 +1,7 @@
 """Far problems: arrays of more elements than an int32 counts, of which a launch's first and last blocks are executed.
 
 Nothing is filled and nothing compared: what counts is whether an index overflows or leaves its array, which the
-sanitizers tell. The arrays are mapped without being backed by memory; what is read is zeros.
+sanitizers report. The arrays are mapped without being backed by memory; what is read is zeros.
 """
 
 from __future__ import annotations

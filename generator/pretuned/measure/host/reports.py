@@ -1,4 +1,4 @@
-"""What a sanitizer says of a candidate, in a line: read from what the process printed before it ended."""
+"""What a sanitizer says of a candidate, in one line: read from what the process printed before it ended."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ARRAY: Final = re.compile(r"^kernel: array (.+)$", re.MULTILINE)
 _PLACE: Final = re.compile(r"^kernel: (?!array)(.+) in (block .+)$", re.MULTILINE)
 
 
-def told(output: str) -> str | None:
+def crash_report(output: str) -> str | None:
     """Return what a process printed of its end, as `what, at which line, where (block, thread)`; None for nothing.
 
     The sanitizers are GCC's and Clang's: their reports differ in details that are left out here.
