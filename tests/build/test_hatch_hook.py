@@ -130,7 +130,7 @@ def test_a_table_of_one_target_goes_before_the_common_one(project, capsys):
     with_table(project, common + own + 'mode = "lock"\n')
     with pytest.raises(SystemExit):
         wheel(project)
-    assert "pyproject.toml: tool.hatch.build.targets.wheel.hooks.pretuned.mode: is 'lock'" in capsys.readouterr().err
+    assert 'pyproject.toml: tool.hatch.build.targets.wheel.hooks.pretuned.mode: is "lock"' in capsys.readouterr().err
 
 
 def test_a_table_of_the_wheel_alone_leaves_the_sdist_to_hatch(project, monkeypatch):
@@ -233,7 +233,7 @@ def test_a_bad_table_ends_the_build_before_anything_is_installed(project, capsys
     assert caught.value.code == 3
     assert capsys.readouterr().err == (
         "invalid configuration (1 problem):\n"
-        "  pyproject.toml: tool.hatch.build.hooks.custom.mode: is 'lock'; "
+        '  pyproject.toml: tool.hatch.build.hooks.custom.mode: is "lock"; '
         "expected 'auto', 'locked', 'force' or 'off'; did you mean 'locked'?\n"
     )
 

@@ -240,7 +240,7 @@ def test_a_missing_compiler_names_the_back_end_that_asks_for_it(project, monkeyp
         (
             TABLE + 'mode = "lock"\n',
             (
-                "invalid configuration (1 problem):\n  pyproject.toml: tool.pretuned.mode: is 'lock'; "
+                'invalid configuration (1 problem):\n  pyproject.toml: tool.pretuned.mode: is "lock"; '
                 "expected 'auto', 'locked', 'force' or 'off'; did you mean 'locked'?"
             ),
         ),

@@ -118,7 +118,7 @@ def test_what_differs_is_named(wheel, capsys, project):
         (b"[" * 200_000, "pretuned.json is no JSON"),
         (b"[]", "pretuned.json has format None"),
         (b'{"format": 2}', "pretuned.json has format 2, and this pretuned reads format 1"),
-        (b'{"format": 1, "pretuned": 1}', "pretuned.json: pretuned: Input should be a valid string, found 1"),
+        (b'{"format": 1, "pretuned": 1}', "pretuned.json: pretuned: expected a string, found 1"),
         (b'{"format": 1}', "pretuned.json: pretuned: Field required"),
     ],
 )

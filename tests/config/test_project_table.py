@@ -85,14 +85,14 @@ def test_all_faults_of_a_table_come_at_once():
         "require_tuned": True,
     }
     assert faults(table) == [
-        "architectures[0]: is '90'; write a real architecture such as 'sm_90' or 'sm_90a'",
-        'architectures[1]: is 90; write `architectures = ["sm_90"]`',
-        "budget: is true; write `budget = 60` (seconds, 0 or more)",
+        "architectures[0]: is \"90\"; write a real architecture such as 'sm_90' or 'sm_90a'",
+        'architectures[1]: expected a string, found 90; write `architectures = ["sm_90"]`',
+        "budget: expected a number, found true; write `budget = 60`",
         "cubin: unknown key; did you mean 'cubins'?",
-        'cuda: is 13.0; write `cuda = "13.0"`',
-        'kernels: is 3; write `kernels = "kernels"`',
+        'cuda: expected a string, found 13.0; write `cuda = "13.0"`',
+        'kernels: expected a string, found 3; write `kernels = "kernels"`',
         f"lock: '/pretuned.lock.json' {ABSOLUTE}",
-        f"mode: is 'atuo'; {MODES}; did you mean 'auto'?",
+        f"mode: is \"atuo\"; {MODES}; did you mean 'auto'?",
         f"module: '../tuned' {OUTSIDE}",
         "require_tuned: unknown key; did you mean 'require-tuned'?",
     ]
@@ -121,8 +121,8 @@ def test_all_faults_of_a_table_come_at_once():
             {"module": "src/a/../../../tuned"},
             f"module: 'src/a/../../../tuned' {OUTSIDE}",
         ),
-        ({"module": "src\\a"}, "module: is 'src\\\\a'; write paths with forward slashes"),
-        ({"module": "."}, "module: is '.'; write a path below the project's folder"),
+        ({"module": "src\\a"}, 'module: is "src\\a"; write paths with forward slashes'),
+        ({"module": "."}, 'module: is "."; write a path below the project\'s folder'),
         (
             {"module": "src/my-pkg/tuned"},
             f"module: 'src/my-pkg/tuned' is no package path: 'my-pkg' is no Python name; write {EXAMPLE}",
@@ -157,8 +157,8 @@ def test_all_faults_of_a_table_come_at_once():
             "modules[0].kernel: unknown key; did you mean 'kernels'?",
         ),
         ({"modules": [{"kernels": "k"}]}, 'modules[0].module: missing; write `module = "src/mypkg/tuned"`'),
-        ({"module": "a", "budget": -1}, "budget: is -1; write `budget = 60` (seconds, 0 or more)"),
-        ({"module": "a", "cuda": "13"}, "cuda: is '13'; write `cuda = \"13.0\"`"),
+        ({"module": "a", "budget": -1}, "budget: is -1; expected 0 or more; write `budget = 60`"),
+        ({"module": "a", "cuda": "13"}, 'cuda: is "13"; write `cuda = "13.0"`'),
     ],
 )
 def test_one_fault(table, message):
@@ -242,7 +242,7 @@ def test_a_fault_names_the_table_that_it_stands_in(tmp_path):
     with pytest.raises(ConfigError) as caught:
         load_project(write(tmp_path, '[tool.pretuned]\nmodule = "b"\nmode = "lock"\n'))
     assert str(caught.value).splitlines()[1:] == [
-        f"  pyproject.toml: tool.pretuned.mode: is 'lock'; {MODES}; did you mean 'locked'?"
+        f"  pyproject.toml: tool.pretuned.mode: is \"lock\"; {MODES}; did you mean 'locked'?"
     ]
 
 

@@ -55,9 +55,9 @@ def test_all_bad_values_are_named_at_once(tmp_path):
         read_settings(environ)
     assert str(caught.value).splitlines() == [
         "invalid configuration (4 problems):",
-        "  PRETUNED_MODE: is 'lock'; expected 'auto', 'locked', 'force' or 'off'; did you mean 'locked'?",
-        "  PRETUNED_TUNE_ON: is 'gpu'; expected 'auto', 'cuda', 'cuda:1' or 'host'",
-        "  PRETUNED_BUDGET: is '1m'; expected seconds, such as '60'",
+        "  PRETUNED_MODE: is \"lock\"; expected 'auto', 'locked', 'force' or 'off'; did you mean 'locked'?",
+        "  PRETUNED_TUNE_ON: is \"gpu\"; expected 'auto', 'cuda', 'cuda:1' or 'host'",
+        "  PRETUNED_BUDGET: is \"1m\"; expected seconds, such as '60'",
         f"  PRETUNED_CACHE_DIR: '{file}' is a file; expected a folder",
     ]
 
@@ -71,7 +71,7 @@ def test_a_budget_is_a_plain_number_of_seconds(value):
 @pytest.mark.parametrize("value", ["cuda:", "cuda:-1", "cuda:a", "gpu", "cpu"])
 def test_an_unknown_device_to_tune_on(value):
     with pytest.raises(
-        ConfigError, match=f"PRETUNED_TUNE_ON: is '{value}'; expected 'auto', 'cuda', 'cuda:1' or 'host'"
+        ConfigError, match=f"PRETUNED_TUNE_ON: is \"{value}\"; expected 'auto', 'cuda', 'cuda:1' or 'host'"
     ):
         read_settings({"PRETUNED_TUNE_ON": value})
 

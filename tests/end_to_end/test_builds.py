@@ -84,7 +84,7 @@ def test_a_bad_table_ends_the_build_with_our_message(minimal, run, tmp_path):
     command = (sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path / "dist")
     assert run(*command, cwd=minimal, status=3) == (
         "invalid configuration (1 problem):\n"
-        "  pyproject.toml: tool.hatch.build.hooks.pretuned.mode: is 'lock'; "
+        '  pyproject.toml: tool.hatch.build.hooks.pretuned.mode: is "lock"; '
         "expected 'auto', 'locked', 'force' or 'off'; did you mean 'locked'?\n"
     )
 

@@ -16,8 +16,8 @@ from typing import Final
 from pretuned.bake.declarations import declaration_lines
 from pretuned.bake.functions import check_names, function_lines
 from pretuned.bake.literals import literal, wrapped
-from pretuned.bake.plan import BakePlan
-from pretuned.bake.tables import Binaries, binary_lines, device_lines, shipped_lines, sources_of, table_lines
+from pretuned.bake.plan import BakePlan, Compiled
+from pretuned.bake.tables import binary_lines, device_lines, shipped_lines, sources_of, table_lines
 from pretuned.errors import BakeError
 
 # Names, texts and expressions are the specs', and are neither renamed nor reworded to please a linter.
@@ -44,7 +44,7 @@ __all__ = [{names}]
 """
 
 
-def files(plan: BakePlan, binaries: Binaries, *, version: str = "") -> dict[str, bytes]:
+def files(plan: BakePlan, binaries: Compiled, *, version: str = "") -> dict[str, bytes]:
     """Return the content of every file of the generated package by its relative path, with `/`, in sorted order.
 
     `binaries` holds a Binary for each of `plan.jobs`, by (source key, architecture); others are ignored. `version` is
@@ -81,7 +81,7 @@ def _modules(folder: Traversable, within: str) -> Iterator[tuple[str, bytes]]:
             yield from _modules(entry, f"{within}{entry.name}/")
 
 
-def _source(plan: BakePlan, binaries: Binaries, version: str) -> str:
+def _source(plan: BakePlan, binaries: Compiled, version: str) -> str:
     """Return the text of `__init__.py`."""
     declared = [line for kernel in plan.kernels for line in ("", *declaration_lines(kernel))]
     imports = _imports("\n".join(declared))

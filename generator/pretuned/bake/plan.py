@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from pretuned.compile.result import Binary
 from pretuned.errors import BakeError
 from pretuned.record.freshness import in_space
-from pretuned.record.rows import Row, TunedDevice
+from pretuned.record.rows import Choice, Row, TunedDevice
 from pretuned.render import Source, source_of
 from pretuned.runtime.types import DTYPES
 from pretuned.spec import space
@@ -27,6 +28,8 @@ FIRST_SPECIFIC: Final = 90  # sm_90a is the first architecture with features of 
 
 Extra = tuple[str, Configuration]
 Job = tuple[Source, str]  # what to compile, for which architecture
+
+Compiled = Mapping[tuple[str, str], Binary]  # binaries by source key and architecture
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +63,12 @@ class KernelPlan:
         return next(
             shipped.source for shipped in self.shipped if (shipped.specialisation, shipped.configuration) == wanted
         )
+
+    def recompiled(self, row: Row, choice: Choice, device: TunedDevice, compiled: Compiled) -> Binary | None:
+        """Return the binary that ships for a choice of a row, if it is another one than was measured."""
+        source = self.source(row.specialisation, choice.configuration)
+        binary = None if source is None else compiled.get((source.key, device.architecture_of(source)))
+        return None if binary is None or binary.digest == choice.cubin else binary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

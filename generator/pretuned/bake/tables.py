@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from pretuned.bake.literals import literal
-from pretuned.bake.plan import BakePlan, KernelPlan
-from pretuned.compile.result import Binary
+from pretuned.bake.plan import BakePlan, Compiled, KernelPlan
 from pretuned.record.rows import Choice, Row, TunedDevice
 from pretuned.render import Source
 from pretuned.spec.buckets import bounds, sizes_of
 from pretuned.spec.model import KernelSpec
 
-Binaries = Mapping[tuple[str, str], Binary]  # by source key and architecture
 _DEVICE_FACTS = ("sm_count", "compute_capability", "memory_gbps", "l2_bytes", "shared_bytes", "memory_bytes", "power_w")
 
 _TABLE_KEY = (
@@ -56,7 +54,7 @@ def device_lines(plan: BakePlan) -> Iterator[str]:
     yield "}"
 
 
-def table_lines(plan: BakePlan, binaries: Binaries) -> Iterator[str]:
+def table_lines(plan: BakePlan, binaries: Compiled) -> Iterator[str]:
     """Yield the table: one row per line, by kernel and device."""
     devices = {device.name: device for device in plan.devices}
     yield from (f"# {line}" for line in _TABLE_KEY)
@@ -73,7 +71,7 @@ def table_lines(plan: BakePlan, binaries: Binaries) -> Iterator[str]:
     yield "}"
 
 
-def _row(kernel: KernelPlan, row: Row, device: TunedDevice, binaries: Binaries) -> str:
+def _row(kernel: KernelPlan, row: Row, device: TunedDevice, binaries: Compiled) -> str:
     dims = {name: int(size) for name, size in row.problem.dims}
     lower = {name: bounds(sizes_of(kernel.spec, name), size)[0] for name, size in dims.items()}
     choices = tuple(_choice(kernel, row, choice, device, binaries) for choice in row.choices)
@@ -81,16 +79,12 @@ def _row(kernel: KernelPlan, row: Row, device: TunedDevice, binaries: Binaries) 
 
 
 def _choice(
-    kernel: KernelPlan, row: Row, choice: Choice, device: TunedDevice, binaries: Binaries
+    kernel: KernelPlan, row: Row, choice: Choice, device: TunedDevice, binaries: Compiled
 ) -> tuple[object, ...]:
     """Return a choice as it stands in the table, without the last values that say nothing."""
     configuration = choice.configuration
-    source = kernel.source(row.specialisation, configuration)
-    binary = None
-    if source is not None:
-        binary = binaries.get((source.key, device.architecture_of(source)))
     low, high = choice.ratio
-    recompiled = binary is not None and binary.digest != choice.cubin
+    recompiled = kernel.recompiled(row, choice, device, binaries) is not None
     more = [tuple(choice.beyond), choice.library, recompiled]
     while more and not more[-1]:
         more.pop()
@@ -123,7 +117,7 @@ def shipped_lines(plan: BakePlan) -> Iterator[str]:
     yield "}"
 
 
-def binary_lines(plan: BakePlan, binaries: Binaries) -> Iterator[str]:
+def binary_lines(plan: BakePlan, binaries: Compiled) -> Iterator[str]:
     """Yield the sources with their binaries in kernels/."""
     yield from (f"# {line}" for line in _BINARIES_KEY)
     yield "_BINARIES: Binaries = {"

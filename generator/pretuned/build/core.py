@@ -10,7 +10,7 @@ from pathlib import Path
 from pretuned import __version__
 from pretuned.backends import named
 from pretuned.bake.package import files
-from pretuned.bake.plan import BakePlan, Extra, Job, plan
+from pretuned.bake.plan import BakePlan, Compiled, Extra, Job, plan
 from pretuned.build import metadata
 from pretuned.build.freshness import Freshness
 from pretuned.build.requirements import Needs, installed, requirements
@@ -96,7 +96,7 @@ def bake_project(
     return tuple(Baked(module=module, files=_files(found, binaries)) for module, found in plans.items())
 
 
-def _files(plan: BakePlan, binaries: Mapping[tuple[str, str], Binary]) -> dict[str, bytes]:
+def _files(plan: BakePlan, binaries: Compiled) -> dict[str, bytes]:
     content = files(plan, binaries, version=__version__)
     return content | {metadata.FILE: metadata.dumps(metadata.describe(plan, binaries, content, __version__))}
 
@@ -164,7 +164,7 @@ def _binaries(library: BinaryStore, plans: Collection[BakePlan], compiler: str |
     return found
 
 
-def _report_compiler(wanted: str | None, binaries: Mapping[tuple[str, str], Binary], reporter: Reporter) -> None:
+def _report_compiler(wanted: str | None, binaries: Compiled, reporter: Reporter) -> None:
     """Warn where another compiler made the binaries than the one that rows were measured with."""
     others = sorted({binary.compiler for binary in binaries.values()} - {wanted})
     if wanted is not None and others and not all(f"{other}.".startswith(f"{wanted}.") for other in others):
@@ -174,19 +174,14 @@ def _report_compiler(wanted: str | None, binaries: Mapping[tuple[str, str], Bina
         )
 
 
-def _demand_digests(
-    devices: Mapping[str, TunedDevice], plans: Mapping[str, BakePlan], binaries: Mapping[tuple[str, str], Binary]
-) -> None:
+def _demand_digests(devices: Mapping[str, TunedDevice], plans: Mapping[str, BakePlan], binaries: Compiled) -> None:
     """Raise LockError where what would ship is not, byte for byte, what was verified and measured."""
     for found in plans.values():
         for kernel in found.kernels:
             for row in kernel.rows:
                 for choice in row.choices:
-                    module = kernel.source(row.specialisation, choice.configuration)
-                    if module is None:
-                        continue  # a library's function
-                    built = binaries.get((module.key, devices[row.device].architecture_of(module)))
-                    if built is not None and choice.cubin != built.digest:
+                    built = kernel.recompiled(row, choice, devices[row.device], binaries)
+                    if built is not None:
                         raise LockError(
                             f"mode locked: {row.kernel} at {row.problem}: NVRTC {built.compiler} compiles another "
                             f"cubin than the one that was measured, of NVRTC {row.compiler}; install that NVRTC, or "

@@ -1,7 +1,7 @@
 """`pretuned.json` in a generated package: what it was tuned for and by whom, and the digest of every file of it.
 
 It is read without importing the package (`pretuned inspect`), so that a wheel from anywhere can be looked into. Like
-the lock it is canonical JSON, an entry a line: the same package gives the same bytes.
+the lock it is canonical JSON, one entry per line: the same package gives the same bytes.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from typing import Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from pretuned.bake.plan import BakePlan, KernelPlan
-from pretuned.bake.tables import Binaries
+from pretuned.bake.plan import BakePlan, Compiled, KernelPlan
+from pretuned.config.toml import dotted, in_words
 from pretuned.errors import BakeError
+from pretuned.record import canonical
 from pretuned.record.lock import row_to_json
 from pretuned.record.rows import Row, TunedDevice
 from pretuned.render import digest
@@ -71,7 +72,7 @@ class Metadata:
     files: Mapping[str, File]
 
 
-def describe(plan: BakePlan, binaries: Binaries, files: Mapping[str, bytes], version: str) -> Metadata:
+def describe(plan: BakePlan, binaries: Compiled, files: Mapping[str, bytes], version: str) -> Metadata:
     """Return the metadata of the package with these files, baked from `plan` by pretuned `version`."""
     used = {(module.key, architecture) for module, architecture in plan.jobs}
     return Metadata(
@@ -95,7 +96,7 @@ def _shipped(kernel: KernelPlan) -> str:
     return digest([[chosen, ran.implementation, ran.values, module] for chosen, ran, module in found])
 
 
-def _shares(plan: BakePlan, kernel: KernelPlan, binaries: Binaries) -> Iterator[Share]:
+def _shares(plan: BakePlan, kernel: KernelPlan, binaries: Compiled) -> Iterator[Share]:
     for device in plan.devices:
         rows = [row for row in kernel.rows if row.device == device.name]
         if rows:
@@ -114,46 +115,29 @@ def _shares(plan: BakePlan, kernel: KernelPlan, binaries: Binaries) -> Iterator[
             )
 
 
-def _recompiled(kernel: KernelPlan, row: Row, device: TunedDevice, binaries: Binaries) -> bool:
-    for choice in row.choices:
-        module = kernel.source(row.specialisation, choice.configuration)
-        binary = None if module is None else binaries.get((module.key, device.architecture_of(module)))
-        if binary is not None and binary.digest != choice.cubin:
-            return True
-    return False
+def _recompiled(kernel: KernelPlan, row: Row, device: TunedDevice, binaries: Compiled) -> bool:
+    return any(kernel.recompiled(row, choice, device, binaries) is not None for choice in row.choices)
 
 
 def digest_of_rows(rows: Sequence[Row]) -> str:
     """Return the SHA-256 of the rows' lines in the lock, sorted, each with its line's end and without a comma."""
-    lines = sorted(_line(row_to_json(row)) for row in rows)
+    lines = sorted(canonical.line(row_to_json(row)) for row in rows)
     return hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
 
 
 def dumps(metadata: Metadata) -> bytes:
     """Return the content of `pretuned.json`."""
-    parts = [
-        f'"format": {FORMAT}',
-        f'"pretuned": {_line(metadata.pretuned)}',
-        f'"compilers": {_line(metadata.compilers)}',
-        f'"devices": [{_block(_line(asdict(device)) for device in metadata.devices)}]',
-        f'"kernels": {{{_block(_entry(name, value) for name, value in sorted(metadata.kernels.items()))}}}',
-        f'"rows": [{_block(_line(asdict(share)) for share in metadata.rows)}]',
-        f'"files": {{{_block(_entry(name, asdict(file)) for name, file in sorted(metadata.files.items()))}}}',
-    ]
-    return ("{\n" + ",\n".join(parts) + "\n}\n").encode()
-
-
-def _line(value: object) -> str:
-    return json.dumps(value, separators=(", ", ": "))
-
-
-def _entry(name: str, value: object) -> str:
-    return f"{_line(name)}: {_line(value)}"
-
-
-def _block(lines: Iterator[str]) -> str:
-    text = ",\n".join(lines)
-    return f"\n{text}\n" if text else ""
+    return canonical.document(
+        {
+            "format": canonical.line(FORMAT),
+            "pretuned": canonical.line(metadata.pretuned),
+            "compilers": canonical.line(metadata.compilers),
+            "devices": canonical.rows(map(asdict, metadata.devices)),
+            "kernels": canonical.entries(metadata.kernels),
+            "rows": canonical.rows(map(asdict, metadata.rows)),
+            "files": canonical.entries({name: asdict(file) for name, file in metadata.files.items()}),
+        }
+    ).encode()
 
 
 def loads(text: bytes) -> Metadata:
@@ -169,8 +153,7 @@ def loads(text: bytes) -> Metadata:
         return _READER.validate_json(text, strict=True)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise BakeError(f"{FILE}: {place}: {first['msg']}, found {first['input']!r:.60}") from None
+        raise BakeError(f"{FILE}: {dotted(first['loc'])}: {in_words(first)}") from None
 
 
 _READER: Final = TypeAdapter(Metadata)

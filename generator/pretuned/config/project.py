@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pretuned.config.paths import Keys, path_faults
-from pretuned.config.toml import FILE
+from pretuned.config.toml import FILE, dotted, in_words, spelled
 from pretuned.errors import ConfigError, Fault
 from pretuned.runtime.text import closest
 
@@ -129,7 +129,7 @@ def build_project(
         entries += path_faults(root, _modules_of(parsed), parsed.lock)
     if entries or parsed is None:
         raise ConfigError(
-            Fault(file=FILE, path=_dotted(path, keys), message=text) for keys, text in sorted(entries, key=_order)
+            Fault(file=FILE, path=dotted((path, *keys)), message=text) for keys, text in sorted(entries, key=_order)
         )
     return Project(
         root=root,
@@ -156,10 +156,6 @@ def _modules_of(table: ProjectTable) -> list[tuple[Keys, str, str]]:
 Entry = tuple[Keys, str]
 
 
-def _dotted(path: str, keys: Keys) -> str:
-    return path + "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
-
-
 def _order(entry: Entry) -> tuple[tuple[str, ...], str]:
     return tuple(f"{key:06d}" if isinstance(key, int) else key for key in entry[0]), entry[1]
 
@@ -177,19 +173,12 @@ def _entry(item: Any) -> Entry:  # noqa: ANN401 - pydantic's ErrorDetails
         case "literal_error":
             return keys, bad_mode(item["input"])
         case _:
-            return keys, f"is {shown(item['input'])}; write `{example}`" + (
-                " (seconds, 0 or more)" if key == "budget" else ""
-            )
+            return keys, f"{in_words(item)}; write `{example}`"
 
 
 def bad_mode(value: object) -> str:
     """Return what is wrong with `value` as a mode."""
-    return f"is {shown(value)}; expected {_listed(get_args(Mode))}{closest(str(value), get_args(Mode))}"
-
-
-def shown(value: object) -> str:
-    """Return `value` as TOML would spell it, near enough for a message."""
-    return str(value).lower() if isinstance(value, bool) else repr(value)
+    return f"is {spelled(value)}; expected {_listed(get_args(Mode))}{closest(str(value), get_args(Mode))}"
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -216,7 +205,7 @@ def _meaning(data: Mapping[str, Any]) -> Iterator[Entry]:
     names = data.get("architectures")
     for index, name in enumerate(names if isinstance(names, list) else ()):
         if isinstance(name, str) and not re.fullmatch(ARCHITECTURE, name):
-            yield ("architectures", index), f"is {shown(name)}; write a real architecture such as 'sm_90' or 'sm_90a'"
+            yield ("architectures", index), f"is {spelled(name)}; write a real architecture such as 'sm_90' or 'sm_90a'"
 
 
 def _modules(tables: Iterable[tuple[Keys, Mapping[str, Any]]]) -> Iterator[Entry]:
@@ -246,19 +235,19 @@ def _modules(tables: Iterable[tuple[Keys, Mapping[str, Any]]]) -> Iterator[Entry
                 (*keys, "module"),
                 f"'{module}' holds the specs ('{kernels}'), and is replaced at each build; choose another path",
             )
-        seen.setdefault(path, _dotted("", keys).removeprefix(".") or "the table")
+        seen.setdefault(path, dotted(keys) or "the table")
 
 
 def _outside(path: str) -> Iterator[str]:
     """A path is relative to the project, inside it, and spelt with forward slashes."""
     if "\\" in path:
-        yield f"is {shown(path)}; write paths with forward slashes"
+        yield f"is {spelled(path)}; write paths with forward slashes"
     elif PurePosixPath(path).is_absolute() or PureWindowsPath(path).drive:
         yield f"'{path}' is absolute; write a path relative to the project's folder"
     elif ".." in PurePosixPath(path).parts:
         yield f"'{path}' leads outside the project; write a path below the project's folder, without '..'"
     elif PurePosixPath(path) == PurePosixPath():
-        yield f"is {shown(path)}; write a path below the project's folder"
+        yield f"is {spelled(path)}; write a path below the project's folder"
 
 
 def _no_package(module: str) -> Iterator[str]:

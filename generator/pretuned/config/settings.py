@@ -13,7 +13,8 @@ from typing import Final, Self, cast, get_args
 
 import platformdirs
 
-from pretuned.config.project import Mode, Project, bad_mode, shown
+from pretuned.config.project import Mode, Project, bad_mode
+from pretuned.config.toml import spelled
 from pretuned.errors import ConfigError, Fault
 
 BACKEND_GROUP: Final = "pretuned.backends"  # of entry points
@@ -60,7 +61,7 @@ class Place:
         if match is None or not is_backend(match[1]):
             others = [f"'{name}'" for name in backend_names() if name != "cuda"]
             known = ", ".join(["'auto'", "'cuda'", "'cuda:1'", *others[:-1]]) + f" or {others[-1]}"
-            raise ValueError(f"is {shown(text)}; expected {known}")
+            raise ValueError(f"is {spelled(text)}; expected {known}")
         return cls(backend=match[1], index=int(match[2] or 0))
 
 
@@ -122,7 +123,7 @@ def _judge_budget(value: str) -> str:
     return (
         ""
         if re.fullmatch(r"\d+(\.\d*)?|\.\d+", value, re.ASCII)
-        else f"is {shown(value)}; expected seconds, such as '60'"
+        else f"is {spelled(value)}; expected seconds, such as '60'"
     )
 
 

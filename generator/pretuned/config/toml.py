@@ -1,4 +1,4 @@
-"""Reading a project's TOML files, with faults in place of parser errors."""
+"""TOML files of authors: reading them, dotted paths, values as TOML spells them, and what pydantic found, in words."""
 
 from __future__ import annotations
 
@@ -9,6 +9,21 @@ from typing import Any, Final
 from pretuned.errors import ConfigError, Fault
 
 FILE: Final = "pyproject.toml"
+INT64_MAX: Final = 2**63 - 1  # what a TOML integer, and what a kernel takes, may be
+# pydantic puts the tag of a union's member into the path of an error; `dotted` takes those that start so out again.
+TAG: Final = "\0"
+
+_KINDS: Final = {
+    "string_type": "a string",
+    "bool_type": "true or false",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "dict_type": "a table",
+    "model_type": "a table",
+    "model_attributes_type": "a table",
+}
 
 
 def read_toml(file: Path) -> dict[str, Any]:
@@ -38,3 +53,52 @@ def text_at(document: Any, path: str) -> str:  # noqa: ANN401 - a TOML document
     """Return the string at a dotted path, or an empty one."""
     found = value_at(document, path)
     return found if isinstance(found, str) else ""
+
+
+def dotted(path: tuple[int | str, ...]) -> str:
+    """Return a path as a reader of TOML would write it: `arguments[0].dtype`."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif not part.startswith(TAG):
+            text += f".{part}" if text else part
+    return text
+
+
+def spelled(value: object) -> str:
+    """Return `value` as TOML spells it, shortened where it is long."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case str():
+            text = f'"{value}"'
+        case list() | tuple():
+            text = f"[{', '.join(map(spelled, value))}]"
+        case dict():
+            text = "{ " + ", ".join(f"{key} = {spelled(item)}" for key, item in value.items()) + " }" if value else "{}"
+        case int() if abs(value) > INT64_MAX:
+            text = "an integer beyond 64 bits"
+        case _:
+            text = str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."  # noqa: PLR2004 - half a line
+
+
+def in_words(error: Any) -> str:  # noqa: ANN401, PLR0911 - pydantic's ErrorDetails
+    """Return what pydantic found wrong with a value, in the words of the file's author."""
+    given = spelled(error["input"])
+    match error["type"]:
+        case "value_error":
+            return str(error["ctx"]["error"])
+        case "literal_error":
+            return f"is {given}; expected {error['ctx']['expected']}"
+        case "greater_than_equal":
+            return f"is {given}; expected {error['ctx']['ge']:g} or more"
+        case "string_pattern_mismatch":
+            return f"is {given}"
+        case "too_long":
+            return f"has {error['ctx']['actual_length']} entries; at most {error['ctx']['max_length']} are allowed"
+        case kind if kind in _KINDS:
+            return f"expected {_KINDS[kind]}, found {given}"
+        case _:
+            return f"{error['msg']}, found {given}"

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pretuned.errors import LockError
+from pretuned.record import canonical
 from pretuned.record.rows import Choice, Row, Skipped, TunedDevice
 from pretuned.spec.space import Configuration, Pairs, Problem, pairs
 
@@ -104,20 +105,14 @@ def confirms(new: Row, old: Row) -> bool:
 
 def dumps(lock: Lock) -> str:
     """Return the file's text."""
-    devices = ",\n".join(f"{_line(name)}: {_line(asdict(device))}" for name, device in sorted(lock.devices.items()))
-    rows = ",\n".join(_line(row_to_json(row)) for row in lock.rows)
-    skipped = ",\n".join(_line(_skipped_to_json(entry)) for entry in lock.skipped)
-    parts = [
-        f'"format": {FORMAT}',
-        f'"devices": {{\n{devices}\n}}',
-        f'"rows": [\n{rows}\n]',
-        f'"skipped": [\n{skipped}\n]',
-    ]
-    return "{\n" + ",\n".join(part.replace("\n\n", "\n") for part in parts) + "\n}\n"
-
-
-def _line(value: object) -> str:
-    return json.dumps(value, separators=(", ", ": "))
+    return canonical.document(
+        {
+            "format": canonical.line(FORMAT),
+            "devices": canonical.entries({name: asdict(device) for name, device in lock.devices.items()}),
+            "rows": canonical.rows(map(row_to_json, lock.rows)),
+            "skipped": canonical.rows(map(_skipped_to_json, lock.skipped)),
+        }
+    )
 
 
 def write(path: Path, lock: Lock) -> bool:

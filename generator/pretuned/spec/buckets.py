@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from pretuned.config.toml import INT64_MAX
 from pretuned.runtime.buckets import edges
 from pretuned.runtime.types import DTYPES
 from pretuned.spec.space import Problem, admitted
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from pretuned.spec.model import KernelSpec
 
 BEYOND_RATIO: Final = 4  # of a problem beyond the outermost size to that size: one usual step of such lists
-INT64_MAX: Final = 2**63 - 1
 
 
 def sizes_of(spec: KernelSpec, dim: str) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
+from pretuned.config.toml import dotted, in_words
 from pretuned.errors import Fault
 from pretuned.runtime.text import closest
 from pretuned.spec.model import (
@@ -20,7 +21,6 @@ from pretuned.spec.model import (
     Specialisation,
     Verify,
 )
-from pretuned.spec.values import TAG, spelled
 
 RESERVED: Final = frozenset({"strides", "optional", "tensor-map", "tensor-maps", "cluster", "cooperative"})
 OUT_OF_SCOPE: Final = frozenset({"texture", "textures", "surface", "surfaces", "constant-symbols", "struct", "structs"})
@@ -45,14 +45,6 @@ _BELOW: Final[dict[type[BaseModel], dict[str, tuple[type[BaseModel], bool]]]] = 
         "constraints": (Constraints, False),
     },
 }
-_KINDS: Final = {
-    "string_type": "a string",
-    "bool_type": "true or false",
-    "tuple_type": "a list",
-    "dict_type": "a table",
-    "model_type": "a table",
-    "model_attributes_type": "a table",
-}
 
 Path = tuple[int | str, ...]
 
@@ -67,17 +59,6 @@ def structural_faults(errors: list[Any], file: str) -> list[Fault]:
     return faults
 
 
-def dotted(path: Path) -> str:
-    """Return a path as a reader of TOML would write it: `arguments[0].dtype`."""
-    text = ""
-    for part in path:
-        if isinstance(part, int):
-            text += f"[{part}]"
-        elif not part.startswith(TAG):
-            text += f".{part}" if text else part
-    return text
-
-
 def unknown_key(key: str, model: type[BaseModel]) -> str:
     """Return the message about a key that `model` does not have."""
     if key in RESERVED:
@@ -90,30 +71,18 @@ def unknown_key(key: str, model: type[BaseModel]) -> str:
     return f"unknown key '{key}'{closest(key, known) or '; known are ' + ', '.join(sorted(known))}"
 
 
-def _message(item: Any) -> str | None:  # noqa: ANN401, PLR0911 - pydantic's ErrorDetails
+def _message(item: Any) -> str | None:  # noqa: ANN401 - pydantic's ErrorDetails
     path: Path = item["loc"]
-    given = item["input"]
     match item["type"]:
         case "extra_forbidden":
             return unknown_key(str(path[-1]), _model_at(path))
         case "missing":
             return f"missing; write `{path[-1]} = ...`"
-        case "value_error":
-            return str(item["ctx"]["error"])
-        case "value_kind":
-            return f"{item['msg']}, found {spelled(given)}"
-        case "literal_error":
-            return f"is {spelled(given)}; expected {item['ctx']['expected']}"
         case "too_short":
             # pydantic counts the entries that are right, and has said what is wrong with the others
-            return None if given else "is empty; write at least one entry"
-        case "too_long":
-            return f"has {item['ctx']['actual_length']} entries; at most {item['ctx']['max_length']} are allowed"
-        case kind:
-            expected = _KINDS.get(kind, "")
-            return (
-                f"expected {expected}, found {spelled(given)}" if expected else f"{item['msg']}, found {spelled(given)}"
-            )
+            return None if item["input"] else "is empty; write at least one entry"
+        case _:
+            return in_words(item)
 
 
 def _model_at(path: Path) -> type[BaseModel]:

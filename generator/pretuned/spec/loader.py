@@ -14,11 +14,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from pretuned.config.toml import spelled
 from pretuned.errors import Fault, SpecError
 from pretuned.spec.check import check
 from pretuned.spec.faults import structural_faults
 from pretuned.spec.model import FORMAT, KernelSpec
-from pretuned.spec.values import spelled
 
 
 def load_folder(folder: Path) -> dict[str, KernelSpec]:

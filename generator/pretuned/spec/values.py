@@ -7,33 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Discriminator, Field, StrictStr, Tag, WithJsonSchema
 
+from pretuned.config.toml import INT64_MAX, TAG, spelled
 from pretuned.spec.expressions import Expression, ExpressionError
-
-INT64_MAX: Final = 2**63 - 1
-# pydantic puts the tag of a union's member into the path of an error; the loader takes those that start so out again.
-TAG: Final = "\0"
-
-
-def spelled(value: object) -> str:
-    """Return `value` as TOML spells it, shortened where it is long."""
-    match value:
-        case bool():
-            return str(value).lower()
-        case str():
-            text = f'"{value}"'
-        case list() | tuple():
-            text = f"[{', '.join(map(spelled, value))}]"
-        case dict():
-            text = "{ " + ", ".join(f"{key} = {spelled(item)}" for key, item in value.items()) + " }" if value else "{}"
-        case int() if abs(value) > INT64_MAX:
-            text = "an integer beyond 64 bits"
-        case _:
-            text = str(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."  # noqa: PLR2004 - half a line
 
 
 def _expected(kind: str, value: object) -> ValueError:

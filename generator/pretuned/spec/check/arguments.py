@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from pretuned.config.toml import spelled
 from pretuned.runtime.text import closest
 from pretuned.runtime.types import DTYPES
 from pretuned.spec.check.names import PathFault, dtype_faults, expression_faults, identifier, parameters, unknown_dtype
 from pretuned.spec.model import Argument, KernelSpec
-from pretuned.spec.values import spelled
 
 DIM_DTYPES = ("int32", "int64", "uint32", "uint64")
 

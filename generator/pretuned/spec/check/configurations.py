@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pretuned.config.toml import spelled
 from pretuned.runtime.text import closest
 from pretuned.spec import space
 from pretuned.spec.check.names import PathFault
 from pretuned.spec.expressions import Value
 from pretuned.spec.model import Implementation, KernelSpec
-from pretuned.spec.values import spelled
 
 
 def configuration_faults(spec: KernelSpec, implementation: Implementation) -> Iterator[PathFault]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pretuned.config.toml import spelled
 from pretuned.runtime.text import closest
 from pretuned.spec.check.names import PathFault, identifier
 from pretuned.spec.model import MAIN, KernelSpec
-from pretuned.spec.values import spelled
 
 
 def prefix_of(spec: KernelSpec, implementation: str) -> str:
