@@ -113,6 +113,10 @@ def test_console_blocks_print_what_the_page_shows(page, tmp_path, environment):
                 assert done.returncode == 0, f"{block}: $ {command.line}\n{done.stdout}"
 
 
+def test_commands_stand_in_console_blocks():
+    assert [str(block) for language in ("sh", "bash", "shell") for block in in_language(language)] == []
+
+
 def test_commands_that_are_not_run_are_parsed():
     for block in in_language("console"):
         for command in commands(block):
