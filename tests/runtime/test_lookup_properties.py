@@ -228,7 +228,7 @@ def bucket(listed, size):
         shipped=(),
         rows={},
         devices={},
-        modules={},
+        binaries={},
         sizes={"n": tuple(listed)},
         edges={"n": buckets.edges(listed)},
     )

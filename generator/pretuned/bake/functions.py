@@ -1,4 +1,4 @@
-"""The functions of a generated package: one a kernel, with a real signature and a docstring from the spec."""
+"""The functions of a generated package: one per kernel, with a real signature and a docstring from the spec."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _docstring(kernel: KernelPlan) -> Iterator[str]:
 
 
 def _facts(kernel: KernelPlan) -> Iterator[str]:
-    """Yield what a caller should know of types, sizes, demands and devices, a line each."""
+    """Yield what a caller should know of types, sizes, demands and devices, one line each."""
     spec = kernel.spec
     for name, choice in sorted(spec.specialisations.items()):
         if choice.dtypes:

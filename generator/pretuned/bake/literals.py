@@ -1,6 +1,6 @@
 """Data and expressions as Python source. Nothing that came from outside gets into code but through here.
 
-Strings may hold anything (a lock is edited by whoever sends the pull request): they are written by `repr()`, which
+Strings may hold anything (any pull request may edit a lock): they are written by `repr()`, which
 leaves no way out of the literal, and in docstrings and comments with every special character escaped.
 """
 
@@ -27,7 +27,7 @@ def literal(value: object) -> str:
             return repr(value)
         case float():
             if not math.isfinite(value):
-                raise BakeError(f"{value} is no number that a table can hold")
+                raise BakeError(f"{value} is not a number that a table can hold")
             return repr(value)
         case str():
             text = repr(value)

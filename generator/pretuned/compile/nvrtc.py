@@ -12,15 +12,14 @@ import re
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, Final
 
 from pretuned.compile.result import Binary, Resources, Unavailable
 from pretuned.outcome import CompileError
 from pretuned.render import NAME, Source
 from pretuned.runtime.cuda_majors import CUDA_MAJORS, NEWEST
+from pretuned.runtime.recompile import STANDARD, include_flags
 
-STANDARD: Final = "--std=c++17"
 REPORT: Final = "--ptxas-options=-v"  # registers, spills and shared memory into the log, at no cost
 
 INSTALL: Final = f"install pretuned[cuda{NEWEST.number}], or " + ", ".join(
@@ -82,15 +81,6 @@ def version() -> str:
         nvrtc.destroyProgram(program)
     match = _VERSION.search(text.decode() if isinstance(text, bytes) else text)
     return match[1] if match else ".".join(map(str, nvrtc.getVersion()))
-
-
-@cache
-def include_flags() -> tuple[str, ...]:
-    """Return the flags that find CUDA's own headers (cuda_fp16.h); not recorded, for they are this machine's."""
-    pathfinder = importlib.import_module("cuda.pathfinder")
-    folders = [pathfinder.find_nvidia_header_directory(name) for name in ("cudart", "cccl")]
-    existing = dict.fromkeys(str(folder) for folder in folders if folder and Path(folder).is_dir())
-    return tuple(f"-I{folder}" for folder in existing)
 
 
 def first_error(log: str) -> str:

@@ -193,11 +193,9 @@ def _entries(text: str) -> Iterator[str]:
 
 def _flag(environment: Mapping[str, str], name: str, *, default: bool) -> bool:
     text = environment.get(name, "").strip()
-    if not text:
-        return default
-    if text.lower() not in _FLAGS:
+    if text and text.lower() not in _FLAGS:
         raise OverrideError(f"{name}: expected 1 or 0, found '{text}'")
-    return _FLAGS[text.lower()]
+    return _FLAGS.get(text.lower(), default)
 
 
 def _scoped(scope: str, by: str) -> list[str]:
@@ -284,11 +282,11 @@ def overrides_of(
         overrides.read_table(table, by)
     if device is not None:
         overrides.devices_by.clear()
-        overrides.by = {key: who for key, who in overrides.by.items() if key[0] != "device"}
+        overrides.by = {key: asked for key, asked in overrides.by.items() if key[0] != "device"}
         overrides.want_device(device, "", by)
     if isinstance(defaults, bool):
         overrides.defaulted.clear()
-        overrides.by = {key: who for key, who in overrides.by.items() if key[0] != "defaults"}
+        overrides.by = {key: asked for key, asked in overrides.by.items() if key[0] != "defaults"}
         overrides.want_defaults("", by, wanted=defaults)
     else:
         for name in defaults or ():

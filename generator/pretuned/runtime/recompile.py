@@ -11,6 +11,7 @@ import os
 import sys
 import tempfile
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 from .adapters.cupy import nvrtc as find_nvrtc
@@ -37,7 +38,7 @@ def recompiled(source: bytes, binaries: SourceBinaries, device: Device) -> tuple
     kept = _folder() / f"{key}.cubin"
     with suppress(OSError):
         return kept.read_bytes(), False
-    image = _compile(nvrtc, source.decode(), (*flags, *_includes()))
+    image = _compile(nvrtc, source.decode(), (*flags, *_found_headers()))
     with suppress(OSError):
         _keep(kept, image)
     return image, True
@@ -54,14 +55,20 @@ def _compile(nvrtc: Foreign, source: str, flags: tuple[str, ...]) -> bytes:
         nvrtc.destroyProgram(program)
 
 
-def _includes() -> tuple[str, ...]:
-    """Return the flags that find CUDA's headers, where CuPy's companion can tell."""
+def _found_headers() -> tuple[str, ...]:
     try:
-        pathfinder = importlib.import_module("cuda.pathfinder")
-    except ImportError:
+        return include_flags()
+    except ImportError:  # a source without includes compiles all the same
         return ()
+
+
+@cache
+def include_flags() -> tuple[str, ...]:
+    """Return the flags that find CUDA's own headers (cuda_fp16.h); raises ImportError without CuPy's companion."""
+    pathfinder = importlib.import_module("cuda.pathfinder")
     folders = (pathfinder.find_nvidia_header_directory(name) for name in ("cudart", "cccl"))
-    return tuple(dict.fromkeys(f"-I{folder}" for folder in folders if folder))
+    existing = dict.fromkeys(str(folder) for folder in folders if folder and Path(folder).is_dir())
+    return tuple(f"-I{folder}" for folder in existing)
 
 
 def _folder() -> Path:
@@ -76,7 +83,7 @@ def _folder() -> Path:
 
 
 def _keep(path: Path, image: bytes) -> None:
-    """Write a file whole or not at all, whoever else writes it."""
+    """Write a file whole or not at all, even if another process writes it too."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, partial = tempfile.mkstemp(dir=path.parent)
     try:

@@ -45,7 +45,7 @@ class Expressions(NamedTuple):
         current_device: The ordinal of the library's current device.
         names: The objects that the expressions name, and `empty`, which makes an array from (shape, dtype).
         type_of: Gives a type by its name, as the library has it.
-        vector_extent: The extent of an array of one dimension, and the condition under which it tells the shape.
+        vector_extent: The extent of an array of one dimension, and the condition under which that determines the shape.
         extent_of: Gives what `vector_extent`, or the shape, is for a shape.
     """
 
@@ -62,7 +62,7 @@ class Expressions(NamedTuple):
     extent_of: Callable[[tuple[int, ...]], Foreign] = tuple
 
     def extent(self, rank: int) -> tuple[str, str]:
-        """Return the expression of what tells a shape, and of the condition under which it does."""
+        """Return the expression of what determines a shape, and of the condition under which it does."""
         return self.vector_extent if rank == 1 else ("{a}.shape", "")
 
 

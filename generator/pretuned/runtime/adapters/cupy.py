@@ -89,7 +89,7 @@ class CuPy:
     def expressions(self) -> Expressions:
         """Return how the fast path asks CuPy's arrays.
 
-        A shape is a tuple that is made at every question, so vectors are told by their size. The contiguity flag is
+        A shape is a tuple that is made at every question, so a vector is known by its size. The contiguity flag is
         asked where CuPy itself asks it, as long as it is there, since its public name costs too much.
         """
         cupy = sys.modules[NAME]
