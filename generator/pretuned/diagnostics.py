@@ -29,7 +29,7 @@ class Diagnostic:
     remedy: str = ""
 
     def __str__(self) -> str:
-        """Return one line; what is no mere information begins with its severity."""
+        """Return one line, which begins with the severity of a warning or an error."""
         severity = "" if self.severity is Severity.INFO else str(self.severity)
         said = ": ".join(part for part in (severity, self.place, self.text) if part)
         return f"{said}; {self.remedy}" if self.remedy else said

@@ -114,8 +114,8 @@ def test_what_differs_is_named(wheel, capsys, project):
     ("content", "message"),
     [
         (None, "it has no pretuned.json: another tool or an older pretuned baked it"),
-        (b"{", "pretuned.json is no JSON"),
-        (b"[" * 200_000, "pretuned.json is no JSON"),
+        (b"{", "pretuned.json is not JSON"),
+        (b"[" * 200_000, "pretuned.json is not JSON"),
         (b"[]", "pretuned.json has format None"),
         (b'{"format": 2}', "pretuned.json has format 2, and this pretuned reads format 1"),
         (b'{"format": 1, "pretuned": 1}', "pretuned.json: pretuned: expected a string, found 1"),

@@ -125,11 +125,11 @@ def test_all_faults_of_a_table_come_at_once():
         ({"module": "."}, 'module: is "."; write a path below the project\'s folder'),
         (
             {"module": "src/my-pkg/tuned"},
-            f"module: 'src/my-pkg/tuned' is no package path: 'my-pkg' is no Python name; write {EXAMPLE}",
+            f"module: 'src/my-pkg/tuned' is not a package path, since 'my-pkg' is not a Python name; write {EXAMPLE}",
         ),
         (
             {"module": "src/class/tuned"},
-            f"module: 'src/class/tuned' is no package path: 'class' is no Python name; write {EXAMPLE}",
+            f"module: 'src/class/tuned' is not a package path, since 'class' is not a Python name; write {EXAMPLE}",
         ),
         ({"module": "src"}, "module: 'src' names no package; write `module = \"src/mypkg/tuned\"`"),
         (

@@ -57,7 +57,7 @@ class LockStatus:
 
 
 class Freshness:
-    """Judges the rows of locks by specs. One for a build: it renders each configuration once, whoever asks."""
+    """Judges the rows of locks by specs. One per build: it renders each configuration once."""
 
     def __init__(self, specs: Specs) -> None:
         self.specs = specs

@@ -1,7 +1,7 @@
 """Looking into generated packages in a wheel or a folder: nothing of them is installed, imported or executed.
 
 What is read is untrusted. It is held against the digests in `pretuned.json`, and no more than MAX_BYTES of it are read.
-The digests tell what has changed since the bake, not who baked: whoever can write the package can write them.
+The digests show what has changed since the bake, and not its origin: anybody with write access can replace them too.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def _kind(name: str) -> str:
 
 
 def _differences(found: Metadata, contents: Contents) -> Iterator[str]:
-    """Yield what is not as it was baked, a line a file."""
+    """Yield what is not as it was baked, one file per line."""
     if sum(contents.sizes.values()) > MAX_BYTES:
         yield f"it unpacks to more than {MAX_BYTES} bytes; its digests were not looked at"
         return

@@ -145,7 +145,7 @@ def loads(text: bytes) -> Metadata:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise BakeError(f"{FILE} is no JSON: {error}") from None
+        raise BakeError(f"{FILE} is not JSON: {error}") from None
     found = document.get("format") if isinstance(document, dict) else None
     if type(found) is not int or found > FORMAT:
         raise BakeError(f"{FILE} has format {found!r:.60}, and this pretuned reads format {FORMAT}")

@@ -14,7 +14,7 @@ _RUNTIME: Final = "_runtime"  # the folder that every generated package has
 
 
 def require_ours(folder: Path) -> None:
-    """Raise BakeError where `folder` holds files and is no generated package: it would be replaced."""
+    """Raise BakeError where `folder` holds files and is not a generated package: it would be replaced."""
     if folder.is_dir():
         names = {entry.name for entry in folder.iterdir()} - {"__pycache__"}
         if names and _RUNTIME not in names:

@@ -49,7 +49,7 @@ class Needs:
 class Installed:
     """What the build's environment has: versions by canonical distribution name, and the NVRTC that CuPy finds.
 
-    `nvrtc` is `13.0`, or None where there is none or nobody asked, as where a distribution already tells.
+    `nvrtc` is `13.0`, or None where there is none, or where a distribution already gives its version.
     """
 
     distributions: Mapping[str, str]
@@ -69,8 +69,8 @@ def installed(packages: Iterable[str] = ()) -> Installed:
             distributions[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
-    told = any(major.nvrtc in distributions for major in CUDA_MAJORS)
-    return Installed(distributions=distributions, nvrtc=None if told else _ask_cupy())
+    listed = any(major.nvrtc in distributions for major in CUDA_MAJORS)
+    return Installed(distributions=distributions, nvrtc=None if listed else _ask_cupy())
 
 
 def _canonical(requirement: str) -> str:
@@ -154,7 +154,7 @@ def _toolchain(needs: Needs, driver: DriverVersion | None, have: Installed, majo
 
 
 def _has_nvrtc(have: Installed, major: CudaMajor, asked: tuple[int, ...]) -> bool:
-    """Whether NVRTC and headers are here, as exactly as their version can be told."""
+    """Whether NVRTC and headers are here, as exactly as their version is known."""
     if major.nvrtc in have.distributions:
         release = Version(have.distributions[major.nvrtc]).release
         return major.cudart in have.distributions and release[: max(1, len(asked))] == (asked or (major.number,))

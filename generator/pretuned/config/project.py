@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,12 +12,13 @@ from typing import Any, Final, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from pretuned.config.paths import Keys, path_faults
 from pretuned.config.toml import FILE, dotted, in_words, spelled
 from pretuned.errors import ConfigError, Fault
 from pretuned.runtime.text import closest
 
 Mode = Literal["auto", "locked", "force", "off"]
+Keys = tuple[str | int, ...]
+Entry = tuple[Keys, str]  # where in the table, and what is wrong there
 SRC: Final[Mapping[str, str]] = {"": "src"}  # where packages lie unless the project's files say otherwise
 
 _VERSION: Final = r"[0-9]{2}\.[0-9]"  # \d is every digit of Unicode
@@ -126,7 +128,7 @@ def build_project(
     except ValidationError as error:
         entries += [_entry(item) for item in error.errors()]
     if parsed is not None and not entries:
-        entries += path_faults(root, _modules_of(parsed), parsed.lock)
+        entries += _link_faults(root, _modules_of(parsed), parsed.lock)
     if entries or parsed is None:
         raise ConfigError(
             Fault(file=FILE, path=dotted((path, *keys)), message=text) for keys, text in sorted(entries, key=_order)
@@ -151,9 +153,6 @@ def _modules_of(table: ProjectTable) -> list[tuple[Keys, str, str]]:
     if table.module:
         return [((), table.kernels, table.module)]
     return [(("modules", index), module.kernels, module.module) for index, module in enumerate(table.modules)]
-
-
-Entry = tuple[Keys, str]
 
 
 def _order(entry: Entry) -> tuple[tuple[str, ...], str]:
@@ -254,6 +253,27 @@ def _no_package(module: str) -> Iterator[str]:
     parts = PurePosixPath(module).parts
     wrong = next((part for part in parts if not part.isidentifier() or keyword.iskeyword(part)), None)
     if wrong is not None:
-        yield f"'{module}' is no package path: '{wrong}' is no Python name; write `{_EXAMPLES['module']}`"
+        yield f"'{module}' is not a package path, since '{wrong}' is not a Python name; write `{_EXAMPLES['module']}`"
     elif parts == ("src",):
         yield f"'src' names no package; write `{_EXAMPLES['module']}`"
+
+
+def _link_faults(root: Path, modules: Iterable[tuple[Keys, str, str]], lock: str) -> Iterator[Entry]:
+    """Yield (keys, message) for what would be read or written outside `root`, or lost at the next build."""
+    for keys, kernels, module in modules:
+        if _leaves(root, kernels):
+            yield (*keys, "kernels"), _linked(kernels)
+        if _leaves(root, module):
+            yield (*keys, "module"), _linked(module)
+        if PurePosixPath(lock).is_relative_to(PurePosixPath(module)):
+            yield ("lock",), f"'{lock}' lies in '{module}', which is replaced at each build; choose another path"
+    if _leaves(root, str(PurePosixPath(lock).parent)):
+        yield ("lock",), _linked(lock)
+
+
+def _leaves(root: Path, path: str) -> bool:
+    return not Path(os.path.realpath(root / path)).is_relative_to(os.path.realpath(root))
+
+
+def _linked(path: str) -> str:
+    return f"'{path}' is a link that leads out of the project, or lies behind one; put a real folder there"
