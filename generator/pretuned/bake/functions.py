@@ -8,9 +8,10 @@ from typing import Final
 from pretuned.bake.literals import literal, prose, wrapped
 from pretuned.bake.plan import KernelPlan
 from pretuned.errors import BakeError
+from pretuned.runtime.records import Value
 from pretuned.runtime.types import DTYPES
 from pretuned.spec.buckets import sizes_of
-from pretuned.spec.expressions import Expression, Value
+from pretuned.spec.expressions import Expression
 from pretuned.spec.model import Argument, KernelSpec
 from pretuned.spec.reserved import RESERVED
 

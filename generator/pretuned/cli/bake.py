@@ -14,8 +14,8 @@ from pretuned.build.place import place
 from pretuned.cli.project import UsageError, console, place_of, specs_of
 from pretuned.config import Project, Settings
 from pretuned.errors import ExitCode, counted
+from pretuned.runtime.records import Value
 from pretuned.runtime.text import assignment, no_such
-from pretuned.spec.expressions import Value
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, pairs
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from pretuned.outcome import LaunchFailed
 from pretuned.runtime.limits import BLOCK_LIMITS, GRID_LIMITS, MAX_THREADS
+from pretuned.runtime.records import Value
 from pretuned.runtime.types import DTYPES
-from pretuned.spec.expressions import Expression, ExpressionError, Value
+from pretuned.spec.expressions import Expression, ExpressionError
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, DeviceFacts, Problem, dtype_of, environment, shape_of
 

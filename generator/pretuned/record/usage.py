@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from pretuned.config.toml import INT64_MAX
 from pretuned.runtime.buckets import bucket_of, distance, edges
+from pretuned.runtime.records import Value
 from pretuned.spec import space
 from pretuned.spec.buckets import sizes_of
-from pretuned.spec.evaluation import Value
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Pairs, Problem
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-Value = int | bool | str
+Value = int | bool | str  # of a dim, a parameter or a specialisation; str for types alone
 Values = dict[str, Value]
 
 

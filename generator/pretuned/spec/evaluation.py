@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from pretuned.runtime.expressions import bounded, power
+from pretuned.runtime.records import Value
 from pretuned.runtime.types import DTYPES
 
-Value = int | bool | str  # str only for types, which nothing but sizeof() accepts
 Environment = Mapping[str, Value]
 V = TypeVar("V")
 

@@ -15,8 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from pretuned.runtime.records import Value
 from pretuned.runtime.table import ceil_div
-from pretuned.spec.evaluation import INTEGERS, ZERO_DIVISION, Environment, NoValue, Value, function_of
+from pretuned.spec.evaluation import INTEGERS, ZERO_DIVISION, Environment, NoValue, function_of
 from pretuned.spec.folding import fold, literal_value
 from pretuned.spec.grammar import (
     DEVICE_ATTRIBUTES,

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from pretuned.runtime.records import Value
 from pretuned.runtime.types import DTYPES
-from pretuned.spec.expressions import Environment, Expression, ExpressionError, Value
+from pretuned.spec.expressions import Environment, Expression, ExpressionError
 
 if TYPE_CHECKING:
     from pretuned.spec.model import Argument, Implementation, KernelSpec

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pretuned.config.toml import spelled
+from pretuned.runtime.records import Value
 from pretuned.runtime.text import closest
 from pretuned.spec import space
 from pretuned.spec.check.names import PathFault
-from pretuned.spec.expressions import Value
 from pretuned.spec.model import Implementation, KernelSpec
 
 

@@ -14,10 +14,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from pretuned.runtime.limits import MAX_THREADS
+from pretuned.runtime.records import Value
 from pretuned.spec import space
 from pretuned.spec.check.names import PathFault
 from pretuned.spec.check.ways import prefix_of
-from pretuned.spec.expressions import Expression, ExpressionError, Value
+from pretuned.spec.expressions import Expression, ExpressionError
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, DeviceFacts, Problem
 

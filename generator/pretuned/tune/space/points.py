@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pretuned.errors import Fault, SpecError
+from pretuned.runtime.records import Value
 from pretuned.spec import space
 from pretuned.spec.check.ways import prefix_of
-from pretuned.spec.expressions import Environment, Value
+from pretuned.spec.expressions import Environment
 from pretuned.spec.model import Implementation, KernelSpec
 from pretuned.spec.space import Configuration, DeviceFacts, Pairs, Problem
 from pretuned.tune.space.columns import Integers, Truths
