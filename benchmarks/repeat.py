@@ -34,8 +34,8 @@ SLOWER = 1.01
 def tunings(specs, target, times):
     """The winners of each tuning: by kernel and problem."""
     for turn in range(times):
-        demands = [TuningRequest(spec=spec, problems=tuple(all_problems(spec))) for spec in specs.values()]
-        result = tune(demands, target, cache_folder=None)
+        requests = [TuningRequest(spec=spec, problems=tuple(all_problems(spec))) for spec in specs.values()]
+        result = tune(requests, target, cache_folder=None)
         print(f"tuning {turn + 1}: {sum(result.effort.seconds.values()):.1f} s", flush=True)
         yield {(row.kernel, row.problem): row.winner.configuration for row in result.rows}
 

@@ -42,8 +42,10 @@ class Build:
         monkeypatch.setattr(core, "find_device", lambda index, known: self.gpu)
         monkeypatch.setattr(table, "tune", self.tune)
 
-    def tune(self, demands, target, **given):
-        self.asked = [(problem, demand.incumbents.get(problem)) for demand in demands for problem in demand.problems]
+    def tune(self, requests, target, **given):
+        self.asked = [
+            (problem, request.incumbents.get(problem)) for request in requests for problem in request.problems
+        ]
         self.given = given
         found = [row(self.spec, problem) for problem, _ in self.asked[self.left :]]
         return Tuned(device=target, rows=tuple(found), skipped=(), left=self.left, effort=Effort(), **self.ending)

@@ -39,11 +39,11 @@ class Machine:
         monkeypatch.setenv("PRETUNED_CACHE_DIR", str(root / "cache"))
         monkeypatch.chdir(root)
 
-    def tune(self, demands, target, **given):
+    def tune(self, requests, target, **given):
         if self.error is not None:
             raise self.error
         self.given = given
-        self.asked = [(one.spec, problem) for one in demands for problem in one.problems]
+        self.asked = [(one.spec, problem) for one in requests for problem in one.problems]
         found = tuple(row(spec, problem) for spec, problem in self.asked[self.skip :])
         return Tuned(device=target, rows=found, skipped=(), left=self.skip, effort=Effort(launched=9), **self.ending)
 
@@ -79,9 +79,9 @@ def test_rows_that_the_tuning_of_another_gpu_has_written_meanwhile_stay(machine,
     l4 = replace(H100, name="NVIDIA L4", sm_count=58, compute_capability=89)
     mine = machine.tune
 
-    def meanwhile(demands, target, **given):
+    def meanwhile(requests, target, **given):
         lockfile.write(machine.lock, Lock().updated({l4.name: l4}, rows(machine.spec, device=l4.name)))
-        return mine(demands, target, **given)
+        return mine(requests, target, **given)
 
     monkeypatch.setattr(command, "tune", meanwhile)
     machine.run()

@@ -34,7 +34,7 @@ def machine():
     return CudaMachine(0)
 
 
-def demand(module):
+def need(module):
     """Skip without a library, and for CuPy's matrix products without cuBLAS."""
     try:
         importlib.import_module(module)
@@ -71,7 +71,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_a_function_is_verified_timed_and_raced(machine, tmp_path, capsys, case):
     needs, toml, function, out, captured = case
-    demand(needs)
+    need(needs)
     old = "cupy:multiply" if toml is PRODUCT else "cupy:matmul"
     spec = loaded(tmp_path, (f'call = "{old}"', f'call = "{function}"\nout = "{out}"'), toml=toml)
     bench, default = prepared(machine, spec)
@@ -93,8 +93,8 @@ def test_a_function_is_verified_timed_and_raced(machine, tmp_path, capsys, case)
 
 @pytest.mark.parametrize("function", ["cupy:multiply", "torch:multiply"])
 def test_bfloat16_goes_through_every_library(machine, tmp_path, function):
-    demand(function.partition(":")[0])
-    demand("ml_dtypes")
+    need(function.partition(":")[0])
+    need("ml_dtypes")
     bfloat16 = ('dtypes = ["float32", "float64"]', 'dtypes = ["bfloat16"]')
     spec = loaded(tmp_path, bfloat16, ("cupy:multiply", function))
     (tmp_path / "product.cu.jinja").write_text("#include <cuda_bf16.h>\n" + (tmp_path / "product.cu.jinja").read_text())
@@ -136,13 +136,13 @@ def tuned(folder, spec):
         if isinstance(event, Failed):
             failures.append(event)
 
-    demand_ = TuningRequest(spec=spec, problems=tuple(all_problems(spec)))
-    return tune([demand_], find_device(GPU, {}), cache_folder=folder / "cache", listen=listen), failures
+    request = TuningRequest(spec=spec, problems=tuple(all_problems(spec)))
+    return tune([request], find_device(GPU, {}), cache_folder=folder / "cache", listen=listen), failures
 
 
 def test_cublas_wins_over_a_simple_product_and_is_recorded(tmp_path):
-    demand("cupy")
-    demand(CUBLAS)
+    need("cupy")
+    need(CUBLAS)
     spec = loaded(tmp_path, toml=MATMUL)
     found, failures = tuned(tmp_path, spec)
     assert not failures
@@ -153,7 +153,7 @@ def test_cublas_wins_over_a_simple_product_and_is_recorded(tmp_path):
 
 
 def test_a_library_that_is_not_there_ends_no_tuning(tmp_path):
-    demand("cupy")
+    need("cupy")
     found, failures = tuned(tmp_path, loaded(tmp_path, ("cupy:multiply", "cupy:no_such_function")))
     assert len(found.rows) == 4
     assert failures

@@ -44,8 +44,8 @@ def test_every_candidate_has_its_outcome_and_nothing_is_left_behind(tmp_path, ca
             failures[dict(event.configuration.values)["case"]] = event.failure
 
     started = time.monotonic()
-    demand = TuningRequest(spec=spec, problems=tuple(all_problems(spec)))
-    tuned = tune([demand], target, cache_folder=tmp_path, budget_s=BUDGET_S, listen=listen)
+    request = TuningRequest(spec=spec, problems=tuple(all_problems(spec)))
+    tuned = tune([request], target, cache_folder=tmp_path, budget_s=BUDGET_S, listen=listen)
     took_s = time.monotonic() - started
     with capsys.disabled():
         counts = {kind.__name__: sum(isinstance(f, kind) for f in failures.values()) for kind in set(EXPECTED.values())}
@@ -55,5 +55,5 @@ def test_every_candidate_has_its_outcome_and_nothing_is_left_behind(tmp_path, ca
     assert {case: type(failure) for case, failure in failures.items()} == expected
     assert len(tuned.rows) == 1
     assert subprocess.run(["pgrep", "-f", "pretuned.child"], capture_output=True, check=False).stdout == b""
-    again = tune([demand], target, cache_folder=tmp_path)
+    again = tune([request], target, cache_folder=tmp_path)
     assert (again.rows, again.effort.launched) == (tuned.rows, 0)

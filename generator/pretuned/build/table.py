@@ -140,7 +140,7 @@ def _auto(
         return _as_it_is(project, now, freshness, reporter)
     tuned, trouble = _tuned(project, settings, wanted, device, reporter, listen)
     if tuned is None:
-        lacking = sum(len(demand.problems) for demand in wanted)
+        lacking = sum(len(request.problems) for request in wanted)
         _require(project, lacking, f"{trouble}; {device.name} lacks")
         reporter.warning(f"{device.name} is here, but nothing was tuned: {trouble}: {_baking(project.lock, now.baked)}")
         return _as_it_is(project, now, freshness, reporter)

@@ -76,21 +76,21 @@ def _report_passed_over(path: Path, unread: Sequence[Unread], unknown: Sequence[
         )
 
 
-def narrowed(demands: Sequence[TuningRequest], called: Usage) -> list[TuningRequest]:
-    """Return of `demands` what was called: the most called specialisation first, and its most called problem."""
+def narrowed(requests: Sequence[TuningRequest], called: Usage) -> list[TuningRequest]:
+    """Return of `requests` what was called: the most called specialisation first, and its most called problem."""
     found: list[tuple[int, TuningRequest]] = []
-    for demand in demands:
-        name = demand.spec.name
-        for specialisation in dict.fromkeys(problem.specialisation for problem in demand.problems):
+    for request in requests:
+        name = request.spec.name
+        for specialisation in dict.fromkeys(problem.specialisation for problem in request.problems):
             calls = {
                 problem: called.problems[name, problem]
-                for problem in demand.problems
+                for problem in request.problems
                 if problem.specialisation == specialisation and (name, problem) in called.problems
             }
             if calls:
                 problems = tuple(sorted(calls, key=lambda problem: (-calls[problem], problem.dims)))
-                found.append((sum(calls.values()), replace(demand, problems=problems)))
-    return [demand for _, demand in sorted(found, key=lambda one: -one[0])]
+                found.append((sum(calls.values()), replace(request, problems=problems)))
+    return [request for _, request in sorted(found, key=lambda one: -one[0])]
 
 
 def report_gaps(called: Usage, specs: Mapping[str, KernelSpec]) -> None:
