@@ -17,7 +17,7 @@ from typing import Final
 from pretuned.spec import space
 from pretuned.spec.expressions import Expression
 from pretuned.spec.lines import lines_of, relocated
-from pretuned.spec.model import Implementation, KernelSpec, LibraryCall
+from pretuned.spec.model import ImplementationSpec, KernelSpec, LibraryCall
 from pretuned.spec.space import Configuration, Pairs
 from pretuned.spec.space import rendered as rendered_values
 from pretuned.spec.templates import RenderError, render, render_option
@@ -172,7 +172,7 @@ def _layout(spec: KernelSpec, specialisation: Pairs) -> list[list[object]]:
     ]
 
 
-def _calls(spec: KernelSpec, implementation: Implementation, specialisation: Pairs) -> list[list[object]]:
+def _calls(spec: KernelSpec, implementation: ImplementationSpec, specialisation: Pairs) -> list[list[object]]:
     """Return how an implementation is launched, and over which scratch buffers."""
     launches: list[list[object]] = [
         [launch.function, _texts(launch.grid), _texts(launch.block), launch.shared.python, launch.arguments]

@@ -10,7 +10,7 @@ import pretuned
 from library_specs import faults, loaded
 from pretuned.render import RenderError, candidate, source_of
 from pretuned.spec import space
-from pretuned.spec.model import Implementation, KernelSpec, LibraryCall
+from pretuned.spec.model import ImplementationSpec, KernelSpec, LibraryCall
 from pretuned.spec.space import Configuration
 
 CALL = 'call = "cupy:multiply"'
@@ -86,7 +86,7 @@ def test_a_candidate_that_is_a_call_has_no_module_and_a_key_of_what_is_called(tm
 
 def test_python_writes_a_call_as_toml_does(tmp_path):
     spec = loaded(tmp_path)
-    ways = {"plain": spec.implementations["plain"], "library": Implementation(call="cupy:multiply")}
+    ways = {"plain": spec.implementations["plain"], "library": ImplementationSpec(call="cupy:multiply")}
     given = {name: getattr(spec, name) for name in KernelSpec.model_fields}
     written = KernelSpec(**given | {"implementations": ways})
 

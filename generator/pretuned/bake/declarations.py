@@ -10,7 +10,7 @@ from pretuned.bake.plan import KernelPlan
 from pretuned.runtime.buckets import edges
 from pretuned.spec.buckets import sizes_of
 from pretuned.spec.expressions import Expression
-from pretuned.spec.model import Argument, Implementation, KernelSpec, LaunchSpec
+from pretuned.spec.model import Argument, ImplementationSpec, KernelSpec, LaunchSpec
 
 _ONE = Expression("1")
 
@@ -74,7 +74,7 @@ def _argument(argument: Argument) -> str:
     return f"Array({head}, {shape}{init})"
 
 
-def _implementation(spec: KernelSpec, implementation: Implementation) -> Iterator[str]:
+def _implementation(spec: KernelSpec, implementation: ImplementationSpec) -> Iterator[str]:
     yield "            launches=("
     yield from (f"                {_launch(spec, launch)}," for launch in implementation.launches)
     yield "            ),"

@@ -14,7 +14,7 @@ from pretuned.spec.model import (
     Compile,
     Constraints,
     Dim,
-    Implementation,
+    ImplementationSpec,
     KernelSpec,
     LaunchSpec,
     Scratch,
@@ -36,9 +36,9 @@ _BELOW: Final[dict[type[BaseModel], dict[str, tuple[type[BaseModel], bool]]]] = 
         "compile": (Compile, False),
         "constraints": (Constraints, False),
         "verify": (Verify, False),
-        "implementations": (Implementation, True),
+        "implementations": (ImplementationSpec, True),
     },
-    Implementation: {
+    ImplementationSpec: {
         "scratch": (Scratch, True),
         "launches": (LaunchSpec, True),
         "compile": (Compile, False),

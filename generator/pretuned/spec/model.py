@@ -146,7 +146,7 @@ class LibraryCall:
         return f"{self.module}.{self.function}"
 
 
-class Implementation(Model):
+class ImplementationSpec(Model):
     """One way to compute a kernel: a template with its space and default, or a library call.
 
     A space is a product, or a list of configurations. `init` names outputs that this implementation wants zeroed before
@@ -205,7 +205,7 @@ class KernelSpec(Model):
     launches: tuple[LaunchSpec, ...] = ()
     compile: Compile = Compile()
 
-    implementations: dict[str, Implementation] = Field(default_factory=dict)
+    implementations: dict[str, ImplementationSpec] = Field(default_factory=dict)
 
     @property
     def file(self) -> str:
@@ -213,14 +213,14 @@ class KernelSpec(Model):
         return f"{self.name}.toml"
 
     @cached_property
-    def all_implementations(self) -> dict[str, Implementation]:
+    def all_implementations(self) -> dict[str, ImplementationSpec]:
         """The implementations by name, in sorted order; a spec without the table has one, `main`."""
         if self.implementations:
             return {
                 name: self._completed(implementation) for name, implementation in sorted(self.implementations.items())
             }
         default = {key: value for key, value in self.default.items() if not isinstance(value, str)}
-        main = Implementation(
+        main = ImplementationSpec(
             template=self.template or f"{self.name}.cu.jinja",
             scratch=self.scratch,
             space=self.space,
@@ -232,8 +232,8 @@ class KernelSpec(Model):
         )
         return {MAIN: main}
 
-    def _completed(self, implementation: Implementation) -> Implementation:
-        """Return `way`; a library call that names no arguments takes all inputs, in order."""
+    def _completed(self, implementation: ImplementationSpec) -> ImplementationSpec:
+        """Return `implementation`; a library call that names no arguments takes all inputs, in order."""
         if implementation.target is None or implementation.arguments is not None:
             return implementation
         return implementation.model_copy(update={"arguments": tuple(argument.name for argument in self.inputs)})

@@ -19,7 +19,7 @@ from pretuned.runtime.types import DTYPES
 from pretuned.spec.expressions import Environment, Expression, ExpressionError
 
 if TYPE_CHECKING:
-    from pretuned.spec.model import Argument, Implementation, KernelSpec
+    from pretuned.spec.model import Argument, ImplementationSpec, KernelSpec
 
 Pairs = tuple[tuple[str, Value], ...]
 MAX_COMBINATIONS: Final = 10**9  # before constraints; what they leave may be some millions
@@ -148,14 +148,14 @@ def shape_of(argument: Argument, values: Environment) -> tuple[int, ...]:
     return tuple(max(0, extent.evaluate(values)) for extent in argument.shape or ())
 
 
-def count(implementation: Implementation) -> int:
+def count(implementation: ImplementationSpec) -> int:
     """Return the number of combinations before constraints."""
     if isinstance(implementation.space, dict):
         return math.prod(len(set(values)) for values in implementation.space.values())
     return len(implementation.space)
 
 
-def combinations(name: str, implementation: Implementation) -> Iterator[Configuration]:
+def combinations(name: str, implementation: ImplementationSpec) -> Iterator[Configuration]:
     """Yield every combination of an implementation's space, lazily, in sorted order; constraints are not applied."""
     if isinstance(implementation.space, dict):
         names = sorted(implementation.space)
@@ -166,7 +166,7 @@ def combinations(name: str, implementation: Implementation) -> Iterator[Configur
             yield Configuration(implementation=name, values=listed)
 
 
-def parameters(implementation: Implementation) -> frozenset[str]:
+def parameters(implementation: ImplementationSpec) -> frozenset[str]:
     """Return the names of an implementation's tuning parameters."""
     if isinstance(implementation.space, dict):
         return frozenset(implementation.space)

@@ -10,16 +10,17 @@ from __future__ import annotations
 import re
 
 from pretuned.errors import Fault
-from pretuned.spec.check.arguments import argument_faults
-from pretuned.spec.check.calls import call_faults
-from pretuned.spec.check.configurations import configuration_faults
-from pretuned.spec.check.default import default_faults
-from pretuned.spec.check.keys import key_faults
-from pretuned.spec.check.launches import constraint_faults, launch_faults
+from pretuned.spec.check.arguments import argument_faults, key_faults
+from pretuned.spec.check.configurations import configuration_faults, default_faults
+from pretuned.spec.check.implementations import (
+    call_faults,
+    constraint_faults,
+    implementation_faults,
+    launch_faults,
+    prefix_of,
+)
 from pretuned.spec.check.names import PathFault, name_faults
-from pretuned.spec.check.template import rendering_faults, template_faults
-from pretuned.spec.check.verification import verification_faults
-from pretuned.spec.check.ways import implementation_faults, prefix_of
+from pretuned.spec.check.templates import rendering_faults, template_faults, verification_faults
 from pretuned.spec.model import KernelSpec
 
 

@@ -1,18 +1,32 @@
-"""The space of one implementation as it is listed, and its default's and seeds' places in it."""
+"""Configurations: the space as it is listed, its default and seeds, and the promise of the default.
+
+The promise is that the default is legal for every problem that the kernel accepts. Calls end in the default where
+nothing else can run, so a condition of the default that some problem breaks would leave that call without a kernel.
+Constants are folded first, which settles nearly every spec. What remains is tried on problems drawn from where such
+conditions break: small sizes, powers of two and their neighbours, the ends of int32.
+"""
 
 from __future__ import annotations
 
+import itertools
+import math
+import random
 from collections.abc import Iterator
+from typing import Final
 
 from pretuned.config.toml import spelled
+from pretuned.runtime.limits import MAX_THREADS
 from pretuned.runtime.records import Value
 from pretuned.runtime.text import closest
 from pretuned.spec import space
+from pretuned.spec.check.implementations import prefix_of
 from pretuned.spec.check.names import PathFault
-from pretuned.spec.model import Implementation, KernelSpec
+from pretuned.spec.expressions import Expression, ExpressionError
+from pretuned.spec.model import ImplementationSpec, KernelSpec
+from pretuned.spec.space import Configuration, DeviceFacts, Problem
 
 
-def configuration_faults(spec: KernelSpec, implementation: Implementation) -> Iterator[PathFault]:
+def configuration_faults(spec: KernelSpec, implementation: ImplementationSpec) -> Iterator[PathFault]:
     """Yield the faults of `space`, `default` and `seeds`; the space is counted, never built."""
     if (total := space.count(implementation)) > space.MAX_COMBINATIONS:
         message = f"has {total:,} combinations, more than {space.MAX_COMBINATIONS:,}; shorten the lists"
@@ -29,7 +43,7 @@ def configuration_faults(spec: KernelSpec, implementation: Implementation) -> It
 
 
 def _seed(
-    path: str, seed: dict[str, bool | int], implementation: Implementation, values: dict[str, tuple[Value, ...]]
+    path: str, seed: dict[str, bool | int], implementation: ImplementationSpec, values: dict[str, tuple[Value, ...]]
 ) -> Iterator[PathFault]:
     if seed.keys() != values.keys():
         yield path, f"gives every parameter of the space a value: {', '.join(sorted(values)) or 'there is none'}"
@@ -42,7 +56,7 @@ def _seed(
 
 
 def _default(
-    spec: KernelSpec, implementation: Implementation, values: dict[str, tuple[Value, ...]]
+    spec: KernelSpec, implementation: ImplementationSpec, values: dict[str, tuple[Value, ...]]
 ) -> Iterator[PathFault]:
     texts = {} if spec.implementations else {k: v for k, v in spec.default.items() if isinstance(v, str)}
     for name, text in texts.items():
@@ -67,7 +81,7 @@ def _default(
         yield "default", "is not one of the configurations that `space` lists"
 
 
-def _values(implementation: Implementation) -> dict[str, tuple[Value, ...]]:
+def _values(implementation: ImplementationSpec) -> dict[str, tuple[Value, ...]]:
     """Return the values that each parameter takes, as they are listed."""
     if isinstance(implementation.space, dict):
         return dict(implementation.space)
@@ -88,3 +102,157 @@ def _listed(values: tuple[Value, ...]) -> str:
     """Return the values in order, the middle left out where there are many."""
     words = [spelled(value) for value in sorted(set(values))]
     return ", ".join(words if len(words) <= 12 else [*words[:6], "...", *words[-5:]])  # noqa: PLR2004 - one line
+
+
+TRIALS: Final = 10_000
+MAX_SEARCHED: Final = 200_000  # configurations looked at before a space is believed to have a legal one: seconds
+_SMALL: Final = range(131)
+_POWERS: Final = [2**exponent + step for exponent in range(1, 31) for step in (-1, 0, 1)]
+_EDGES: Final = [2**31 - 2, 2**31 - 1]
+SIZES: Final = sorted({*_SMALL, *_POWERS, *_EDGES})
+# Stands in where a launch asks the device, to see whether its expressions have values: an H100's figures.
+_SOME_DEVICE: Final = DeviceFacts(sm_count=132, compute_capability=90, shared_bytes=232_448, l2_bytes=52_428_800)
+
+
+def default_faults(spec: KernelSpec) -> Iterator[PathFault]:
+    """Yield a fault for each constraint that a default breaks, and for a space that constraints leave empty.
+
+    Every implementation's own default is held to its constraints without dims; the kernel's default also to guards. A
+    library call has no default but itself, and may be limited to some specialisations.
+    """
+    if not any(True for specialisation in space.specialisations(spec) for _ in space.problems(spec, specialisation)):
+        yield "constraints.requires", "admits none of the problems that `sizes` give; loosen it or list other sizes"
+        return
+    for name, implementation in spec.all_implementations.items():
+        prefix = prefix_of(spec, name)
+        if not _any_legal(spec, name):
+            yield f"{prefix}constraints.where", "leaves no configuration of the space; loosen it or add values"
+            continue
+        if implementation.call is not None:
+            continue
+        configuration = space.default_of(spec, name)
+        faults = list(_excluded(spec, configuration)) or list(_aligned(spec, configuration))
+        for path, message in faults or _launched(spec, configuration):
+            yield prefix + path, message
+
+
+def _any_legal(spec: KernelSpec, name: str) -> bool:
+    """Whether some configuration passes every constraint, those on the device aside, at some problem to measure.
+
+    The default is tried first. A search that would take long ends undecided, as if one had been found.
+    """
+    where = [e for e in spec.all_implementations[name].constraints.where if not e.reads_device]
+    default = space.default_of(spec, name)
+    problems = space.all_problems(spec)
+    tried = 0
+    for configuration in itertools.chain([default], space.combinations(name, spec.all_implementations[name])):
+        for problem in problems:
+            if _all_hold(where, space.environment(spec, problem, configuration)):
+                return True
+            tried += 1
+            if tried > MAX_SEARCHED:
+                return True
+    return False
+
+
+def _all_hold(expressions: list[Expression], values: dict[str, Value]) -> bool:
+    return all(_holds(expression, values) for expression in expressions)
+
+
+def _holds(expression: Expression, values: dict[str, Value]) -> bool:
+    try:
+        return bool(expression.evaluate(values))
+    except ExpressionError:
+        return False
+
+
+def _excluded(spec: KernelSpec, configuration: Configuration) -> Iterator[PathFault]:
+    """Yield the constraints that exclude a default, each with a problem."""
+    for index, expression in enumerate(spec.all_implementations[configuration.implementation].constraints.where):
+        if expression.reads_device:
+            continue  # judged on each device
+        if configuration.implementation != spec.default_implementation and space.names_dim(spec, expression):
+            continue  # only the kernel's default has to serve every call
+        if (found := _counterexample(spec, configuration, expression)) is not None:
+            message = f"where[{index}] '{expression}' excludes the default ({space.describe(configuration.values)})"
+            remedy = "the default must be legal for every problem: choose another"
+            if found.dims:
+                remedy += ", or demand it in `requires`"
+            yield "default", f"{message}{f' at {found}' if str(found) else ''}; {remedy}"
+
+
+def _counterexample(spec: KernelSpec, configuration: Configuration, expression: Expression) -> Problem | None:
+    """Return a problem that `requires` admits and `expression` refuses for `configuration`, or None.
+
+    The problem has no dims where `expression` reads none.
+    """
+    for specialisation in space.specialisations(spec):
+        known = space.choices(spec, specialisation) | dict(configuration.values)
+        folded = expression.fold(known)
+        if folded.constant:
+            continue
+        if not space.names_dim(spec, folded):
+            chosen = () if expression.names.isdisjoint(space.choices(spec, specialisation)) else specialisation
+            return Problem(specialisation=chosen, dims=())
+        for dims in _trials(spec):
+            if not _holds(folded, known | dims):
+                problem = Problem(specialisation=specialisation, dims=space.pairs(dims))
+                if space.admitted(spec, problem):
+                    return problem
+    return None
+
+
+def _trials(spec: KernelSpec) -> Iterator[dict[str, Value]]:
+    """Yield sizes of the dims: each dim's every size, the others at 1 and at their first; then seeded random ones."""
+    names = list(spec.free_dims)
+    if not names:
+        yield {}
+        return
+    first: dict[str, Value] = {name: (dim.sizes or (1,))[0] for name, dim in spec.free_dims.items()}
+    for others in (dict.fromkeys(names, 1), first):
+        for name, size in itertools.product(names, SIZES):
+            yield others | {name: size}
+    generator = random.Random(0)  # noqa: S311 - a fixed sample, not a secret
+    for _ in range(max(0, TRIALS - 2 * len(names) * len(SIZES))):
+        yield {name: generator.choice(SIZES) for name in names}
+
+
+def _aligned(spec: KernelSpec, configuration: Configuration) -> Iterator[PathFault]:
+    """Yield the arrays of which the kernel's default asks more alignment than every array has."""
+    if configuration.implementation != spec.default_implementation:
+        return
+    for specialisation in space.specialisations(spec):
+        for name, align_bytes in space.guards(spec, specialisation, configuration).align:
+            message = f"aligns '{name}' to {align_bytes} bytes ({space.describe(configuration.values)})"
+            chosen = f" for {space.describe(specialisation)}" if specialisation else ""
+            remedy = "an array is only aligned to its elements, and the default must be legal for every call"
+            yield "default", f"{message}{chosen}; {remedy}: choose another"
+            return
+
+
+def _launched(spec: KernelSpec, configuration: Configuration) -> Iterator[PathFault]:
+    """Yield the expressions of launches and scratch that have no value, or none that can be launched, for a default."""
+    implementation = spec.all_implementations[configuration.implementation]
+    for specialisation in space.specialisations(spec):
+        for problem in space.problems(spec, specialisation):
+            if not space.legal(spec, problem, configuration, _SOME_DEVICE):
+                continue
+            values = space.environment(spec, problem, configuration, _SOME_DEVICE)
+            path = ""
+            try:
+                for index, launch in enumerate(implementation.launches):
+                    path = f"launches[{index}]"
+                    for expression in (*launch.grid, launch.shared):
+                        expression.evaluate(values)
+                    threads = math.prod(expression.evaluate(values) for expression in launch.block)
+                    if not 1 <= threads <= MAX_THREADS:
+                        message = f"the default has a block of {threads} threads at {problem}"
+                        yield f"{path}.block", f"{message}; CUDA allows 1 to {MAX_THREADS:,}"
+                        return
+                for index, buffer in enumerate(implementation.scratch):
+                    path = f"scratch[{index}]"
+                    for expression in buffer.shape:
+                        expression.evaluate(values)
+            except ExpressionError as error:
+                yield path, f"{error} at {problem}, for the default ({space.describe(configuration.values)})"
+                return

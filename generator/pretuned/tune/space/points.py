@@ -14,9 +14,9 @@ import numpy.typing as npt
 from pretuned.errors import Fault, SpecError
 from pretuned.runtime.records import Value
 from pretuned.spec import space
-from pretuned.spec.check.ways import prefix_of
+from pretuned.spec.check.implementations import prefix_of
 from pretuned.spec.expressions import Environment
-from pretuned.spec.model import Implementation, KernelSpec
+from pretuned.spec.model import ImplementationSpec, KernelSpec
 from pretuned.spec.space import Configuration, DeviceFacts, Pairs, Problem
 from pretuned.tune.space.columns import Integers, Truths
 from pretuned.tune.space.enumeration import Combinations, Constraint, legal_product
@@ -161,7 +161,7 @@ def _integers(values: Sequence[Value]) -> Integers:
     return np.array([int(value) for value in values], dtype=np.int64)
 
 
-def _choices(way: Implementation) -> Choices:
+def _choices(way: ImplementationSpec) -> Choices:
     names = sorted(space.parameters(way))
     if isinstance(way.space, dict):
         return {name: tuple(sorted(set(way.space[name]))) for name in names}

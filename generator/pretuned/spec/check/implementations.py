@@ -1,0 +1,169 @@
+"""Implementations: one, whose keys stand at the top, or several in tables; library calls, launches and scratch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from pretuned.config.toml import spelled
+from pretuned.runtime.text import closest
+from pretuned.spec import space
+from pretuned.spec.check.names import PathFault, dtype_faults, expression_faults, identifier
+from pretuned.spec.model import MAIN, ImplementationSpec, KernelSpec, LaunchSpec, LibraryCall
+
+
+def prefix_of(spec: KernelSpec, implementation: str) -> str:
+    """Return what the path of an implementation's key begins with: nothing where its keys stand at the top."""
+    return f"implementations.{implementation}." if spec.implementations else ""
+
+
+def implementation_faults(spec: KernelSpec) -> Iterator[PathFault]:
+    """Yield a fault wherever the two shapes of a spec are mixed, or no implementation is said to be the default."""
+    if not spec.implementations:
+        return
+    for key in ("template", "scratch", "space", "seeds", "launches"):
+        if getattr(spec, key):
+            yield key, f"with [implementations.NAME] tables, `{key}` stands in each of them"
+    if spec.compile.options or spec.compile.arch_specific:
+        yield "compile", "with [implementations.NAME] tables, `compile` stands in each of them"
+    if spec.constraints.where:
+        yield "constraints.where", "with [implementations.NAME] tables, `where` stands in each of them"
+    yield from _chosen(spec)
+    for name, implementation in sorted(spec.implementations.items()):
+        yield from identifier(f"implementations.{name}", name)
+        if name == MAIN and len(spec.implementations) == 1:
+            yield "implementations.main", "one implementation needs no table; write its keys at the top"
+        if implementation.constraints.requires:
+            message = "what the kernel demands stands at the top: [constraints] requires"
+            yield f"implementations.{name}.constraints.requires", message
+
+
+def _chosen(spec: KernelSpec) -> Iterator[PathFault]:
+    """The default of the kernel is one implementation's."""
+    known = " or ".join(f'"{name}"' for name in sorted(spec.implementations))
+    chosen = spec.default.get("implementation")
+    if chosen is None:
+        yield "default.implementation", f"missing; write `implementation = {known}`: the one that is the baseline"
+    elif chosen not in spec.implementations:
+        near = closest(str(chosen), spec.implementations)
+        yield "default.implementation", f"is {spelled(chosen)}, which is no implementation{near or f'; write {known}'}"
+    elif spec.all_implementations[spec.default_implementation].call is not None:
+        message = f"is {spelled(chosen)}, a library call; the default runs wherever nothing else does, also without"
+        yield "default.implementation", f"{message} the library: name an implementation with a template"
+    for name in sorted(spec.default.keys() - {"implementation"}):
+        yield f"default.{name}", "with [implementations.NAME] tables, each has its own `default`; leave it out here"
+
+
+LIBRARIES: Final = ("cupy", "torch")
+_OF_TEMPLATES: Final = ("template", "init", "scratch", "space", "default", "seeds", "launches", "compile")
+
+
+def call_faults(spec: KernelSpec, implementation: ImplementationSpec) -> Iterator[PathFault]:
+    """Yield the faults of `call`, `arguments` and `out`, and the keys that a library call cannot have."""
+    given = implementation.model_fields_set
+    call = implementation.call
+    if call is None:
+        for key in sorted(given & {"arguments", "out"}):
+            yield key, f"only a library call has `{key}`; leave it out, or write `call`"
+        return
+    for key in sorted(given & set(_OF_TEMPLATES)):
+        yield key, f"a library call has no `{key}`; leave it out"
+    yield from _function(str(implementation.target), call)
+    yield from _passed(spec, call)
+    if len(spec.outputs) > 1:
+        names = ", ".join(argument.name for argument in spec.outputs)
+        yield "call", f"a library call writes one output, and this kernel writes {names}; write a template"
+    for scalar in spec.scalars:
+        message = f"a library call is passed arrays only, and would not heed the scalar '{scalar.name}'"
+        yield "call", f"{message}; only a kernel without scalars can have one"
+
+
+def _function(target: str, call: LibraryCall) -> Iterator[PathFault]:
+    if ":" not in target:
+        yield "call", f"'{target}' names no function of a library; write `call = \"cupy:matmul\"`"
+        return
+    if call.module not in LIBRARIES:
+        hint = closest(call.module, LIBRARIES) or f"; known are {', '.join(LIBRARIES)}"
+        yield "call", f"'{call.module}' is no library that can be called{hint}"
+    parts = call.function.split(".")
+    if not all(part.isidentifier() and part.isascii() and not part.startswith("_") for part in parts):
+        message = f"'{call.function}' is no public function's name"
+        yield "call", f'{message}; write `call = "cupy:matmul"`, or with a dot as in "cupy:linalg.norm"'
+
+
+def _passed(spec: KernelSpec, call: LibraryCall) -> Iterator[PathFault]:
+    inputs = [argument.name for argument in spec.inputs]
+    if not call.arguments:
+        yield "arguments", f"a library call is passed at least one array; name some of {', '.join(inputs) or 'none'}"
+    for index, name in enumerate(call.arguments):
+        if name not in inputs:
+            hint = closest(name, inputs) or f"; those are {', '.join(inputs)}"
+            yield f"arguments[{index}]", f"'{name}' is no array that a call brings (`in` or `inout`){hint}"
+
+
+_LEAST: Final = {"grid": 0, "block": 1, "shared": 0}
+
+
+def constraint_faults(spec: KernelSpec, implementation: ImplementationSpec) -> Iterator[PathFault]:
+    """Yield the faults of `where`."""
+    for index, expression in enumerate(implementation.constraints.where):
+        yield from expression_faults(
+            spec, f"constraints.where[{index}]", expression, _known(spec, implementation), device=True
+        )
+
+
+def _known(spec: KernelSpec, implementation: ImplementationSpec) -> set[str]:
+    return {*spec.dims, *spec.specialisations, *space.parameters(implementation)}
+
+
+def launch_faults(spec: KernelSpec, implementation: ImplementationSpec) -> Iterator[PathFault]:
+    """Yield the faults of `init`, `scratch` and `launches`."""
+    known = _known(spec, implementation)
+    outputs = {argument.name for argument in spec.arrays if argument.role == "out"}
+    for index, name in enumerate(implementation.init):
+        if name not in outputs:
+            message = (
+                f"'{name}' is no output (`role = \"out\"`); `init` names those to be zeroed{closest(name, outputs)}"
+            )
+            yield f"init[{index}]", message
+    yield from _scratch(spec, implementation, known)
+    if not implementation.launches:
+        yield "launches", "missing; write `launches = [{ function, grid, block }]` or [[launches]] tables"
+    for index, launch in enumerate(implementation.launches):
+        for path, message in _launch(spec, implementation, launch, known):
+            yield f"launches[{index}].{path}", message
+
+
+def _scratch(spec: KernelSpec, implementation: ImplementationSpec, known: set[str]) -> Iterator[PathFault]:
+    taken = {argument.name for argument in spec.arguments} | known
+    passed = {name for launch in implementation.launches for name in launch.arguments or ()}
+    for index, buffer in enumerate(implementation.scratch):
+        path = f"scratch[{index}]"
+        yield from identifier(f"{path}.name", buffer.name)
+        if buffer.name in taken:
+            yield f"{path}.name", f"'{buffer.name}' is already the name of something else; rename the buffer"
+        elif buffer.name not in passed:
+            yield path, f"'{buffer.name}' is passed to no launch; name it in the `arguments` of one"
+        taken.add(buffer.name)
+        yield from dtype_faults(f"{path}.dtype", buffer.dtype, spec)
+        for axis, extent in enumerate(buffer.shape):
+            yield from expression_faults(spec, f"{path}.shape[{axis}]", extent, known, device=True)
+            if extent.constant is not None and extent.constant < 0:
+                yield f"{path}.shape[{axis}]", f"is {extent}; a size is at least 0"
+
+
+def _launch(
+    spec: KernelSpec, implementation: ImplementationSpec, launch: LaunchSpec, known: set[str]
+) -> Iterator[PathFault]:
+    if not (launch.function.isidentifier() and launch.function.isascii()):
+        yield "function", f"'{launch.function}' is no name of a C function"
+    for field, expressions in (("grid", launch.grid), ("block", launch.block), ("shared", (launch.shared,))):
+        for axis, expression in enumerate(expressions):
+            path = field if field == "shared" else f"{field}[{axis}]"
+            yield from expression_faults(spec, path, expression, known, device=True)
+            if expression.constant is not None and expression.constant < _LEAST[field]:
+                yield path, f"is {expression}; must be at least {_LEAST[field]}"
+    arguments = {argument.name for argument in spec.arguments} | {buffer.name for buffer in implementation.scratch}
+    for position, name in enumerate(launch.arguments or ()):
+        if name not in arguments:
+            yield f"arguments[{position}]", f"unknown argument '{name}'{closest(name, arguments)}"
