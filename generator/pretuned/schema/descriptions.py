@@ -105,7 +105,10 @@ DESCRIPTIONS: Final = {
 # `runtime.overrides` those of a call.
 ENVIRONMENT: Final = {
     "PRETUNED_MODE": ("building", "The mode, before the table's: auto, locked, force or off."),
-    "PRETUNED_TUNE_ON": ("building, `pretuned tune`", "The device to tune on: auto, cuda, cuda:1 or host."),
+    "PRETUNED_TUNE_ON": (
+        "building, `pretuned tune`",
+        "The device to tune on: auto, cuda, cuda:1, host, or another backend's name.",
+    ),
     "PRETUNED_BUDGET": ("building, `pretuned tune`", "Seconds of tuning, before the table's."),
     "PRETUNED_CACHE_DIR": (
         "building, `pretuned tune`, run time",
