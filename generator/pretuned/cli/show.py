@@ -26,7 +26,7 @@ def run(options: Namespace) -> ExitCode:
     print(title)
     print()
     print(
-        table(lines) if lines else "no rows: only the defaults run; `pretuned tune` on a machine with a GPU adds some"
+        table(lines) if lines else "no rows, so only the defaults run; run `pretuned tune` on a machine with a GPU"
     )
     return ExitCode.SUCCESS
 
