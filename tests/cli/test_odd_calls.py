@@ -80,7 +80,7 @@ def test_a_project_elsewhere(run, tmp_path):
     assert status == 0
     assert out == (
         "pretuned.lock.json (not baked: the project is not installed)\n\n"
-        "no rows: only the defaults run; `pretuned tune` on a machine with a GPU adds some\n"
+        "no rows, so only the defaults run; run `pretuned tune` on a machine with a GPU\n"
     )
     status, _, err = run("explain", "scale", "n=1", "--project", "elsewhere")
     assert (status, err) == (
@@ -177,7 +177,7 @@ def test_a_bad_environment_variable_is_named(run, tmp_path, monkeypatch):
     monkeypatch.setenv("PRETUNED_BUDGET", "soon")
     status, _, err = run("tune")
     assert status == 3
-    assert "PRETUNED_BUDGET: is 'soon'; expected seconds, such as '60'" in err
+    assert "PRETUNED_BUDGET: is \"soon\"; expected seconds, such as '60'" in err
 
 
 def test_commands_that_measure_nothing_need_no_numpy(tmp_path):

@@ -25,9 +25,7 @@ def run(options: Namespace) -> ExitCode:
         return ExitCode.SUCCESS
     print(title)
     print()
-    print(
-        table(lines) if lines else "no rows, so only the defaults run; run `pretuned tune` on a machine with a GPU"
-    )
+    print(table(lines) if lines else "no rows, so only the defaults run; run `pretuned tune` on a machine with a GPU")
     return ExitCode.SUCCESS
 
 
