@@ -1,6 +1,6 @@
-"""From a configuration to a module: the text that is compiled, and what tells one module from another.
+"""From a configuration to a source: the text that is compiled, and what distinguishes one source from another.
 
-A module is a rendered template with its compile options; configurations that differ only in the launch render the same
+A source is a rendered template with its compile options. Configurations that differ only in the launch render the same
 text and share one. Its key leaves out what cannot change the machine code (comments, layout), so that a reworded
 comment neither recompiles nor re-tunes anything.
 """
@@ -22,7 +22,7 @@ from pretuned.spec.space import Configuration, Pairs
 from pretuned.spec.space import rendered as rendered_values
 from pretuned.spec.templates import RenderError, render, render_option
 
-NAME: Final = "kernel.cu"  # of every module's text: fixed, since it stands in line tables and in __FILE__
+NAME: Final = "kernel.cu"  # of every source: fixed, since it stands in line tables and in __FILE__
 
 _TEXT: Final = re.compile(
     r"""
@@ -65,9 +65,9 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """A module and a configuration, for one specialisation: what is verified and timed at problems.
+    """A source and a configuration, for one specialisation: what is verified and timed at problems.
 
-    A library call has no module.
+    A library call has no source.
     """
 
     specialisation: Pairs
@@ -88,7 +88,7 @@ def digest(data: object) -> str:
 def normalise(source: str) -> str:
     """Return `source` without what a compiler drops: comments, indentation, runs of blanks, empty lines.
 
-    Every token and every literal stays as it is, and on its line where a directive could tell. Texts that compile
+    Every token and every literal stays as it is, and on its line where a directive could see it. Texts that compile
     differently never become one, so where layout may matter after all (line numbers that the code reads, a continued
     line beside raw strings) the text is returned unchanged.
     """
@@ -106,13 +106,13 @@ def _shortened(match: re.Match[str]) -> str:
 
 
 def source_of(spec: KernelSpec, specialisation: Pairs, configuration: Configuration) -> Source:
-    """Render the module of `configuration`; raises RenderError with the template's file and line.
+    """Render the source of `configuration`; raises RenderError with the template's file and line.
 
-    A library call (`spec.all_implementations[...].call`) has no module: asking for it is a RenderError too.
+    A library call (`spec.all_implementations[...].call`) has no source: asking for it is a RenderError too.
     """
     implementation = spec.all_implementations[configuration.implementation]
     if implementation.call is not None:
-        raise RenderError(f"{configuration}: calls {implementation.call}, and has no module")
+        raise RenderError(f"{configuration}: calls {implementation.call}, and has no source")
     values = rendered_values(spec, specialisation, configuration)
     try:
         text = render(spec.folder, implementation.template, values)
@@ -124,7 +124,7 @@ def source_of(spec: KernelSpec, specialisation: Pairs, configuration: Configurat
 
 
 def located(spec: KernelSpec, specialisation: Pairs, configuration: Configuration, message: str) -> str:
-    """Return what a compiler or a run said of a module, with the template's lines in place of the rendered text's."""
+    """Return what a compiler or a run said of a source, with the template's lines in place of the rendered text's."""
     implementation = spec.all_implementations[configuration.implementation]
     if NAME not in message or implementation.call is not None:
         return message
@@ -138,7 +138,7 @@ def located(spec: KernelSpec, specialisation: Pairs, configuration: Configuratio
 def candidate(spec: KernelSpec, specialisation: Pairs, configuration: Configuration) -> Candidate:
     """Return the candidate of `configuration`; its key changes with all that its measurements depend on.
 
-    That is: the module or the library's function, how it is launched and how it finds caches, the layout of the
+    That is: the source or the library's function, how it is launched and how it finds caches, the layout of the
     arguments, scratch and initial values. The reference and tolerances are not part of it (`verification_key` is), nor
     are summaries, comments, and the version of a library.
     """
@@ -187,7 +187,7 @@ def _calls(spec: KernelSpec, implementation: ImplementationSpec, specialisation:
 
 def _called(call: LibraryCall | None) -> list[object]:
     """Return what a library is asked to do."""
-    assert call is not None  # or there is a module
+    assert call is not None  # or there is a source
     return [call.module, call.function, list(call.arguments), call.out]
 
 

@@ -353,7 +353,7 @@ def test_a_gpu_that_cannot_be_used_costs_the_tuning_not_the_build(build, monkeyp
 @pytest.mark.parametrize("mode", ["auto", "locked"])
 def test_a_lock_that_cannot_be_read_ends_the_build(build, mode):
     build.project.lock.write_text('{"format": 1, "rows": [')
-    with pytest.raises(LockError, match=r"^pretuned\.lock\.json: is no JSON"):
+    with pytest.raises(LockError, match=r"^pretuned\.lock\.json: is not JSON"):
         build.resolve(mode=mode)
 
 

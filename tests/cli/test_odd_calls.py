@@ -103,7 +103,7 @@ def test_show_of_a_lock_that_is_cut_short(run, tmp_path):
     (tmp_path / "half.json").write_text('{"format": 1, "devices": {')
     status, _, err = run("show", "half.json")
     assert status == 4
-    assert re.match(r"error: half\.json: is no JSON \(.+\); it is cut short or was merged by hand", err)
+    assert re.match(r"error: half\.json: is not JSON \(.+\); it is cut short or was merged by hand", err)
 
 
 def test_explain_hands_over_numbers_types_and_flags(run, package):

@@ -94,7 +94,7 @@ def test_units_and_single_measurements(tmp_path):
     [
         (ENTRY | {"invalidity": "slow"}, "results[1].invalidity is 'slow'"),
         (ENTRY | {"times": {}, "measurements": []}, "results[1] is correct but has no time"),
-        (ENTRY | {"times": {"runtimes": ["1"]}}, "results[1].times.runtimes is no list of numbers"),
+        (ENTRY | {"times": {"runtimes": ["1"]}}, "results[1].times.runtimes is not a list of numbers"),
         (ENTRY | {"configuration": {"b": [1]}}, "results[1].configuration.b is neither"),
         (ENTRY | {"configuration": {"c": 1}}, "do not all have the same parameters"),
         (ENTRY | {"times": {"runtimes": [-1.0]}}, "results[1] is correct but has no time"),
@@ -154,7 +154,7 @@ def test_a_cache_reads_closed_open_and_cut_short(tmp_path, end):
     ("text", "said"),
     [
         ("", "is not JSON"),
-        ("{}", "no cache file of Kernel Tuner"),
+        ("{}", "not a cache file of Kernel Tuner"),
         (HEAD, "holds no configuration yet"),
         (f'{HEAD}\n"64": {{"time": 1.0}}}}}}', "cache['64'] lacks a value for one of block_size_x"),
         (f'{HEAD}\n"64": {{"block_size_x": 64}}}}}}', "cache['64'] has neither a time nor an error"),

@@ -54,15 +54,15 @@ def test_a_device_that_lacks_a_field(document):
 @pytest.mark.parametrize("value", ["8.0", True, None, float("nan"), float("inf")])
 def test_times_and_ratios_are_finite_numbers(document, value):
     document["rows"][2]["choices"][0]["time_us"] = value
-    assert refused(document) == f"lock: rows[2]: has a wrong value ({value!r} is no number){RESTORE}"
+    assert refused(document) == f"lock: rows[2]: has a wrong value ({value!r} is not a number){RESTORE}"
     document["rows"][2]["choices"][0].update(time_us=8.0, ratio=[0.5, value])
-    assert refused(document) == f"lock: rows[2]: has a wrong value ({value!r} is no number){RESTORE}"
+    assert refused(document) == f"lock: rows[2]: has a wrong value ({value!r} is not a number){RESTORE}"
 
 
 @pytest.mark.parametrize("value", [0, 0.0, -1.5])
 def test_times_are_positive(document, value):
     document["rows"][0]["choices"][1]["time_us"] = value
-    assert refused(document) == f"lock: rows[0]: has a wrong value ({value!r} is no time){RESTORE}"
+    assert refused(document) == f"lock: rows[0]: has a wrong value ({value!r} is not a time){RESTORE}"
 
 
 def test_a_skipped_problem_of_an_unknown_device(document):
@@ -98,7 +98,7 @@ def test_whatever_stands_in_a_field_the_answer_is_a_lock_error_or_a_row(document
 def test_a_file_of_nothing_but_brackets(tmp_path):
     path = tmp_path / "pretuned.lock.json"
     path.write_text("[" * 200_000)
-    with pytest.raises(LockError, match=r"pretuned\.lock\.json: is no JSON"):
+    with pytest.raises(LockError, match=r"pretuned\.lock\.json: is not JSON"):
         lockfile.read(path)
 
 

@@ -106,8 +106,8 @@ def test_a_lock_cut_in_half(tmp_path, lock):
     text = lockfile.dumps(lock)
     path.write_text(text[: len(text) // 2])
     pattern = (
-        r"pretuned\.lock\.json: is no JSON \(.+\); it is cut short or was merged by hand: take it from version control "
-        r"again, or write it anew with `pretuned tune`"
+        r"pretuned\.lock\.json: is not JSON \(.+\); it is cut short or was merged by hand: take it from version "
+        r"control again, or write it anew with `pretuned tune`"
     )
     with pytest.raises(LockError) as error:
         lockfile.read(path)
@@ -128,8 +128,8 @@ def document(lock):
                 "[build-system] requires"
             ),
         ),
-        (lambda data: data.pop("format"), "lock: is no lock of pretuned: it has no `format`"),
-        (lambda data: data.update(rows={}), "lock: `rows` is no list"),
+        (lambda data: data.pop("format"), "lock: is not a lock of pretuned: it has no `format`"),
+        (lambda data: data.update(rows={}), "lock: `rows` is not a list"),
         (
             lambda data: data["rows"][1].pop("choices"),
             "lock: rows[1]: lacks 'choices'; restore the line from version control, or run `pretuned tune`",

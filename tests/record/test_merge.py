@@ -114,7 +114,9 @@ def test_two_devices_that_nothing_tells_apart_are_an_error(spec):
             lock(rows(spec), replace(H100, sm_count=66)),
             lock(rows(spec), replace(other, sm_count=66)),
         )
-    assert str(error.value) == "c: its device 'NVIDIA H100 80GB HBM3' cannot be told from another one of this name"
+    assert (
+        str(error.value) == "c: its device 'NVIDIA H100 80GB HBM3' has the name of another device that differs from it"
+    )
 
 
 def test_limits_of_one_device_that_differ_are_told(spec):

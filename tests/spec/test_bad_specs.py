@@ -12,8 +12,10 @@ from specs import PLAIN_TEMPLATE, REFERENCE, SCALE, SCALE_TEMPLATE, SEVERAL, edi
 ALLOWED = "allowed are + - * // % **, comparisons, and/or/not, x if c else y, ceil_div(a, b), min, max and sizeof(T)"
 LEGAL = "the default must be legal for every problem: choose another, or demand it in `requires`"
 KNOWN = ", ".join(sorted(DTYPES))
-NO_INPUT = "no input's shape gives '{}', so a call cannot tell it; name it alone in the shape of an `in` argument"
-NO_TYPE = """no input has dtype 'T', so a call cannot tell it; give an `in` argument `dtype = "T"`"""
+NO_INPUT = (
+    "no input's shape gives '{}', so it cannot be read off a call; name it alone in the shape of an `in` argument"
+)
+NO_TYPE = """no input has dtype 'T', so it cannot be read off a call; give an `in` argument `dtype = "T"`"""
 
 # Places of the sound spec that edits change.
 GUARD = "n % vec == 0"
@@ -231,7 +233,7 @@ EXPRESSIONS = {
     ),
     "size of a value": (
         [where("sizeof(vec) == 4")],
-        ["constraints.where[1]: sizeof(vec) in 'sizeof(vec) == 4': 'vec' is no type"],
+        ["constraints.where[1]: sizeof(vec) in 'sizeof(vec) == 4': 'vec' is not a type"],
     ),
     "device where a call has none": (
         [
@@ -312,7 +314,7 @@ ARGUMENTS = {
     ),
     "scalar without value": (
         [(A, 'dtype = "float32"')],
-        ["arguments[2]: 'a' is no dim; a scalar needs the value that tuning passes, as in `value = 1.0`"],
+        ["arguments[2]: 'a' is not a dim; a scalar needs the value that tuning passes, as in `value = 1.0`"],
     ),
     "scalar out of range": (
         [(A, 'dtype = "int8", value = 200')],
@@ -352,7 +354,7 @@ ARGUMENTS = {
     ),
     "shape names no dim": (
         [(Y + ', dtype = "T", shape = ["n"]', Y + ', dtype = "T", shape = ["nn"]')],
-        ["arguments[0].shape[0]: shape names 'nn', which is no dim; did you mean 'n'?"],
+        ["arguments[0].shape[0]: shape names 'nn', which is not a dim; did you mean 'n'?"],
     ),
     "dim that no shape gives": ([add("dims", "m = { sizes = [4] }")], [f"dims.m: {NO_INPUT.format('m')}"]),
     "type that no input gives": (
@@ -385,7 +387,7 @@ ARGUMENTS = {
     ),
     "types that follow from nothing": (
         [add("specialisations", 'U = { from = "S", float32 = "float32" }')],
-        ["specialisations.U.from: 'S' is no specialisation with `dtypes`"],
+        ["specialisations.U.from: 'S' is not a specialisation with `dtypes`"],
     ),
     "types that follow with a gap": (
         [add("specialisations", 'U = { from = "T", float32 = "float33" }')],
@@ -415,7 +417,7 @@ SPACES = {
     ),
     "default with an unknown parameter": (
         [add("default", "blck = 1")],
-        ["default.blck: 'blck' is no parameter of the space; did you mean 'block'?"],
+        ["default.blck: 'blck' is not a parameter of the space; did you mean 'block'?"],
     ),
     "default as text": (
         [("block = 256", 'block = "256"')],
@@ -542,7 +544,7 @@ LAUNCHES = {
     ),
     "template elsewhere": (
         [("format  = 1", 'format = 1\ntemplate = "../scale.cu.jinja"')],
-        ["template: '../scale.cu.jinja' is no path below the spec's folder; write it with '/', and without '..'"],
+        ["template: '../scale.cu.jinja' is not a path below the spec's folder; write it with '/', and without '..'"],
     ),
     "option with an undefined name": (
         [("[constraints]", '[compile]\noptions = ["-DX={{ blok }}"]\n\n[constraints]')],
@@ -643,7 +645,7 @@ def test_a_reference_that_python_cannot_parse_is_a_fault(tmp_path):
     [
         (
             [('implementation = "vectors"', 'implementation = "vector"')],
-            ["default.implementation: is \"vector\", which is no implementation; did you mean 'vectors'?"],
+            ["default.implementation: is \"vector\", which is not an implementation; did you mean 'vectors'?"],
         ),
         (
             [('[default]\nimplementation = "vectors"\n', "")],
@@ -754,7 +756,7 @@ def test_a_kernel_whose_name_is_no_function_name_is_refused(tmp_path):
 
     assert [str(fault) for fault in caught.value.faults] == [
         (
-            "my-scale.toml: 'my-scale' is no Python name, and a kernel becomes a function of its file's name; "
+            "my-scale.toml: 'my-scale' is not a Python name, and a kernel becomes a function of its file's name; "
             "rename the file"
         )
     ]

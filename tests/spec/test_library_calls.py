@@ -62,11 +62,11 @@ def test_constraints_limit_a_call_to_dtypes_and_guard_it_by_sizes(tmp_path):
     assert space.guards(spec, (("T", "float64"),), LIBRARY).where == ("n % 2048 == 0",)
 
 
-def test_a_candidate_that_is_a_call_has_no_module_and_a_key_of_what_is_called(tmp_path):
+def test_a_candidate_that_is_a_call_has_no_source_and_a_key_of_what_is_called(tmp_path):
     spec = loaded(tmp_path)
     made = candidate(spec, FLOAT32, LIBRARY)
     assert made.source is None
-    with pytest.raises(RenderError, match=r"library: calls cupy\.multiply, and has no module"):
+    with pytest.raises(RenderError, match=r"library: calls cupy\.multiply, and has no source"):
         source_of(spec, FLOAT32, LIBRARY)
 
     def key(*edits):
@@ -94,15 +94,15 @@ def test_python_writes_a_call_as_toml_does(tmp_path):
 
 
 AT = "product.toml: implementations.library"
-ARRAYS = "is no array that a call brings (`in` or `inout`)"
+ARRAYS = "is not an array that a call brings (`in` or `inout`)"
 SLIPS = {
     "another package": (
         [("cupy:multiply", "jax:multiply")],
-        [f"{AT}.call: 'jax' is no library that can be called; known are cupy, torch"],
+        [f"{AT}.call: 'jax' is not a library that can be called; known are cupy, torch"],
     ),
     "a misspelt package": (
         [("cupy:multiply", "pytorch:multiply")],
-        [f"{AT}.call: 'pytorch' is no library that can be called; did you mean 'torch'?"],
+        [f"{AT}.call: 'pytorch' is not a library that can be called; did you mean 'torch'?"],
     ),
     "a dot for the colon": (
         [("cupy:multiply", "cupy.multiply")],
@@ -112,8 +112,8 @@ SLIPS = {
         [("cupy:multiply", "cupy:_core.multiply")],
         [
             (
-                f"{AT}.call: '_core.multiply' is no public function's name; write `call = \"cupy:matmul\"`, or with a "
-                'dot as in "cupy:linalg.norm"'
+                f"{AT}.call: '_core.multiply' is not the name of a public function; write `call = \"cupy:matmul\"`, "
+                'or with a dot as in "cupy:linalg.norm"'
             )
         ],
     ),

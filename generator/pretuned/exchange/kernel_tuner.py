@@ -30,7 +30,7 @@ def read(path: Path) -> Results:
     data = _closed(path, read_text(path).strip())
     entries, names = data.get("cache"), data.get("tune_params_keys")
     if not isinstance(entries, dict) or not isinstance(names, list):
-        raise FormatError(path, "has no 'cache' or no 'tune_params_keys', so it is no cache file of Kernel Tuner")
+        raise FormatError(path, "has no 'cache' or no 'tune_params_keys', so it is not a cache file of Kernel Tuner")
     if not entries:
         raise FormatError(path, "holds no configuration yet")
     rows = [_row(path, key, entry, names) for key, entry in entries.items()]
@@ -42,7 +42,7 @@ def read(path: Path) -> Results:
 
 
 def _closed(path: Path, text: str) -> dict[str, Any]:
-    """Return the object in `text`, its brackets closed, without a last line that is no whole one."""
+    """Return the object in `text`, its brackets closed, without a last line that is not a whole one."""
     whole = text[: text.rfind("\n")] if "\n" in text else text
     for trial in (text, f"{text.removesuffix(',')}}}}}", f"{whole.rstrip().removesuffix(',')}}}}}"):
         try:
@@ -66,7 +66,7 @@ def _row(
         return configuration, math.inf, INVALIDITY.get(str(error), "runtime"), ()
     times = entry.get("times", [])
     if not isinstance(times, list) or not all(isinstance(sample, int | float) for sample in times):
-        raise FormatError(path, f"cache[{key!r}].times is no list of numbers")
+        raise FormatError(path, f"cache[{key!r}].times is not a list of numbers")
     samples_us = tuple(sample * MILLISECOND_US for sample in times)
     time_us = middle(samples_us) if samples_us else _time_us(time)
     if not 0 < time_us < math.inf:

@@ -1,7 +1,7 @@
 """A recorded space as a device: how a search strategy is judged without a GPU.
 
 Theory of operation. A recording holds every configuration of a space with its time. A strategy proposes rows, as in a
-real tuning, and is told their times, once each and with noise if wanted: what looks best among them is what a tuning
+real tuning, and gets their times, once each and with noise if wanted. What looks best among them is what a tuning
 would pick, and its noise-free time is what that pick is worth.
 """
 

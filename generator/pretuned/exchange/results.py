@@ -47,7 +47,7 @@ class Results:
         if any(len(c) != len(names) or any(name not in c for name in names) for c in configurations):
             raise ValueError("the configurations do not all have the same parameters")
         if unknown := set(invalidity) - set(INVALIDITIES):
-            raise ValueError(f"{min(unknown)!r} is no invalidity; T4 knows {', '.join(INVALIDITIES)}")
+            raise ValueError(f"{min(unknown)!r} is not an invalidity; T4 knows {', '.join(INVALIDITIES)}")
         taken = samples_us or [()] * len(configurations)
         rows = [
             (tuple(c[name] for name in names), *_timing(time_us, invalid, samples))

@@ -71,7 +71,7 @@ def read(path: Path) -> T1Space:
     """Return the space that a T1 file describes; raise FormatError, with the place of what is wrong."""
     space = read_json(path).get("ConfigurationSpace")
     if not isinstance(space, dict) or not isinstance(space.get("TuningParameters"), list):
-        raise FormatError(path, "has no 'ConfigurationSpace' with 'TuningParameters', so it is no T1 file")
+        raise FormatError(path, "has no 'ConfigurationSpace' with 'TuningParameters', so it is not a T1 file")
     parameters = [_parameter(path, index, entry) for index, entry in enumerate(space["TuningParameters"])]
     names = tuple(name for name, _ in parameters)
     if not names or len(set(names)) < len(names):

@@ -32,7 +32,7 @@ def read(path: Path) -> Results:
     data = read_json(path)
     entries = data.get("results")
     if not isinstance(entries, list) or not entries:
-        raise FormatError(path, "has no list 'results', so it is no T4 file, or an empty one")
+        raise FormatError(path, "has no list 'results', so it is not a T4 file, or an empty one")
     unit_us = _unit_us(path, data)
     rows = [_row(path, index, entry, unit_us) for index, entry in enumerate(entries)]
     configurations, times_us, invalidity, samples_us = zip(*rows, strict=True)
@@ -92,7 +92,7 @@ def _row(
         raise FormatError(path, f"{place}.configuration.{odd[0]} is neither a number nor a string")
     runtimes = times.get("runtimes", [])
     if not isinstance(runtimes, list) or not all(isinstance(time, int | float) for time in runtimes):
-        raise FormatError(path, f"{place}.times.runtimes is no list of numbers")
+        raise FormatError(path, f"{place}.times.runtimes is not a list of numbers")
     if invalidity != CORRECT:
         return configuration, math.inf, invalidity, ()
     samples_us = tuple(time * unit_us for time in runtimes)

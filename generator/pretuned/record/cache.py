@@ -2,7 +2,7 @@
 
 One SQLite file in the platform's cache folder. Each value is committed as it is put, so a build that is killed loses at
 most the measurement in flight. Keys are digests of everything a value depends on; nothing is ever updated in place, and
-a value that does not read back (another version's, a damaged file's) counts as absent. A file that is no database is
+a value that does not read back (another version's, a damaged file's) counts as absent. A file that is not a database is
 set aside and a new one begun; where none can be written at all (a read-only folder, a full disk), the build goes on
 without: the cache may always be lost.
 """
@@ -65,9 +65,8 @@ class Cache:
         connection = sqlite3.connect(target, timeout=_BUSY_S, isolation_level=None)
         try:
             connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute(
-                "PRAGMA synchronous = NORMAL"
-            )  # survives a killed process; a power cut may cost the last
+            # What is committed survives a killed process. A power cut may cost the last entries.
+            connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute(_SCHEMA)
         except sqlite3.DatabaseError:
             connection.close()

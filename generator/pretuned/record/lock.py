@@ -147,7 +147,7 @@ def read(path: Path) -> Lock:
         odd = next(_unprintable(document), None)
     except (ValueError, RecursionError) as error:
         raise LockError(
-            f"{path.name}: is no JSON ({error}); it is cut short or was merged by hand: "
+            f"{path.name}: is not JSON ({error}); it is cut short or was merged by hand: "
             "take it from version control again, or write it anew with `pretuned tune`"
         ) from None
     if odd is not None:
@@ -172,7 +172,7 @@ def _unprintable(value: Any) -> Iterator[str]:  # noqa: ANN401 - JSON
 def loads(document: Any, name: str) -> Lock:  # noqa: ANN401 - JSON
     """Return the lock that a JSON document holds; `name` is the file's, for messages."""
     if not isinstance(document, dict) or not isinstance(document.get("format"), int):
-        raise LockError(f"{name}: is no lock of pretuned: it has no `format`")
+        raise LockError(f"{name}: is not a lock of pretuned: it has no `format`")
     if document["format"] > FORMAT:
         raise LockError(
             f"{name}: has format {document['format']}, written by a newer pretuned; this one reads format {FORMAT}: "
@@ -202,7 +202,7 @@ def loads(document: Any, name: str) -> Lock:  # noqa: ANN401 - JSON
 def _list(document: Mapping[str, Any], key: str, name: str) -> list[Any]:
     value = document.get(key, [])
     if not isinstance(value, list):
-        raise LockError(f"{name}: `{key}` is no list")
+        raise LockError(f"{name}: `{key}` is not a list")
     return value
 
 
@@ -317,17 +317,17 @@ def _device(data: Mapping[str, Any], key: str) -> TunedDevice:
 
 def _number(value: Any) -> float:  # noqa: ANN401 - JSON
     if type(value) not in {int, float} or not math.isfinite(value):
-        raise TypeError(f"{value!r} is no number")
+        raise TypeError(f"{value!r} is not a number")
     return float(value)
 
 
 def _time(value: Any) -> float:  # noqa: ANN401 - JSON
     if _number(value) <= 0:
-        raise ValueError(f"{value!r} is no time")
+        raise ValueError(f"{value!r} is not a time")
     return float(value)
 
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
+        raise TypeError(f"{value!r} is not a text")
     return value

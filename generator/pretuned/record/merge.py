@@ -97,13 +97,13 @@ class _Devices:
             return name
         renamed = replace(device, name=device.qualified_name)
         if renamed.name == name or not self.known.get(renamed.name, renamed).is_same_as(renamed):
-            raise LockError(f"{source}: its device {name!r} cannot be told from another one of this name")
+            raise LockError(f"{source}: its device {name!r} has the name of another device that differs from it")
         self.known[renamed.name] = renamed
         self.notes.append(f"{source}: its {name} has {device.sm_count} SMs, not {known.sm_count}: now {renamed.name}")
         return renamed.name
 
     def _facts(self, name: str, one: TunedDevice, other: TunedDevice) -> TunedDevice:
-        """Return what is told of a device that two locks describe: the larger of each limit."""
+        """Return the facts of a device that two locks describe: the larger of each limit."""
         kept = TunedDevice(
             name=one.name, **{key: max(value, getattr(other, key)) for key, value in _facts_of(one).items()}
         )
@@ -119,9 +119,9 @@ def _facts_of(device: TunedDevice) -> dict[str, int]:
 
 
 def merge(sources: Sequence[LockSource], judge: Callable[[Row], State]) -> Merged:
-    """Return what `sources` say together; `judge` tells how a row stands to the specs.
+    """Return what `sources` say together; `judge` returns the state of a row by the specs.
 
-    Raises LockError for two devices of one name that differ in what rows tell them by.
+    Raises LockError for two devices of one name that differ in what rows distinguish them by.
     """
     devices, standing, conflicts = _Devices(), dict[Key, _Entry](), list[Conflict]()
     for source in sources:

@@ -1,8 +1,8 @@
 """Usage files: which problems programs have called how often, as generated packages write them for PRETUNED_USAGE.
 
-One JSON object a line, added by every process when it ends, so that a problem may stand on many lines. Whoever can
-write the file can write anything into it: a line is read whole or passed over, and what is passed over is told by its
-number.
+There is one JSON object per line. Every process adds its lines when it ends, so that a problem may stand on many of
+them. What can write the file can write anything into it: a line is read whole or passed over, and what is passed over
+is reported with its number.
 """
 
 from __future__ import annotations

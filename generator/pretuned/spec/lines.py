@@ -2,8 +2,8 @@
 
 The template is rendered once more with a mark at the beginning of each of its lines. Marks are set in the lexer's
 tokens, when whitespace control is done, so that they follow text through loops, conditions, macros and includes. Where
-the text without its marks is not the text that was rendered (a filter saw them), no place is told: better than a wrong
-one.
+the text without its marks is not the text that was rendered (a filter saw them), no place is given, which is better
+than a wrong one.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class Argument(Model):
     """One kernel argument: an array, if it has a role; else a scalar passed by value.
 
     `shape` is a tuple of expressions over dims; `align` the bytes the base address must be a multiple of; `fill` how an
-    input is filled while tuning; `value` what tuning passes for a scalar that is no dim; `init` what the dispatcher
+    input is filled while tuning; `value` what tuning passes for a scalar that is not a dim; `init` what the dispatcher
     sets an output to before the launch (0).
     """
 

@@ -47,14 +47,17 @@ def _specialisation(spec: KernelSpec, name: str, choice: Specialisation) -> Iter
     if len({type(value) for value in choice.values or ()}) > 1:
         yield f"{path}.values", "mixes bools and integers; use one kind"
     if choice.dtypes and not any(argument.dtype == name for argument in spec.inputs):
-        yield path, f"no input has dtype '{name}', so a call cannot tell it; give an `in` argument `dtype = \"{name}\"`"
+        yield (
+            path,
+            f"no input has dtype '{name}', so it cannot be read off a call; give an `in` argument `dtype = \"{name}\"`",
+        )
 
 
 def _mapped(spec: KernelSpec, path: str, source: str, mapping: dict[str, object]) -> Iterator[PathFault]:
     origin = spec.specialisations.get(source)
     if origin is None or not origin.dtypes:
         with_types = [name for name, choice in spec.specialisations.items() if choice.dtypes]
-        yield f"{path}.from", f"'{source}' is no specialisation with `dtypes`{closest(source, with_types)}"
+        yield f"{path}.from", f"'{source}' is not a specialisation with `dtypes`{closest(source, with_types)}"
         return
     for dtype in origin.dtypes:
         if dtype not in mapping:
@@ -85,10 +88,8 @@ def _dim(spec: KernelSpec, name: str, dim: Dim) -> Iterator[PathFault]:
                 yield f"{path}.{key}[{index}]", message
     shapes = [extent.python for argument in spec.inputs for extent in argument.shape or ()]
     if name not in shapes:
-        message = (
-            f"no input's shape gives '{name}', so a call cannot tell it; name it alone in the shape of an `in` argument"
-        )
-        yield path, message
+        message = f"no input's shape gives '{name}', so it cannot be read off a call"
+        yield path, f"{message}; name it alone in the shape of an `in` argument"
 
 
 DIM_DTYPES = ("int32", "int64", "uint32", "uint64")
@@ -119,7 +120,7 @@ def _array(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathFaul
     if argument.name in spec.dims or argument.name in spec.specialisations:
         yield (
             f"{path}.name",
-            f"'{argument.name}' is also a dim or a specialisation, and those are no arrays; rename one",
+            f"'{argument.name}' is also a dim or a specialisation, and those are not arrays; rename one",
         )
     if argument.value is not None:
         yield f"{path}.value", "only a scalar has a value; an array has `fill`"
@@ -135,7 +136,7 @@ def _layout(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathFau
         yield path, 'an array needs its shape; write `shape = ["n"]`'
     for axis, extent in enumerate(argument.shape or ()):
         for name in sorted(extent.names - spec.dims.keys()):
-            yield f"{path}.shape[{axis}]", f"shape names '{name}', which is no dim{closest(name, spec.dims)}"
+            yield f"{path}.shape[{axis}]", f"shape names '{name}', which is not a dim{closest(name, spec.dims)}"
         if extent.constant is not None and extent.constant < 0:
             yield f"{path}.shape[{axis}]", f"is {extent}; a size is at least 0"
     if argument.align is not None:
@@ -163,7 +164,7 @@ def _by_value(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathF
         near = closest(argument.name, spec.dims)
         yield (
             path,
-            f"'{argument.name}' is no dim{near}; a scalar needs the value that tuning passes, as in `value = 1.0`",
+            f"'{argument.name}' is not a dim{near}; a scalar needs the value that tuning passes, as in `value = 1.0`",
         )
     elif not _holds(argument.dtype, argument.value):
         yield f"{path}.value", f"{spelled(argument.value)} is not a value of {argument.dtype}"

@@ -67,7 +67,7 @@ def _default(
     inside = implementation.default.keys() == values.keys()
     for name, value in sorted(implementation.default.items()):
         if name not in values:
-            yield f"default.{name}", f"'{name}' is no parameter of the space{closest(name, values)}"
+            yield f"default.{name}", f"'{name}' is not a parameter of the space{closest(name, values)}"
         elif not any(type(item) is type(value) and item == value for item in values[name]):
             inside = False
             listed = _listed(values[name])

@@ -46,7 +46,10 @@ def _chosen(spec: KernelSpec) -> Iterator[PathFault]:
         yield "default.implementation", f"missing; write `implementation = {known}`: the one that is the baseline"
     elif chosen not in spec.implementations:
         near = closest(str(chosen), spec.implementations)
-        yield "default.implementation", f"is {spelled(chosen)}, which is no implementation{near or f'; write {known}'}"
+        yield (
+            "default.implementation",
+            f"is {spelled(chosen)}, which is not an implementation{near or f'; write {known}'}",
+        )
     elif spec.all_implementations[spec.default_implementation].call is not None:
         message = f"is {spelled(chosen)}, a library call; the default runs wherever nothing else does, also without"
         yield "default.implementation", f"{message} the library: name an implementation with a template"
@@ -84,10 +87,10 @@ def _function(target: str, call: LibraryCall) -> Iterator[PathFault]:
         return
     if call.module not in LIBRARIES:
         hint = closest(call.module, LIBRARIES) or f"; known are {', '.join(LIBRARIES)}"
-        yield "call", f"'{call.module}' is no library that can be called{hint}"
+        yield "call", f"'{call.module}' is not a library that can be called{hint}"
     parts = call.function.split(".")
     if not all(part.isidentifier() and part.isascii() and not part.startswith("_") for part in parts):
-        message = f"'{call.function}' is no public function's name"
+        message = f"'{call.function}' is not the name of a public function"
         yield "call", f'{message}; write `call = "cupy:matmul"`, or with a dot as in "cupy:linalg.norm"'
 
 
@@ -98,7 +101,7 @@ def _passed(spec: KernelSpec, call: LibraryCall) -> Iterator[PathFault]:
     for index, name in enumerate(call.arguments):
         if name not in inputs:
             hint = closest(name, inputs) or f"; those are {', '.join(inputs)}"
-            yield f"arguments[{index}]", f"'{name}' is no array that a call brings (`in` or `inout`){hint}"
+            yield f"arguments[{index}]", f"'{name}' is not an array that a call brings (`in` or `inout`){hint}"
 
 
 _LEAST: Final = {"grid": 0, "block": 1, "shared": 0}
@@ -123,7 +126,7 @@ def launch_faults(spec: KernelSpec, implementation: ImplementationSpec) -> Itera
     for index, name in enumerate(implementation.init):
         if name not in outputs:
             message = (
-                f"'{name}' is no output (`role = \"out\"`); `init` names those to be zeroed{closest(name, outputs)}"
+                f"'{name}' is not an output (`role = \"out\"`); `init` names those to be zeroed{closest(name, outputs)}"
             )
             yield f"init[{index}]", message
     yield from _scratch(spec, implementation, known)
@@ -156,7 +159,7 @@ def _launch(
     spec: KernelSpec, implementation: ImplementationSpec, launch: LaunchSpec, known: set[str]
 ) -> Iterator[PathFault]:
     if not (launch.function.isidentifier() and launch.function.isascii()):
-        yield "function", f"'{launch.function}' is no name of a C function"
+        yield "function", f"'{launch.function}' is not the name of a C function"
     for field, expressions in (("grid", launch.grid), ("block", launch.block), ("shared", (launch.shared,))):
         for axis, expression in enumerate(expressions):
             path = field if field == "shared" else f"{field}[{axis}]"

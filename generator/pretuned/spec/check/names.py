@@ -25,7 +25,7 @@ def name_faults(spec: KernelSpec) -> Iterator[PathFault]:
     if not _is_name(spec.name):
         yield (
             "",
-            f"'{spec.name}' is no Python name, and a kernel becomes a function of its file's name; rename the file",
+            f"'{spec.name}' is not a Python name, and a kernel becomes a function of its file's name; rename the file",
         )
     elif spec.name in RESERVED:
         yield "", f"a kernel cannot be named '{spec.name}': every generated package has that name; rename the file"
@@ -80,7 +80,7 @@ def dtype_faults(path: str, name: str, spec: KernelSpec) -> Iterator[PathFault]:
 
 
 def unknown_dtype(name: str, known: Iterable[str] = DTYPES) -> str:
-    """Return the message about a name that is no element type."""
+    """Return the message about a name that is not an element type."""
     return f"unknown dtype '{name}'{closest(name, known) or '; known are ' + ', '.join(sorted(known))}"
 
 
@@ -94,7 +94,7 @@ def expression_faults(
     kinds = types(spec)
     known = (set(values) | (DEVICE_ATTRIBUTES if device else set())) - kinds
     for name in sorted(expression.type_names - kinds):
-        yield path, f"sizeof({name}) in '{expression}': '{name}' is no type{closest(name, kinds)}"
+        yield path, f"sizeof({name}) in '{expression}': '{name}' is not a type{closest(name, kinds)}"
     for name in sorted(expression.value_names - known):
         if name in kinds:
             yield path, f"'{name}' is a type; only sizeof({name}) has a value"

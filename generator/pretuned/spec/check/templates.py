@@ -42,7 +42,7 @@ def template_faults(spec: KernelSpec, implementation: ImplementationSpec) -> Ite
     if place.is_absolute() or ".." in place.parts or "\\" in implementation.template:
         yield (
             "template",
-            f"'{implementation.template}' is no path below the spec's folder; write it with '/', and without '..'",
+            f"'{implementation.template}' is not a path below the spec's folder; write it with '/', and without '..'",
         )
         return
     if not (spec.folder / implementation.template).is_file():

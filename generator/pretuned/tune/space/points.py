@@ -210,7 +210,7 @@ def _too_large(spec: KernelSpec, way: str, message: str) -> SpecError:
 
 
 def _constraints(spec: KernelSpec, way: str, environments: Sequence[Environment]) -> list[Constraint]:
-    """Return the constraints of an implementation; what is no guard has the same verdict in every environment."""
+    """Return the constraints of an implementation; one that is not a guard has the same value in every environment."""
     parameters = space.parameters(spec.all_implementations[way])
     return [
         Constraint(
@@ -228,7 +228,7 @@ def _legal(
 ) -> Combinations:
     """Return the legal combinations of an implementation, in sorted order; the kernel's default is not among them.
 
-    Problems that its constraints cannot tell apart count once.
+    Problems that its constraints do not distinguish count once.
     """
     read = frozenset().union(*(e.names for e in spec.all_implementations[way].constraints.where))
     distinct = {tuple(pair for pair in problem.dims if pair[0] in read): problem for problem in problems}
