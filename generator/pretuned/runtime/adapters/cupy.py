@@ -6,7 +6,6 @@ import importlib
 import sys
 from contextlib import contextmanager, nullcontext
 
-from ..cuda_majors import CUPY_WHEELS, NEWEST
 from ..errors import UnavailableError
 from ..types import DTYPES
 from .adapter import ArrayView, Expressions, nameable, strided
@@ -72,6 +71,8 @@ class CuPy:
         try:
             cupy = importlib.import_module(NAME)
         except ImportError as error:
+            from ..cuda_majors import CUPY_WHEELS  # noqa: PLC0415 - for an error alone
+
             missing = isinstance(error, ModuleNotFoundError) and error.name == NAME
             raise UnavailableError(
                 f"{where} needs cupy to allocate an output: install {CUPY_WHEELS}, or pass the output"
@@ -126,6 +127,8 @@ def nvrtc() -> Foreign:
     try:
         return importlib.import_module("cupy.cuda.nvrtc")
     except ImportError as error:
+        from ..cuda_majors import NEWEST  # noqa: PLC0415 - for an error alone
+
         raise ImportError(f"compiling needs NVRTC by way of CuPy (install {NEWEST.cupy}[ctk]): {error}") from None
 
 
