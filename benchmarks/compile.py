@@ -13,8 +13,8 @@ import time
 import uuid
 from pathlib import Path
 
+from pretuned.compile.nvrtc import installed_nvrtc
 from pretuned.compile.pool import CompilePool
-from pretuned.compile.toolchain import installed_nvrtc
 from pretuned.render import Source, source_of
 from pretuned.spec import space
 from pretuned.spec.loader import load

@@ -9,7 +9,7 @@ import pytest
 
 from builders import H100, rows
 from pretuned.cli import devices, main
-from pretuned.compile.toolchain import Toolchain
+from pretuned.compile.result import Toolchain
 from pretuned.device import host, probe
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock

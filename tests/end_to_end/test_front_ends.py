@@ -18,7 +18,7 @@ import pytest
 
 from builders import H100, rows
 from pretuned.bake.plan import plan
-from pretuned.compile.toolchain import installed_nvrtc
+from pretuned.compile.nvrtc import installed_nvrtc
 from pretuned.device import probe
 from pretuned.record import lock as lockfile
 from pretuned.record.cache import FILE, Cache

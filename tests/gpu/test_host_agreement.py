@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from pretuned.compile import host
+from pretuned.compile.host import CPP
+from pretuned.compile.nvrtc import NVRTC
 from pretuned.compile.pool import compile_all
 from pretuned.compile.result import Binary
-from pretuned.compile.toolchain import CPP, NVRTC
 from pretuned.measure.bench import Bench
 from pretuned.measure.data import decode
 from pretuned.measure.host.machine import HostMachine

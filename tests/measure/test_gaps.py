@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pretuned.compile import host
+from pretuned.compile.host import CPP
 from pretuned.compile.pool import compile_all
-from pretuned.compile.toolchain import CPP
 from pretuned.measure.bench import SETTLED, Bench
 from pretuned.measure.host.machine import HostMachine
 from pretuned.measure.requests import CompiledCandidate, PrepareRequest, RaceRequest, ScreenRequest

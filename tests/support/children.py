@@ -5,8 +5,7 @@ import signal
 import time
 
 from pretuned.compile.nvrtc import INSTALL
-from pretuned.compile.result import Unavailable
-from pretuned.compile.toolchain import Toolchain
+from pretuned.compile.result import Toolchain, Unavailable
 from pretuned.measure.requests import (
     Lost,
     Opened,

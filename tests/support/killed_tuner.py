@@ -4,7 +4,8 @@ import sys
 from pathlib import Path
 
 from builders import H100
-from pretuned.compile.toolchain import NVRTC, Toolchain
+from pretuned.compile.nvrtc import NVRTC
+from pretuned.compile.result import Toolchain
 from pretuned.config import GPU
 from pretuned.measure.runner import Runner
 from pretuned.record.cache import Cache

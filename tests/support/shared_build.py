@@ -15,7 +15,7 @@ from fake_session import DRIVER, PROBED
 from pretuned.backends import cuda
 from pretuned.build import core, table
 from pretuned.build.freshness import Freshness
-from pretuned.compile.toolchain import Toolchain
+from pretuned.compile.result import Toolchain
 from pretuned.config import overlay, read_settings
 from pretuned.device import probe
 from pretuned.frontends.registry import load_project

@@ -6,8 +6,7 @@ import hashlib
 
 import pytest
 
-from pretuned.compile.result import Binary
-from pretuned.compile.toolchain import Toolchain
+from pretuned.compile.result import Binary, Toolchain
 from pretuned.outcome import CompileError
 from pretuned.record.cache import Cache
 from pretuned.render import Source

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
-from pretuned.compile.toolchain import Toolchain
+from pretuned.compile.result import Toolchain
 from pretuned.config.settings import BACKEND_GROUP, backend_names, name_backend
 from pretuned.errors import Error, ExitCode
 from pretuned.runtime.text import no_such

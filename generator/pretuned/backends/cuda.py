@@ -6,8 +6,8 @@ import importlib.util
 from typing import Final
 
 from pretuned.backends import FoundDevice
-from pretuned.compile.nvrtc import INSTALL
-from pretuned.compile.toolchain import NVRTC, Toolchain
+from pretuned.compile.nvrtc import INSTALL, NVRTC
+from pretuned.compile.result import Toolchain
 from pretuned.device import probe
 from pretuned.device.monitor import DeviceMonitor, monitor_of
 from pretuned.errors import DeviceError

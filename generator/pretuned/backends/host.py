@@ -6,8 +6,8 @@ import importlib.util
 from typing import Final
 
 from pretuned.backends import FoundDevice
-from pretuned.compile.host import INSTALL, gpu_only
-from pretuned.compile.toolchain import CPP, Toolchain
+from pretuned.compile.host import CPP, INSTALL, gpu_only
+from pretuned.compile.result import Toolchain
 from pretuned.device import host
 from pretuned.errors import DeviceError
 from pretuned.measure.runner import Runner

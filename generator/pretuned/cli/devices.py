@@ -6,7 +6,7 @@ import json
 from argparse import Namespace
 from dataclasses import asdict
 
-from pretuned.compile.toolchain import CPP
+from pretuned.compile.host import CPP
 from pretuned.device import host, probe
 from pretuned.errors import ExitCode
 from pretuned.report.text import columns

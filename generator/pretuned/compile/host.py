@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from pretuned.compile.result import Binary, Resources, Unavailable
+from pretuned.compile.result import Binary, Resources, Toolchain, Unavailable
 from pretuned.config.settings import cxx
 from pretuned.outcome import CompileError
 from pretuned.render import NAME, Source
@@ -299,3 +299,6 @@ def serve() -> Any:  # noqa: ANN401 - the protocol of pretuned.child
         missing = Unavailable(reason=INSTALL)
         return lambda _request: missing
     return lambda request: compile_source(*request)
+
+
+CPP: Final = Toolchain(worker="pretuned.compile.host:serve", installed=version, any_architecture=HOST)

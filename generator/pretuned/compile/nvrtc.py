@@ -11,10 +11,11 @@ import importlib
 import re
 from dataclasses import replace
 from functools import cache
+from importlib import metadata
 from itertools import pairwise
 from typing import Any, Final
 
-from pretuned.compile.result import Binary, Resources, Unavailable
+from pretuned.compile.result import Binary, Resources, Toolchain, Unavailable
 from pretuned.outcome import CompileError
 from pretuned.render import NAME, Source
 from pretuned.runtime.cuda_majors import CUDA_MAJORS, NEWEST
@@ -119,3 +120,23 @@ def serve() -> Any:  # noqa: ANN401 - the protocol of pretuned.child
         missing = Unavailable(reason=f"compiling needs CuPy and NVRTC ({reason}): {INSTALL}")
         return lambda _request: missing
     return lambda request: compile_source(*request)
+
+
+def installed_nvrtc() -> str | None:
+    """Return the full version of the NVRTC that the installed CuPy loads, such as `13.0.88`; None if unknown."""
+    for major in CUDA_MAJORS:
+        if _version(major.cupy) is not None:
+            return _version(major.nvrtc)
+    return None
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+NVRTC: Final = Toolchain(
+    worker="pretuned.compile.nvrtc:serve", installed=installed_nvrtc, any_architecture="compute_80"
+)

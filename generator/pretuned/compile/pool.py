@@ -19,8 +19,8 @@ from types import TracebackType
 from typing import Final, Self
 
 from pretuned.child import Child, Died
-from pretuned.compile.result import Binary, Unavailable
-from pretuned.compile.toolchain import NVRTC, Toolchain
+from pretuned.compile.nvrtc import NVRTC
+from pretuned.compile.result import Binary, Toolchain, Unavailable
 from pretuned.errors import DeviceError
 from pretuned.outcome import CompileError, Crashed, TimedOut
 from pretuned.render import Source

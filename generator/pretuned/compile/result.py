@@ -1,7 +1,8 @@
-"""What compiling a module gives."""
+"""What a compiler is to those that use it, and what compiling a source gives."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -36,3 +37,16 @@ class Unavailable:
     """A worker's answer to every request if there is no compiler. `reason` says what to install."""
 
     reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toolchain:
+    """A compiler as workers run it.
+
+    `worker` is a target of `pretuned.child`. `installed` returns the version without starting one, or None.
+    `any_architecture` is one that every version of it compiles for.
+    """
+
+    worker: str
+    installed: Callable[[], str | None]
+    any_architecture: str

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Self
 
+from pretuned.compile.nvrtc import NVRTC
 from pretuned.compile.pool import CompileJob, CompilePool
-from pretuned.compile.result import Binary
-from pretuned.compile.toolchain import NVRTC, Toolchain
+from pretuned.compile.result import Binary, Toolchain
 from pretuned.outcome import Failure
 from pretuned.record.cache import Cache
 from pretuned.render import Source, digest

@@ -21,9 +21,9 @@ from typing import Final
 
 from pretuned.backends.host import CANDIDATE_S, TARGET
 from pretuned.compile import host
+from pretuned.compile.host import CPP
 from pretuned.compile.pool import processors
 from pretuned.compile.result import Binary
-from pretuned.compile.toolchain import CPP
 from pretuned.device.host import FACTS
 from pretuned.errors import DeviceError
 from pretuned.measure.requests import CompiledCandidate, PrepareRequest
