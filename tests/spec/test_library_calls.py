@@ -180,7 +180,7 @@ SLIPS = {
     ),
     "at the top": (
         [("[dims]", f"{CALL}\n[dims]")],
-        ["product.toml: call: a library call is one of several ways; write it in an [implementations.NAME] table"],
+        ["product.toml: call: a library call is one of several implementations; write an [implementations.NAME] table"],
     ),
 }
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pretuned.bake.literals import function
-from pretuned.runtime import sizeof
-from pretuned.runtime.expressions import Integer, ceil_div
+from pretuned.runtime.expressions import Integer
 from pretuned.runtime.lookup import evaluate as evaluated
+from pretuned.runtime.table import ceil_div, sizeof
 from pretuned.spec.expressions import Expression, ExpressionError
 from pretuned.tune.space.columns import evaluate, holds
 

@@ -66,7 +66,7 @@ def unknown_key(key: str, model: type[BaseModel]) -> str:
     if key in OUT_OF_SCOPE:
         return f"'{key}' is out of scope: textures, constant symbols and structs by value are not supported"
     if key == "call" and model is KernelSpec:
-        return "a library call is one of several ways; write it in an [implementations.NAME] table"
+        return "a library call is one of several implementations; write an [implementations.NAME] table"
     known = [field.alias or name for name, field in model.model_fields.items() if not field.exclude]
     return f"unknown key '{key}'{closest(key, known) or '; known are ' + ', '.join(sorted(known))}"
 

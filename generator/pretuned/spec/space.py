@@ -187,8 +187,8 @@ def default_of(spec: KernelSpec, implementation: str) -> Configuration:
 
 def seeds(spec: KernelSpec) -> Iterator[Configuration]:
     """Yield the configurations that the author wants tried first."""
-    for name, way in spec.all_implementations.items():
-        for values in way.seeds:
+    for name, implementation in spec.all_implementations.items():
+        for values in implementation.seeds:
             yield Configuration(implementation=name, values=pairs(dict(values)))
 
 

@@ -55,11 +55,11 @@ class Points(Sequence[Configuration]):
         Raises SpecError where more than MAX_POINTS are legal, or where a space is beyond counting.
         """
         assert all(problem.specialisation == specialisation for problem in problems)
-        choices = {way: _choices(implementation) for way, implementation in spec.all_implementations.items()}
+        choices = {name: _choices(implementation) for name, implementation in spec.all_implementations.items()}
         names = tuple(sorted({name for own in choices.values() for name in own}))
         values = tuple(_union(own.get(name, ()) for own in choices.values()) for name in names)
         _require_countable(spec, choices, values)
-        blocks = [_legal(spec, way, own, problems, device) for way, own in choices.items()]
+        blocks = [_legal(spec, implementation, own, problems, device) for implementation, own in choices.items()]
         count = 1 + sum(block.count for block in blocks)
         if count > MAX_POINTS:
             raise _too_large(
@@ -67,11 +67,11 @@ class Points(Sequence[Configuration]):
             )
         codes = np.full((count, 1 + len(names)), -1, dtype=np.int16)
         start = 1
-        for place, ((way, own), block) in enumerate(zip(choices.items(), blocks, strict=True)):
+        for place, ((implementation, own), block) in enumerate(zip(choices.items(), blocks, strict=True)):
             translated = {name: (1 + names.index(name), _places(values[names.index(name)], own[name])) for name in own}
             _write(codes[start : start + block.count], place, translated, block)
-            if way == spec.default_implementation:
-                _write(codes[:1], place, translated, _listed([spec.all_implementations[way].default], own))
+            if implementation == spec.default_implementation:
+                _write(codes[:1], place, translated, _listed([spec.all_implementations[implementation].default], own))
             start += block.count
         codes.setflags(write=False)
         return cls(spec=spec, specialisation=specialisation, device=device, codes=codes, names=names, values=values)
@@ -86,10 +86,10 @@ class Points(Sequence[Configuration]):
     def __getitem__(self, index: int | slice) -> Configuration | list[Configuration]:
         if isinstance(index, slice):
             return [self[place] for place in range(*index.indices(len(self)))]
-        way, *codes = self.codes[index].tolist()
+        implementation, *codes = self.codes[index].tolist()
         columns = zip(self.names, self.values, codes, strict=True)
         values = tuple((name, listed[code]) for name, listed, code in columns if code >= 0)
-        return Configuration(implementation=self._ways[way], values=values)
+        return Configuration(implementation=self._implementations[implementation], values=values)
 
     def __contains__(self, configuration: object) -> bool:
         return isinstance(configuration, Configuration) and self._find(configuration) is not None
@@ -109,9 +109,11 @@ class Points(Sequence[Configuration]):
         legal = np.ones(len(self), dtype=np.bool_)
         environment = space.environment(self.spec, problem, device=self.device)
         values = {name: _integers(listed) for name, listed in zip(self.names, self.values, strict=True)}
-        bounds = 1 + np.searchsorted(self.codes[1:, 0], range(len(self._ways) + 1))
-        for way, start, stop in zip(self._ways, bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-            constraints = _constraints(self.spec, way, [environment])
+        bounds = 1 + np.searchsorted(self.codes[1:, 0], range(len(self._implementations) + 1))
+        for implementation, start, stop in zip(
+            self._implementations, bounds[:-1].tolist(), bounds[1:].tolist(), strict=True
+        ):
+            constraints = _constraints(self.spec, implementation, [environment])
             if problem.specialisation == self.specialisation:  # all have passed what reads no dim
                 constraints = [constraint for constraint in constraints if constraint.guard]
             columns = {name: self.codes[start:stop, 1 + at] for at, name in enumerate(self.names)}
@@ -119,7 +121,7 @@ class Points(Sequence[Configuration]):
         return legal
 
     @cached_property
-    def _ways(self) -> tuple[str, ...]:
+    def _implementations(self) -> tuple[str, ...]:
         return tuple(self.spec.all_implementations)
 
     @cached_property
@@ -127,11 +129,11 @@ class Points(Sequence[Configuration]):
         """By implementation: the code of each of its parameters' values."""
         columns = dict(zip(self.names, self.values, strict=True))
         found: dict[str, dict[tuple[str, Value], int]] = {}
-        for way, implementation in self.spec.all_implementations.items():
-            found[way] = {}
+        for own_name, implementation in self.spec.all_implementations.items():
+            found[own_name] = {}
             for name, own in _choices(implementation).items():
                 keys = [(name, value) for value in own]
-                found[way] |= dict(zip(keys, _places(columns[name], own).tolist(), strict=True))
+                found[own_name] |= dict(zip(keys, _places(columns[name], own).tolist(), strict=True))
         return found
 
     @cached_property
@@ -144,7 +146,7 @@ class Points(Sequence[Configuration]):
         if codes is None or any(pair not in codes for pair in configuration.values):
             return None
         row = dict.fromkeys(self.names, -1) | {name: codes[name, value] for name, value in configuration.values}
-        sought = np.array([[self._ways.index(configuration.implementation), *row.values()]], dtype=np.int16)
+        sought = np.array([[self._implementations.index(configuration.implementation), *row.values()]], dtype=np.int16)
         if np.array_equal(sought[0], self.codes[0]):
             return 0
         key = _key(sought)[0]
@@ -161,11 +163,11 @@ def _integers(values: Sequence[Value]) -> Integers:
     return np.array([int(value) for value in values], dtype=np.int64)
 
 
-def _choices(way: ImplementationSpec) -> Choices:
-    names = sorted(space.parameters(way))
-    if isinstance(way.space, dict):
-        return {name: tuple(sorted(set(way.space[name]))) for name in names}
-    return {name: tuple(sorted({row[name] for row in way.space})) for name in names}
+def _choices(implementation: ImplementationSpec) -> Choices:
+    names = sorted(space.parameters(implementation))
+    if isinstance(implementation.space, dict):
+        return {name: tuple(sorted(set(implementation.space[name]))) for name in names}
+    return {name: tuple(sorted({row[name] for row in implementation.space})) for name in names}
 
 
 def _union(choices: Iterable[Sequence[Value]]) -> tuple[Value, ...]:
@@ -196,22 +198,25 @@ def _write(
 
 
 def _require_countable(spec: KernelSpec, choices: Mapping[str, Choices], values: Iterable[Sequence[Value]]) -> None:
-    for way, own in choices.items():
-        if isinstance(spec.all_implementations[way].space, dict) and math.prod(map(len, own.values())) > MAX_RAW:
-            raise _too_large(spec, way, "has more combinations than 64 bits can number; shorten the lists")
+    for implementation, own in choices.items():
+        if (
+            isinstance(spec.all_implementations[implementation].space, dict)
+            and math.prod(map(len, own.values())) > MAX_RAW
+        ):
+            raise _too_large(spec, implementation, "has more combinations than 64 bits can number; shorten the lists")
     if any(len(listed) > MAX_VALUES for listed in values):
         raise _too_large(
             spec, spec.default_implementation, f"has a parameter with more than {MAX_VALUES:,} values; shorten it"
         )
 
 
-def _too_large(spec: KernelSpec, way: str, message: str) -> SpecError:
-    return SpecError([Fault(file=spec.file, path=f"{prefix_of(spec, way)}space", message=message)])
+def _too_large(spec: KernelSpec, implementation: str, message: str) -> SpecError:
+    return SpecError([Fault(file=spec.file, path=f"{prefix_of(spec, implementation)}space", message=message)])
 
 
-def _constraints(spec: KernelSpec, way: str, environments: Sequence[Environment]) -> list[Constraint]:
+def _constraints(spec: KernelSpec, implementation: str, environments: Sequence[Environment]) -> list[Constraint]:
     """Return the constraints of an implementation; one that is not a guard has the same value in every environment."""
-    parameters = space.parameters(spec.all_implementations[way])
+    parameters = space.parameters(spec.all_implementations[implementation])
     return [
         Constraint(
             expression=expression,
@@ -219,43 +224,43 @@ def _constraints(spec: KernelSpec, way: str, environments: Sequence[Environment]
             guard=(guard := space.names_dim(spec, expression)),
             environments=environments if guard else environments[:1],
         )
-        for expression in spec.all_implementations[way].constraints.where
+        for expression in spec.all_implementations[implementation].constraints.where
     ]
 
 
 def _legal(
-    spec: KernelSpec, way: str, own: Choices, problems: Sequence[Problem], device: DeviceFacts | None
+    spec: KernelSpec, implementation: str, own: Choices, problems: Sequence[Problem], device: DeviceFacts | None
 ) -> Combinations:
     """Return the legal combinations of an implementation, in sorted order; the kernel's default is not among them.
 
     Problems that its constraints do not distinguish count once.
     """
-    read = frozenset().union(*(e.names for e in spec.all_implementations[way].constraints.where))
+    read = frozenset().union(*(e.names for e in spec.all_implementations[implementation].constraints.where))
     distinct = {tuple(pair for pair in problem.dims if pair[0] in read): problem for problem in problems}
     environments = [space.environment(spec, problem, device=device) for problem in distinct.values()]
-    block = _admitted(spec, way, own, environments)
-    if way != spec.default_implementation:
+    block = _admitted(spec, implementation, own, environments)
+    if implementation != spec.default_implementation:
         return block
     default = np.ones(block.count, dtype=np.bool_)
-    for name, value in spec.all_implementations[way].default.items():
+    for name, value in spec.all_implementations[implementation].default.items():
         default &= block.codes[name] == own[name].index(value)
     return block.where(~default)
 
 
-def _admitted(spec: KernelSpec, way: str, own: Choices, environments: Sequence[Environment]) -> Combinations:
+def _admitted(spec: KernelSpec, implementation: str, own: Choices, environments: Sequence[Environment]) -> Combinations:
     """Return the combinations that the constraints admit in one of the environments."""
     if not environments:
         return _listed([], own)
-    constraints = _constraints(spec, way, environments)
+    constraints = _constraints(spec, implementation, environments)
     values = {name: _integers(listed) for name, listed in own.items()}
-    listed = spec.all_implementations[way].space
+    listed = spec.all_implementations[implementation].space
     if not isinstance(listed, dict):
         block = _listed(listed, own)
         return block.where(block.legal(values, constraints, len(environments)))
     found = legal_product(values, constraints, len(environments), MAX_POINTS)
     if found is None:
         message = f"has more than {MAX_POINTS:,} legal configurations; narrow it by shorter lists or by constraints"
-        raise _too_large(spec, way, message)
+        raise _too_large(spec, implementation, message)
     return found
 
 
