@@ -7,7 +7,7 @@ scratch as well, but the capturing program has to keep the arrays.
 
 from __future__ import annotations
 
-from .adapters.cupy import launch_kernel
+from .adapters import launch_kernel
 from .binaries import prepare as load
 from .devices import in_hand
 from .driver import DriverError, failed

@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from .adapters.cupy import nvrtc as find_nvrtc
+from .adapters import nvrtc as find_nvrtc
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..errors import ArgumentError, ArgumentTypeError
 from .adapter import Adapter, ArrayView, Expressions, kind_of, not_an_array
-from .cupy import CuPy
+from .cupy import CuPy, launch_kernel, nvrtc
 from .foreign import DLPack, Interface
 from .torch import PyTorch
 
@@ -22,8 +22,10 @@ __all__ = [
     "Expressions",
     "adapter_of",
     "handle_of",
+    "launch_kernel",
     "named",
     "nameless",
+    "nvrtc",
     "on_gpu",
     "register",
     "view",

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from functools import partial
 
-from ..adapters import handle_of, view
-from ..adapters.cupy import launch_kernel
+from ..adapters import handle_of, launch_kernel, view
 from ..driver import DriverError
 from ..errors import qualified
 from ..overrides import ambient, watched
