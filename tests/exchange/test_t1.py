@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from pretuned.errors import Error
 from pretuned.exchange import t1, t4
 from pretuned.exchange.expressions import conditions_of, parse_values
-from pretuned.spec.expressions import Expression, ExpressionError
+from pretuned.spec.expressions import Expression
+from pretuned.spec.grammar import ExpressionError
 
 HUB = Path(__file__).parents[1] / "data" / "benchmark_hub"
 

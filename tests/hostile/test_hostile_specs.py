@@ -13,7 +13,8 @@ from hostile_data import MODULE, TABLE, TEMPLATE, TEXTS, UNPRINTABLE, brief
 from pretuned.bake.literals import literal, wrapped
 from pretuned.config import read_settings
 from pretuned.errors import Error
-from pretuned.spec.expressions import Expression, ExpressionError
+from pretuned.spec.expressions import Expression
+from pretuned.spec.grammar import ExpressionError
 from specs import SCALE, edited
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pretuned.render import RenderError, candidate, source_of, verification_key
+from pretuned.render import candidate, source_of, verification_key
 from pretuned.spec import space
 from pretuned.spec.space import Configuration
+from pretuned.spec.templates import RenderError
 from specs import SCALE_TEMPLATE, SEVERAL, edited, loaded, write
 
 FLOAT32 = (("T", "float32"),)

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pretuned.runtime.table import ceil_div
 from pretuned.runtime.types import DTYPES
-from pretuned.spec.expressions import DEVICE_ATTRIBUTES, Expression, ExpressionError, ceil_div
+from pretuned.spec.expressions import Expression
+from pretuned.spec.grammar import DEVICE_ATTRIBUTES, ExpressionError
 
 NAMES = ("n", "vec", "block", "flag", "device.sm_count")
 SIZES = {"T": "float16", "Acc": "float64"}

@@ -8,10 +8,11 @@ import pytest
 
 import pretuned
 from library_specs import faults, loaded
-from pretuned.render import RenderError, candidate, source_of
+from pretuned.render import candidate, source_of
 from pretuned.spec import space
 from pretuned.spec.model import ImplementationSpec, KernelSpec, LibraryCall
 from pretuned.spec.space import Configuration
+from pretuned.spec.templates import RenderError
 
 CALL = 'call = "cupy:multiply"'
 LIBRARY = Configuration(implementation="library", values=())

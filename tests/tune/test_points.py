@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from pretuned.errors import SpecError
 from pretuned.spec import space
-from pretuned.spec.expressions import Expression, ExpressionError
+from pretuned.spec.expressions import Expression
+from pretuned.spec.grammar import ExpressionError
 from pretuned.spec.loader import load_folder
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, DeviceFacts, Problem

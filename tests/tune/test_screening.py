@@ -63,11 +63,18 @@ def screened(spec, binaries, strategy=None, problems=None):
     return task
 
 
-@pytest.fixture
-def wide(tmp_path):
+SUMMARY = next(line for line in SCALE.splitlines(keepends=True) if line.startswith("summary"))
+
+
+def wide_of(folder, *edits):
     # The block stands in the template, so that every configuration is a module of its own.
     template = 'constexpr int vec = {{ vec }}, block = {{ block }};\nextern "C" __global__ void scale() {}\n'
-    return loaded(tmp_path, toml=edited(SCALE, ("[128, 256]", BLOCKS)), template=template)
+    return loaded(folder, toml=edited(SCALE, ("[128, 256]", BLOCKS), *edits), template=template)
+
+
+@pytest.fixture
+def wide(tmp_path):
+    return wide_of(tmp_path)
 
 
 def test_the_order_in_which_modules_arrive_decides_nothing(wide):
@@ -92,9 +99,9 @@ def test_a_large_space_is_searched_with_few_modules(wide):
     assert len(binaries.compiled) == 96
 
 
-def test_seeds_are_tried_first(tmp_path, wide):
-    seeded = wide.model_copy(update={"seeds": ({"block": 1016, "vec": 2},)})
-    seeded.__dict__.pop("all_implementations", None)
+def test_seeds_are_tried_first(tmp_path):
+    seeds = "seeds = [{ block = 1016, vec = 2 }]\n"
+    seeded = wide_of(tmp_path, (SUMMARY, f"{SUMMARY}{seeds}"))
     (seed,) = space.seeds(seeded)
     asked = []
 
