@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-
-from sphinx.application import Sphinx
+from typing import TYPE_CHECKING
 
 import reference
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx  # which the tests do without
 
 _PLACE = re.compile(r"<!-- generated: ([\w-]+) -->")
 
