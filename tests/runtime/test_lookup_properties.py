@@ -174,7 +174,7 @@ def test_the_row_of_a_problem_is_that_of_its_bucket(baked, specs):
             values = dict(zip(dims, problem, strict=True))
             decision = baked.lookup.Decision(kernel.shipped[0], values)
             baked.lookup.find_row(kernel, device, {}, decision, baked.overrides.Overrides())
-            _, lower, measured, *_ = decision.row
+            lower, measured = decision.row.lower, decision.row.measured
             for dim, size in values.items():
                 begins, ends = buckets.bounds(dims[dim], measured[dim])
                 assert lower[dim] == begins <= size

@@ -117,7 +117,9 @@ def _kept_major(needs: Needs, driver: DriverVersion | None, have: Installed) -> 
     if not kept and "cupy" in have.distributions and have.nvrtc:  # built from source, against the toolkit at hand
         kept = [major for major in runs if major.number == int(have.nvrtc.partition(".")[0])]
     asked = _parts(needs.compiler)[:1]
-    return next((major for major in kept if asked == (major.number,)), max(kept, default=None))
+    return next(
+        (major for major in kept if asked == (major.number,)), max(kept, key=lambda major: major.number, default=None)
+    )
 
 
 def _has_cupy(have: Installed, major: CudaMajor) -> bool:

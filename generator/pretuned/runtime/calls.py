@@ -161,7 +161,18 @@ class Caller:
         rooms = [view(f"{self.name}: scratch", room, handle).address for room in scratch]
         values = (*(seen.address for seen in views), *scalars, *rooms)
         return PreparedCall(
-            overrides, adapter, ordinal, handle, keywords, scalars, plan, usual, made, views, scratch, values
+            overrides=overrides,
+            adapter=adapter,
+            ordinal=ordinal,
+            handle=handle,
+            keywords=keywords,
+            scalars=scalars,
+            plan=plan,
+            usual=usual,
+            arrays=made,
+            views=views,
+            scratch=scratch,
+            values=values,
         )
 
     def _allocated(

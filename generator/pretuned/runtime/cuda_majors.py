@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
 
-
-class CudaMajor(NamedTuple):
+class CudaMajor:
     """One CUDA major: the distributions that belong together, and the oldest driver that runs it (Linux)."""
 
-    number: int
-    cupy: str
-    nvrtc: str
-    cudart: str
-    driver: int
+    __slots__ = ("cudart", "cupy", "driver", "number", "nvrtc")
+
+    def __init__(self, number: int, cupy: str, nvrtc: str, cudart: str, driver: int) -> None:
+        self.number, self.cupy, self.nvrtc, self.cudart, self.driver = number, cupy, nvrtc, cudart, driver
 
 
 CUDA_MAJORS = (  # the newest first

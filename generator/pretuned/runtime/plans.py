@@ -15,7 +15,6 @@ import math
 import struct
 from ctypes import addressof, c_void_p, create_string_buffer
 from functools import partial
-from typing import NamedTuple
 
 from .binaries import function
 from .checks import output_shape
@@ -169,7 +168,7 @@ class LaunchPlan:
         return 0
 
 
-class PreparedCall(NamedTuple):
+class PreparedCall:
     """One call that is checked and ready: what a launch, an entry of the fast path and a bound call are made from.
 
     Attributes:
@@ -187,18 +186,40 @@ class PreparedCall(NamedTuple):
         values: What is packed: the addresses of arrays, the numbers, the addresses of scratch.
     """
 
-    overrides: Overrides
-    adapter: Adapter
-    ordinal: int
-    handle: int
-    keywords: tuple[Value, ...]
-    scalars: Sequence[Foreign]
-    plan: LaunchPlan
-    usual: bool
-    arrays: Sequence[Foreign]
-    views: Sequence[ArrayView]
-    scratch: Sequence[Foreign]
-    values: tuple[Foreign, ...]
+    __slots__ = (
+        "adapter",
+        "arrays",
+        "handle",
+        "keywords",
+        "ordinal",
+        "overrides",
+        "plan",
+        "scalars",
+        "scratch",
+        "usual",
+        "values",
+        "views",
+    )
+
+    def __init__(  # noqa: PLR0913 - a record
+        self,
+        *,
+        overrides: Overrides,
+        adapter: Adapter,
+        ordinal: int,
+        handle: int,
+        keywords: tuple[Value, ...],
+        scalars: Sequence[Foreign],
+        plan: LaunchPlan,
+        usual: bool,
+        arrays: Sequence[Foreign],
+        views: Sequence[ArrayView],
+        scratch: Sequence[Foreign],
+        values: tuple[Foreign, ...],
+    ) -> None:
+        self.overrides, self.adapter, self.ordinal, self.handle = overrides, adapter, ordinal, handle
+        self.keywords, self.scalars, self.plan, self.usual = keywords, scalars, plan, usual
+        self.arrays, self.views, self.scratch, self.values = arrays, views, scratch, values
 
 
 def keep_captured(driver: Driver, call: PreparedCall) -> bool:

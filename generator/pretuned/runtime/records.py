@@ -1,26 +1,26 @@
 """The rows of a generated package's table as records.
 
 The table stands in the package as literals, which cost nothing to import. `table.Kernel` turns a kernel's literals into
-these records when they are first read.
+these records when they are first read. They are classes with slots, since making one of NamedTuple takes ten times as
+long, and a first call waits for it.
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 Value = int | bool | str  # of a dim, a parameter or a specialisation; str for types alone
 Values = dict[str, Value]
 
 
-class Evidence(NamedTuple):
+class Evidence:
     """When a row was measured, with which driver, and with which NVRTC its binaries were compiled."""
 
-    date: str = ""
-    driver: str = ""
-    compiler: str = ""
+    __slots__ = ("compiler", "date", "driver")
+
+    def __init__(self, date: str = "", driver: str = "", compiler: str = "") -> None:
+        self.date, self.driver, self.compiler = date, driver, compiler
 
 
-class TableChoice(NamedTuple):
+class TableChoice:
     """A configuration that was measured for a row.
 
     Attributes:
@@ -33,67 +33,103 @@ class TableChoice(NamedTuple):
         recompiled: Whether the binary that ships is not the one that was measured.
     """
 
-    implementation: str
-    configuration: Values
-    time_us: float
-    ratio: tuple[float, float]
-    beyond: tuple[str, ...] = ()
-    library: str = ""
-    recompiled: bool = False
+    __slots__ = ("beyond", "configuration", "implementation", "library", "ratio", "recompiled", "time_us")
+
+    def __init__(
+        self,
+        implementation: str,
+        configuration: Values,
+        time_us: float,
+        ratio: tuple[float, float],
+        beyond: tuple[str, ...] = (),
+        library: str = "",
+        recompiled: bool = False,
+    ) -> None:
+        self.implementation, self.configuration, self.time_us, self.ratio, self.beyond = (
+            implementation,
+            configuration,
+            time_us,
+            ratio,
+            beyond,
+        )
+        self.library, self.recompiled = library, recompiled
 
 
-class TableRow(NamedTuple):
+class TableRow:
     """What was measured for one specialisation and bucket; `choices` are ranked, the fastest first.
 
     `lower` holds the sizes at which the bucket begins, `measured` the sizes that were measured.
     """
 
-    specialisation: Values
-    lower: dict[str, int]
-    measured: dict[str, int]
-    choices: tuple[TableChoice, ...]
-    evidence: Evidence
+    __slots__ = ("choices", "evidence", "lower", "measured", "specialisation")
+
+    def __init__(
+        self,
+        specialisation: Values,
+        lower: dict[str, int],
+        measured: dict[str, int],
+        choices: tuple[TableChoice, ...],
+        evidence: Evidence,
+    ) -> None:
+        self.specialisation, self.lower, self.measured, self.choices, self.evidence = (
+            specialisation,
+            lower,
+            measured,
+            choices,
+            evidence,
+        )
 
 
-class ShippedConfiguration(NamedTuple):
+class ShippedConfiguration:
     """A configuration that ships for a specialisation.
 
     `source` is the stem of its files, and empty for a library's function; `align` the bytes of alignment that it asks
     of arguments.
     """
 
-    specialisation: Values
-    implementation: str
-    configuration: Values
-    source: str
-    align: dict[str, int]
+    __slots__ = ("align", "configuration", "implementation", "source", "specialisation")
+
+    def __init__(
+        self, specialisation: Values, implementation: str, configuration: Values, source: str, align: dict[str, int]
+    ) -> None:
+        self.specialisation, self.implementation, self.configuration, self.source, self.align = (
+            specialisation,
+            implementation,
+            configuration,
+            source,
+            align,
+        )
 
     def runs(self, implementation: str | None, configuration: Values) -> bool:
         """Return whether this is a configuration, of an implementation or of any (None)."""
         return implementation in {None, self.implementation} and same(configuration, self.configuration)
 
 
-class EntryPoint(NamedTuple):
+class EntryPoint:
     """What an entry point takes: registers per thread, and static shared memory per block."""
 
-    registers: int = 0
-    shared_bytes: int = 0
+    __slots__ = ("registers", "shared_bytes")
+
+    def __init__(self, registers: int = 0, shared_bytes: int = 0) -> None:
+        self.registers, self.shared_bytes = registers, shared_bytes
 
 
-class BinaryImage(NamedTuple):
+class BinaryImage:
     """What the compiler made of a source for one architecture (`sm_90`, or `compute_80` for PTX)."""
 
-    architecture: str
-    compiler: str
-    entry_points: dict[str, EntryPoint]
+    __slots__ = ("architecture", "compiler", "entry_points")
+
+    def __init__(self, architecture: str, compiler: str, entry_points: dict[str, EntryPoint]) -> None:
+        self.architecture, self.compiler, self.entry_points = architecture, compiler, entry_points
 
 
-class SourceBinaries(NamedTuple):
+class SourceBinaries:
     """The binaries of a source, with its compile options, and whether it is for one architecture only."""
 
-    options: tuple[str, ...]
-    arch_specific: bool
-    images: tuple[BinaryImage, ...]
+    __slots__ = ("arch_specific", "images", "options")
+
+    def __init__(self, options: tuple[str, ...], arch_specific: bool, images: tuple[BinaryImage, ...]) -> None:
+        self.options, self.arch_specific, self.images = options, arch_specific, images
 
 
 def rows_of(literal: dict[str, tuple[tuple, ...]]) -> dict[str, tuple[TableRow, ...]]:  # type: ignore[type-arg]

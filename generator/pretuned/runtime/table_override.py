@@ -56,7 +56,7 @@ def _row(kernel: Kernel, row: dict[str, Any]) -> TableRow:
     if set(problem) != set(kernel.sizes):
         raise ValueError(f"problem {problem} does not give {', '.join(sorted(kernel.sizes))}")
     choices = tuple(_choice(kernel, specialisation, choice) for choice in row["choices"])
-    evidence = Evidence(*(str(row.get(key, "")) for key in Evidence._fields))
+    evidence = Evidence(*(str(row.get(key, "")) for key in ("date", "driver", "compiler")))
     return TableRow(specialisation, {}, problem, choices, evidence)
 
 

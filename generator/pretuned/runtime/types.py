@@ -7,7 +7,6 @@ Everything else about a type follows from its record. Nothing is computed before
 from __future__ import annotations
 
 import importlib
-from typing import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 ML = "ml_dtypes"  # gives NumPy what it has not by itself
 
 
-class DType(NamedTuple):
+class DType:
     """An element type.
 
     Attributes:
@@ -36,16 +35,29 @@ class DType(NamedTuple):
             without rounding.
     """
 
-    name: str
-    cuda: str
-    kind: str
-    size_bytes: int
-    fraction_bits: int = 0
-    code: str = ""
-    header: str = ""
-    module: str = "numpy"
-    infinite: bool = True
-    rtol: float = 0.0
+    __slots__ = ("code", "cuda", "fraction_bits", "header", "infinite", "kind", "module", "name", "rtol", "size_bytes")
+
+    def __init__(  # noqa: PLR0913, PLR0917 - a record
+        self,
+        name: str,
+        cuda: str,
+        kind: str,
+        size_bytes: int,
+        fraction_bits: int = 0,
+        code: str = "",
+        header: str = "",
+        module: str = "numpy",
+        infinite: bool = True,
+        rtol: float = 0.0,
+    ) -> None:
+        self.name, self.cuda, self.kind, self.size_bytes, self.fraction_bits = (
+            name,
+            cuda,
+            kind,
+            size_bytes,
+            fraction_bits,
+        )
+        self.code, self.header, self.module, self.infinite, self.rtol = code, header, module, infinite, rtol
 
     @property
     def floating(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from ..errors import ArgumentError, ArgumentTypeError
 from ..types import DTYPES
@@ -19,18 +19,19 @@ if TYPE_CHECKING:
     Allocate = Callable[[tuple[int, ...], str], Foreign]
 
 
-class ArrayView(NamedTuple):
+class ArrayView:
     """An array as launches see it: C-contiguous memory on a GPU. `owner` has to live until the launch."""
 
-    address: int
-    dtype: str
-    shape: tuple[int, ...]
-    device: int
-    nbytes: int
-    owner: Foreign
+    __slots__ = ("address", "device", "dtype", "nbytes", "owner", "shape")
+
+    def __init__(
+        self, address: int, dtype: str, shape: tuple[int, ...], device: int, nbytes: int, owner: Foreign
+    ) -> None:
+        self.address, self.dtype, self.shape, self.device, self.nbytes = address, dtype, shape, device, nbytes
+        self.owner = owner
 
 
-class Expressions(NamedTuple):
+class Expressions:
     """How the fast path asks an array of a library: Python expressions, in which `{a}` is the array.
 
     An expression raises AttributeError for arrays of another library; the call then takes the slow path.
@@ -49,17 +50,38 @@ class Expressions(NamedTuple):
         extent_of: Gives what `vector_extent`, or the shape, is for a shape.
     """
 
-    address: str
-    dtype: str
-    device: str
-    contiguous: str
-    stream: str
-    current_device: str
-    names: Mapping[str, Foreign]
-    type_of: Callable[[str], Foreign]
-    each: str = ""
-    vector_extent: tuple[str, str] = ("{a}.shape", "")
-    extent_of: Callable[[tuple[int, ...]], Foreign] = tuple
+    __slots__ = (
+        "address",
+        "contiguous",
+        "current_device",
+        "device",
+        "dtype",
+        "each",
+        "extent_of",
+        "names",
+        "stream",
+        "type_of",
+        "vector_extent",
+    )
+
+    def __init__(  # noqa: PLR0913 - a record
+        self,
+        *,
+        address: str,
+        dtype: str,
+        device: str,
+        contiguous: str,
+        stream: str,
+        current_device: str,
+        names: Mapping[str, Foreign],
+        type_of: Callable[[str], Foreign],
+        each: str = "",
+        vector_extent: tuple[str, str] = ("{a}.shape", ""),
+        extent_of: Callable[[tuple[int, ...]], Foreign] = tuple,
+    ) -> None:
+        self.address, self.dtype, self.device, self.contiguous = address, dtype, device, contiguous
+        self.stream, self.current_device, self.names, self.type_of = stream, current_device, names, type_of
+        self.each, self.vector_extent, self.extent_of = each, vector_extent, extent_of
 
     def extent(self, rank: int) -> tuple[str, str]:
         """Return the expression of what determines a shape, and of the condition under which it does."""
