@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from contextlib import contextmanager, nullcontext
+from functools import partial
 
 from ..errors import UnavailableError
 from ..types import DTYPES
@@ -79,7 +80,7 @@ class CuPy:
                 f"{'' if missing else f' ({error})'}"
             ) from None
         with self.on(device, stream):
-            yield lambda shape, dtype: cupy.empty(shape, DTYPES[dtype].numpy())
+            yield lambda shape, dtype: _empty(cupy, shape, DTYPES[dtype].numpy())
 
     def taken_in(self, value: Foreign) -> Foreign:
         """Return an array of another library as one of CuPy's, over the same memory."""
@@ -104,12 +105,20 @@ class CuPy:
             names={
                 "get_device": cupy.cuda.runtime.getDevice,
                 "current": cupy.cuda.get_current_stream,
-                "empty": cupy.empty,
+                "empty": partial(_empty, cupy),
             },
             type_of=lambda dtype: DTYPES[dtype].numpy(),
             vector_extent=("{a}.size", "{a}.ndim == 1"),
             extent_of=lambda shape: shape[0] if len(shape) == 1 else shape,
         )
+
+
+def _empty(cupy: Foreign, shape: Foreign, dtype: Foreign) -> Foreign:
+    """Return a new array; CuPy has views of some types that it does not make arrays of."""
+    try:
+        return cupy.empty(shape, dtype)
+    except ValueError:
+        return cupy.empty(shape, f"u{dtype.itemsize}").view(dtype)
 
 
 def launch_kernel() -> tuple[Foreign, type[Exception]] | None:
