@@ -19,7 +19,7 @@ from pretuned.record.lock import Lock
 from pretuned.spec import space
 from pretuned.spec.space import all_problems
 from pretuned.tune import decision as decision_module
-from pretuned.tune import task as task_module
+from pretuned.tune import results as results_module
 from pretuned.tune.events import Effort, Failed
 from pretuned.tune.execute import PLAIN, execute
 from pretuned.tune.request import TuningRequest
@@ -81,7 +81,7 @@ def test_a_second_build_measures_nothing_until_another_version_is_installed(tmp_
         first, _, _, _ = run(spec, FakeRunner(takes_us(5.0)), cache)
         again, _, effort, _ = run(spec, FakeRunner(takes_us(5.0)), cache)
         assert (again, effort.launched) == (first, 0)
-        for module in (task_module, decision_module):
+        for module in (results_module, decision_module):
             monkeypatch.setattr(module, "release", lambda library: f"{library} 99.0")
         newer, _, effort, _ = run(spec, FakeRunner(takes_us(20.0)), cache)
     assert effort.launched > 0
