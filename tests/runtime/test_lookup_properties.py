@@ -3,6 +3,7 @@
 import compileall
 import importlib
 import time
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -13,8 +14,10 @@ import fake_cuda
 import sample
 from pretuned.bake.package import files
 from pretuned.bake.plan import plan
-from pretuned.runtime import Implementation, Kernel, Launch, lookup
+from pretuned.runtime import Array, Buffer, Implementation, Kernel, Launch, checks, lookup
+from pretuned.runtime.adapters import ArrayView
 from pretuned.runtime.devices import Device
+from pretuned.runtime.expressions import Integer
 from pretuned.runtime.types import DTYPES
 from pretuned.spec import buckets, space
 from pretuned.spec.loader import load as load_spec
@@ -284,3 +287,40 @@ def test_a_launch_that_no_gpu_takes_is_passed_over(n, refused):
     )
     found = lookup.refusal(kernel, kernel.shipped[0], {"n": n}, Device("a GPU", {}), lambda _name, _nbytes: True)
     assert found == refused if refused is None else found.startswith(refused)
+
+
+@pytest.mark.parametrize(("n", "refused"), [(8, None), (2**31 + 1, "the size of its scratch 'partial' cannot be")])
+def test_a_configuration_whose_scratch_has_no_size_is_passed_over(n, refused):
+    scratch = (Buffer("partial", "float32", lambda n: (Integer(n) * n,)),)
+    kernel = Kernel(
+        "scratched",
+        arguments=(),
+        implementations={"main": Implementation((), scratch=scratch)},
+        shipped=(({}, "main", {}, "source", {}),),
+        rows={},
+        devices={},
+        binaries={"source": ((), False, ())},
+    )
+    found = lookup.refusal(kernel, kernel.shipped[0], {"n": n}, Device("a GPU", {}), lambda _name, _nbytes: True)
+    assert found == refused if refused is None else found.startswith(refused)
+
+
+@pytest.mark.parametrize(("shape", "right"), [((4,), True), ((4, 1), False), ((5,), False)])
+def test_a_shape_that_has_no_value_at_ones_is_checked_at_the_call(shape, right):
+    """The number of dimensions is checked before sizes are known, with 1 for each; this one divides by k - 1."""
+    out = Array("out", "out", "float32", "(n // (k - 1),)", lambda n, k: (n // (k - 1),))
+    x = Array("x", "in", "float32", "(n,)", lambda n: (n,))
+    m = Array("m", "in", "float32", "(k,)", lambda k: (k,))
+    kernel = Kernel(
+        "divided",
+        arguments=(out, x, m),
+        implementations={},
+        shipped=(({}, "main", {}, "source", {}),),
+        rows={},
+        devices={},
+        binaries={"source": ((), False, ())},
+        dims={"n": ("x", 0), "k": ("m", 0)},
+    )
+    views = [ArrayView(0, "float32", size, 0, 0, None) for size in (shape, (8,), (3,))]
+    with nullcontext() if right else pytest.raises(ValueError, match=r"out: expected shape .* = \(4,\), found"):
+        checks.problem(kernel, views, {}, Device("a GPU", {}))

@@ -135,7 +135,11 @@ def _ranks(
     probe: Values = {**types, **dict.fromkeys(kernel.dims, 1)}
     for array in arrays:
         if array.name in given:
-            wanted, found = len(output_shape(array, probe, device)), len(given[array.name].shape)
+            found = len(given[array.name].shape)
+            try:
+                wanted = len(sizes_of(array.shape, probe, device))
+            except ArithmeticError:  # no value where all dims are 1: dims need their axes, and no more
+                wanted = max(found, *(axis + 1 for name, axis in kernel.dims.values() if name == array.name), 0)
             if wanted != found:
                 several = "" if wanted == 1 else "s"
                 raise ArgumentError(
@@ -149,7 +153,7 @@ def _shapes(
 ) -> None:
     for array in arrays:
         if array.name in given:
-            wanted, found = output_shape(array, values, device), given[array.name].shape
+            wanted, found = output_shape(kernel, array, values, device), given[array.name].shape
             if wanted != found:
                 raise ArgumentError(
                     f"{qualified(kernel.name)}: {array.name}: expected shape {array.text} = {wanted}, found {found}"
@@ -186,12 +190,14 @@ def modulus(kernel: Kernel, array: Array) -> int:
     return math.lcm(*guards, *map(sizeof, types))
 
 
-def output_shape(array: Array, values: Values, device: Device) -> tuple[int, ...]:
+def output_shape(kernel: Kernel, array: Array, values: Values, device: Device) -> tuple[int, ...]:
     """Return the shape that an array has under `values`."""
     try:
         return tuple(max(0, size) for size in sizes_of(array.shape, values, device))
     except ArithmeticError as error:
-        raise ArgumentError(f"{array.name}: its shape {array.text} has no value for this call: {error}") from None
+        raise ArgumentError(
+            f"{qualified(kernel.name)}: {array.name}: its shape {array.text} has no value for this call: {error}"
+        ) from None
 
 
 def refuse_overlaps(kernel: Kernel, views: Sequence[ArrayView]) -> None:

@@ -129,7 +129,8 @@ def _alternatives(kernel: Kernel, device: Device, decision: Decision) -> list[Al
 
     found = []
     for one in kernel.shipped:
-        if one.specialisation == decision.shipped.specialisation and one is not decision.shipped:
+        ran = one.runs(decision.shipped.implementation, decision.shipped.configuration)
+        if one.specialisation == decision.shipped.specialisation and not ran:
             reason = refusal(kernel, one, decision.values | one.configuration, device, lambda _name, _size: True)
             found.append(
                 Alternative(

@@ -206,6 +206,11 @@ def refusal(
     for name, size in entry.align.items():
         if not aligned(name, size):
             return f"{name} is not aligned to {size} bytes"
+    for buffer in implementation.scratch:
+        try:
+            sizes_of(buffer.shape, values, device)
+        except ArithmeticError as error:
+            return f"the size of its scratch '{buffer.name}' cannot be worked out ({error})"
     for launch in implementation.launches:
         try:
             reason = _misfit(kernel, entry, launch, values, device)

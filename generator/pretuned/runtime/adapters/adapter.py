@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import Protocol
 
 from ..errors import ArgumentError, ArgumentTypeError
 from ..types import DTYPES
@@ -12,11 +11,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
+    from typing import Protocol
 
     from ..table import Foreign
     from ..types import DType
 
     Allocate = Callable[[tuple[int, ...], str], Foreign]
+else:
+    Protocol = object  # importing typing would take longer than all else here
 
 
 class ArrayView:

@@ -137,7 +137,8 @@ class DLPack(_Nameless):
 
     def view(self, where: str, value: Foreign, stream: int, *, written: bool) -> ArrayView:
         """Return the view of the array that the library makes of it, which the view keeps alive."""
-        library = next((one for one in self._libraries if one.name in sys.modules), self._streams)
+        able = (one for one in self._libraries if hasattr(sys.modules.get(one.name), "from_dlpack"))
+        library = next(able, self._streams)
         taken: Foreign = None
         try:
             taken = importlib.import_module(library.name).from_dlpack(value)

@@ -128,6 +128,7 @@ class FastPathSource:
             linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
         codes = [POINTER] * len(self._arrays) + [DTYPES[scalar.dtype].slot for scalar in self._scalars]
         space = {
+            "__name__": __name__,  # by which warnings pass over the frames of this package
             **self.expressions.names,
             "pack": struct.Struct(("=" if self._direct else CALLED) + "".join(codes)).pack_into,
             "falls": (*FALLS, *([self._direct] if self._direct else [])),

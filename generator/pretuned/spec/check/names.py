@@ -17,7 +17,9 @@ from pretuned.spec.templates import HELPERS
 PathFault = tuple[str, str]  # path, message
 
 # Names of expressions, of templates, and keywords that every generated function has.
-_TAKEN: Final = frozenset({"device", "true", "false", "out", "stream", "loop", "self", *FUNCTIONS, *HELPERS, *DTYPES})
+_TAKEN: Final = frozenset(
+    {"device", "true", "false", "out", "stream", "loop", "self", "Integer", *FUNCTIONS, *HELPERS, *DTYPES}
+)
 
 
 def name_faults(spec: KernelSpec) -> Iterator[PathFault]:
