@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,16 @@ def test_an_installed_package_names_its_strategy_by_an_entry_point(tmp_path, mon
     with pytest.raises(SystemExit):
         main(["tune", "--help"])
     assert "descent" in capsys.readouterr().out
+
+
+def test_looking_in_the_current_folder_leaves_the_path_as_it_was(tmp_path, monkeypatch):
+    (tmp_path / "searches_here.py").write_text("class Own:\n    def __init__(self, size, first):\n        pass\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    before = list(sys.path)
+    for name in ("searches_here:Own", "exhaustive"):
+        named(name).make(1, [])
+        assert sys.path == before
 
 
 def test_a_name_is_registered_once(monkeypatch):

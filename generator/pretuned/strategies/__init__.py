@@ -14,7 +14,7 @@ import importlib.metadata
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
@@ -124,7 +124,7 @@ def named(name: str) -> NamedStrategy:
 def _loaded(name: str, place: str) -> StrategyFactory:
     module_name, _, attribute = place.partition(":")
     try:
-        with _current_folder_too():
+        with _current_folder_too() if name == place else nullcontext():  # what is registered is installed
             found = getattr(importlib.import_module(module_name), attribute)
     except Exception as error:  # a module of others may raise anything
         raise StrategyError(f"strategy '{name}' cannot be loaded: {type(error).__name__}: {error}") from error
@@ -140,6 +140,9 @@ def _loaded(name: str, place: str) -> StrategyFactory:
 def _current_folder_too() -> Iterator[None]:
     """Import from the current folder as well, after all others, as `python -m pretuned` does."""
     folder = os.getcwd()  # noqa: PTH109 - entries of sys.path are text
+    if folder in sys.path:
+        yield
+        return
     sys.path.append(folder)
     try:
         yield
