@@ -144,6 +144,7 @@ def test_a_lock_names_no_compiler_to_install(tmp_path, area):
     (area.project / "pyproject.toml").write_text(TABLE.replace("cubins = false\n", ""))
     for compiler in (
         *TEXTS[:-1],
+        "13",
         "13.0.88 @ https://host/x.whl",
         "13.0; os_name == 'nt'",
         "\u0661\u0663.\u0660",

@@ -181,3 +181,9 @@ def test_an_expression_survives_pickling_and_copying_after_use():
     for twin in (pickle.loads(pickle.dumps(expression)), copy.deepcopy(expression)):
         assert twin == expression
         assert twin.evaluate({"n": 9}) == 3
+
+
+def test_a_folded_name_is_read_as_it_was():
+    expression, k = Expression.parse("n <= k < m"), -(2**63) + 1  # beyond what a result may be
+    environment = {"n": -(2**63), "m": -2}
+    assert expression.fold({"k": k}).evaluate(environment) == expression.evaluate({**environment, "k": k})

@@ -31,7 +31,7 @@ ML_DTYPES: Final = "ml_dtypes>=0.4"
 
 _ASK: Final = "from cupy.cuda import nvrtc; print('%d.%d' % nvrtc.getVersion())"
 _ASK_S: Final = 60.0
-_NUMBERS: Final = re.compile(r"[0-9]{1,4}(\.[0-9]{1,4})*")
+_NUMBERS: Final = re.compile(r"[0-9]{1,4}(\.[0-9]{1,4})+")  # major and minor at least
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

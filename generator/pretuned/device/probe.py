@@ -58,7 +58,7 @@ class Gpu:
 
 
 class LibCuda(DeviceQueries):
-    """Queries to  No context is made, so no memory of a GPU is taken, and a child may choose its own device."""
+    """Queries to libcuda. No context is made, so no memory of a GPU is taken, and a child may choose its own device."""
 
     def version(self) -> tuple[int, int]:
         """Return the CUDA version that the driver supports, such as (13, 0)."""

@@ -42,7 +42,7 @@ class Operations(Generic[V]):
     chosen: Callable[[V, V, V], V]
 
 
-def function_of(node: ast.expr, do: Operations[V]) -> Callable[[Mapping[str, object]], V]:  # noqa: PLR0911 - one a kind
+def function_of(node: ast.expr, do: Operations[V]) -> Callable[[Mapping[str, object]], V]:  # noqa: C901, PLR0911 - one per kind
     """Return the function from an environment to the value of `node`, all of whose parts are computed."""
     match node:
         case ast.Constant(value=int() as value):
@@ -53,6 +53,9 @@ def function_of(node: ast.expr, do: Operations[V]) -> Callable[[Mapping[str, obj
         case ast.BinOp(left=left, right=right):
             binary, of_left, of_right = do.binary[type(node.op)], function_of(left, do), function_of(right, do)
             return lambda environment: binary(of_left(environment), of_right(environment))
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() as value)):  # read as it is, like a name
+            negative = do.read(-value)
+            return lambda _: negative
         case ast.UnaryOp(operand=operand):
             unary, of_operand = do.unary[type(node.op)], function_of(operand, do)
             return lambda environment: unary(of_operand(environment))
