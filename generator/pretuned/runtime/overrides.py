@@ -227,8 +227,7 @@ def _configuration(overrides: Overrides, entry: str) -> None:
 
 
 def _assignment(entry: str, text: str) -> tuple[str, Value]:
-    found = assignment(text)
-    if found is None:
+    if (found := assignment(text)) is None:
         raise OverrideError(f"PRETUNED_CONFIG: '{text.strip()}' in '{entry}' is not key=value")
     key, value = found
     if key == "implementation":
@@ -252,10 +251,9 @@ class Using:
     def __enter__(self) -> None:
         if not _ready:
             with _lock:
-                if not _ready:
-                    _used.append(True)
-                    _changed()  # the fast path does not look for such overrides yet
-                    _ready.append(True)
+                _used.append(True)
+                _changed()  # the fast path does not look for such overrides yet
+                _ready.append(True)
         _outside.set((*_outside.get(), _here.get()))
         _here.set(self._overrides)
 
@@ -303,8 +301,7 @@ def overrides_of(
 
 
 def _kernel(name: str, by: str) -> str:
-    name = name.removeprefix(f"{PACKAGE}.")
-    if name not in KERNELS:
+    if (name := name.removeprefix(f"{PACKAGE}.")) not in KERNELS:
         raise OverrideError(f"{by}: {no_kernel(name)}")
     return name
 
