@@ -9,11 +9,13 @@ import pytest
 
 from pretuned.build import table
 from pretuned.build.freshness import Freshness
+from pretuned.cli import main
 from pretuned.config import read_settings
 from pretuned.errors import LockError
 from pretuned.frontends.registry import load_project
 from project_home import Home
 from reported import Reported
+from specs import loaded
 
 LINE = "scale   NVIDIA H100 80GB HBM3     {}  {}  {}"
 
@@ -98,3 +100,23 @@ def test_on_host_the_hosts_lock_is_meant(home):
         4,
         "pretuned.lock.host.json: no rows; run `pretuned tune` on a machine with a GPU\n",
     )
+
+
+def test_faults_of_other_specs_are_not_those_of_the_kernel_asked_for(tmp_path, monkeypatch, capsys):
+    (tmp_path / "pyproject.toml").write_text('[tool.hatch.build.hooks.pretuned]\nmodule = "src/mypkg/tuned"\n')
+    (tmp_path / "kernels").mkdir()
+    loaded(tmp_path / "kernels")
+    (tmp_path / "kernels" / "broken.toml").write_text("format = 1\n")
+    monkeypatch.chdir(tmp_path)
+    for arguments, status, said in (
+        (["check", "--kernel", "scale"], 4, "no rows"),
+        (["check", "--kernel", "broken"], 2, "broken.toml"),
+        (["check", "--kernel", "scael"], 2, "did you mean 'scale'?"),
+        (["check"], 2, "broken.toml"),
+    ):
+        with pytest.raises(SystemExit) as end:
+            main(arguments)
+        captured = capsys.readouterr()
+        assert end.value.code == status
+        assert said in captured.out + captured.err
+        assert ("broken.toml" in captured.err) == (arguments[-1] != "scale" and said == "broken.toml")

@@ -113,3 +113,34 @@ def test_a_race_that_nobody_loses_alone_leaves_the_default(spec):
 
     (row,), _ = tune(spec, Together(model), Cache(None))
     assert [dict(choice.configuration.values) for choice in row.choices] == [{"block": 256, "vec": 1}]
+
+
+def test_slow_candidates_race_only_as_far_as_the_budget_goes(spec):
+    def slow(values, dims):  # seven rounds of two calls of all would take half a minute
+        return 1e6 * model(values, dims) / 10
+
+    class Left(Clock):
+        left_s = 18.0
+
+    gpu = FakeRunner(slow)
+    raced = []
+    once = gpu.race
+    gpu.race = lambda entries, rounds, **given: (raced.append(len(entries)), once(entries, rounds, **given))[1]
+    (row,), _ = tune(spec, gpu, Cache(None), clock=Left(60.0))
+    assert raced[0] == 2  # the default and the fastest
+    assert dict(row.winner.configuration.values) == {"block": 256, "vec": 4}
+    assert row.space == ""  # the next build goes on
+    Left.left_s = -1.0
+    raced.clear()
+    (row,), _ = tune(spec, gpu, Cache(None), clock=Left(60.0))
+    assert raced[0] == 1
+    assert row.winner.configuration == row.default.configuration
+
+
+def test_fast_candidates_all_race_even_when_the_budget_is_spent(spec):
+    class Left(Clock):
+        left_s = -1.0
+
+    (row,), _ = tune(spec, FakeRunner(model), Cache(None), clock=Left(60.0))
+    assert row.space
+    assert dict(row.winner.configuration.values) == {"block": 256, "vec": 4}

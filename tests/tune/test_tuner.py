@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -88,6 +89,20 @@ def test_a_default_that_fails_ends_the_tuning_with_what_to_mend(spec):
         "scale: the default (block=256, vec=1) fails at n=1024, T=float16: y: off; "
         "a table ends in its default, so this has to be mended first"
     )
+
+
+def test_a_kernel_that_fails_does_not_keep_others_from_being_tuned(tmp_path):
+    for name in ("bad", "good"):
+        (tmp_path / name).mkdir()
+    bad = loaded(tmp_path / "bad", ("vec   = 1", "vec   = 2"))
+    good = loaded(tmp_path / "good")
+    gpu = FakeRunner(model, wrong=lambda values, dims: values["vec"] == 2)
+    requests = [TuningRequest(spec=spec, problems=tuple(all_problems(spec))) for spec in (bad, good)]
+    rows = Tuner(fake_workbench(gpu)).tune(requests)
+    found = list(itertools.islice(rows, len(all_problems(good))))
+    with pytest.raises(TuningError, match="the default"):
+        next(rows)
+    assert all(row.default.configuration.values == (("block", 256), ("vec", 1)) for row in found)
 
 
 def test_a_problem_that_does_not_fit_is_skipped(spec):

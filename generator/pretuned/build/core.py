@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -42,17 +42,17 @@ class Baked:
     files: dict[str, bytes]
 
 
-def load_specs(project: Project) -> dict[str, dict[str, KernelSpec]]:
+def load_specs(project: Project, only: Container[str] | None = None) -> dict[str, dict[str, KernelSpec]]:
     """Return the specs of each module by its path; raises SpecError, also for two kernels of one name.
 
-    Names must differ over all modules, since one lock keeps the rows of all of them.
+    Names must differ over all modules, since one lock keeps the rows of all of them. With `only`, no others are read.
     """
     found: dict[str, dict[str, KernelSpec]] = {}
     owner: dict[str, str] = {}
     faults: list[Fault] = []
     for module in project.modules:
         try:
-            found[module.module] = load_folder(module.kernels)
+            found[module.module] = load_folder(module.kernels, only)
         except SpecError as error:
             faults.extend(error.faults)
             continue

@@ -22,6 +22,7 @@ from pretuned.build.freshness import Freshness, LockStatus, Specs, UnfreshRow
 from pretuned.config import Project, Settings
 from pretuned.diagnostics import Reporter
 from pretuned.errors import DeviceError, LockError, counted
+from pretuned.measure.runner import TuningError
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
 from pretuned.record.rows import Row, TunedDevice
@@ -246,6 +247,8 @@ def _report(project: Project, tuned: Tuned, reporter: Reporter) -> None:
     """Report what was tuned. An interrupted build ends, and so does one that requires rows which it did not get."""
     if tuned.interrupted:
         raise KeyboardInterrupt
+    if tuned.wrong:
+        raise TuningError(tuned.wrong)
     if tuned.trouble and project.require_tuned:
         raise DeviceError(tuned.trouble)
     if tuned.trouble:

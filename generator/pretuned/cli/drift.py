@@ -26,7 +26,8 @@ def run(options: Namespace) -> ExitCode:
     device = find_device(settings.device, lock.devices)
     if device is None:
         raise DeviceError(
-            f"there is no {label(settings.device)} here to measure on; `pretuned devices` lists what there is"
+            "use `--on host` for the rows of this machine's processor: "
+            f"there is no {label(settings.device)} here to measure on (`pretuned devices` lists what there is)"
         )
     rows = [
         row for row in Freshness(specs).status(lock).holds.rows if row.device == device.name and row.kernel in specs

@@ -16,6 +16,7 @@ from pretuned.diagnostics import Diagnostic, Reporter
 from pretuned.errors import ConfigError, Error, ExitCode, Fault
 from pretuned.frontends.registry import load_project
 from pretuned.runtime.text import no_such
+from pretuned.spec.loader import kernel_name
 from pretuned.spec.model import KernelSpec
 
 OWN: Final = "pretuned.kernels"  # the bundled kernels
@@ -41,12 +42,17 @@ def place_of(options: Namespace) -> tuple[Project, Settings]:
 
 
 def specs_of(project: Project, kernels: list[str] | None = None) -> dict[str, KernelSpec]:
-    """Return the project's specs by name, only `kernels` if given; raises SpecError or UsageError."""
-    specs = {name: spec for module in load_specs(project).values() for name, spec in module.items()}
-    for name in kernels or ():
-        if name not in specs:
-            raise UsageError(no_such("kernel", name, specs))
-    return {name: spec for name, spec in specs.items() if not kernels or name in kernels}
+    """Return the project's specs by name; raises SpecError or UsageError.
+
+    With `kernels`, only these are returned and read: faults of others are not theirs.
+    """
+    if kernels:
+        files = [file for module in project.modules for file in module.kernels.glob("*.toml")]
+        known = {kernel_name(file): None for file in sorted(files)}
+        for name in kernels:
+            if known and name not in known:
+                raise UsageError(no_such("kernel", name, known))
+    return {name: spec for specs in load_specs(project, kernels or None).values() for name, spec in specs.items()}
 
 
 def packages_of(project: Project) -> list[ModuleType]:

@@ -13,6 +13,7 @@ from pretuned.cli import usage
 from pretuned.cli.project import console, place_of, specs_of
 from pretuned.config import Project
 from pretuned.errors import DeviceError, ExitCode, counted
+from pretuned.measure.runner import TuningError
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
 from pretuned.report.effort import by_kernel, describe, stages
@@ -78,6 +79,8 @@ def run(options: Namespace) -> ExitCode:
     fresh = kept.updated({device.name: device.record}, tuned.rows, tuned.skipped)
     changed = lockfile.write(project.lock, fresh)
     _print(options, project, tuned, changed=changed)
+    if tuned.wrong:
+        raise TuningError(tuned.wrong)
     if tuned.trouble:
         raise DeviceError(tuned.trouble)
     return ExitCode.INTERRUPTED if tuned.interrupted else ExitCode.SUCCESS
@@ -101,10 +104,11 @@ def _print(options: Namespace, project: Project, tuned: Tuned, *, changed: bool)
             table_of_kernels = by_kernel(tuned.effort)
             print()
             print("\n".join(columns(table_of_kernels, frozenset(range(1, len(table_of_kernels[0]))))))
-    console.info(f"{project.lock.name}: " + ("written" if changed else "every row confirmed, nothing to write"))
+    unchanged = "nothing to write" if tuned.wrong else "every row confirmed, nothing to write"
+    console.info(f"{project.lock.name}: " + ("written" if changed else unchanged))
     if tuned.interrupted:
         console.info("interrupted; what was measured is kept")
-    if tuned.left:
+    if tuned.left and not tuned.wrong:
         console.info(f"run the same command again to go on: {counted(tuned.left, 'row')} not reached")
 
 

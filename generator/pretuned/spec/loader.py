@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,11 @@ from pretuned.spec.faults import structural_faults
 from pretuned.spec.model import FORMAT, KernelSpec
 
 
-def load_folder(folder: Path) -> dict[str, KernelSpec]:
+def load_folder(folder: Path, only: Container[str] | None = None) -> dict[str, KernelSpec]:
     """Load every `*.toml` of `folder` (not of its subfolders) and return the specs by kernel name, sorted.
 
-    Raises SpecError with the faults of all files together; a folder without specs is one too.
+    With `only`, those of these kernels are loaded, and the others may be wrong. Raises SpecError with the faults of all
+    files together; a folder without specs is one too.
     """
     if not folder.is_dir():
         message = "no such folder; `kernels` names the folder of the specs"
@@ -33,7 +34,7 @@ def load_folder(folder: Path) -> dict[str, KernelSpec]:
     if not files:
         message = "holds no NAME.toml; a kernel is NAME.toml beside NAME.cu.jinja"
         raise SpecError([Fault(file=str(folder), path="", message=message)])
-    return load_files(files)
+    return load_files(file for file in files if only is None or kernel_name(file) in only)
 
 
 def load_files(files: Iterable[Path]) -> dict[str, KernelSpec]:
@@ -42,7 +43,7 @@ def load_files(files: Iterable[Path]) -> dict[str, KernelSpec]:
     faults: list[Fault] = []
     first: dict[str, Path] = {}
     for file in files:
-        name = _kernel_name(file)
+        name = kernel_name(file)
         if name in first:
             message = f"a second kernel named '{name}'; the first is {first[name]}: rename one file"
             faults.append(Fault(file=str(file), path="", message=message))
@@ -65,7 +66,7 @@ def load(file: Path) -> KernelSpec:
         raise SpecError([Fault(file=file.name, path="", message=f"does not exist in {file.parent}")]) from None
     except (OSError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, not TOML, or an endless integer
         raise SpecError([Fault(file=file.name, path="", message=f"cannot be read as TOML: {error}")]) from None
-    return build(document, name=_kernel_name(file), folder=file.parent)
+    return build(document, name=kernel_name(file), folder=file.parent)
 
 
 def build(document: Mapping[str, Any], *, name: str, folder: Path) -> KernelSpec:
@@ -104,7 +105,8 @@ def checked(spec: KernelSpec) -> KernelSpec:
     return spec
 
 
-def _kernel_name(file: Path) -> str:
+def kernel_name(file: Path) -> str:
+    """Return the name of the kernel that a spec file is of."""
     return file.name.removesuffix(".toml")
 
 

@@ -37,8 +37,27 @@ TINY: Final = (0, 1, 37)  # no element, one element, a warp and a few more
 
 
 def affordable(rounds: int, estimates_us: Sequence[float]) -> int:
-    """Return how many of `rounds` candidates that take `estimates_us` per call may race for."""
-    return max(min(rounds, LEAST_ROUNDS), min(rounds, int(ROUNDS_US / (PROBE_LAUNCHES * sum(estimates_us)))))
+    """Return how many of `rounds` candidates that take `estimates_us` per call may race for.
+
+    One that is alone has no interval, so that a single round will do.
+    """
+    least = LEAST_ROUNDS if len(estimates_us) > 1 else 1
+    return max(min(rounds, least), min(rounds, int(ROUNDS_US / (PROBE_LAUNCHES * sum(estimates_us)))))
+
+
+def in_time(
+    candidates: Sequence[Configuration], times_us: Mapping[Configuration, float], default: Configuration, left_s: float
+) -> list[Configuration]:
+    """Return the default and the fastest others, in their order, whose fewest rounds take no longer than `left_s`.
+
+    ROUNDS_US are always granted: this leaves out only what takes a large part of a second a call, as on the host.
+    """
+    room_us = max(ROUNDS_US, left_s * 1e6) / (LEAST_ROUNDS * PROBE_LAUNCHES) - times_us[default]
+    chosen = {default}
+    for candidate in sorted(candidates, key=lambda c: (times_us[c], c)):
+        if candidate != default and (room_us := room_us - times_us[candidate]) >= 0:
+            chosen.add(candidate)
+    return [candidate for candidate in candidates if candidate in chosen]
 
 
 class RowDecision:
@@ -60,6 +79,7 @@ class RowDecision:
         self.guards = task.guards(list(self.times))
         self.effort = task.workbench.effort
         self.profile = task.workbench.device.profile
+        self.cut_short = False  # by the clock: not all finalists raced
 
     def row(self) -> Row | None:
         """Return the row, or None if the problem no longer fits the device.
@@ -69,12 +89,20 @@ class RowDecision:
         for _ in range(ATTEMPTS):
             if not self._prepared():
                 return None
-            ranked = self._ranked(finalists(self.times, self.guards, self.task.default, self.incumbents))
+            ranked = self._ranked(self._finalists())
             if ranked is not None and self._all_right([candidate.configuration for candidate in ranked]):
                 return self._row(ranked, self._beyond(ranked))
         self.times = {self.task.default: self.times[self.task.default]}
         ranked = self._ranked([self.task.default]) if self._prepared() else None
         return None if ranked is None else self._row(ranked, {})
+
+    def _finalists(self) -> list[Configuration]:
+        """Return the candidates that race: as many of those that screening leaves as the budget has time for."""
+        task = self.task
+        chosen = finalists(self.times, self.guards, task.default, self.incumbents)
+        raced = in_time(chosen, self.times, task.default, task.workbench.clock.left_s)
+        self.cut_short |= len(raced) < len(chosen)
+        return raced
 
     def _prepared(self) -> bool:
         """Prepare the problem with fresh inputs, or with those it has if fresh ones do not fit beside them."""
@@ -180,7 +208,7 @@ class RowDecision:
             device=device.name,
             problem=self.problem,
             choices=tuple(self._choice(candidate, beyond.get(candidate.configuration, ())) for candidate in ranked),
-            space=task.space,
+            space="" if self.cut_short else task.space,  # the next build goes on
             verification=task.verification,
             compiler=task.workbench.binaries.compiler,
             driver=device.driver,

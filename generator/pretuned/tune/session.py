@@ -18,6 +18,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from pretuned.errors import DeviceError
+from pretuned.measure.runner import TuningError
 from pretuned.record.cache import Cache
 from pretuned.record.rows import Row, Skipped
 from pretuned.spec.model import KernelSpec
@@ -33,7 +34,8 @@ from pretuned.tune.workbench import Clock, NoiseWatch, Workbench
 class Tuned:
     """What a session found: rows and skipped problems, how many problems were not reached, and the effort.
 
-    `interrupted`: the user ended it. `trouble`: why the device was lost, or empty. What was settled before holds.
+    `interrupted`: the user ended it. `trouble`: why the device was lost, or empty. `wrong`: which kernels cannot be
+    tuned, and why, or empty. What was settled holds.
     """
 
     device: TuningDevice
@@ -43,6 +45,7 @@ class Tuned:
     effort: Effort
     interrupted: bool = False
     trouble: str = ""
+    wrong: str = ""
 
 
 def tune(
@@ -62,11 +65,11 @@ def tune(
     `strategy` is a name or `PACKAGE.MODULE:CLASS`. With `cache_folder` None nothing is kept or reused.
 
     Raises StrategyError for an unknown strategy; DeviceError if the backend lacks something, the device cannot be used,
-    or patience ends; TuningError for a kernel whose default or reference is wrong.
+    or patience ends. A kernel whose default or reference is wrong does not keep others from being tuned.
     """
     effort = Effort()
     found: list[Row | Skipped] = []
-    interrupted, trouble = False, ""
+    interrupted, trouble, wrong = False, "", ""
     session = opened(
         device,
         cache_folder=cache_folder,
@@ -84,6 +87,8 @@ def tune(
                 found.append(entry)  # noqa: PERF402 - what was found before an interruption stays
         except KeyboardInterrupt:
             interrupted = True
+        except TuningError as error:
+            wrong = str(error)
         except DeviceError as error:
             if not found:
                 raise
@@ -96,6 +101,7 @@ def tune(
         effort=effort,
         interrupted=interrupted,
         trouble=trouble,
+        wrong=wrong,
     )
 
 

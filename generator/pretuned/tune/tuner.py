@@ -21,6 +21,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from pretuned.compile.pool import processors
+from pretuned.errors import Error, SpecError
+from pretuned.measure.runner import TuningError
 from pretuned.record.rows import Row, Skipped
 from pretuned.spec.space import Configuration, Problem
 from pretuned.strategies import EVALUATIONS
@@ -77,12 +79,21 @@ class Tuner:
 
     def __init__(self, workbench: Workbench) -> None:
         self.workbench = workbench
+        self._wrong: dict[str, Error] = {}  # by kernel: why it cannot be tuned
 
     def tune(self, requests: Sequence[TuningRequest]) -> Iterator[Row | Skipped]:
-        """Yield a row, or why there is none, for each problem that the budget lets it reach."""
+        """Yield a row, or why there is none, for each problem that the budget lets it reach.
+
+        Raises TuningError at the end where a kernel cannot be tuned; the others have been.
+        """
+        yield from self._tune(requests)
+        if self._wrong:
+            raise TuningError("\n".join(map(str, self._wrong.values())))
+
+    def _tune(self, requests: Sequence[TuningRequest]) -> Iterator[Row | Skipped]:
         workbench = self.workbench
         pending: list[_Pending] = []
-        for one in (one for request in requests for one in self._tasks(request)):
+        for one in (one for request in requests for one in self._planned(request)):
             yield from self._known(one)
             if one.problems:
                 workbench.binaries.start()  # while the others are enumerated
@@ -96,18 +107,35 @@ class Tuner:
         if not pending:
             return
         self._announce(pending)
+        yield from self._measured(pending)
+
+    def _measured(self, pending: Sequence[_Pending]) -> Iterator[Row | Skipped]:
+        """Yield the rows of tasks that no earlier build has settled."""
+        workbench = self.workbench
         done, rows = 0, sum(len(one.problems) for one in pending)
         for index, one in enumerate(pending):
             if workbench.clock.over:
                 break
+            if one.task.spec.name in self._wrong:
+                continue
             seconds = [other.estimate.seconds for other in pending[index:]]
             workbench.clock.begin_screening(seconds[0] / sum(seconds))
             workbench.effort.kernel = one.task.spec.name
-            for found in self._settle(one, done, rows, pending[index + 1 : index + 2]):
-                done += 1
-                yield found
-        if done < rows:
+            try:
+                for found in self._settle(one, done, rows, pending[index + 1 : index + 2]):
+                    done += 1
+                    yield found
+            except TuningError as error:  # its author's: other kernels are no worse for it
+                self._wrong[one.task.spec.name] = error
+        if done < rows and workbench.clock.over:
             workbench.listen(OutOfBudget(rows=rows - done))
+
+    def _planned(self, request: TuningRequest) -> Iterator[_Pending]:
+        """Yield a request's tasks; a space that is beyond counting ends its kernel only."""
+        try:
+            yield from self._tasks(request)
+        except SpecError as error:
+            self._wrong[request.spec.name] = error
 
     def _tasks(self, request: TuningRequest) -> Iterator[_Pending]:
         for specialisation in dict.fromkeys(problem.specialisation for problem in request.problems):
@@ -178,7 +206,7 @@ class Tuner:
             row = RowDecision(task, problem, considered, pending.incumbents.get(problem, ())).row()
             if row is None:
                 continue
-            if whole and not row.noise:
+            if whole and row.space and not row.noise:
                 task.keep_row(row)
             if not whole:  # good enough to bake; the next build goes on from what was measured
                 row = replace(row, space="")

@@ -57,11 +57,15 @@ class Clock:
         """Whether the budget is spent."""
         return self.budget_s is not None and self.spent_s > self.budget_s
 
+    @property
+    def left_s(self) -> float:
+        """The seconds that are left of the budget: below 0 once it is spent, and math.inf without one."""
+        return math.inf if self.budget_s is None else self.budget_s - self.spent_s
+
     def begin_screening(self, share: float) -> None:
         """Give the screening that begins its part of `share` of the budget that is left."""
         if self.budget_s is not None:
-            left_s = self.budget_s - self.spent_s
-            self._screening_ends_s = time.monotonic() + SCREENING_SHARE * share * left_s
+            self._screening_ends_s = time.monotonic() + SCREENING_SHARE * share * self.left_s
 
     @property
     def screening_left_s(self) -> float | None:
