@@ -121,6 +121,7 @@ def test_slow_candidates_race_only_as_far_as_the_budget_goes(spec):
 
     class Left(Clock):
         left_s = 18.0
+        begin_screening = staticmethod(lambda share: None)  # there was time for that
 
     gpu = FakeRunner(slow)
     raced = []
@@ -140,6 +141,7 @@ def test_slow_candidates_race_only_as_far_as_the_budget_goes(spec):
 def test_fast_candidates_all_race_even_when_the_budget_is_spent(spec):
     class Left(Clock):
         left_s = -1.0
+        begin_screening = staticmethod(lambda share: None)
 
     (row,), _ = tune(spec, FakeRunner(model), Cache(None), clock=Left(60.0))
     assert row.space
