@@ -160,7 +160,7 @@ def dtypes() -> str:
             f"`<{dtype.header}>`" if dtype.header else "",
             str(dtype.size_bytes),
             "yes" if dtype.code else "no",
-            f"{dtype.rtol:g}" if dtype.floating else "0 (bit for bit)",
+            f"{dtype.rtol:g}" if dtype.floating else "0 (equal)",
         )
         for name, dtype in DTYPES.items()
     ]

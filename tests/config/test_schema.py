@@ -35,6 +35,26 @@ def test_what_ships_is_what_the_models_have(name):
     assert "$ref" not in read(name)
 
 
+def defaults(schema):
+    """Yield every schema that states a default."""
+    if isinstance(schema, dict):
+        if "default" in schema and "type" in schema:
+            yield schema
+        for inner in schema.values():
+            yield from defaults(inner)
+    elif isinstance(schema, list):
+        for inner in schema:
+            yield from defaults(inner)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_defaults_are_what_a_file_could_say(name):
+    stated = list(defaults(json.loads(read(name))))
+    assert stated
+    for schema in stated:
+        assert list(Draft7Validator(schema).iter_errors(schema["default"])) == [], schema
+
+
 def test_every_key_is_described_and_nothing_else_is():
     shown = json.dumps([json.loads(read(name)) for name in NAMES])
     assert [key for key, text in DESCRIPTIONS.items() if json.dumps(text) not in shown] == []

@@ -21,9 +21,9 @@ EXPECTED = {
     3: ("uninitialised shared memory", "races", "uninitialised: thread (58, 0, 0) reads byte 20 of tile"),
     4: ("missing barrier", "races", "race: thread (32, 0, 0) writes byte 128 of tile, which thread (31, 0, 0) read"),
     5: ("divergent barrier", "memory", "divergent barrier: thread (0, 0, 0) waits in __syncthreads()"),
-    6: ("wrong tail", "host", "out: 1 of 100003 elements are off, first at [100002]: nan"),
+    6: ("wrong tail", "host", "out: 1 of 100,003 elements are off, first at [100002]: nan"),
     7: ("wrong vector alignment", "memory", "misaligned address"),
-    8: ("off-by-one grid", "host", "out: 35 of 100003 elements are off, first at [99968]: nan"),
+    8: ("off-by-one grid", "host", "out: 35 of 100,003 elements are off, first at [99968]: nan"),
     9: ("int32 overflow of an index", "far", "signed integer overflow: 33554432 * 64"),
     10: ("wrong shuffle mask", "host", "__shfl_sync(0x0000ffff)"),
 }

@@ -149,6 +149,10 @@ VALUES = {
         [("{ float32 = 1e-5, float16 = 2e-3 }", '"tight"')],
         ['verify.rtol: expected a number, found "tight"'],
     ),
+    "tolerance of booleans": (
+        [("float16 = 2e-3", "bool = 1")],
+        ["verify.rtol.bool: booleans are right or wrong; leave it out"],
+    ),
     "tolerance of no dtype": (
         [("float16 = 2e-3", "flot16 = 2e-3")],
         ["verify.rtol.flot16: unknown dtype 'flot16'; did you mean 'float16'?"],

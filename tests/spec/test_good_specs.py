@@ -12,7 +12,7 @@ from pretuned.spec import space
 from pretuned.spec.loader import load_folder
 from pretuned.spec.model import Argument, Dim, KernelSpec, LaunchSpec, Specialisation
 from pretuned.spec.tolerance import tolerances
-from specs import SCALE, SEVERAL, edited, loaded, write
+from specs import SCALE, SEVERAL, edited, faults, loaded, write
 
 
 def python_spec(folder, **changes):
@@ -187,3 +187,16 @@ def test_an_integer_result_is_exact_unless_the_spec_says_otherwise(tmp_path):
     spec = loaded(tmp_path, ('role = "out", dtype = "T"', 'role = "out", dtype = "int32"'))
 
     assert tolerances(spec, spec.outputs[0], (("T", "float32"),)) == (0.0, None)
+
+
+def test_one_number_is_for_floating_outputs_and_a_table_for_integers_as_well(tmp_path):
+    integers = ('role = "out", dtype = "T"', 'role = "out", dtype = "int32"')
+    given = ("rtol = { float32 = 1e-5, float16 = 2e-3 }", "atol = { int32 = 2, float32 = 0.5 }\nrtol = { int32 = 0.1 }")
+    spec = loaded(tmp_path, integers, given)
+    assert tolerances(spec, spec.outputs[0], (("T", "float32"),)) == (0.1, 2.0)
+
+    one_number = ("rtol = { float32 = 1e-5, float16 = 2e-3 }", "atol = 1")
+    (fault,) = faults(tmp_path, integers, one_number)
+    assert fault.endswith(
+        "verify.atol: write `atol = { int32 = 1 }`: one number is for floating outputs, and this kernel has none"
+    )

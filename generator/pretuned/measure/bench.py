@@ -30,6 +30,7 @@ from pretuned.measure.requests import (
     Verified,
 )
 from pretuned.measure.stage import Stage, footprint
+from pretuned.measure.verdict import difference
 from pretuned.measure.workspace import Workspace
 from pretuned.outcome import Failure, LaunchFailed, Timed, WrongResult
 from pretuned.runtime.types import DTYPES
@@ -277,7 +278,7 @@ class Bench(Generic[K]):
 
     def _check(self, region: Region, tolerance: tuple[float, float]) -> Check:
         buffer, reference = region.buffer, self.stage.references[region.buffer.name].memory.address
-        if not DTYPES[buffer.dtype].floating:
+        if DTYPES[buffer.dtype].kind == "bool":
             return Unequal(address=region.address, other=reference, nbytes=buffer.nbytes)
         rtol, atol = tolerance
         return Off(
@@ -296,12 +297,7 @@ class Bench(Generic[K]):
         self.machine.read(kept.memory.address, reference)
         if request.spec.verify.compare is not None:
             return data.compare(request.spec, request.problem, name, out, reference)
-        assert finding.first is not None  # returned above
-        floating = DTYPES[buffer.dtype].floating
-        first = finding.first if floating else finding.first // out.itemsize
-        count = f"{finding.count} of {out.size} elements are off" if floating else "elements are off"
-        place = ", ".join(str(position) for position in np.unravel_index(first, buffer.shape))
-        return f"{count}, first at [{place}]: {out.flat[first]:.8g} instead of {reference.flat[first]:.8g}"
+        return difference(out, reference, finding, *self.stage.tolerance(name))
 
 
 def _out_of_race(request: RaceRequest, index: int, failure: Failure) -> Raced:

@@ -56,9 +56,10 @@ class Unequal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Off:
-    """Do `size` elements of floating `dtype` agree with the float64 ones at `reference`?
+    """Do `size` elements of `dtype` agree with those at `reference`: float64 for a floating type, else the same type?
 
-    They do where |out - ref| <= atol + rtol * |ref|, where both are the same infinity, and where both are NaN.
+    They do where |out - ref| <= atol + rtol * |ref|, where both are the same infinity, and where both are NaN. The
+    difference of integers is exact, over the whole range of their type; what is allowed is worked out in float64.
     """
 
     address: int
@@ -74,11 +75,16 @@ Check = Unlike | Unequal | Off
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """The answer: the first place that is wrong (None: none is), how many are, and the worst share of the tolerance."""
+    """The answer: the first place that is wrong (None: none is), how many are, and how far off.
+
+    `worst` is the largest error of what is right, as a share of the tolerance; `largest` the largest finite error of
+    what is wrong, 0 where there is none.
+    """
 
     first: int | None
     count: int
     worst: float
+    largest: float = 0  # of integers an int
 
 
 class Memory(Protocol):

@@ -80,8 +80,11 @@ DESCRIPTIONS: Final = {
     "Constraints.where": "What a legal configuration fulfils. One that names a dim is checked at each call as well.",
     "Constraints.requires": "What the kernel itself demands of a call; another call is an error that names it.",
     "Verify.reference": "'reference.py:name': a NumPy function of inputs, scalars and dims by name.",
-    "Verify.rtol": "Relative tolerance, one number or by the output's dtype.",
-    "Verify.atol": "Absolute tolerance; by default rtol times the root mean square of the reference.",
+    "Verify.rtol": "Relative tolerance: one number for floating outputs, or a table by the output's dtype.",
+    "Verify.atol": (
+        "Absolute tolerance, as rtol; by default rtol times the root mean square of the reference, for integers 0: "
+        "atol = { int8 = 1 }."
+    ),
     "Verify.inputs": "'file.py:name': a function that makes the inputs.",
     "Verify.compare": "'file.py:name': a function that judges a result.",
     "ProjectTable.kernels": "The folder of specs and templates.",

@@ -18,6 +18,7 @@ from pydantic_core.core_schema import NullableSchema
 from pretuned.config.project import ARCHITECTURE, ProjectTable
 from pretuned.frontends.registry import front_ends
 from pretuned.schema.descriptions import DESCRIPTIONS
+from pretuned.spec.expressions import Expression
 from pretuned.spec.model import KernelSpec
 
 _DRAFT: Final = "http://json-schema.org/draft-07/schema#"
@@ -27,6 +28,12 @@ Json = dict[str, Any]
 
 
 class _Generate(GenerateJsonSchema):
+    def encode_default(self, dft: object) -> object:
+        """Return a default as a spec would write it; that of a table is the defaults of its keys."""
+        if isinstance(dft, Expression):
+            return dft.python
+        return {} if isinstance(dft, BaseModel) else super().encode_default(dft)
+
     def nullable_schema(self, schema: NullableSchema) -> JsonSchemaValue:
         return self.generate_inner(schema["schema"])
 

@@ -15,10 +15,15 @@ def tolerances(spec: KernelSpec, argument: Argument, specialisation: Pairs) -> t
     """Return (rtol, atol) for one output: |out - ref| <= atol + rtol * |ref|.
 
     A type that the spec's `rtol` leaves out has that of its record, and a type without rounding 0. `atol` is None
-    where the spec says nothing for the type: then it is `rtol` times the root mean square of the reference.
+    where the spec says nothing for the type: then it is `rtol` times the root mean square of the reference. What is
+    given as one number holds for floating types alone: an index must not be off by what its neighbour's sum may be.
     """
     dtype = dtype_of(spec, argument.dtype, specialisation)
-    rtol, atol = (
-        given.get(dtype) if isinstance(given, dict) else given for given in (spec.verify.rtol, spec.verify.atol)
-    )
+    rtol, atol = (_given(given, dtype) for given in (spec.verify.rtol, spec.verify.atol))
     return float(DTYPES[dtype].rtol if rtol is None else rtol), None if atol is None else float(atol)
+
+
+def _given(given: float | dict[str, float] | None, dtype: str) -> float | None:
+    if isinstance(given, dict):
+        return given.get(dtype)
+    return given if DTYPES[dtype].floating else None

@@ -28,11 +28,13 @@ extern "C" __global__ void unequal(const unsigned char* a, const unsigned char* 
 
 __device__ bool same(double a, double b) { return a == b || (isnan(a) && isnan(b)); }
 
-// found[0] = the first element of out that is off, found[1] += how many are; found[2] = the bits of the largest error as
-// a share of the tolerance (errors are not negative, so their bits order as they do).
+// found[0] = the first element of out that is off, found[1] += how many are; found[2] = the bits of the largest error
+// within the tolerance as a share of it (errors are not negative, so their bits order as they do); found[3] = those of
+// the largest finite error beyond it.
 template <typename T>
 __device__ void compare(const T* out, const double* ref, Index n, double rtol, double atol, Index* found) {
     double worst = 0;
+    double largest = 0;
     for (Index i = first_index(); i < n; i += stride()) {
         const double value = static_cast<double>(out[i]);
         const double wanted = ref[i];
@@ -42,11 +44,39 @@ __device__ void compare(const T* out, const double* ref, Index n, double rtol, d
         if (!isfinite(wanted) || !(error <= allowed)) {  // what is near an infinity is not it
             atomicMin(found, i);
             atomicAdd(found + 1, 1ull);
+            if (isfinite(error)) largest = fmax(largest, error);
         } else if (allowed > 0) {
             worst = fmax(worst, error / allowed);
         }
     }
     if (worst > 0) atomicMax(found + 2, static_cast<Index>(__double_as_longlong(worst)));
+    if (largest > 0) atomicMax(found + 3, static_cast<Index>(__double_as_longlong(largest)));
+}
+
+// The same for integers, with found[3] = the largest error itself. Unsigned subtraction is modulo 2^64, so it gives the
+// distance of any two. What is allowed is rounded as the host rounds it: no fused multiply-add.
+template <typename T>
+__device__ void compare_integers(const T* out, const T* ref, Index n, double rtol, double atol, Index* found) {
+    double worst = 0;
+    Index largest = 0;
+    for (Index i = first_index(); i < n; i += stride()) {
+        const T value = out[i];
+        const T wanted = ref[i];
+        if (value == wanted) continue;
+        const Index above = static_cast<Index>(value) - static_cast<Index>(wanted);
+        const Index error = value > wanted ? above : 0 - above;
+        const Index size = wanted > 0 ? static_cast<Index>(wanted) : 0 - static_cast<Index>(wanted);
+        const double allowed = __dadd_rn(atol, __dmul_rn(rtol, __ull2double_rn(size)));
+        if (allowed < 18446744073709551616.0 && error > __double2ull_rz(allowed)) {
+            atomicMin(found, i);
+            atomicAdd(found + 1, 1ull);
+            largest = error > largest ? error : largest;
+        } else {  // the error is 1 at least, and so is what is allowed
+            worst = fmax(worst, __ull2double_rn(error) / allowed);
+        }
+    }
+    if (worst > 0) atomicMax(found + 2, static_cast<Index>(__double_as_longlong(worst)));
+    if (largest > 0) atomicMax(found + 3, largest);
 }
 
 // sums[0] += the squares of the finite elements, sums[1] += their number.
@@ -105,4 +135,11 @@ extern "C" __global__ void canary(int length, float* sink) {
     }                                                                                                              \
     extern "C" __global__ void widen_##name(const type* values, double* wide, Index n) {                           \
         for (Index i = first_index(); i < n; i += stride()) wide[i] = static_cast<double>(values[i]);              \
+    }
+
+// What judging a type of integers takes.
+#define INTEGER(name, type)                                                                                        \
+    extern "C" __global__ void compare_##name(const type* out, const type* ref, Index n, double rtol, double atol, \
+                                              Index* found) {                                                      \
+        compare_integers(out, ref, n, rtol, atol, found);                                                          \
     }

@@ -1,8 +1,8 @@
 """Judging on the device: what a call wrote against what it should have written, and what it must not have touched.
 
-Pass: |out - ref| <= atol + rtol * |ref|, or both are the same infinity, or both NaN. Types that are not floating must
-be equal bit for bit. The kernels stand in judge.cu; CuPy's own elementwise kernels would each take seconds to compile
-on a machine that has not run them before.
+Pass: |out - ref| <= atol + rtol * |ref|, or both are the same infinity, or both NaN. The difference of integers is
+exact; booleans must be equal bit for bit. The kernels stand in judge.cu; CuPy's own elementwise kernels would each
+take seconds to compile on a machine that has not run them before.
 """
 
 from __future__ import annotations
@@ -28,23 +28,26 @@ from pretuned.spec.space import DeviceFacts
 
 BLOCK: Final = 256  # threads
 BLOCKS_PER_SM: Final = 8
-SLOTS: Final = 3  # of a check: first index, count, bits of the worst share
+SLOTS: Final = 4  # of a check: first index, count, bits of the worst share, the largest error or its bits
 SWEEP_FACTOR: Final = 2  # times L2
 CANARY_LENGTH: Final = 8192  # operations of four cycles each: some 20 us
 HOLD_NS: Final = 5_000_000  # a host that was interrupted for longer has lost its sample
 FLOATING: Final = tuple(dtype for dtype in DTYPES.values() if dtype.floating)
+INTEGERS: Final = tuple(dtype for dtype in DTYPES.values() if dtype.range is not None)
 KERNELS: Final = (
     *("unlike", "unequal", "squares", "sweep", "hold", "canary"),
     *(f"{kernel}_{dtype.name}" for kernel in ("compare", "widen") for dtype in FLOATING),
+    *(f"compare_{dtype.name}" for dtype in INTEGERS),
 )
 _NOWHERE: Final = 2**64 - 1
 
 
 def source() -> str:
-    """Return the text of judge.cu for all floating types: their headers before it, their kernels behind."""
+    """Return the text of judge.cu for all types: their headers before it, their kernels behind."""
     text = files("pretuned.measure.cuda").joinpath("judge.cu").read_text(encoding="utf-8")
     headers = dict.fromkeys(f"#include <{dtype.header}>" for dtype in FLOATING if dtype.header)
     kernels = [f"FLOATING({dtype.name}, {dtype.cuda})" for dtype in FLOATING]
+    kernels += [f"INTEGER({dtype.name}, {dtype.cuda})" for dtype in INTEGERS]
     return "\n".join((*headers, text, *kernels, ""))
 
 
@@ -70,7 +73,7 @@ class CudaJudge:
         """Return the answers to `checks`, asked together; waits for the device."""
         if not checks:
             return []
-        slots = np.tile(np.array([_NOWHERE, 0, 0], np.uint64), (len(checks), 1))
+        slots = np.tile(np.array([_NOWHERE, 0, 0, 0], np.uint64), (len(checks), 1))
         found = cupy.empty(slots.shape, cupy.uint64)
         found.set(slots, stream=self._stream)
         for index, check in enumerate(checks):
@@ -78,7 +81,7 @@ class CudaJudge:
             address = _pointer(found.data.ptr + index * SLOTS * slots.itemsize)
             self._enqueue(kernel, size, (*before, _size(size), *after, address))
         answers = found.get(stream=self._stream)
-        return [_result(*(int(value) for value in answer)) for answer in answers]
+        return [_result(check, *map(int, answer)) for check, answer in zip(checks, answers, strict=True)]
 
     def rms(self, address: int, size: int) -> float:
         """Return the root of the mean of the squares of the finite ones of `size` float64; 0 if there are none."""
@@ -131,9 +134,19 @@ def _packed(check: Check) -> tuple[str, int, tuple[bytes, ...], tuple[bytes, ...
             return f"compare_{check.dtype}", check.size, before, (_double(check.rtol), _double(check.atol))
 
 
-def _result(first: int, count: int, worst: int) -> CheckResult:
-    share: float = struct.unpack("d", struct.pack("Q", worst))[0]
-    return CheckResult(first=None if first == _NOWHERE else first, count=count, worst=share)
+def _result(check: Check, first: int, count: int, worst: int, largest: int) -> CheckResult:
+    exact = isinstance(check, Off) and not DTYPES[check.dtype].floating
+    return CheckResult(
+        first=None if first == _NOWHERE else first,
+        count=count,
+        worst=_of_bits(worst),
+        largest=largest if exact else _of_bits(largest),
+    )
+
+
+def _of_bits(bits: int) -> float:
+    value: float = struct.unpack("d", struct.pack("Q", bits))[0]
+    return value
 
 
 def _pointer(address: int) -> bytes:

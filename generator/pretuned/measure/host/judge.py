@@ -11,6 +11,7 @@ import numpy as np
 
 from pretuned.measure.data import HostArray, decode, storage
 from pretuned.measure.machine import Check, CheckResult, Off, Unequal, Unlike
+from pretuned.runtime.types import DTYPES
 
 PART: Final = 1 << 18  # elements that are compared at once: their float64 values stay in cache
 _RIGHT: Final = CheckResult(first=None, count=0, worst=0.0)
@@ -35,9 +36,10 @@ def answer(check: Check) -> CheckResult:
             return _found(one != view(check.other, np.dtype(np.uint8), check.nbytes))
         case Off():
             out = view(check.address, storage(check.dtype), check.size)
-            reference = view(check.reference, np.dtype(np.float64), check.size)
+            judge, kept = (_off, np.dtype(np.float64)) if DTYPES[check.dtype].floating else (_off_integers, out.dtype)
+            reference = view(check.reference, kept, check.size)
             parts = range(0, check.size, PART)
-            return _joined(_off(check, out[i : i + PART], reference[i : i + PART]) for i in parts)
+            return _joined(judge(check, out[i : i + PART], reference[i : i + PART]) for i in parts)
 
 
 def _off(check: Off, stored: HostArray, reference: HostArray) -> CheckResult:
@@ -52,8 +54,30 @@ def _off(check: Off, stored: HostArray, reference: HostArray) -> CheckResult:
             )
         same = (out == reference) | (np.isnan(out) & np.isnan(reference))
         share = np.where(same, 0.0, error / allowed)
-    found = _found(~(same | (right & np.isfinite(reference))))
-    return replace(found, worst=float(share[np.isfinite(share)].max(initial=0.0)))
+    right = same | (right & np.isfinite(reference))
+    return replace(
+        _found(~right),
+        worst=float(share[right & np.isfinite(share)].max(initial=0.0)),
+        largest=float(error[~right & np.isfinite(error)].max(initial=0.0)),
+    )
+
+
+def _off_integers(check: Off, out: HostArray, reference: HostArray) -> CheckResult:
+    if np.array_equal(out, reference):
+        return _RIGHT
+    # Unsigned subtraction is modulo the range, so it gives the distance of any two.
+    unsigned = np.dtype(f"u{out.itemsize}")
+    error = np.maximum(out, reference).view(unsigned) - np.minimum(out, reference).view(unsigned)
+    size = np.where(reference < 0, np.negative(reference.view(unsigned)), reference.view(unsigned))
+    allowed = check.atol + check.rtol * size.astype(np.float64)
+    anything = allowed >= 2.0**64  # what no difference reaches
+    right = anything | (error.astype(np.uint64) <= np.where(anything, 0, allowed).astype(np.uint64))
+    within = right & (error > 0)
+    return replace(
+        _found(~right),
+        worst=float((error[within] / allowed[within]).max(initial=0.0)),
+        largest=int(error[~right].max(initial=0)),
+    )
 
 
 def _found(wrong: HostArray) -> CheckResult:
@@ -64,11 +88,12 @@ def _found(wrong: HostArray) -> CheckResult:
 def _joined(parts: Iterable[CheckResult]) -> CheckResult:
     """Return the finding over all parts, in their order."""
     first, count, worst = None, 0, 0.0
+    largest: float = 0
     for number, part in enumerate(parts):
         if part.first is not None and first is None:
             first = number * PART + part.first
-        count, worst = count + part.count, max(worst, part.worst)
-    return CheckResult(first=first, count=count, worst=worst)
+        count, worst, largest = count + part.count, max(worst, part.worst), max(largest, part.largest)
+    return CheckResult(first=first, count=count, worst=worst, largest=largest)
 
 
 def rms(address: int, size: int) -> float:

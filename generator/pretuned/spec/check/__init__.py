@@ -20,7 +20,8 @@ from pretuned.spec.check.implementations import (
     prefix_of,
 )
 from pretuned.spec.check.names import PathFault, name_faults
-from pretuned.spec.check.templates import rendering_faults, template_faults, verification_faults
+from pretuned.spec.check.templates import rendering_faults, template_faults
+from pretuned.spec.check.verification import verification_faults
 from pretuned.spec.model import KernelSpec
 
 

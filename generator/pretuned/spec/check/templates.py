@@ -1,18 +1,15 @@
-"""The files beside a spec: templates that render with known names, and the functions that [verify] names."""
+"""The templates beside a spec: they render, with names that are known, and use every parameter."""
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import PurePosixPath
-from typing import Final
 
 from pretuned.runtime.text import closest
-from pretuned.runtime.types import DTYPES
 from pretuned.spec import space
 from pretuned.spec.check.implementations import prefix_of
-from pretuned.spec.check.names import PathFault, unknown_dtype
+from pretuned.spec.check.names import PathFault
 from pretuned.spec.model import ImplementationSpec, KernelSpec
 from pretuned.spec.templates import RenderError, names_in, option_names, render, render_option
 
@@ -103,70 +100,3 @@ def rendering_faults(spec: KernelSpec) -> Iterator[PathFault]:
                     entries = re.findall(r"\b(\w+)\s*\([^()]*\)\s*\{", source)
                     message = f"{implementation.template} has no '{launch.function}'{closest(launch.function, entries)}"
                     yield f"{prefix}launches[{index}].function", message
-
-
-# What `inputs` and `compare` are passed besides the dims and specialisations.
-_TAKEN: Final = {"inputs": {"generator"}, "compare": {"name", "out", "ref"}}
-
-
-def verification_faults(spec: KernelSpec) -> Iterator[PathFault]:
-    """Yield the faults of [verify]."""
-    for key in ("reference", "inputs", "compare"):
-        target = getattr(spec.verify, key)
-        if target is not None:
-            for message in _function(spec, target):
-                yield f"verify.{key}", message
-    for key, taken in _TAKEN.items():
-        for name in sorted(taken & {*spec.dims, *spec.specialisations}) if getattr(spec.verify, key) else ():
-            yield (
-                f"verify.{key}",
-                f"is passed '{name}' by pretuned, and by the dim or specialisation of that name; rename it",
-            )
-    for key in ("rtol", "atol"):
-        tolerance = getattr(spec.verify, key)
-        for dtype in tolerance if isinstance(tolerance, dict) else ():
-            if dtype not in DTYPES:
-                yield f"verify.{key}.{dtype}", unknown_dtype(dtype)
-
-
-def _function(spec: KernelSpec, target: str) -> Iterator[str]:
-    """Yield what is wrong with a `file.py:function`, which is looked up without running the file."""
-    file, _, function = target.partition(":")
-    if not function.isidentifier() or not file.endswith(".py"):
-        yield f"'{target}' names no function; write \"reference.py:{spec.name}\""
-        return
-    place = spec.folder / file
-    if not place.is_file():
-        beside = [other.name for other in spec.folder.glob("*.py")]
-        yield f"'{file}' does not exist beside the spec{closest(file, beside)}"
-        return
-    try:
-        tree = ast.parse(place.read_bytes())
-    except SyntaxError as error:
-        yield f"'{file}' cannot be imported: {error.msg} (line {error.lineno})"
-        return
-    except (OSError, ValueError, RecursionError, MemoryError) as error:
-        yield f"'{file}' cannot be imported: {error}"
-        return
-    bound = set(_bound(tree.body))
-    if function not in bound and "*" not in bound:
-        yield f"'{file}' defines no '{function}'{closest(function, bound)}"
-
-
-def _bound(statements: Iterable[ast.stmt]) -> Iterator[str]:
-    """Yield the names that a module's statements bind to what may be called; `*` for a star import."""
-    for statement in statements:
-        match statement:
-            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
-                yield name
-            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
-                yield from (alias.asname or alias.name.partition(".")[0] for alias in aliases)
-            case ast.Assign(targets=targets):
-                yield from (target.id for target in targets if isinstance(target, ast.Name))
-            case ast.AnnAssign(target=ast.Name(id=name)):
-                yield name
-            case ast.If() | ast.Try():
-                yield from _bound(statement.body)
-                yield from _bound(statement.orelse)
-                for handler in getattr(statement, "handlers", ()):
-                    yield from _bound(handler.body)

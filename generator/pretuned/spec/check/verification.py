@@ -1,0 +1,91 @@
+"""[verify]: the functions that it names, and what its tolerances are for."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from pretuned.runtime.text import closest
+from pretuned.runtime.types import DTYPES
+from pretuned.spec.check.names import PathFault, dtypes_of, unknown_dtype
+from pretuned.spec.model import KernelSpec
+
+# What `inputs` and `compare` are passed besides the dims and specialisations.
+_TAKEN: Final = {"inputs": {"generator"}, "compare": {"name", "out", "ref"}}
+
+
+def verification_faults(spec: KernelSpec) -> Iterator[PathFault]:
+    """Yield the faults of [verify]."""
+    for key in ("reference", "inputs", "compare"):
+        target = getattr(spec.verify, key)
+        if target is not None:
+            for message in _function(spec, target):
+                yield f"verify.{key}", message
+    for key, taken in _TAKEN.items():
+        for name in sorted(taken & {*spec.dims, *spec.specialisations}) if getattr(spec.verify, key) else ():
+            yield (
+                f"verify.{key}",
+                f"is passed '{name}' by pretuned, and by the dim or specialisation of that name; rename it",
+            )
+    for key in ("rtol", "atol"):
+        yield from _tolerance(spec, f"verify.{key}", getattr(spec.verify, key))
+
+
+def _tolerance(spec: KernelSpec, path: str, given: float | dict[str, float] | None) -> Iterator[PathFault]:
+    """Yield what of a tolerance would be ignored."""
+    if isinstance(given, dict):
+        for dtype in given:
+            if dtype not in DTYPES:
+                yield f"{path}.{dtype}", unknown_dtype(dtype)
+            elif dtype == "bool":
+                yield f"{path}.{dtype}", "booleans are right or wrong; leave it out"
+        return
+    dtypes = {name for output in spec.outputs for name in dtypes_of(spec, output.dtype)}
+    if given is not None and dtypes and not any(DTYPES[name].floating for name in dtypes):
+        key, integer = path.rpartition(".")[2], min(dtypes, key=lambda name: (name == "bool", name))
+        message = "one number is for floating outputs, and this kernel has none"
+        yield path, message if integer == "bool" else f"write `{key} = {{ {integer} = {given:g} }}`: {message}"
+
+
+def _function(spec: KernelSpec, target: str) -> Iterator[str]:
+    """Yield what is wrong with a `file.py:function`, which is looked up without running the file."""
+    file, _, function = target.partition(":")
+    if not function.isidentifier() or not file.endswith(".py"):
+        yield f"'{target}' names no function; write \"reference.py:{spec.name}\""
+        return
+    place = spec.folder / file
+    if not place.is_file():
+        beside = [other.name for other in spec.folder.glob("*.py")]
+        yield f"'{file}' does not exist beside the spec{closest(file, beside)}"
+        return
+    try:
+        tree = ast.parse(place.read_bytes())
+    except SyntaxError as error:
+        yield f"'{file}' cannot be imported: {error.msg} (line {error.lineno})"
+        return
+    except (OSError, ValueError, RecursionError, MemoryError) as error:
+        yield f"'{file}' cannot be imported: {error}"
+        return
+    bound = set(_bound(tree.body))
+    if function not in bound and "*" not in bound:
+        yield f"'{file}' defines no '{function}'{closest(function, bound)}"
+
+
+def _bound(statements: Iterable[ast.stmt]) -> Iterator[str]:
+    """Yield the names that a module's statements bind to what may be called; `*` for a star import."""
+    for statement in statements:
+        match statement:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+                yield from (alias.asname or alias.name.partition(".")[0] for alias in aliases)
+            case ast.Assign(targets=targets):
+                yield from (target.id for target in targets if isinstance(target, ast.Name))
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                yield name
+            case ast.If() | ast.Try():
+                yield from _bound(statement.body)
+                yield from _bound(statement.orelse)
+                for handler in getattr(statement, "handlers", ()):
+                    yield from _bound(handler.body)
