@@ -94,9 +94,9 @@ def test_a_default_that_fails_ends_the_tuning_with_what_to_mend(spec):
 def test_a_kernel_that_fails_does_not_keep_others_from_being_tuned(tmp_path):
     for name in ("bad", "good"):
         (tmp_path / name).mkdir()
-    bad = loaded(tmp_path / "bad", ("vec   = 1", "vec   = 2"))
+    bad = loaded(tmp_path / "bad", ("block = 256", "block = 128")).model_copy(update={"name": "bad"})
     good = loaded(tmp_path / "good")
-    gpu = FakeRunner(model, wrong=lambda values, dims: values["vec"] == 2)
+    gpu = FakeRunner(model, wrong=lambda values, dims: values["block"] == 128)
     requests = [TuningRequest(spec=spec, problems=tuple(all_problems(spec))) for spec in (bad, good)]
     rows = Tuner(fake_workbench(gpu)).tune(requests)
     found = list(itertools.islice(rows, len(all_problems(good))))
