@@ -306,7 +306,7 @@ ARGUMENTS = {
     ),
     "unknown dtype of a specialisation": (
         [('"float32", "float16"', '"float32", "half"')],
-        [f"specialisations.T.dtypes[1]: unknown dtype 'half'; known are {KNOWN}"],
+        ["specialisations.T.dtypes[1]: unknown dtype 'half'; write 'float16'"],
     ),
     "scalar of a small float": (
         [(A, 'dtype = "float16", value = 2.0')],
@@ -556,7 +556,9 @@ LAUNCHES = {
     ),
     "option that is no template": (
         [("[constraints]", '[compile]\noptions = ["-DX={{ block"]\n\n[constraints]')],
-        ["compile.options[0]: option '-DX={{ block':1: unexpected end of template, expected 'end of print statement'."],
+        [
+            "compile.options[0]: option '-DX={{ block': unexpected end of template, expected 'end of print statement'",
+        ],
     ),
 }
 CASES = STRUCTURE | VALUES | EXPRESSIONS | NAMES | ARGUMENTS | SPACES | LAUNCHES
@@ -568,11 +570,16 @@ def test_a_slip_is_named_with_its_path_and_remedy(tmp_path, edits, lines):
 
 
 BODY = "y[i] ="
+RAW = "put {% raw %} and {% endraw %} around it"
 TEMPLATES = {
-    "undefined name": ((BODY, "y[i] = {{ vecs }} *"), "scale.cu.jinja: undefined name 'vecs'; did you mean 'vec'?"),
+    "undefined name": ((BODY, "y[i] = {{ vecs }} *"), "scale.cu.jinja:7: undefined name 'vecs'; did you mean 'vec'?"),
+    "undefined name unlike any": (
+        (BODY, "float z[1][1] = {{i}};"),
+        "scale.cu.jinja:7: undefined name 'i'; known are T, block, vec. In C++, write '{ {' for two braces",
+    ),
     "dim": (
         (BODY, "y[i] = {{ n }} *"),
-        "scale.cu.jinja: undefined name 'n'; a dim is passed to the kernel as an argument",
+        "scale.cu.jinja:7: undefined name 'n'; a dim is passed to the kernel as an argument",
     ),
     "include of nothing": (
         (BODY, '{% include "lost.cuh" %}'),
@@ -582,21 +589,38 @@ TEMPLATES = {
         (BODY, '{% include vec ~ ".cuh" %}'),
         'scale.cu.jinja:7: includes a computed name; write the file\'s, as in "part.cuh"',
     ),
-    "syntax": (
-        (BODY, "{% if vec %}"),
+    "unclosed tag": (
+        (BODY, "{% for i in range(vec) %}{% if i %}{% endif %}"),
+        "scale.cu.jinja:7: '{% for %}' is not closed; write '{% endfor %}' where it ends",
+    ),
+    "unknown tag": (
+        (BODY, "{% fi %}"),
         (
-            "scale.cu.jinja:7: Unexpected end of template. "
-            "Jinja was looking for the following tags: 'elif' or 'else' or 'endif'. "
-            "The innermost block that needs to be closed is 'if'."
+            "scale.cu.jinja:7: '{%' begins a tag of Jinja, which '%}' ends: Encountered unknown tag 'fi'; if this is "
+            f"C++, write '{{ %' or {RAW}: {{% fi %}} static_cast<{{{{ T }}}}>(a * static_cast<float>(x[i]));"
         ),
     ),
-    "unknown filter": ((BODY, "{{ vec | doubled }}"), "scale.cu.jinja:7: No filter named 'doubled'."),
+    "brackets over lines": (
+        (BODY, "const int table[2][2] = {{1, 2},\n {3, 4}};"),
+        (
+            "scale.cu.jinja:7: '{{' begins an expression of Jinja, which '}}' ends: unexpected '}'; if this is C++, "
+            f"write '{{ {{' or {RAW}: const int table[2][2] = {{{{1, 2}},"
+        ),
+    ),
+    "numbers in two braces": (
+        (BODY, "const float table[1][2] = {{0, 0.5}};"),
+        (
+            "scale.cu.jinja:7: '{{0, 0.5}}' prints no name of the spec, and Jinja takes its braces away; if this is "
+            f"C++, write '{{ {{0, 0.5}} }}' or {RAW}; if it is not, write it without braces"
+        ),
+    ),
+    "unknown filter": ((BODY, "{{ vec | doubled }}"), "scale.cu.jinja:7: No filter named 'doubled'"),
     "no spelling": (
         (BODY, "{{ [vec] }}"),
         "scale.cu.jinja:7: a value of type list has no spelling in CUDA C++; render a number, a bool or a type",
     ),
     "None": (
-        (BODY, "{{ none }}"),
+        (BODY, "{% set nothing = none %}{{ nothing }}"),
         "scale.cu.jinja:7: a value of type NoneType has no spelling in CUDA C++; render a number, a bool or a type",
     ),
     "infinity": (
@@ -614,12 +638,20 @@ def test_a_slip_in_a_template_is_named_with_its_line(tmp_path, edit, message):
     assert found == [f"scale.toml: template: {message}"]
 
 
+@pytest.mark.parametrize(
+    "text", ['{{ "{{" }}1, 2}, {3, 4}}', "{% raw %}{{0}}{% endraw %}", "{ {0} }", "{{ vec }}{# 0 #}"]
+)
+def test_braces_that_are_written_for_c_or_for_jinja_are_let_through(tmp_path, text):
+    assert faults(tmp_path, template=edited(SCALE_TEMPLATE, (BODY, f"// {text}\n{BODY}"))) == []
+
+
 def test_an_undefined_name_of_an_included_file_is_named_with_that_file(tmp_path):
     (tmp_path / "part.cuh").write_text("constexpr int unrolled = {{ unrol }};", encoding="utf-8")
 
     found = faults(tmp_path, template='{% include "part.cuh" %}\n' + SCALE_TEMPLATE)
 
-    assert found == ["scale.toml: template: part.cuh: undefined name 'unrol'"]
+    known = "known are T, block, vec. In C++, write '{ {' for two braces"
+    assert found == ["scale.toml: template: part.cuh:1: undefined name 'unrol'; " + known]
 
 
 def test_a_template_that_is_not_text_is_a_fault(tmp_path):
@@ -711,13 +743,64 @@ def test_a_slip_among_several_implementations_names_the_one(tmp_path, edits, lin
     assert faults(tmp_path, *edits, toml=SEVERAL) == [f"scale.toml: {line}" for line in lines]
 
 
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        *[(dtype.cuda, name) for name, dtype in DTYPES.items() if dtype.cuda not in DTYPES],
+        ("half", "float16"),
+        ("bf16", "bfloat16"),
+        ("nv_bfloat16", "bfloat16"),
+        ("fp8_e4m3", "float8_e4m3fn"),
+        ("char", "int8"),
+        ("size_t", "uint64"),
+        ("std::uint32_t", "uint32"),
+        ("torch.float16", "float16"),
+    ],
+)
+def test_a_dtype_by_another_name_is_answered_by_what_to_write(tmp_path, name, remedy):
+    found = faults(tmp_path, (A, f'dtype = "{name}", value = 2.0'))
+
+    assert found == [f"scale.toml: arguments[2].dtype: unknown dtype '{name}'; write '{remedy}'"]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("float4", "unknown dtype 'float4'; write 'float32', and cast the pointer in the kernel"),
+        ("__half2", "unknown dtype '__half2'; write 'float16', and cast the pointer in the kernel"),
+        (
+            "cuDoubleComplex",
+            (
+                "'cuDoubleComplex': complex numbers are not supported yet; write 'float64' and a last extent of 2, "
+                'as in `shape = ["n", 2]`'
+            ),
+        ),
+    ],
+)
+def test_a_dtype_of_several_numbers_is_answered_by_how_to_do_without(tmp_path, name, said):
+    assert (
+        faults(tmp_path, (X + ', dtype = "T"', f'{X}, dtype = "{name}"'))[0]
+        == f"scale.toml: arguments[1].dtype: {said}"
+    )
+
+
+def test_a_misspelt_table_has_no_consequences(tmp_path):
+    found = faults(tmp_path, ("[dims]", "[dimz]"), ("[[launches]]", "[[launch]]"), ("function", "fuction"))
+
+    assert found == [
+        "scale.toml: dimz: unknown key 'dimz'; did you mean 'dims'?",
+        "scale.toml: launch: unknown key 'launch'; did you mean 'launches'?",
+        "scale.toml: launches[0].fuction: unknown key 'fuction'; did you mean 'function'?",
+    ]
+
+
 def test_faults_come_in_the_order_of_their_paths_and_once_each(tmp_path):
-    many = "".join(f'  {{ name = "s{i}", dtype = "int3", value = 1 }},\n' for i in range(9))
+    many = "".join(f'  {{ name = "s{i}", dtype = "int33", value = 1 }},\n' for i in range(9))
 
     found = faults(tmp_path, ("]\n\n[dims]", f"{many}]\n\n[dims]"))
 
     assert found == [
-        f"scale.toml: arguments[{index}].dtype: unknown dtype 'int3'; did you mean 'int32'?" for index in range(4, 13)
+        f"scale.toml: arguments[{index}].dtype: unknown dtype 'int33'; did you mean 'int32'?" for index in range(4, 13)
     ]
 
 

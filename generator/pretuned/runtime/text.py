@@ -33,10 +33,15 @@ def assignment(text: str) -> tuple[str, bool | int | str] | None:
 
 def closest(name: str, known: Iterable[str]) -> str:
     """Return `"; did you mean 'x'?"` for the known name nearest to `name`, or an empty string."""
+    match = nearest(name, known)
+    return f"; did you mean '{match}'?" if match is not None else ""
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name nearest to `name`, or None where none is near."""
     from difflib import get_close_matches  # noqa: PLC0415 - needed for an error alone, and slow to import
 
-    matches = get_close_matches(name, sorted(known), n=1, cutoff=0.6)
-    return f"; did you mean '{matches[0]}'?" if matches else ""
+    return next(iter(get_close_matches(name, sorted(known), n=1, cutoff=0.6)), None)
 
 
 def no_such(kind: str, name: str, known: Iterable[str], *, of: str = "") -> str:

@@ -33,9 +33,13 @@ class DType:
         rtol: How far a result may be off, relative to its reference, where a spec says nothing: one rounding of the
             result is `2 ** -(fraction_bits + 1)`, and the rest is slack for another order of summation. 0 for types
             without rounding.
+        aliases: What it is called elsewhere, besides `cuda`: messages translate these, and nothing else accepts them.
     """
 
-    __slots__ = ("code", "cuda", "fraction_bits", "header", "infinite", "kind", "module", "name", "rtol", "size_bytes")
+    __slots__ = (
+        *("aliases", "code", "cuda", "fraction_bits", "header", "infinite"),
+        *("kind", "module", "name", "rtol", "size_bytes"),
+    )
 
     def __init__(  # noqa: PLR0913, PLR0917 - a record
         self,
@@ -49,6 +53,7 @@ class DType:
         module: str = "numpy",
         infinite: bool = True,
         rtol: float = 0.0,
+        aliases: tuple[str, ...] = (),
     ) -> None:
         self.name, self.cuda, self.kind, self.size_bytes, self.fraction_bits = (
             name,
@@ -58,6 +63,7 @@ class DType:
             fraction_bits,
         )
         self.code, self.header, self.module, self.infinite, self.rtol = code, header, module, infinite, rtol
+        self.aliases = aliases
 
     @property
     def floating(self) -> bool:
@@ -118,10 +124,29 @@ class DType:
 DTYPES = {
     record.name: record
     for record in (
-        DType("float64", "double", "float", 8, code="d", fraction_bits=52, rtol=1e-12),
-        DType("float32", "float", "float", 4, code="f", fraction_bits=23, rtol=1e-5),
-        DType("float16", "__half", "float", 2, fraction_bits=10, header="cuda_fp16.h", rtol=2e-3),
-        DType("bfloat16", "__nv_bfloat16", "float", 2, fraction_bits=7, header="cuda_bf16.h", module=ML, rtol=1.6e-2),
+        DType("float64", "double", "float", 8, code="d", fraction_bits=52, rtol=1e-12, aliases=("fp64", "f64")),
+        DType("float32", "float", "float", 4, code="f", fraction_bits=23, rtol=1e-5, aliases=("fp32", "f32")),
+        DType(
+            "float16",
+            "__half",
+            "float",
+            2,
+            fraction_bits=10,
+            header="cuda_fp16.h",
+            rtol=2e-3,
+            aliases=("half", "fp16", "f16"),
+        ),
+        DType(
+            "bfloat16",
+            "__nv_bfloat16",
+            "float",
+            2,
+            fraction_bits=7,
+            header="cuda_bf16.h",
+            module=ML,
+            rtol=1.6e-2,
+            aliases=("nv_bfloat16", "bf16"),
+        ),
         DType(
             "float8_e4m3fn",
             "__nv_fp8_e4m3",
@@ -132,16 +157,29 @@ DTYPES = {
             module=ML,
             infinite=False,
             rtol=0.065,  # one rounding is 0.0588 at most (midway from 1 to 1.125); neighbours are 0.0667 apart
+            aliases=("nv_fp8_e4m3", "fp8_e4m3", "fp8_e4m3fn", "float8_e4m3", "fp8"),
         ),
-        DType("float8_e5m2", "__nv_fp8_e5m2", "float", 1, fraction_bits=2, header="cuda_fp8.h", module=ML, rtol=0.12),
-        DType("int64", "long long", "int", 8, code="q"),
-        DType("int32", "int", "int", 4, code="i"),
-        DType("int16", "short", "int", 2, code="h"),
-        DType("int8", "signed char", "int", 1, code="b"),
-        DType("uint64", "unsigned long long", "uint", 8, code="Q"),
-        DType("uint32", "unsigned int", "uint", 4, code="I"),
-        DType("uint16", "unsigned short", "uint", 2, code="H"),
-        DType("uint8", "unsigned char", "uint", 1, code="B"),
-        DType("bool", "bool", "bool", 1, code="?"),
+        DType(
+            "float8_e5m2",
+            "__nv_fp8_e5m2",
+            "float",
+            1,
+            fraction_bits=2,
+            header="cuda_fp8.h",
+            module=ML,
+            rtol=0.12,
+            aliases=("nv_fp8_e5m2", "fp8_e5m2"),
+        ),
+        DType("int64", "long long", "int", 8, code="q", aliases=("long", "i64")),
+        DType("int32", "int", "int", 4, code="i", aliases=("i32",)),
+        DType("int16", "short", "int", 2, code="h", aliases=("i16",)),
+        DType("int8", "signed char", "int", 1, code="b", aliases=("char", "i8")),
+        DType(
+            "uint64", "unsigned long long", "uint", 8, code="Q", aliases=("unsigned long", "ulonglong", "size_t", "u64")
+        ),
+        DType("uint32", "unsigned int", "uint", 4, code="I", aliases=("unsigned", "uint", "u32")),
+        DType("uint16", "unsigned short", "uint", 2, code="H", aliases=("ushort", "u16")),
+        DType("uint8", "unsigned char", "uint", 1, code="B", aliases=("uchar", "byte", "u8")),
+        DType("bool", "bool", "bool", 1, code="?", aliases=("boolean", "i1")),
     )
 }

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from pretuned.config.toml import dotted, in_words
 from pretuned.errors import Fault
-from pretuned.runtime.text import closest
+from pretuned.runtime.text import closest, nearest
 from pretuned.spec.model import (
     Argument,
     Compile,
@@ -67,8 +67,18 @@ def unknown_key(key: str, model: type[BaseModel]) -> str:
         return f"'{key}' is out of scope: textures, constant symbols and structs by value are not supported"
     if key == "call" and model is KernelSpec:
         return "a library call is one of several implementations; write an [implementations.NAME] table"
-    known = [field.alias or name for name, field in model.model_fields.items() if not field.exclude]
+    known = _keys_of(model)
     return f"unknown key '{key}'{closest(key, known) or '; known are ' + ', '.join(sorted(known))}"
+
+
+def meant(item: Any) -> str | None:  # noqa: ANN401 - pydantic's ErrorDetails
+    """Return the key that an unknown one stands for, if one is near."""
+    path: Path = item["loc"]
+    return nearest(str(path[-1]), _keys_of(_model_at(path)))
+
+
+def _keys_of(model: type[BaseModel]) -> list[str]:
+    return [field.alias or name for name, field in model.model_fields.items() if not field.exclude]
 
 
 def _message(item: Any) -> str | None:  # noqa: ANN401 - pydantic's ErrorDetails

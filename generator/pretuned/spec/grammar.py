@@ -26,6 +26,12 @@ MAX_LENGTH: Final = 500  # characters; what a person can still review in a diff
 MAX_DEPTH: Final = 20
 MAX_LITERAL: Final = LIMIT
 
+_CALLABLE: Final = ", ".join(sorted(FUNCTIONS))
+_CEIL_DIV: Final = "; write ceil_div(a, b), which is a / b rounded up"
+_INSTEAD: Final = {
+    **dict.fromkeys(("ceil", "cdiv", "div_up", "divup"), _CEIL_DIV),
+    **dict.fromkeys(("floor", "int", "trunc"), "; write a // b, which is a / b rounded down"),
+}
 _ALLOWED: Final = (
     "allowed are + - * // % **, comparisons, and/or/not, x if c else y, ceil_div(a, b), min, max and sizeof(T)"
 )
@@ -133,9 +139,10 @@ def _require_attribute(node: ast.Attribute, text: str) -> None:
 
 
 def _require_call(node: ast.Call, text: str) -> None:
-    name = node.func.id if isinstance(node.func, ast.Name) else "..."
+    name = ast.unparse(node.func)
     if name not in FUNCTIONS:
-        known = closest(name, FUNCTIONS) or f"; only {', '.join(sorted(FUNCTIONS))} can be called"
+        plain = name.rpartition(".")[2]
+        known = _INSTEAD.get(plain) or closest(plain, FUNCTIONS) or f"; only {_CALLABLE} can be called"
         raise ExpressionError(f"'{text}' calls '{name}'{known}")
     if node.keywords or any(isinstance(argument, ast.Starred) for argument in node.args):
         raise ExpressionError(f"'{text}' passes a keyword or starred argument to {name}; pass plain values")

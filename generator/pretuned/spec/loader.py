@@ -1,7 +1,7 @@
 """Reading specs: TOML to `KernelSpec`, with every fault of a file reported at once.
 
-Structure is pydantic's to judge, meaning is `pretuned.spec.check`'s. So that a misspelt key does not hide a misspelt
-name, a file whose only structural faults are unknown keys is checked for meaning without them.
+Structure is pydantic's to judge, meaning is `pretuned.spec.check`'s. So that a misspelt key neither hides another fault
+nor causes a dozen, a file with unknown keys is read once more: under the names that were meant, or without them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from pretuned.config.toml import spelled
 from pretuned.errors import Fault, SpecError
 from pretuned.spec.check import check
-from pretuned.spec.faults import structural_faults
+from pretuned.spec.faults import meant, structural_faults
 from pretuned.spec.model import FORMAT, KernelSpec
 
 
@@ -78,12 +78,9 @@ def build(document: Mapping[str, Any], *, name: str, folder: Path) -> KernelSpec
     if type(data.get("format")) is not int or data["format"] != FORMAT:
         faults.append(Fault(file=file, path="format", message=_wrong_format(data)))
         data["format"] = FORMAT
-    spec, structural = _validate(data, name, folder)
-    faults += structural
-    if spec is not None:
-        faults += check(spec)
-    if faults or spec is None:
-        raise SpecError(dict.fromkeys(faults))
+    spec, found = _read(data, name, folder)
+    if faults or found or spec is None:
+        raise SpecError(dict.fromkeys([*faults, *found]))
     return spec
 
 
@@ -110,24 +107,38 @@ def kernel_name(file: Path) -> str:
     return file.name.removesuffix(".toml")
 
 
-def _validate(data: dict[str, Any], name: str, folder: Path) -> tuple[KernelSpec | None, list[Fault]]:
-    """Return the spec, if any, and the faults of structure; unknown keys are faults that a spec can be had without."""
+def _read(data: dict[str, Any], name: str, folder: Path) -> tuple[KernelSpec | None, list[Fault]]:
+    """Return the spec, if any, and all faults; of the two ways to read unknown keys, the one that leaves the fewest."""
+    spec, errors = _validate(data, name, folder)
+    if spec is not None:
+        return spec, check(spec)
+    return None, min((_faults(data, errors, name, folder, rename=rename) for rename in (False, True)), key=len)
+
+
+def _faults(data: dict[str, Any], errors: list[Any], name: str, folder: Path, *, rename: bool) -> list[Fault]:
+    """Return the faults of a document with its unknown keys taken out, or read under the names that were meant."""
+    mended, found = copy.deepcopy(data), []
+    spec = None
+    while spec is None and (unknown := [item for item in errors if item["type"] == "extra_forbidden"]):
+        found += structural_faults(unknown, f"{name}.toml")
+        for item in unknown:  # under a name that was meant there may be others
+            _mend(mended, item["loc"], meant(item) if rename else None)
+        spec, errors = _validate(mended, name, folder)
+    return [*found, *(structural_faults(errors, f"{name}.toml") if spec is None else check(spec))]
+
+
+def _validate(data: dict[str, Any], name: str, folder: Path) -> tuple[KernelSpec | None, list[Any]]:
+    """Return the spec, or what pydantic finds wrong."""
     try:
         return KernelSpec.model_validate({**data, "name": name, "folder": folder}), []
     except ValidationError as error:
-        errors = error.errors(include_url=False)
-    faults = structural_faults(errors, f"{name}.toml")
-    extra = [item["loc"] for item in errors if item["type"] == "extra_forbidden"]
-    pruned = copy.deepcopy(data)
-    for path in extra:
-        _remove(pruned, path)
-    try:
-        return KernelSpec.model_validate({**pruned, "name": name, "folder": folder}), faults
-    except ValidationError:
-        return None, faults
+        return None, error.errors(include_url=False)
 
 
-def _remove(data: Any, path: tuple[int | str, ...]) -> None:  # noqa: ANN401 - a TOML document
+def _mend(data: Any, path: tuple[int | str, ...], meant: str | None) -> None:  # noqa: ANN401 - a TOML document
+    """Take the key at `path` out of a document, and put what it held under the name that was `meant`."""
     for key in path[:-1]:
         data = data[key]
-    del data[path[-1]]
+    value = data.pop(path[-1])
+    if meant is not None:
+        data.setdefault(meant, value)

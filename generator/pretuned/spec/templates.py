@@ -19,6 +19,7 @@ from jinja2.meta import find_undeclared_variables
 from jinja2.utils import Namespace
 
 from pretuned.runtime.table import ceil_div
+from pretuned.spec.braces import bare_literal, syntax_error
 
 HELPERS: Final = {"ceil_div": ceil_div, "min": min, "max": max, "range": range, "namespace": Namespace}
 _INCLUDES: Final = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
@@ -74,7 +75,9 @@ def render_option(option: str, values: Mapping[str, object]) -> str:
 
 
 def names_in(folder: Path, template: str) -> dict[str, str]:
-    """Return every name that `template` and its includes read from outside, with the file that reads it first.
+    """Return every name that `template` and its includes read from outside, with the place that reads it first.
+
+    A place is `FILE:LINE`.
 
     Raises RenderError for a file that is missing or cannot be parsed.
     """
@@ -91,7 +94,7 @@ def _collect(folder: Path, template: str, names: dict[str, str], *, assigned: fr
     seen.add(template)
     tree, read = _parsed(folder, template)
     for name in sorted(read - HELPERS.keys() - assigned):
-        names.setdefault(name, template)
+        names.setdefault(name, f"{template}:{_first_line(tree, name)}")
     assigned |= {node.name for node in tree.find_all(nodes.Name) if node.ctx == "store"}
     for statement in tree.find_all(_INCLUDES):
         for included in _targets(statement, template):
@@ -109,12 +112,21 @@ def _parsed(folder: Path, template: str) -> tuple[nodes.Template, set[str]]:
     environment = jinja(folder)
     assert environment.loader is not None  # set by jinja()
     try:
-        tree = environment.parse(environment.loader.get_source(environment, template)[0], filename=template)
-        return tree, find_undeclared_variables(tree)
+        source = environment.loader.get_source(environment, template)[0]
+        tree = environment.parse(source, filename=template)
+        read = find_undeclared_variables(tree)
     except TemplateNotFound:
         raise
     except (TemplateSyntaxError, UnicodeDecodeError) as error:
         raise RenderError(describe(error, folder, template)) from None
+    if (literal := bare_literal(source, tree)) is not None:
+        raise RenderError(f"{template}:{literal[0]}: {literal[1]}")
+    return tree, read
+
+
+def _first_line(tree: nodes.Template, name: str) -> int:
+    """Return the first line that reads `name`."""
+    return min(node.lineno for node in tree.find_all(nodes.Name) if node.name == name and node.ctx == "load")
 
 
 def _targets(statement: nodes.Node, template: str) -> Iterator[str]:
@@ -134,7 +146,7 @@ def option_names(option: str) -> set[str]:
     try:
         return find_undeclared_variables(jinja(Path()).parse(option)) - HELPERS.keys()
     except TemplateSyntaxError as error:
-        raise RenderError(describe(error, Path(), f"option '{option}'")) from None
+        raise RenderError(f"option '{option}': {(error.message or '').rstrip('.')}") from None
 
 
 def describe(error: Exception, folder: Path, template: str) -> str:
@@ -145,7 +157,8 @@ def describe(error: Exception, folder: Path, template: str) -> str:
             return f"{template}: there is no template '{error.name}'"
         case TemplateSyntaxError():
             file = Path(error.filename).name if error.filename and error.filename[0] != "<" else template
-            return f"{file}:{error.lineno}: {error.message}"
+            line, said = syntax_error(jinja(folder), error.source or "", error)
+            return f"{file}:{line}: {said}"
         case UnicodeDecodeError():
             return f"{template}: is not UTF-8"
         case RecursionError():

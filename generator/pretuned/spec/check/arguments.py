@@ -9,7 +9,8 @@ from pretuned.config.toml import spelled
 from pretuned.runtime.text import closest
 from pretuned.runtime.types import DTYPES
 from pretuned.spec.buckets import largest
-from pretuned.spec.check.names import PathFault, dtype_faults, expression_faults, identifier, parameters, unknown_dtype
+from pretuned.spec.check.dtypes import unknown_dtype
+from pretuned.spec.check.names import PathFault, dtype_faults, expression_faults, identifier, parameters
 from pretuned.spec.faults import unknown_key
 from pretuned.spec.model import Argument, Dim, KernelSpec, Specialisation
 
@@ -161,11 +162,8 @@ def _by_value(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathF
     elif argument.name in spec.dims or argument.name in spec.specialisations:
         yield from _key(spec, path, argument)
     elif argument.value is None:
-        near = closest(argument.name, spec.dims)
-        yield (
-            path,
-            f"'{argument.name}' is not a dim{near}; a scalar needs the value that tuning passes, as in `value = 1.0`",
-        )
+        needs = "; a scalar needs the value that tuning passes, as in `value = 1.0`"
+        yield path, f"'{argument.name}' is not a dim{closest(argument.name, spec.dims) or needs}"
     elif not _holds(argument.dtype, argument.value):
         yield f"{path}.value", f"{spelled(argument.value)} is not a value of {argument.dtype}"
 

@@ -9,6 +9,7 @@ from typing import Final
 from pretuned.runtime.text import closest
 from pretuned.runtime.types import DTYPES
 from pretuned.spec import space
+from pretuned.spec.check.dtypes import unknown_dtype
 from pretuned.spec.expressions import DEVICE_ATTRIBUTES, FUNCTIONS, Expression
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.reserved import RESERVED
@@ -89,11 +90,6 @@ def dtype_faults(path: str, name: str, spec: KernelSpec) -> Iterator[PathFault]:
         yield path, f"'{name}' is a specialisation over values; a dtype is a type or a specialisation with `dtypes`"
     else:
         yield path, unknown_dtype(name, types(spec))
-
-
-def unknown_dtype(name: str, known: Iterable[str] = DTYPES) -> str:
-    """Return the message about a name that is not an element type."""
-    return f"unknown dtype '{name}'{closest(name, known) or '; known are ' + ', '.join(sorted(known))}"
 
 
 def expression_faults(

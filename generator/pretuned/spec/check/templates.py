@@ -54,16 +54,18 @@ def template_faults(spec: KernelSpec, implementation: ImplementationSpec) -> Ite
     except RenderError as error:
         yield "template", str(error)
         return
-    for name, file in sorted(reads.items()):
+    for name, line in sorted(reads.items()):
         if name not in rendered:
-            yield "template", f"{file}: undefined name '{name}'{_hint(spec, name, rendered)}"
+            yield "template", f"{line}: undefined name '{name}'{_hint(spec, name, rendered)}"
     for name in sorted(parameters - used - reads.keys()) if complete else ():
         message = f"parameter '{name}' is used nowhere: not in the template, launches, options or `align`; remove it"
         yield f"space.{name}", message
 
 
 def _hint(spec: KernelSpec, name: str, rendered: set[str]) -> str:
-    return "; a dim is passed to the kernel as an argument" if name in spec.dims else closest(name, rendered)
+    if name in spec.dims:
+        return "; a dim is passed to the kernel as an argument"
+    return closest(name, rendered) or f"; known are {', '.join(sorted(rendered))}. In C++, write '{{ {{' for two braces"
 
 
 def _launched(spec: KernelSpec, implementation: ImplementationSpec) -> set[str]:
