@@ -1,21 +1,19 @@
-"""Spoilt specs, tables, environments and overrides: `python benchmarks/faults/fuzz.py [--count 10000] [--seed 1]`.
+"""Spoilt specs, tables, environments and overrides: `python benchmarks/faults/fuzz.py`.
 
 Each case spoils one input that stands in this repository: the bytes of its text, or one value, key or table of its
 document. The input is then used as the tool uses it: a spec is loaded, and what loads is checked over its space and
 baked; a project's table is read and baked; variables are read by a build, or by a generated package that explains a
 call. Each case must end within `LIMIT_S` in a result or in an error of pretuned's own, of one line per fault, and must
 leave nothing behind.
-
-A case is named by its kind and number, so that `--only spec:417` repeats it under the same seed.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import copy
 import importlib
 import io
+import itertools
 import os
 import random
 import resource
@@ -23,14 +21,13 @@ import shutil
 import signal
 import sys
 import tempfile
-import time
 import traceback
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import tomlkit
+from table import HUNG, LEFT, OTHER, TRACEBACK, Tried, main
 
 from pretuned.cli import main as command
 from pretuned.config import read_settings
@@ -38,6 +35,7 @@ from pretuned.errors import Error, ExitCode
 from pretuned.spec.loader import load
 
 ROOT = Path(__file__).parents[2]
+KEPT = frozenset({"tmp", "quickstart", "cache", "tuned", "__init__.py", "__main__.py", "__pycache__"})
 LIMIT_S = 20
 MEMORY_BYTES = 4 << 30
 OUR_EXITS = frozenset(ExitCode)
@@ -157,10 +155,10 @@ def spoilt_toml(text: str, rng: random.Random) -> str:
 
 
 class Fuzz:
-    """The cases of one seed, each run in a folder of its own below `work`."""
+    """The inputs that are spoilt, and what is done with one; a case has the folder `case`."""
 
-    def __init__(self, work: Path, seed: int) -> None:
-        self.work, self.seed = work, seed
+    def __init__(self, work: Path) -> None:
+        self.case = work / "case"
         self.specs = sorted((ROOT / "templates").glob("*.toml")) + sorted(ROOT.glob("examples/*/kernels/*.toml"))
         self.project = work / "quickstart"
         shutil.copytree(ROOT / "examples" / "quickstart", self.project)
@@ -186,13 +184,13 @@ class Fuzz:
     def spec(self, rng: random.Random) -> str:
         """Load a spoilt spec; where it loads, look at its space and bake it."""
         source = rng.choice(self.specs)
-        folder = self.work / "kernels"
+        folder = self.case / "kernels"
         shutil.copytree(source.parent, folder)
         for other in set(folder.glob("*.toml")) - {folder / source.name}:
             other.unlink()
         (folder / source.name).write_text(spoilt_toml(source.read_text(), rng), errors="surrogatepass")
         load(folder / source.name)
-        project = self.work / "project"
+        project = self.case / "project"
         shutil.copytree(self.project, project, ignore=shutil.ignore_patterns("tuned", "kernels"))
         folder.rename(project / "kernels")
         (project / "pyproject.toml").write_text(PLAIN)
@@ -201,7 +199,7 @@ class Fuzz:
 
     def table_of_project(self, rng: random.Random) -> str:
         """Bake a project whose pyproject.toml is spoilt; nothing outside of it is written."""
-        project = self.work / "project"
+        project = self.case / "project"
         shutil.copytree(self.project, project, ignore=shutil.ignore_patterns("tuned"))
         text = self.table
         head, mark, rest = text.partition("[tool.hatch.build.hooks.pretuned]")
@@ -247,80 +245,57 @@ class Fuzz:
 
 KINDS: dict[str, Callable[[Fuzz, random.Random], str]] = {
     "spec": Fuzz.spec,
-    "table": Fuzz.table_of_project,
-    "build": Fuzz.build,
-    "overrides": Fuzz.overrides,
+    "table of a project": Fuzz.table_of_project,
+    "variables of a build": Fuzz.build,
+    "overrides of a call": Fuzz.overrides,
 }
 
 
-def outcome_of(fuzz: Fuzz, kind: str, number: int) -> tuple[str, str]:
-    """Run one case; return what became of it (a column of the table), and what to look at."""
-    rng = random.Random(f"{fuzz.seed}:{kind}:{number}")
+def failures_of(case: Callable[[Fuzz, random.Random], str], fuzz: Fuzz, rng: random.Random) -> list[tuple[str, str]]:
+    """Run one case; return what went wrong in it, by kind."""
     signal.setitimer(signal.ITIMER_REAL, LIMIT_S)
     try:
-        return KINDS[kind](fuzz, rng), ""
+        case(fuzz, rng)
     except Error as error:
-        text = str(error)
-        return ("refused", "") if text.strip() and len(text) < LONGEST else ("unreadable", text[:400])
+        message = str(error)
+        if not message.strip() or len(message) > LONGEST:
+            return [(OTHER, f"nobody reads this: {message[:400]}")]
     except TooLong:
-        return "hangs", traceback.format_exc()
+        return [(HUNG, traceback.format_exc())]
     except BaseException:  # noqa: BLE001 - whatever else is raised is what is looked for
-        return "tracebacks", traceback.format_exc()
+        return [(TRACEBACK, traceback.format_exc()[-2_000:])]
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
+    return []
 
 
-def left_behind(fuzz: Fuzz, before: frozenset[str]) -> list[str]:
-    """Remove the folders of a case, and return what else is new below the folder of all."""
-    for name in ("kernels", "project", "here/inner"):
-        shutil.rmtree(fuzz.work / name, ignore_errors=True)
-    new = sorted(frozenset(path.name for path in fuzz.work.iterdir()) - before)
-    new += [path.name for path in (fuzz.project / "src" / "quickstart").iterdir() if path.name.startswith(".")]
-    return new
+def left_behind(work: Path) -> list[str]:
+    """Return what a case left in the folders that it shares with others; its own folder is removed."""
+    shutil.rmtree(work / "case", ignore_errors=True)
+    places = work / "tmp", work, work / "quickstart" / "src" / "quickstart"
+    return sorted({path.name for place in places for path in place.iterdir()} - KEPT)
 
 
-def main() -> None:
-    """Run the cases and print the table; the status is 1 where one ended in another way than it may."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=10_000, help="cases, of all kinds together (10000)")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", metavar="KIND:NUMBER", help="one case, with what it raises")
-    options = parser.parse_args()
+def run(count: int, rng: random.Random) -> Iterator[Tried]:
+    """Yield what became of `count` cases, the kinds in turn."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     signal.signal(signal.SIGALRM, _end)
-    wanted = [(kind, number) for number in range(options.count // len(KINDS)) for kind in KINDS]
-    if options.only:
-        kind, _, number = options.only.partition(":")
-        wanted = [(kind, int(number))]
-    found: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
         work = Path(folder)
-        os.environ["PRETUNED_CACHE_DIR"] = str(work / "cache")
-        (work / "cache").mkdir()
-        for name in ("tmp", "here"):
-            (work / name).mkdir()
+        (work / "tmp").mkdir()
         tempfile.tempdir = str(work / "tmp")
-        fuzz = Fuzz(work, options.seed)
-        before = frozenset(path.name for path in work.iterdir())
-        started = time.monotonic()
-        for kind, number in wanted:
-            inner = work / "here" / "inner"
-            inner.mkdir()
-            os.chdir(inner)  # a relative folder that a variable names is made here
-            outcome, why = outcome_of(fuzz, kind, number)
-            found[kind][outcome] += 1
-            if left := left_behind(fuzz, before) + [path.name for path in (work / "tmp").iterdir()]:
-                found[kind]["files left"] += 1
-                why += f"left: {left}"
-                before |= frozenset(left)
-            if why:
-                print(f"{kind}:{number}: {outcome}\n{why}", flush=True)
+        os.environ["PRETUNED_CACHE_DIR"] = str(work / "cache")
+        fuzz = Fuzz(work)
+        for number, (kind, case) in zip(range(count), itertools.cycle(KINDS.items()), strict=False):
+            (fuzz.case / "here").mkdir(parents=True)
+            os.chdir(fuzz.case / "here")  # a relative folder that a variable names is made here
+            seed = rng.getrandbits(32)
+            failures = failures_of(case, fuzz, random.Random(seed))
+            os.chdir(work)
+            if left := left_behind(work):
+                failures.append((LEFT, ", ".join(left)))
+            yield Tried(line=kind, name=f"case {number}", failures=tuple(failures))
         os.chdir("/")
-    bad = ("unreadable", "hangs", "tracebacks", "files left")
-    print(f"{sum(map(Counter.total, found.values()))} cases, seed {options.seed}, {time.monotonic() - started:.0f} s")
-    for kind, counts in found.items():
-        print(kind, dict(counts))
-    sys.exit(any(counts[name] for counts in found.values() for name in bad))
 
 
 def _end(*_: object) -> None:
@@ -328,4 +303,4 @@ def _end(*_: object) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main("fuzz", __doc__, run, count=10_000)
