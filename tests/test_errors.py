@@ -18,6 +18,7 @@ def test_exit_codes_keep_their_numbers():
         "TUNING": 7,
         "FOUND": 8,
         "DRIFTED": 9,
+        "STORAGE": 10,
         "INTERRUPTED": 130,
     }
     assert all(code.meaning and "|" not in code.meaning for code in ExitCode)

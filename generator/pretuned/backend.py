@@ -24,6 +24,7 @@ from setuptools.build_meta import (
 from pretuned.build.core import build_requirements
 from pretuned.config import read_settings
 from pretuned.errors import Error
+from pretuned.files import storage_errors
 from pretuned.frontends.registry import load_project
 
 ConfigSettings = Mapping[str, Any] | None
@@ -52,6 +53,7 @@ def get_requires_for_build_editable(config_settings: ConfigSettings = None) -> l
 
 def _requirements() -> list[str]:
     try:
-        return build_requirements(load_project(Path.cwd()), read_settings())
+        with storage_errors():
+            return build_requirements(load_project(Path.cwd()), read_settings())
     except Error as error:
         raise SystemExit(f"error: {error}") from None

@@ -19,6 +19,7 @@ import contextlib
 import importlib
 import json
 import os
+import shutil
 import signal
 import site
 import socket
@@ -31,6 +32,8 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final
+
+from pretuned.files import scratch
 
 _BOOT: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from pretuned.child import main; main(sys.argv[2:])"
@@ -69,6 +72,7 @@ class Child:
         ours, theirs = socket.socketpair()
         lifeline, self._lifeline = os.pipe()
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
+        self._folder = tempfile.mkdtemp(dir=scratch())  # for its temporary files: a killed child removes none
         passed = [json.dumps(sys.path), target, str(theirs.fileno()), str(lifeline)]
         command = [sys.executable, "-P", "-c", _BOOT, *passed]  # -P: no json.py of the current folder
         self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and code
@@ -77,7 +81,9 @@ class Child:
             stdin=subprocess.DEVNULL,
             stdout=self._output,
             stderr=self._output,
-            env={**os.environ, **environment} if environment else None,
+            # A group of its own: what it starts (a compiler) is ended with it.
+            process_group=0 if sys.platform != "win32" else None,
+            env={**os.environ, "TMPDIR": self._folder, **(environment or {})},
         )
         theirs.close()
         os.close(lifeline)
@@ -122,7 +128,7 @@ class Child:
     def kill(self) -> None:
         """End the process at once and wait until it is gone; does nothing the second time."""
         with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
+            _kill(self._process)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_END_S)
         self.connection.close()
@@ -130,6 +136,7 @@ class Child:
             os.close(self._lifeline)
             self._lifeline = -1
         self._output.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _died(self) -> Died:
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -150,6 +157,14 @@ class Child:
         size = self._output.seek(0, os.SEEK_END)
         self._output.seek(max(0, size - _TAIL_BYTES))
         return self._output.read().decode(errors="replace")
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process and its group, unless it has been waited for: its number may be another's then."""
+    if sys.platform != "win32" and process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    else:
+        process.kill()
 
 
 def _adopt_site_packages() -> None:
@@ -188,15 +203,18 @@ def main(arguments: list[str]) -> None:
 
 
 def _kill_at_end_of(lifeline: int) -> None:
-    """Have Linux kill this process when the pipe ends: a thread cannot while a call hangs with the GIL held."""
+    """Have Linux kill this process's group when the pipe ends: a thread cannot while a call holds the GIL."""
     if sys.platform == "linux":
         import fcntl  # noqa: PLC0415 - Windows has none, and a bake there imports this module
 
-        fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())  # the whole group, whose leader it is
         fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
         fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
 
 
 def _die_with_parent(lifeline: int) -> None:
     os.read(lifeline, 1)
-    os.kill(os.getpid(), signal.SIGKILL)
+    if sys.platform == "win32":
+        os.kill(os.getpid(), signal.SIGTERM)
+    else:
+        os.killpg(os.getpgrp(), signal.SIGKILL)

@@ -34,7 +34,8 @@ class ExitCode(IntEnum):
     TUNING = 7, "a kernel cannot be tuned: its default or its reference is wrong"
     FOUND = 8, "`check --execute`, `check --sanitize`, `bake --check` or `inspect` has found something wrong"
     DRIFTED = 9, "`check --drift`: a winner is slower than its default, or fails"
-    INTERRUPTED = 130, "ended by Ctrl-C; what was measured is kept"  # the status that shells give to it
+    STORAGE = 10, "a file cannot be read or written: a full disk, a missing permission; what was there is as it was"
+    INTERRUPTED = 130, "ended by Ctrl-C or SIGTERM; what was measured is kept"  # the status that shells give to it
 
 
 class Error(Exception):
@@ -96,6 +97,12 @@ class BakeError(Error):
     """The generated package cannot be written as asked."""
 
     exit_code = ExitCode.BAKE
+
+
+class StorageError(Error):
+    """A file or folder cannot be read or written: a full disk, a missing permission, a path that leads nowhere."""
+
+    exit_code = ExitCode.STORAGE
 
 
 def counted(count: int, noun: str) -> str:

@@ -1,7 +1,11 @@
+import errno
+from pathlib import Path
+
 import pytest
 
-from pretuned.build.place import place
-from pretuned.errors import BakeError
+from pretuned import files
+from pretuned.build.place import place, recover
+from pretuned.errors import BakeError, StorageError
 
 PACKAGE = {"__init__.py": b"A = 1\n", "_runtime/__init__.py": b"", "kernels/a.cubin": b"\x7fELF"}
 
@@ -45,7 +49,66 @@ def test_a_file_in_the_way(tmp_path):
 def test_a_write_that_fails_leaves_the_old_package(tmp_path):
     folder = tmp_path / "tuned"
     place(PACKAGE, folder)
-    with pytest.raises(FileExistsError):
+    with pytest.raises(StorageError) as caught:
         place({**PACKAGE, "__init__.py/impossible": b""}, folder)
+    assert str(caught.value) == f"{folder}: the generated package cannot be written: File exists; name another path"
     assert content(folder) == PACKAGE
     assert [entry.name for entry in tmp_path.iterdir()] == ["tuned"]
+
+
+@pytest.fixture(params=["exchanged", "moved aside"])
+def manner(request, monkeypatch):
+    if request.param == "moved aside":
+        monkeypatch.setattr(files, "exchange", lambda _one, _other: False)
+    return request.param
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+@pytest.mark.usefixtures("manner")
+def test_an_error_between_the_two_packages_costs_neither(tmp_path, monkeypatch, error):
+    folder, old = tmp_path / "tuned", {**PACKAGE, "__init__.py": b"A = 0\n"}
+    place(old, folder)
+    seen = []
+
+    def fail(self, target, rename=Path.rename):
+        seen.append(self.name)
+        if self.name == "new":
+            raise error
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", fail)
+    if files.exchange(folder, folder):
+        place(PACKAGE, folder)
+        assert (seen, content(folder)) == ([], PACKAGE), "no moment without a package"
+    else:
+        with pytest.raises((StorageError, KeyboardInterrupt)):
+            place(PACKAGE, folder)
+        assert (seen, content(folder)) == (["tuned", "new", "old"], old)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["tuned"]
+
+
+def test_a_package_that_a_killed_bake_had_moved_aside_comes_back(tmp_path):
+    folder = tmp_path / "tuned"
+    place(PACKAGE, folder)
+    left = tmp_path / ".tuned.writing-abcd1234"
+    left.mkdir()
+    folder.rename(left / "old")
+    recover(folder)
+    assert content(folder) == PACKAGE
+    assert [entry.name for entry in tmp_path.iterdir()] == ["tuned"]
+
+
+def test_a_folder_of_an_images_lower_layer_is_replaced_too(tmp_path, monkeypatch):
+    """Its file system moves no folder: `rename` fails with EXDEV."""
+    folder = tmp_path / "tuned"
+    place({**PACKAGE, "kernels/old.cubin": b"old"}, folder)
+    monkeypatch.setattr(files, "exchange", lambda _one, _other: False)
+
+    def fail(self, target, rename=Path.rename):
+        if self == folder:
+            raise OSError(errno.EXDEV, "Invalid cross-device link")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", fail)
+    place(PACKAGE, folder)
+    assert content(folder) == PACKAGE

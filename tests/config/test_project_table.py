@@ -131,6 +131,10 @@ def test_all_faults_of_a_table_come_at_once():
             {"module": "src/class/tuned"},
             f"module: 'src/class/tuned' is not a package path, since 'class' is not a Python name; write {EXAMPLE}",
         ),
+        (
+            {"module": "src/" + "a" * 5000},
+            "module: has a name of 5000 bytes, and a folder's may have 200; write a shorter one",
+        ),
         ({"module": "src"}, "module: 'src' names no package; write `module = \"src/mypkg/tuned\"`"),
         (
             {"module": "mypkg", "kernels": "mypkg/kernels"},

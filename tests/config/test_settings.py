@@ -83,3 +83,24 @@ def test_the_environment_goes_before_the_table():
     forced = overlay(project, read_settings({"PRETUNED_MODE": "auto", "PRETUNED_BUDGET": "0"}))
     assert (forced.mode, forced.budget_s) == ("auto", 0.0)
     assert forced.modules == project.modules
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("x" * 5000, "has 5000 characters, too many for a path; expected a folder"),
+        ("~nobodyatall/x", '"~nobodyatall/x": there is no such user; expected a folder'),
+    ],
+)
+def test_a_cache_folder_that_cannot_be(value, message):
+    with pytest.raises(ConfigError) as caught:
+        read_settings({"PRETUNED_CACHE_DIR": value})
+    assert str(caught.value).splitlines()[1:] == [f"  PRETUNED_CACHE_DIR: {message}"]
+
+
+def test_a_user_without_a_home_has_no_cache(monkeypatch):
+    def no_home(_name):
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(platformdirs, "user_cache_path", no_home)
+    assert read_settings({}).cache is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import sqlite3
@@ -68,6 +69,32 @@ def test_a_value_that_does_not_read_back_counts_as_absent(tmp_path):
     with Cache(tmp_path) as cache:
         assert cache.outcome("key") is None
         assert cache.record("key") is None
+
+
+def test_a_value_that_was_changed_or_moved_counts_as_absent(tmp_path):
+    with Cache(tmp_path) as cache:
+        cache.put_record("a", {"time_us": 181.6})
+        cache.put_record("b", {"time_us": 2.5})
+        cache.put_record("c", {"time_us": 3.5})
+    with sqlite3.connect(tmp_path / FILE) as connection:
+        connection.execute("UPDATE entries SET value = replace(value, '181.6', '11.6')")
+        moved = "(SELECT value FROM entries WHERE key = 'record:c')"
+        connection.execute(f"UPDATE entries SET value = {moved} WHERE key = 'record:b'")
+    connection.close()
+    with Cache(tmp_path) as cache:
+        assert [cache.record(key) for key in "abc"] == [None, None, {"time_us": 3.5}]
+
+
+def test_a_damaged_file_that_cannot_be_set_aside_is_done_without(tmp_path, monkeypatch):
+    (tmp_path / FILE).write_bytes(b"no database" * 100)
+
+    def refuse(self, target):
+        raise PermissionError(errno.EACCES, "Permission denied", str(self), None, str(target))
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    with Cache(tmp_path) as cache:
+        cache.put_record("key", {})
+        assert (cache.record("key"), cache.path) == ({}, None)
 
 
 def test_a_damaged_file_is_set_aside(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import H100, rows
-from pretuned.errors import LockError
+from pretuned.errors import LockError, StorageError
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
 from pretuned.record.rows import Choice, Row
@@ -109,10 +110,10 @@ def test_a_row_that_stands_twice_counts_once(document):
 
 def test_a_failing_write_leaves_nothing_beside_the_lock(tmp_path, monkeypatch):
     def fail(self, target):
-        raise OSError("no space left on device")
+        raise OSError(errno.ENOSPC, "No space left on device", str(self), None, str(target))
 
     monkeypatch.setattr(Path, "replace", fail)
-    with pytest.raises(OSError, match="no space"):
+    with pytest.raises(StorageError, match="the lock cannot be written: No space left on device; make room there"):
         lockfile.write(tmp_path / "pretuned.lock.json", Lock())
     assert list(tmp_path.iterdir()) == []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import random
 import re
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import H100, rows
-from pretuned.errors import LockError
+from pretuned.errors import LockError, StorageError
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
 from pretuned.record.rows import Skipped
@@ -89,10 +90,10 @@ def test_a_failing_write_leaves_the_old_file(tmp_path, lock, monkeypatch):
     before = path.read_bytes()
 
     def fail(self, target):
-        raise OSError("no space left on device")
+        raise OSError(errno.ENOSPC, "No space left on device", str(self), None, str(target))
 
     monkeypatch.setattr(Path, "replace", fail)
-    with pytest.raises(OSError, match="no space"):
+    with pytest.raises(StorageError, match="the lock cannot be written: No space left on device; make room there"):
         lockfile.write(path, Lock())
     assert path.read_bytes() == before
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatch
 from pathlib import Path
 
 from pretuned import __version__
@@ -20,6 +21,7 @@ from pretuned.config import Project, Settings, overlay
 from pretuned.device import probe
 from pretuned.diagnostics import Reporter
 from pretuned.errors import BakeError, Fault, LockError, SpecError
+from pretuned.files import TEMPORARY
 from pretuned.outcome import detail
 from pretuned.record import cache as cachefile
 from pretuned.record import lock as lockfile
@@ -237,7 +239,7 @@ def _is_compiled(
     compiler: str | None,
 ) -> bool:
     """Whether the user cache holds all that a build without tuning ships of `lock`, as `compiler` made it."""
-    if compiler is None or not (settings.cache / cachefile.FILE).is_file():
+    if compiler is None or settings.cache is None or not (settings.cache / cachefile.FILE).is_file():
         return False
     baked = freshness.status(lock).baked
     table = BakedRows(rows=baked.rows, devices=baked.devices)
@@ -253,7 +255,11 @@ def sources(project: Project) -> list[Path]:
     """
     files = {file for module in project.modules for file in module.kernels.rglob("*") if file.is_file()}
     files |= {project.lock} if project.lock.is_file() else set()
-    return sorted(file for file in files if "__pycache__" not in file.parts)
+    return sorted(file for file in files if "__pycache__" not in file.parts and not _is_temporary(file))
+
+
+def _is_temporary(file: Path) -> bool:
+    return any(fnmatch(part, TEMPORARY) for part in file.parts)
 
 
 __all__ = ["Baked", "bake_project", "build_requirements", "compile_needs", "load_specs", "sources"]

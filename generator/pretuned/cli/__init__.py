@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -13,11 +14,15 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     from pretuned.cli.project import console  # noqa: PLC0415
     from pretuned.diagnostics import Diagnostic, Severity  # noqa: PLC0415
     from pretuned.errors import Error, ExitCode  # noqa: PLC0415
+    from pretuned.files import storage_errors, termination_interrupts  # noqa: PLC0415
 
     options = parser().parse_args(arguments)
     try:
-        status: ExitCode = options.run(options)
+        with storage_errors(), termination_interrupts():
+            status: ExitCode = options.run(options)
+            sys.stdout.flush()
     except Error as error:
+        _let_go_of_stdout()
         console.report(Diagnostic(severity=Severity.ERROR, text=str(error)))
         status = error.exit_code
     except KeyboardInterrupt:
@@ -27,3 +32,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.stderr.close()
         status = ExitCode.SUCCESS
     sys.exit(status)
+
+
+def _let_go_of_stdout() -> None:
+    """Drop what stdout holds back where it cannot be written: Python would fail over it once more at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -10,7 +10,7 @@ from pathlib import Path
 from pretuned.backends import named
 from pretuned.bake.plan import Extra
 from pretuned.build.core import bake_project
-from pretuned.build.place import place
+from pretuned.build.place import place, recover
 from pretuned.cli.project import UsageError, console, place_of, specs_of
 from pretuned.config import Project, Settings
 from pretuned.errors import ExitCode, counted
@@ -30,6 +30,8 @@ def run(options: Namespace) -> ExitCode:
     extra: list[Extra] = [parse_extra(text, specs) for text in options.extra]
     if options.check:
         settings = _untuned(project, settings)
+    for module in project.modules if not options.check else ():
+        recover((options.output or project.root) / module.module)
     differing = 0
     asked = options.on is not None and not named(options.on.backend).ships
     for baked in bake_project(project, settings, console, extra=extra, every_backend=asked):

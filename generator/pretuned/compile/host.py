@@ -9,20 +9,25 @@ What only a GPU can run (inline PTX, tensor cores, clusters) is refused before c
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
 import platform
 import re
 import shutil
+import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from pretuned.compile.result import Binary, Resources, Toolchain, Unavailable
 from pretuned.config.settings import cxx
+from pretuned.files import storage_error
 from pretuned.outcome import CompileError
 from pretuned.render import NAME, Source
 
@@ -32,6 +37,10 @@ RACES: Final = "host+races"
 
 COMPILERS: Final = ("g++", "clang++", "c++")
 INSTALL: Final = "the host device needs a C++ compiler: install g++ or clang++, or name one in CXX"
+_VERSION_S: Final = 20.0
+_PRINTED_BYTES: Final = 16 << 20  # of symbols; no compiler's errors are worth as much
+_NO_ROOM: Final = os.strerror(errno.ENOSPC)
+_ROOM_BYTES: Final = 4 << 20
 FOLDER: Final = Path(__file__).parent / "cuda_on_host"
 
 # A `__shared__` array of a class becomes a static whose constructor does nothing; one thread executes everything.
@@ -98,7 +107,7 @@ def compiler() -> Compiler | None:
         path = shutil.which(name)
         if path is None:
             continue
-        answered = _run([path, "--version"])
+        answered = _run([path, "--version"], limit_s=_VERSION_S)
         number = re.search(r"\b\d+\.\d+(?:\.\d+)?\b", answered.stdout)
         if answered.returncode == 0 and number:
             family = "clang" if "clang" in answered.stdout else "g++"
@@ -162,6 +171,9 @@ def compile_source(source: Source, architecture: str) -> Binary | CompileError:
         if compiled.returncode == 0:
             compiled = _run(_link(found, architecture, [str(made), _runtime(architecture)], library))
         if compiled.returncode:
+            if _NO_ROOM in compiled.stderr:
+                raise OSError(errno.ENOSPC, _NO_ROOM, folder)
+            unit.with_name("room").write_bytes(bytes(_ROOM_BYTES))  # raises where the disk is at fault
             return CompileError(line=_first_error(compiled.stderr))
         image = library.read_bytes()
         shared_bytes = sum(variable.nbytes for variable in shared_variables(library))
@@ -289,8 +301,25 @@ def _first_error(log: str) -> str:
     return next(unknown, next(iter(errors or lines), ""))
 
 
-def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)  # noqa: S603 - the compiler's own tools
+def _run(command: Sequence[str], *, limit_s: float | None = None) -> subprocess.CompletedProcess[str]:
+    """Run one of the compiler's tools; what it prints is read up to a limit. A compilation's time is the pool's."""
+    group = None if limit_s is None or sys.platform == "win32" else 0
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(  # noqa: S603 - the compiler's own tools
+            command, stdin=subprocess.DEVNULL, stdout=out, stderr=said, process_group=group
+        )
+        try:
+            status = process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            status = process.wait()
+        texts = (_beginning(file) for file in (out, said))
+        return subprocess.CompletedProcess(command, status, *texts)
+
+
+def _beginning(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read(_PRINTED_BYTES).decode(errors="replace")
 
 
 def serve() -> Any:  # noqa: ANN401 - the protocol of pretuned.child
@@ -298,7 +327,14 @@ def serve() -> Any:  # noqa: ANN401 - the protocol of pretuned.child
     if compiler() is None:
         missing = Unavailable(reason=INSTALL)
         return lambda _request: missing
-    return lambda request: compile_source(*request)
+    return _answer
+
+
+def _answer(request: tuple[Source, str]) -> Binary | CompileError | Unavailable:
+    try:
+        return compile_source(*request)
+    except OSError as error:
+        return Unavailable(reason=str(storage_error(error, "the compiler's files (TMPDIR)")))
 
 
 CPP: Final = Toolchain(worker="pretuned.compile.host:serve", installed=version, any_architecture=HOST)

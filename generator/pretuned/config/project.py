@@ -24,6 +24,7 @@ SRC: Final[Mapping[str, str]] = {"": "src"}  # where packages lie unless the pro
 _VERSION: Final = r"[0-9]{2}\.[0-9]"  # \d is every digit of Unicode
 ARCHITECTURE: Final = r"sm_[0-9]{2,3}[af]?"
 
+_NAME_BYTES: Final = 200  # of 255 in most file systems; more are put around it while it is written
 _EXAMPLES: Final = {
     "kernels": 'kernels = "kernels"',
     "module": 'module = "src/mypkg/tuned"',
@@ -252,7 +253,9 @@ def _outside(path: str) -> Iterator[str]:
 def _no_package(module: str) -> Iterator[str]:
     parts = PurePosixPath(module).parts
     wrong = next((part for part in parts if not part.isidentifier() or keyword.iskeyword(part)), None)
-    if wrong is not None:
+    if (longest := max((len(part.encode()) for part in parts), default=0)) > _NAME_BYTES:
+        yield f"has a name of {longest} bytes, and a folder's may have {_NAME_BYTES}; write a shorter one"
+    elif wrong is not None:
         yield f"'{module}' is not a package path, since '{wrong}' is not a Python name; write `{_EXAMPLES['module']}`"
     elif parts == ("src",):
         yield f"'src' names no package; write `{_EXAMPLES['module']}`"

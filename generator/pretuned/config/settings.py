@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -75,7 +77,7 @@ class Settings:
     mode: Mode | None = None
     device: Place = GPU
     budget_s: float | None = None
-    cache: Path
+    cache: Path | None  # None: there is no folder for it
 
 
 def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
@@ -97,8 +99,16 @@ def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
         mode=cast("Mode", mode) if mode else None,
         device=Place.parse(tune_on),
         budget_s=float(budget) if budget else None,
-        cache=Path(cache).expanduser().absolute() if cache else platformdirs.user_cache_path("pretuned"),
+        cache=Path(cache).expanduser().absolute() if cache else _user_cache(),
     )
+
+
+def _user_cache() -> Path | None:
+    """Return the platform's folder, or None for a user without a home: a number in a container, say."""
+    try:
+        return platformdirs.user_cache_path("pretuned")
+    except RuntimeError:
+        return None
 
 
 def cxx() -> str:
@@ -128,7 +138,16 @@ def _judge_budget(value: str) -> str:
 
 
 def _judge_cache(value: str) -> str:
-    return f"'{value}' is a file; expected a folder" if Path(value).expanduser().is_file() else ""
+    try:
+        is_file = stat.S_ISREG(Path(value).expanduser().stat().st_mode)
+    except RuntimeError:
+        return f"{spelled(value)}: there is no such user; expected a folder"
+    except OSError as error:
+        too_long = error.errno == errno.ENAMETOOLONG
+        return f"has {len(value)} characters, too many for a path; expected a folder" if too_long else ""
+    except ValueError as error:
+        return f"is {spelled(value)} ({error}); expected a folder"
+    return f"'{value}' is a file; expected a folder" if is_file else ""
 
 
 _VARIABLES: Final = {

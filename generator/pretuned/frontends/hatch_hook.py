@@ -18,10 +18,11 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.plugin import hookimpl
 
 from pretuned.build import core
-from pretuned.build.place import place, require_ours
+from pretuned.build.place import place, recover, require_ours
 from pretuned.config import Project, read_settings
 from pretuned.diagnostics import Diagnostic, Reporter, Severity
 from pretuned.errors import Error
+from pretuned.files import TEMPORARY, scratch, storage_errors, termination_interrupts
 from pretuned.frontends.hatch import Hatch, hook_path
 from pretuned.frontends.registry import project_of, refuse_second
 
@@ -49,24 +50,29 @@ class PretunedBuildHook(BuildHookInterface[BuilderConfig]):
         if self.target_name == "sdist":
             return []
         try:
-            return core.build_requirements(self._project(), read_settings())
+            with storage_errors():
+                return core.build_requirements(self._project(), read_settings())
         except Error as error:
             self._abort(error)
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Add the generated packages to a wheel or an editable install, and the specs and the lock to an sdist."""
         try:
-            project = self._project()
-            if version != EDITABLE:
-                self._leave_out(project)
-            if self.target_name == "sdist":
-                # File by file: Hatch leaves out of its own collection what is listed so.
-                files = core.sources(project)
-                build_data["force_include"].update({str(f): f.relative_to(project.root).as_posix() for f in files})
-            else:
-                self._bake(project, version, build_data)
+            with storage_errors(), termination_interrupts():
+                self._build(version, build_data)
         except Error as error:
             self._abort(error)
+
+    def _build(self, version: str, build_data: dict[str, Any]) -> None:
+        project = self._project()
+        if version != EDITABLE:
+            self._leave_out(project)
+        if self.target_name == "sdist":
+            # File by file: Hatch leaves out of its own collection what is listed so.
+            files = core.sources(project)
+            build_data["force_include"].update({str(f): f.relative_to(project.root).as_posix() for f in files})
+        else:
+            self._bake(project, version, build_data)
 
     def _bake(self, project: Project, version: str, build_data: dict[str, Any]) -> None:
         baked = core.bake_project(project, read_settings(), _HatchReporter(self.app))
@@ -74,7 +80,7 @@ class PretunedBuildHook(BuildHookInterface[BuilderConfig]):
             for package in baked:
                 place(package.files, project.root / package.module)
             return
-        temporary = tempfile.mkdtemp(prefix="pretuned-")
+        temporary = tempfile.mkdtemp(dir=scratch())
         weakref.finalize(self, shutil.rmtree, temporary, ignore_errors=True)  # Hatch reads it until the build ends
         for package in baked:
             folder = Path(temporary, package.module)
@@ -84,11 +90,14 @@ class PretunedBuildHook(BuildHookInterface[BuilderConfig]):
     def _leave_out(self, project: Project) -> None:
         """Keep packages that an editable install left in the source tree out of what Hatch collects by itself.
 
-        A target's `exclude` goes before the build's, so the build's patterns come along.
+        So is what a killed bake left there, or another one is writing at this moment. A target's `exclude` goes before
+        the build's, so the build's patterns come along.
         """
         inherited = list(self.build_config.build_config.get("exclude", []))
         patterns = self.build_config.target_config.setdefault("exclude", inherited)
+        patterns.append(TEMPORARY)
         for module in project.modules:
+            recover(project.root / module.module)
             require_ours(project.root / module.module)
             patterns.append(f"/{module.module}/")
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar, Final
@@ -18,12 +19,13 @@ from setuptools import Command
 from setuptools.errors import SetupError
 
 from pretuned.build import core
-from pretuned.build.place import place, require_ours
+from pretuned.build.place import place, recover, require_ours
 from pretuned.config import Project, read_settings
 from pretuned.config.project import import_path
 from pretuned.config.toml import FILE, read_toml, text_at
 from pretuned.diagnostics import Diagnostic, Reporter, Severity
 from pretuned.errors import DeviceError, Error
+from pretuned.files import TEMPORARY, storage_errors, termination_interrupts
 from pretuned.frontends.registry import load_project
 from pretuned.frontends.setuptools import BACKEND
 
@@ -79,7 +81,7 @@ class BuildPretuned(Command):  # type: ignore[misc] # setuptools has no types
     def run(self) -> None:
         """Bake, and write the packages; raises SetupError with our message for whatever a user can mend."""
         project = project_of(self.distribution)
-        with _errors_of_setuptools(project):
+        with _errors_of_setuptools(project), storage_errors(), termination_interrupts():
             self._refuse_strays(project)
             for baked in core.bake_project(project, read_settings(), _LogReporter()):
                 place(baked.files, self._folder(project, baked.module))
@@ -117,6 +119,7 @@ class BuildPretuned(Command):  # type: ignore[misc] # setuptools has no types
         """Raise SetupError for a module inside no package that setuptools builds: nobody could import it."""
         known = list(self.distribution.packages or ())
         for module in project.modules:
+            recover(project.root / module.module)
             require_ours(project.root / module.module)
             parent = ".".join(import_path(module.module, self.distribution.package_dir or {}).parts[:-1])
             if parent and parent not in known:
@@ -179,6 +182,7 @@ def _collecting(base: Any) -> Any:  # noqa: ANN401 - a class of setuptools
 
         def _lies_inside(self, file: str) -> bool:
             path = Path(file).as_posix()
-            return any(PurePosixPath(path).is_relative_to(folder) for folder in self._folders)
+            temporary = any(fnmatch(part, TEMPORARY) for part in PurePosixPath(path).parts)
+            return temporary or any(PurePosixPath(path).is_relative_to(folder) for folder in self._folders)
 
     return BuildPy

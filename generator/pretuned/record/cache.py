@@ -1,8 +1,9 @@
 """The user cache: every single measurement, row and compiled module, so that no build repeats another's work.
 
 One SQLite file in the platform's cache folder. Each value is committed as it is put, so a build that is killed loses at
-most the measurement in flight. Keys are digests of everything a value depends on; nothing is ever updated in place, and
-a value that does not read back (another version's, a damaged file's) counts as absent. A file that is not a database is
+most the measurement in flight. Keys are digests of everything a value depends on; nothing is ever updated in place. A
+value stands behind a digest of itself and its key: one that does not fit (a damaged file's), or does not read back
+(another version's), counts as absent. A file that is not a database is
 set aside and a new one begun; where none can be written at all (a read-only folder, a full disk), the build goes on
 without: the cache may always be lost.
 """
@@ -22,6 +23,7 @@ from typing import Any, Final, Self
 
 from pretuned import outcome
 from pretuned.compile.result import Binary, Resources
+from pretuned.files import alone_in
 from pretuned.outcome import Outcome
 
 FILE: Final = "measurements-1.sqlite"
@@ -38,14 +40,28 @@ class Cache:
     def __init__(self, folder: Path | None) -> None:
         self.path = None if folder is None else folder / FILE
         try:
-            self._connection = self._connect_when_free()
-        except (OSError, sqlite3.OperationalError):  # not writable, or locked for long by others: nothing is damaged
+            self._connection = self._opened()
+        except (OSError, sqlite3.DatabaseError):  # not writable, or locked for long by others
             self.path = None
             self._connection = self._connect()
+
+    def _opened(self) -> sqlite3.Connection:
+        try:
+            return self._connect_when_free()
+        except sqlite3.OperationalError:  # nothing is damaged
+            raise
         except sqlite3.DatabaseError:
             assert self.path is not None  # a database in memory is never damaged
-            self.path.replace(self.path.with_suffix(f".damaged-{int(time.time())}"))
-            self._connection = self._connect()
+        with alone_in(self.path.parent):
+            try:
+                return self._connect()  # another build may have been here first
+            except sqlite3.OperationalError:
+                raise
+            except sqlite3.DatabaseError:
+                self.path.replace(self.path.with_suffix(f".damaged-{int(time.time())}"))
+                for suffix in ("-wal", "-shm"):
+                    self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+            return self._connect()
 
     def _connect_when_free(self) -> sqlite3.Connection:
         """Connect; SQLite does not wait by itself where another build makes the same file at the same moment."""
@@ -86,14 +102,18 @@ class Cache:
         self._connection.close()
 
     def _get(self, kind: str, key: str) -> Any:  # noqa: ANN401 - JSON
-        with contextlib.suppress(sqlite3.DatabaseError, TypeError, ValueError, RecursionError):
+        with contextlib.suppress(sqlite3.DatabaseError, AttributeError, TypeError, ValueError, RecursionError):
             found = self._connection.execute("SELECT value FROM entries WHERE key = ?", (f"{kind}:{key}",)).fetchone()
-            return None if found is None else json.loads(found[0])
+            if found is None:
+                return None
+            digest, _, text = found[0].partition(" ")
+            return json.loads(text) if digest == _digest(f"{kind}:{key}", text) else None
         return None
 
     def _put(self, kind: str, key: str, value: object) -> None:
         text = json.dumps(value, separators=(",", ":"))
-        row = (f"{kind}:{key}", kind, text, time.time())
+        name = f"{kind}:{key}"
+        row = (name, kind, f"{_digest(name, text)} {text}", time.time())
         with contextlib.suppress(sqlite3.DatabaseError):
             self._connection.execute("INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?)", row)
 
@@ -133,6 +153,11 @@ class Cache:
         """Keep a compiled module."""
         data = asdict(value) | {"image": base64.b64encode(value.image).decode()}
         self._put("binary", key, data)
+
+
+def _digest(name: str, text: str) -> str:
+    """Return the digest of a value and of what it answers for."""
+    return hashlib.blake2b(f"{name} {text}".encode(errors="surrogatepass"), digest_size=12).hexdigest()
 
 
 def _require_kinds(binary: Binary) -> None:

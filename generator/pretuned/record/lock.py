@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
 from pretuned.errors import LockError
+from pretuned.files import storage_errors, write_whole
 from pretuned.record import canonical
 from pretuned.record.rows import Choice, Row, Skipped, TunedDevice
 from pretuned.spec.space import Configuration, Pairs, Problem, pairs
@@ -117,20 +116,11 @@ def dumps(lock: Lock) -> str:
 
 def write(path: Path, lock: Lock) -> bool:
     """Write the lock to `path`, whole or not at all; returns False where the file has these bytes already."""
-    text = dumps(lock)
-    if path.is_file() and path.read_bytes() == text.encode():
-        return False
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        mode = path.stat().st_mode & 0o777 if path.exists() else 0o644
-        Path(temporary).chmod(mode)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    content = dumps(lock).encode()
+    with storage_errors("the lock cannot be written", path):
+        if path.is_file() and path.read_bytes() == content:
+            return False
+        write_whole(path, content)
     return True
 
 

@@ -7,9 +7,7 @@ that has to ask for NumPy first imports this module.
 from __future__ import annotations
 
 import os
-import signal
 import tempfile
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -18,6 +16,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from pretuned.errors import DeviceError
+from pretuned.files import termination_interrupts
 from pretuned.measure.runner import TuningError
 from pretuned.record.cache import Cache
 from pretuned.record.rows import Row, Skipped
@@ -143,7 +142,7 @@ def opened(
         cache = stack.enter_context(Cache(cache_folder))
         binaries = stack.enter_context(BinaryStore(cache, effort, toolchain=backend.toolchain))
         runner = stack.enter_context(backend.runner(index))
-        stack.enter_context(_termination_interrupts())
+        stack.enter_context(termination_interrupts())
         monitor = backend.monitor(index)
         if monitor is not None:
             stack.callback(monitor.close)
@@ -164,19 +163,6 @@ def opened(
             strategy=chosen,
             take_device=take_device,
         )
-
-
-@contextmanager
-def _termination_interrupts() -> Iterator[None]:
-    """Have SIGTERM end the tuning as Ctrl-C does, so that everything is kept."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager
