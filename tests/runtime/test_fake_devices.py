@@ -43,7 +43,7 @@ GPUS = {
     "NVIDIA B200": (148, 10, 0, 126 << 20, 232448, 49152, 3996000, 8192),
     "NVIDIA H100 80GB HBM3": (132, 9, 0, 50 << 20, 232448, 49152, 2619000, 5120),
     "NVIDIA H100 80GB HBM3 MIG 1g.10gb": (16, 9, 0, 6 << 20, 232448, 49152, 2619000, 640),
-    "48 KB a block, no opt-in": (46, 8, 9, 4 << 20, 0, 49152, 7000000, 256),
+    "48 KB a block, no opt-in": (128, 8, 9, 72 << 20, 0, 49152, 10501000, 384),
 }
 ROWS_OF = {"NVIDIA A100-SXM4-40GB": A100, RTX: RTX}  # the devices with made-up rows, and whose facts they have
 ARCHITECTURES = ("sm_75", "sm_80", "sm_89", "sm_90", "sm_100")  # that defaults are compiled for
@@ -82,7 +82,7 @@ def made_up_rows(specs, name):
 
 
 def device_of(name):
-    facts = facts_of(ROWS_OF[name])
+    facts, (*_, clock_khz, bus_bits) = facts_of(ROWS_OF[name]), GPUS[ROWS_OF[name]]
     return TunedDevice(
         name=name,
         sm_count=facts.sm_count,
@@ -90,7 +90,7 @@ def device_of(name):
         l2_bytes=facts.l2_bytes,
         shared_bytes=facts.shared_bytes,
         memory_bytes=MEMORY_BYTES,
-        memory_gbps=1000,
+        memory_gbps=round(2 * clock_khz * bus_bits / 8 / 1e6),
         power_w=400,
     )
 

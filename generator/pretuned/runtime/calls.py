@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _PLAIN = frozenset({int, float, bool})
 _callers: dict[str, Caller] = {}
-_warned: set[str] = set()
+_warned: set[tuple[str, str | None]] = set()  # the devices at hand, and whose rows they take
 _lock = threading.RLock()
 
 
@@ -300,18 +300,23 @@ class Caller:
 
 
 def _report(kernel: Kernel, decision: Decision, device: str, overrides: Overrides) -> None:
-    """Log a first dispatch, and warn once for a device that nothing was measured for."""
+    """Log a first dispatch; warn once for a device without rows, and once for rows of another that is not like it."""
     if (logging := sys.modules.get("logging")) is not None:  # nothing listens where it was never imported
         ran = described(decision.shipped.implementation, decision.shipped.configuration)
         logging.getLogger(PACKAGE).debug("%s on %s: %s: %s", kernel.name, device, ran, "; ".join(decision.why))
-    if decision.tuned or not overrides.warn:
+    if not decision.warning or not overrides.warn:
         return
     with _lock:
-        if device in _warned:
+        if (device, decision.device) in _warned:
             return
-        _warned.add(device)
-    warn(
-        f"{qualified(kernel.name)}: {decision.why[0]}: the default runs, untuned; tune on such a device with "
-        "`pretuned tune`, choose rows with PRETUNED_DEVICE, or silence this with PRETUNED_WARN=0",
-        UntunedWarning,
+        _warned.add((device, decision.device))
+    warn(caution(kernel, decision), UntunedWarning)
+
+
+def caution(kernel: Kernel, decision: Decision) -> str:
+    """Return the warning that a decision is worth."""
+    default = "" if decision.tuned else ": the default runs, untuned"
+    return (
+        f"{qualified(kernel.name)}: {decision.warning}{default}; tune on such a device with `pretuned tune`, "
+        "choose rows with PRETUNED_DEVICE, or silence this with PRETUNED_WARN=0"
     )

@@ -45,11 +45,11 @@ class CaptureError(PretunedError, RuntimeError):
 
 
 class UntunedError(PretunedError, RuntimeError):
-    """PRETUNED_STRICT is set and no measured row answers for the call."""
+    """PRETUNED_STRICT is set, and no row answers for the call, or one of a device that is not like the one at hand."""
 
 
 class UntunedWarning(UserWarning):
-    """Nothing was measured for this device: defaults run."""
+    """Nothing was measured for this device: defaults run, or rows of a device that is not much like it."""
 
 
 class RecompiledWarning(UserWarning):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from .buckets import bucket_of, distance
-from .devices import match, runs
+from .devices import Match, itself, runs, siblings, too_far
 from .errors import ArgumentError, UntunedError, qualified
 from .expressions import Integer
 from .limits import BLOCK_LIMITS, GRID_LIMITS, registers_taken
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .devices import Device
     from .overrides import Overrides
     from .records import ShippedConfiguration, TableChoice, TableRow, Value, Values
-    from .table import Formula, Kernel, Launch
+    from .table import Devices, Formula, Kernel, Launch
 
     Extent = tuple[int, int, int]
     Aligned = Callable[[str, int], bool]  # whether an argument's address is a multiple of so many bytes
@@ -35,10 +35,11 @@ class Decision:
     """What runs, and why. `row` is None where the table has none that answers, `tuned` whether it has rows at all.
 
     `device` names whose rows answered; `choice` is the row's entry for what runs, if it has one. `why` holds the steps
-    that led there, `passed_over` those of them that passed over a configuration.
+    that led there, `passed_over` those of them that passed over a configuration. `warning` says what speaks against the
+    rows, or that there are none.
     """
 
-    __slots__ = ("choice", "device", "passed_over", "row", "shipped", "tuned", "values", "why")
+    __slots__ = ("choice", "device", "passed_over", "row", "shipped", "tuned", "values", "warning", "why")
 
     def __init__(self, shipped: ShippedConfiguration, values: Values) -> None:
         self.shipped, self.values = shipped, values
@@ -46,6 +47,7 @@ class Decision:
         self.choice: TableChoice | None = None
         self.device: str | None = None
         self.tuned = True
+        self.warning = ""
         self.why: list[str] = []
         self.passed_over: list[str] = []
 
@@ -130,9 +132,9 @@ def _candidates(
         yield default, None, f"{overrides.asked_by('defaults', kernel)}: the default"
         return
     find_row(kernel, device, default.specialisation, decision, overrides)
+    if decision.warning and overrides.strict:
+        raise UntunedError(f"{qualified(kernel.name)}: {decision.warning}, and strict is set (PRETUNED_STRICT)")
     if decision.row is None:
-        if overrides.strict:
-            raise UntunedError(f"{qualified(kernel.name)}: {decision.why[-1]}, and strict is set (PRETUNED_STRICT)")
         yield default, None, "the default"
         return
     directions = beyond(kernel, decision.values)
@@ -154,25 +156,59 @@ def find_row(kernel: Kernel, device: Device, specialisation: Values, decision: D
         for name, of_device in sorted(overrides.rows(kernel).items())
     }
     rows = {name: of_device for name, of_device in rows.items() if of_device}
-    wanted = overrides.device(kernel)
-    if wanted is not None:
-        found = (wanted, overrides.asked_by("device", kernel)) if wanted in rows else None
+    wanted, facts, sizes = overrides.device(kernel), overrides.facts(kernel), bucket(kernel, decision.values)
+    if wanted is None:
+        found = _answering(device, rows, facts, decision.values, sizes)
     else:
-        found = match(device, rows, overrides.facts(kernel))
+        found = _row(Match(wanted, f"{overrides.asked_by('device', kernel)} '{wanted}'"), rows, decision.values, sizes)
     if found is None:
         decision.tuned = False
-        decision.why.append(f"no row for the device '{wanted or device.name}' or one like it")
+        because = too_far(device, rows, facts) if wanted is None else ""
+        decision.warning = f"no row for the device '{wanted or device.name}' or one like it{because}"
+        decision.why.append(decision.warning)
         return
-    decision.device, why = found
-    sizes = bucket(kernel, decision.values)
-    of_device = rows[decision.device]
-    exact = next((row for row in of_device if row.measured == sizes), None)
-    row = exact or min(of_device, key=lambda row: (distance(row.measured, sizes), sorted(row.measured.items())))
-    decision.row = row
-    nearest = (
-        "" if exact else f"; the bucket of {_sizes(sizes)} has no row of its own, {_sizes(row.measured)} is nearest"
-    )
-    decision.why.append(f"{why} '{decision.device}'{nearest}" if wanted is not None else f"{why}{nearest}")
+    match, decision.row = found
+    decision.device = match.name
+    decision.why.append(match.why)
+    if decision.row.measured != sizes:
+        measured = _sizes(decision.row.measured)
+        decision.why.append(f"the bucket of {_sizes(sizes)} has no row of its own, {measured} is nearest")
+    if match.doubt:
+        decision.warning = f"no row for the device '{device.name}', and those of '{match.name}' are used: {match.doubt}"
+        decision.why.append(match.doubt)
+
+
+def _answering(
+    device: Device, rows: dict[str, list[TableRow]], facts: Devices, values: Values, sizes: dict[str, int]
+) -> tuple[Match, TableRow] | None:
+    """Return whose row answers, and the row: its own, else that of the nearest device, else that of another size.
+
+    A device's own row at another size comes behind a row for this very size of a device like it: between sizes more is
+    lost than between such devices. What is taken with a warning comes last.
+    """
+    own = itself(device, rows, facts)
+    if own is not None and (found := _row(own, rows, values, sizes, exact=True)) is not None:
+        return found  # siblings need not be compared, which asks the driver for the memory's bandwidth
+    others = siblings(device, [name for name in rows if own is None or name != own.name], facts)
+    alike = [*([own] if own is not None else []), *(one for one in others if not one.doubt)]
+    for matches in (alike, [one for one in others if one.doubt]):
+        for exact in (True, False):
+            for match in matches:
+                if (found := _row(match, rows, values, sizes, exact=exact)) is not None:
+                    return found
+    return None
+
+
+def _row(
+    match: Match, rows: dict[str, list[TableRow]], values: Values, sizes: dict[str, int], *, exact: bool = False
+) -> tuple[Match, TableRow] | None:
+    """Return a device's row of the bucket `sizes`, else the one that was measured nearest to the call's own sizes."""
+    of_device = rows.get(match.name, [])
+    row = next((row for row in of_device if row.measured == sizes), None)
+    if row is None and of_device and not exact:
+        called = {name: int(values[name]) for name in sizes}
+        row = min(of_device, key=lambda row: (distance(row.measured, called), sorted(row.measured.items())))
+    return None if row is None else (match, row)
 
 
 def bucket(kernel: Kernel, values: Values) -> dict[str, int]:

@@ -4,7 +4,7 @@ PRETUNED_DEVICE    whose rows to use: NVIDIA H200, or pkg.tuned:NVIDIA H200; oth
 PRETUNED_CONFIG    pkg.tuned.kernel:block=512,vec=4; other:implementation=atomic,block=256
 PRETUNED_TABLE     a lock file whose rows are used in place of the package's
 PRETUNED_DEFAULTS  1: run defaults only; or the packages and kernels to do so for: axpby, pkg.tuned
-PRETUNED_STRICT    1: a call for which nothing was measured is an error
+PRETUNED_STRICT    1: a call is an error for which nothing was measured here, or on a device like this one
 PRETUNED_WARN      0: do not warn of such a call
 PRETUNED_USAGE     a file that the problems called are added to when the process ends (see `usage`)
 PRETUNED_FAST_PATH 0: every call takes the slow path, which checks everything (see `fastpath`)

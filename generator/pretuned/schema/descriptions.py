@@ -131,8 +131,11 @@ ENVIRONMENT: Final = {
     ),
     "PRETUNED_TABLE": ("run time", "Another lock file as the table, over configurations that ship."),
     "PRETUNED_DEFAULTS": ("run time", "`1`: run defaults only. Or the packages and kernels to run the default of."),
-    "PRETUNED_STRICT": ("run time", "`1`: running untuned is an error."),
-    "PRETUNED_WARN": ("run time", "`0`: no warning about running untuned."),
+    "PRETUNED_STRICT": (
+        "run time",
+        "`1`: running untuned is an error, and so is running by the rows of a device that is not like this one.",
+    ),
+    "PRETUNED_WARN": ("run time", "`0`: no warning about running untuned, or by such rows."),
     "PRETUNED_FAST_PATH": ("run time", "`0`: every call takes the slow path, which checks and decides anew."),
     "PRETUNED_USAGE": (
         "run time",
