@@ -143,6 +143,19 @@ def test_bake_writes_a_package_that_can_be_imported_and_explained(project, capsy
         del sys.modules[name]
 
 
+def test_explain_finds_a_package_in_the_sources_of_a_project_that_is_not_installed(project, capsys):
+    lock(project)
+    run(capsys, "bake")
+    try:
+        status, out, _ = run(capsys, "explain", "scale", "n=1024", "T=float32", "--device", H100.name)
+    finally:
+        for name in [name for name in sys.modules if name.startswith("demo")]:
+            del sys.modules[name]
+    assert status == 0
+    assert "runs    block=256, vec=4" in out
+    assert not [place for place in sys.path if place.startswith(str(project))]
+
+
 @pytest.mark.parametrize(
     ("extra", "message"),
     [

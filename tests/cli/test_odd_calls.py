@@ -85,7 +85,7 @@ def test_a_project_elsewhere(run, tmp_path):
     status, _, err = run("explain", "scale", "n=1", "--project", "elsewhere")
     assert (status, err) == (
         2,
-        "error: install the project (`pip install .`), or name a --package: nothing is baked yet\n",
+        "error: nothing is baked yet; run `pretuned bake`, install the project, or name a --package\n",
     )
 
 

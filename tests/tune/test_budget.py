@@ -100,7 +100,7 @@ def test_a_default_that_crashes_alone_in_its_duel_is_an_error_with_the_cause(spe
         tune(spec, slower, Cache(None))
     assert str(error.value) == (
         "scale: the default (block=256, vec=1) fails at n=1024, T=float16: ended by SIGSEGV; "
-        "a table ends in its default, so this has to be mended first"
+        "mend the kernel, or the reference if that is wrong"
     )
 
 

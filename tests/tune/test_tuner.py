@@ -87,7 +87,7 @@ def test_a_default_that_fails_ends_the_tuning_with_what_to_mend(spec):
         run(spec, FakeRunner(model, wrong=lambda values, dims: values["vec"] == 1))
     assert str(error.value) == (
         "scale: the default (block=256, vec=1) fails at n=1024, T=float16: y: off; "
-        "a table ends in its default, so this has to be mended first"
+        "mend the kernel, or the reference if that is wrong"
     )
 
 

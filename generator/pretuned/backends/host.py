@@ -6,7 +6,7 @@ import importlib.util
 from typing import Final
 
 from pretuned.backends import FoundDevice
-from pretuned.compile.host import CPP, INSTALL, gpu_only
+from pretuned.compile.host import CPP, gpu_only, no_compiler
 from pretuned.compile.result import Toolchain
 from pretuned.device import host
 from pretuned.errors import DeviceError
@@ -52,7 +52,7 @@ class HostBackend:
         if importlib.util.find_spec("numpy") is None:
             raise DeviceError("the host device needs NumPy: pip install numpy")
         if self.toolchain.installed() is None:
-            raise DeviceError(INSTALL)
+            raise DeviceError(no_compiler())
 
     def runner(self, index: int) -> Runner:  # noqa: ARG002 - there is one
         """Return a process that executes kernels."""

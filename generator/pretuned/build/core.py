@@ -27,6 +27,7 @@ from pretuned.record import cache as cachefile
 from pretuned.record import lock as lockfile
 from pretuned.record.cache import Cache
 from pretuned.record.rows import Row, TunedDevice
+from pretuned.remedies import remedy
 from pretuned.render import located
 from pretuned.runtime.types import DTYPES
 from pretuned.spec.loader import load_folder
@@ -161,7 +162,10 @@ def _binaries(library: BinaryStore, plans: Collection[BakePlan], compiler: str |
         if not isinstance(binary, Binary):
             spec, shipped = owners[module]
             said = located(spec, shipped.specialisation, shipped.configuration, detail(binary))
-            raise BakeError(f"{spec.name}: what ships does not compile for {architecture}: {said}")
+            advice = remedy(binary, spec)
+            raise BakeError(
+                f"{spec.name}: what ships does not compile for {architecture}: {said}{f'; {advice}' if advice else ''}"
+            )
         found[module, architecture] = binary
     return found
 

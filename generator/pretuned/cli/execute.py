@@ -10,7 +10,9 @@ from pretuned.cli.project import console, project_of, specs_of
 from pretuned.config import read_settings
 from pretuned.errors import ExitCode, counted
 from pretuned.outcome import detail, kind
+from pretuned.remedies import remedy
 from pretuned.report.text import columns
+from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import describe
 from pretuned.tune.execute import PLAIN, SANITIZERS, ExecutionReport, Finding, execute
 
@@ -24,7 +26,7 @@ def run(options: Namespace) -> ExitCode:
     for report in execute(specs, modes, cache_folder=settings.cache, sample=options.sample):
         reports.append(report)
         if not options.json:
-            _print(report)
+            _print(report, specs[report.kernel])
     findings = [finding for report in reports for finding in report.findings]
     if options.json:
         print(json.dumps({"executed": [_json(report) for report in reports], "findings": _listed(findings)}, indent=2))
@@ -33,11 +35,15 @@ def run(options: Namespace) -> ExitCode:
     return ExitCode.FOUND if findings else ExitCode.SUCCESS
 
 
-def _print(report: ExecutionReport) -> None:
+def _print(report: ExecutionReport, spec: KernelSpec) -> None:
+    advised = {""}  # each remedy once
     for finding in report.findings:
         problem = describe(finding.specialisation) if finding.problem is None else str(finding.problem)
         at = f" at {problem}" if problem else ""
         print(f"{finding.kernel}{at}: {finding.configuration}\n  {finding.mode}: {_said(finding)}")
+        if (advice := remedy(finding.failure, spec)) not in advised:
+            advised.add(advice)
+            print(f"  {advice}")
     if report.refused is not None:
         console.info(f"{report.kernel}: not executed: {report.refused}")
     else:

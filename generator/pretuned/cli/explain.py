@@ -35,7 +35,7 @@ def _packages(options: Namespace) -> list[ModuleType]:
         return [package_named(OWN)]
     packages = packages_of(project)
     if not packages:
-        raise UsageError("install the project (`pip install .`), or name a --package: nothing is baked yet")
+        raise UsageError("nothing is baked yet; run `pretuned bake`, install the project, or name a --package")
     return packages
 
 

@@ -56,16 +56,26 @@ def specs_of(project: Project, kernels: list[str] | None = None) -> dict[str, Ke
 
 
 def packages_of(project: Project) -> list[ModuleType]:
-    """Return those of the project's generated packages that are installed."""
-    found = []
-    for table in project.modules:
-        try:
-            package = importlib.import_module(project.import_name(table.module))
-        except ImportError:
-            continue
-        if hasattr(package, "TABLE"):
-            found.append(package)
-    return found
+    """Return those of the project's generated packages that are installed, or baked into its sources."""
+    found = (_imported(project, table.module) for table in project.modules)
+    return [package for package in found if package is not None and hasattr(package, "TABLE")]
+
+
+def _imported(project: Project, module: str) -> ModuleType | None:
+    name = project.import_name(module)
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        place = project.root / module
+    if not (place / "__init__.py").is_file():
+        return None
+    sys.path.insert(0, str(place.parents[name.count(".")]))  # `src`, in a project that is not installed
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
+    finally:
+        sys.path.pop(0)
 
 
 def package_named(name: str) -> ModuleType:

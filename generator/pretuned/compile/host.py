@@ -36,7 +36,6 @@ MEMORY: Final = "host+memory"
 RACES: Final = "host+races"
 
 COMPILERS: Final = ("g++", "clang++", "c++")
-INSTALL: Final = "the host device needs a C++ compiler: install g++ or clang++, or name one in CXX"
 _VERSION_S: Final = 20.0
 _PRINTED_BYTES: Final = 16 << 20  # of symbols; no compiler's errors are worth as much
 _NO_ROOM: Final = os.strerror(errno.ENOSPC)
@@ -113,6 +112,13 @@ def compiler() -> Compiler | None:
             family = "clang" if "clang" in answered.stdout else "g++"
             return Compiler(path=path, version=f"{family} {number.group()}")
     return None
+
+
+def no_compiler() -> str:
+    """Return what to do where `compiler` finds none."""
+    if chosen := cxx():
+        return f"CXX: '{chosen}' is not a C++ compiler here; name g++ or clang++, or unset CXX"
+    return "the host device needs a C++ compiler; install g++ or clang++, or name one in CXX"
 
 
 @cache
@@ -325,7 +331,7 @@ def _beginning(file: IO[bytes]) -> str:
 def serve() -> Any:  # noqa: ANN401 - the protocol of pretuned.child
     """Return the function that answers (source, architecture) requests in a compile worker."""
     if compiler() is None:
-        missing = Unavailable(reason=INSTALL)
+        missing = Unavailable(reason=no_compiler())
         return lambda _request: missing
     return _answer
 

@@ -32,6 +32,7 @@ _SPILLS: Final = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads"
 _USED: Final = re.compile(r"Used (\d+) registers")
 _SHARED: Final = re.compile(r"(\d+) bytes smem")
 _ERROR: Final = re.compile(r"\b(?:error|fatal)\b\s*(?:#\S+\s*)?:")  # no warning about a variable named error
+_BAD_ARCHITECTURE: Final = "invalid value for --gpu-architecture"
 _VERSION: Final = re.compile(r"Cuda compilation tools, release [\d.]+, V([\d.]+)")
 
 
@@ -49,7 +50,8 @@ def compile_source(source: Source, architecture: str) -> Binary | CompileError:
         log = nvrtc.getProgramLog(program)
         image = _image(nvrtc, program, architecture)
     except nvrtc.NVRTCError as error:
-        return CompileError(line=first_error(nvrtc.getProgramLog(program)) or str(error))
+        said = first_error(nvrtc.getProgramLog(program)) or str(error)
+        return CompileError(line=_unknown_architecture(architecture) if _BAD_ARCHITECTURE in said else said)
     finally:
         nvrtc.destroyProgram(program)
     return Binary(
@@ -61,6 +63,12 @@ def compile_source(source: Source, architecture: str) -> Binary | CompileError:
         compiler=version(),
         resources=resources(log),
     )
+
+
+def _unknown_architecture(architecture: str) -> str:
+    known = ", ".join(f"sm_{number}" for number in sorted(_nvrtc().getSupportedArchs()))
+    wanted = architecture.replace("compute_", "sm_")
+    return f"NVRTC {version()} has no architecture {wanted}; in `architectures`, write some of {known}"
 
 
 def _image(nvrtc: Any, program: object, architecture: str) -> bytes:  # noqa: ANN401 - CuPy ships no types

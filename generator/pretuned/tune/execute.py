@@ -128,7 +128,7 @@ def execute(
     FAR_SAMPLE, since they differ little in how they index.
     """
     if CPP.installed() is None:
-        raise DeviceError(host.INSTALL)
+        raise DeviceError(host.no_compiler())
     with Cache(cache_folder) as cache, BinaryStore(cache, Effort(), workers=workers, toolchain=CPP) as binaries:
         for name, spec in specs.items():
             for mode in modes:

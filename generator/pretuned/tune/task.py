@@ -15,6 +15,7 @@ from pretuned.measure.runner import TuningError
 from pretuned.outcome import Failure, LaunchFailed, Outcome, Timed, detail, reworded
 from pretuned.record.freshness import space_key
 from pretuned.record.rows import Row
+from pretuned.remedies import remedy
 from pretuned.render import Candidate, candidate, located, verification_key
 from pretuned.spec import space
 from pretuned.spec.model import KernelSpec, LibraryCall
@@ -155,7 +156,7 @@ class TuningTask:
             return CompiledCandidate.of_call(configuration)
         if not isinstance(binary, Binary):
             said = located(self.spec, self.specialisation, configuration, detail(binary))
-            raise TuningError(f"{self.spec.name}: {configuration} does not compile: {said}")
+            raise TuningError(f"{self.spec.name}: {configuration} does not compile: {said}{_advice(binary, self.spec)}")
         return CompiledCandidate.of(configuration, binary)
 
     # Measuring, at the problem that was prepared last.
@@ -286,8 +287,8 @@ class TuningTask:
         self.workbench.effort.failed[type(failure)] += 1
         if configuration == self.default:
             raise TuningError(
-                f"{self.spec.name}: the default ({configuration}) fails at {problem}: {detail(failure)}; "
-                "a table ends in its default, so this has to be mended first"
+                f"{self.spec.name}: the default ({configuration}) fails at {problem}: {detail(failure)}"
+                f"{_advice(failure, self.spec) or '; mend the kernel, or the reference if that is wrong'}"
             )
         if keep:
             self.results.keep(configuration, problem, failure)
@@ -296,3 +297,8 @@ class TuningTask:
     def guards(self, configurations: Sequence[Configuration]) -> Mapping[Configuration, Guards]:
         """Return the guards of configurations."""
         return {c: space.guards(self.spec, self.specialisation, c, self.facts) for c in configurations}
+
+
+def _advice(failure: Failure, spec: KernelSpec) -> str:
+    advice = remedy(failure, spec)
+    return f"; {advice}" if advice else ""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
 from pretuned.runtime.text import closest
 from pretuned.spec import space
 from pretuned.spec.check.implementations import prefix_of
 from pretuned.spec.check.names import PathFault
+from pretuned.spec.cpp import template_line, without_comments
+from pretuned.spec.lines import lines_of
 from pretuned.spec.model import ImplementationSpec, KernelSpec
 from pretuned.spec.templates import RenderError, names_in, option_names, render, render_option
 
@@ -97,8 +99,23 @@ def rendering_faults(spec: KernelSpec) -> Iterator[PathFault]:
             except RenderError as error:
                 yield f"{prefix}template", str(error)
                 break
+            plain = without_comments(source)
             for index, launch in enumerate(implementation.launches):
-                if not re.search(rf"\b{launch.function}\b", source):
-                    entries = re.findall(r"\b(\w+)\s*\([^()]*\)\s*\{", source)
-                    message = f"{implementation.template} has no '{launch.function}'{closest(launch.function, entries)}"
+                if (message := _entry_fault(spec, implementation, launch.function, plain, values)) is not None:
                     yield f"{prefix}launches[{index}].function", message
+
+
+def _entry_fault(
+    spec: KernelSpec, implementation: ImplementationSpec, function: str, plain: str, values: Mapping[str, object]
+) -> str | None:
+    """Return why a launch cannot name `function`, as far as the text shows it: `plain`, which has no comments."""
+    if not re.search(rf"\b{function}\b", plain):
+        entries = re.findall(r"\b(\w+)\s*\([^()]*\)\s*\{", plain)
+        return f"{implementation.template} has no '{function}'{closest(function, entries)}"
+    if (line := template_line(plain, function)) is not None:
+        place = lines_of(spec.folder, implementation.template, values)[line - 1] or implementation.template
+        return (
+            f"{place}: '{function}' is a C++ template, which no launch finds by its name; write a function "
+            f'`extern "C" __global__ void {function}(...)`, and parameters of the spec for the template\'s'
+        )
+    return None

@@ -1,0 +1,79 @@
+"""What to do about a failure, from what is known of the kernel: what compilers and checks do not say themselves."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from pretuned.outcome import CompileError, Crashed, Failure, WrongResult
+from pretuned.runtime.types import DTYPES
+from pretuned.spec.model import KernelSpec
+
+# A name that a compiler does not know, as g++, clang and NVRTC say it.
+_UNDECLARED: Final = re.compile(
+    r"""['"\u2018](?P<name>\w+)['"\u2019]\ (?:does\ not\ name\ a\ type|was\ not\ declared|has\ not\ been\ declared)
+      | (?:unknown\ type\ name|undeclared\ identifier|identifier)\ ['"](?P<other>\w+)['"]""",
+    re.VERBOSE,
+)
+_ALL_BUT: Final = 0.5  # more of the elements are wrong than any slip at an edge explains
+_OFF: Final = re.compile(r"([\d,]+) of ([\d,]+) elements are off")
+_OUT_OF_BOUNDS: Final = re.compile(
+    r"illegal (?:memory )?a(?:ddress|ccess)|SIGSEGV|segmentation|out of bounds", re.IGNORECASE
+)
+INDICES: Final = (
+    "integer inputs are small random numbers, some below 0: where they are indices, write a function `inputs` that "
+    "draws them"
+)
+
+
+def remedy(failure: Failure, spec: KernelSpec) -> str:
+    """Return what to do about a failure of a kernel, or an empty text where its message says it."""
+    match failure:
+        case CompileError(line=line):
+            return _header(line)
+        case WrongResult(message=message):
+            return _of_result(message)
+        case Crashed(message=message) if _OUT_OF_BOUNDS.search(message) and reads_indices(spec):
+            return INDICES
+    return ""
+
+
+def reads_indices(spec: KernelSpec) -> bool:
+    """Whether integers that nobody has drawn on purpose may be read as indices."""
+    integers = {name for name, dtype in DTYPES.items() if dtype.kind in {"int", "uint"}}
+    types = {dtype for argument in spec.inputs for dtype in _types(spec, argument.dtype)}
+    return spec.verify.inputs is None and not types.isdisjoint(integers)
+
+
+def _types(spec: KernelSpec, dtype: str) -> tuple[str, ...]:
+    choice = spec.specialisations.get(dtype)
+    return (dtype,) if choice is None else choice.dtypes or ()
+
+
+def _header(line: str) -> str:
+    """Return which header declares the type that a compiler does not know."""
+    match = _UNDECLARED.search(line)
+    name = (match["name"] or match["other"]) if match else ""
+    for dtype in DTYPES.values():
+        if dtype.header and dtype.cuda.strip("_").removeprefix("nv_") in name:
+            return f"write `#include <{dtype.header}>` in the template"
+    return ""
+
+
+def _of_result(message: str) -> str:
+    if "an input was changed" in message:
+        return (
+            "compare the order of the kernel's parameters with the spec's `arguments`; an array that it changes on "
+            'purpose has `role = "inout"`'
+        )
+    if "past its end" in message or "before its start" in message:
+        return "check the index before it is written to, as in `if (i < n)`, or correct it"
+    if "nan instead of" in message:
+        return (
+            "an output is NaN until it is written: the grid is too small, a bounds check is too strict, or NaN was "
+            "computed"
+        )
+    counts = [int(count.replace(",", "")) for count in match.groups()] if (match := _OFF.search(message)) else [0, 1]
+    if counts[0] > _ALL_BUT * counts[1]:
+        return "most elements are wrong: two parameters may be swapped, or the reference is wrong"
+    return ""

@@ -1,0 +1,60 @@
+"""What to do about failures: the remedy that follows from what a compiler or a check says."""
+
+from __future__ import annotations
+
+import pytest
+
+from pretuned.outcome import CompileError, Crashed, LaunchFailed, WrongResult
+from pretuned.remedies import INDICES, remedy
+from specs import loaded
+
+HEADERS = [
+    ("k.cu:2: error: \u2018__half\u2019 does not name a type", "cuda_fp16.h"),
+    ('k.cu:2: error: identifier "__half2" is undefined', "cuda_fp16.h"),
+    ("k.cu:2: error: unknown type name '__nv_bfloat16'", "cuda_bf16.h"),
+    ("k.cu:2: error: use of undeclared identifier '__float2half'", "cuda_fp16.h"),
+    ("k.cu:2: error: \u2018__nv_fp8_e5m2\u2019 was not declared in this scope", "cuda_fp8.h"),
+]
+OFF = "y: {} of 1,000 elements are off, first at [0]: 1 instead of 2"
+
+
+@pytest.mark.parametrize(("line", "header"), HEADERS)
+def test_an_unknown_type_of_cuda_is_answered_by_its_header(tmp_path, line, header):
+    assert remedy(CompileError(line=line), loaded(tmp_path)) == f"write `#include <{header}>` in the template"
+
+
+@pytest.mark.parametrize(
+    ("message", "begin"),
+    [
+        ("x: an input was changed, first at element 0", "compare the order of the kernel's parameters"),
+        ("y: written 1 element past its end", "check the index before it is written to"),
+        ("y: 1 of 1 elements are off, first at [0]: nan instead of 2", "an output is NaN until it is written"),
+        (OFF.format("900"), "most elements are wrong"),
+        (OFF.format("90"), ""),
+    ],
+)
+def test_a_wrong_result_is_answered_by_its_likely_cause(tmp_path, message, begin):
+    found = remedy(WrongResult(argument="y", message=message), loaded(tmp_path))
+
+    assert found.startswith(begin)
+    assert bool(found) == bool(begin)
+
+
+def test_a_crash_of_a_kernel_that_reads_random_indices_is_answered_by_inputs(tmp_path):
+    crash = Crashed(message="an illegal memory access was encountered")
+    indices = (
+        'name = "x", role = "in"',
+        'name = "i", role = "in", dtype = "int32", shape = ["n"] },\n  { name = "x", role = "in"',
+    )
+
+    assert remedy(crash, loaded(tmp_path, indices)) == INDICES
+    assert not remedy(crash, loaded(tmp_path))
+    assert not remedy(Crashed(message="ended by SIGABRT"), loaded(tmp_path, indices))
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [CompileError(line="k.cu:1: error: expected a ';'"), LaunchFailed(message="too much shared memory")],
+)
+def test_what_says_all_by_itself_has_no_remedy(tmp_path, failure):
+    assert not remedy(failure, loaded(tmp_path))
