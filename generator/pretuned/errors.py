@@ -53,7 +53,13 @@ class Fault:
     message: str
 
     def __str__(self) -> str:
-        return ": ".join(part for part in (self.file, self.path, self.message) if part)
+        parts = self.file, _cut(self.path, 200), _cut(self.message, 2_000)
+        return ": ".join(part for part in parts if part)
+
+
+def _cut(text: str, most: int) -> str:
+    """Return a text that quotes what somebody wrote without end: its begin."""
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 class FaultsError(Error):

@@ -393,6 +393,13 @@ ARGUMENTS = {
         [add("specialisations", 'U = { from = "S", float32 = "float32" }')],
         ["specialisations.U.from: 'S' is not a specialisation with `dtypes`"],
     ),
+    "a type that follows and is a list": (
+        [
+            add("specialisations", 'U = { from = "T", float32 = ["float32"], float16 = "float16" }'),
+            ('role = "out", dtype = "T"', 'role = "out", dtype = "U"'),
+        ],
+        ["specialisations.U.float32: unknown dtype '['float32']'; did you mean 'float32'?"],
+    ),
     "types that follow with a gap": (
         [add("specialisations", 'U = { from = "T", float32 = "float33" }')],
         [

@@ -79,7 +79,7 @@ def dtypes_of(spec: KernelSpec, name: str) -> tuple[str, ...]:
         found: tuple[object, ...] = (name,)
     else:
         found = (*choice.mapping.values(), *(choice.dtypes or ()))
-    return tuple(str(dtype) for dtype in found if dtype in DTYPES)
+    return tuple(dtype for dtype in found if isinstance(dtype, str) and dtype in DTYPES)
 
 
 def dtype_faults(path: str, name: str, spec: KernelSpec) -> Iterator[PathFault]:
