@@ -99,7 +99,7 @@ def bad(**values):
 @pytest.mark.parametrize(
     ("extra", "message"),
     [
-        (("afine", bad(block=64)), "--with names the kernel 'afine', which is none of accumulate, affine"),
+        (("afine", bad(block=64)), "--with names the kernel 'afine', which is not one of accumulate, affine"),
         (
             ("affine", bad(block=65, vec=1)),
             "--with of affine names block=65, vec=1, which is not in the space of affine.toml",

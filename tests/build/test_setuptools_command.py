@@ -252,8 +252,8 @@ def test_a_missing_compiler_names_the_back_end_that_asks_for_it(project, monkeyp
             TABLE.replace("src/demo", "source/demo"),
             (
                 "pyproject.toml: tool.pretuned: the module 'source/demo/tuned' would be installed into 'source.demo', "
-                "which is none of the packages that setuptools builds here (demo, demo.sub); correct `module`, or what "
-                "[tool.setuptools] says of packages"
+                "which is not one of the packages that setuptools builds here (demo, demo.sub); correct `module`, or "
+                "what [tool.setuptools] says of packages"
             ),
         ),
         (

@@ -125,11 +125,11 @@ def test_a_package_goes_by_the_end_of_its_path_too(home):
 # What stands in a file that anybody may write to.
 
 BAD = [
-    ("{", "no JSON, or cut off"),
-    ("[" * 5000, "no JSON, or cut off"),
-    ("\x00\xff", "no JSON, or cut off"),
-    ("7", "no usage of format 1"),
-    ('{"format": 2}', "no usage of format 1"),
+    ("{", "is not JSON, or is cut off"),
+    ("[" * 5000, "is not JSON, or is cut off"),
+    ("\x00\xff", "is not JSON, or is cut off"),
+    ("7", "is not of format 1"),
+    ('{"format": 2}', "is not of format 1"),
     (line(calls=0), "a value is missing or of the wrong kind"),
     (line(calls=-1), "a value is missing or of the wrong kind"),
     (line(calls=True), "a value is missing or of the wrong kind"),
@@ -160,7 +160,7 @@ def test_a_line_that_cannot_be_read_is_told_by_its_number_and_passed_over(home, 
 def test_many_lines_that_cannot_be_read_are_told_in_few(home):
     said = tune(home, line(), *["{"] * 100)[2].splitlines()
     assert [text for text in said if "passed over" in text] == [
-        *(f"usage.jsonl: passed over line {number}: no JSON, or cut off" for number in range(2, 10)),
+        *(f"usage.jsonl: passed over line {number}: is not JSON, or is cut off" for number in range(2, 10)),
         "usage.jsonl: passed over 92 more lines that cannot be read",
     ]
 
@@ -169,7 +169,7 @@ def test_a_last_line_that_was_cut_off_costs_that_line_alone(home):
     home.usage.write_text(f"{line()}\n{line(n=65536)[:60]}")
     status, _, said = home.run("tune", "--from-usage", home.usage)
     assert status == 0
-    assert said.startswith("usage.jsonl: passed over line 2: no JSON, or cut off\n")
+    assert said.startswith("usage.jsonl: passed over line 2: is not JSON, or is cut off\n")
 
 
 @pytest.mark.parametrize(

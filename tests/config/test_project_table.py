@@ -154,7 +154,7 @@ def test_all_faults_of_a_table_come_at_once():
         ),
         (
             {"modules": [{"module": "src/a/tuned"}], "kernels": "kernels"},
-            "kernels: with [[modules]], `kernels` stands in each of them",
+            "kernels: write `kernels` in each of the [[modules]] tables instead",
         ),
         (
             {"modules": [{"module": "a", "kernel": "k"}]},

@@ -701,22 +701,22 @@ def test_a_reference_that_python_cannot_parse_is_a_fault(tmp_path):
         ),
         (
             [("[default]", "[default]\nvec = 1")],
-            ["default.vec: with [implementations.NAME] tables, each has its own `default`; leave it out here"],
+            ["default.vec: write it in the `default` of each of the [implementations.NAME] tables instead"],
         ),
         (
             [("format = 1", 'format = 1\ntemplate = "scale.cu.jinja"')],
-            ["template: with [implementations.NAME] tables, `template` stands in each of them"],
+            ["template: write `template` in each of the [implementations.NAME] tables instead"],
         ),
         (
             [("[dims]", '[constraints]\nwhere = ["n > 0"]\n[dims]')],
-            ["constraints.where: with [implementations.NAME] tables, `where` stands in each of them"],
+            ["constraints.where: write `where` in each of the [implementations.NAME] tables instead"],
         ),
         (
             [("[verify]", '[implementations.library]\ncall = "cupy:multiply"\n[verify]')],
             [
                 (
-                    "implementations.library.call: a library call is passed arrays only, and would not heed the scalar "
-                    "'a'; only a kernel without scalars can have one"
+                    "implementations.library.call: a library call is passed arrays only, so the scalar 'a' would "
+                    "have no effect; only a kernel without scalars can have one"
                 )
             ],
         ),
@@ -739,8 +739,8 @@ def test_a_reference_that_python_cannot_parse_is_a_fault(tmp_path):
             [("default  = { block = 128 }", 'default  = { block = 128 }\nconstraints = { requires = ["n > 0"] }')],
             [
                 (
-                    "implementations.plain.constraints.requires: what the kernel demands stands at the top: "
-                    "[constraints] requires"
+                    "implementations.plain.constraints.requires: write it at the top, as `[constraints] requires`: "
+                    "it holds whatever implements the kernel"
                 )
             ],
         ),

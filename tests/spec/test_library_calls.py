@@ -95,7 +95,7 @@ def test_python_writes_a_call_as_toml_does(tmp_path):
 
 
 AT = "product.toml: implementations.library"
-ARRAYS = "is not an array that a call brings (`in` or `inout`)"
+ARRAYS = "is not an input (`in` or `inout`)"
 SLIPS = {
     "another package": (
         [("cupy:multiply", "jax:multiply")],
@@ -162,8 +162,8 @@ SLIPS = {
         [('{ name = "n", dtype', '{ name = "s", dtype = "float32", value = 1.0 },\n{ name = "n", dtype')],
         [
             (
-                f"{AT}.call: a library call is passed arrays only, and would not heed the scalar 's'; only a kernel "
-                "without scalars can have one"
+                f"{AT}.call: a library call is passed arrays only, so the scalar 's' would have no effect; only a "
+                "kernel without scalars can have one"
             )
         ],
     ),

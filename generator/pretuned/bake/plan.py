@@ -97,7 +97,7 @@ def plan(
     """
     for name, _ in extra:
         if name not in specs:
-            raise BakeError(f"--with names the kernel '{name}', which is none of {', '.join(sorted(specs))}")
+            raise BakeError(f"--with names the kernel '{name}', which is not one of {', '.join(sorted(specs))}")
     kernels = tuple(
         _kernel(spec, [row for row in rows if row.kernel == name], [c for kernel, c in extra if kernel == name])
         for name, spec in sorted(specs.items())

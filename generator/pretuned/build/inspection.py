@@ -105,7 +105,7 @@ def inspect(contents: Contents) -> list[Inspected]:
 
 def _inspected(folder: str, contents: Contents) -> Inspected:
     images = {name: size for name, size in contents.sizes.items() if PurePosixPath(name).suffix in _IMAGES}
-    found, wrong = None, [f"{name}: stands in the wheel twice" for name in contents.twice]
+    found, wrong = None, [f"{name}: is in the wheel twice" for name in contents.twice]
     try:
         found = _metadata(contents)
         wrong += _differences(found, contents)
@@ -163,7 +163,7 @@ def _digest(contents: Contents, name: str) -> str:
         with contents.open(name) as file:
             return _sha256(file)
     except _BROKEN as error:
-        return f"not to be had: {error}"
+        return f"unknown: {error}"
 
 
 def _sha256(file: IO[bytes]) -> str:

@@ -191,7 +191,7 @@ def _meaning(data: Mapping[str, Any]) -> Iterator[Entry]:
     modules = data.get("modules")
     if modules and isinstance(modules, list):
         for key in sorted({"kernels", "module"} & data.keys()):
-            yield (key,), f"with [[modules]], `{key}` stands in each of them"
+            yield (key,), f"write `{key}` in each of the [[modules]] tables instead"
         tables: list[tuple[Keys, dict[Any, Any]]] = [
             (("modules", index), table) for index, table in enumerate(modules) if isinstance(table, dict)
         ]

@@ -45,7 +45,7 @@ def parse(path: Path, text: str) -> dict[str, Any]:
     except json.JSONDecodeError as error:
         raise FormatError(path, f"is not JSON: {error}") from None
     except RecursionError:
-        raise FormatError(path, "is not JSON that anyone writes: nested too deep") from None
+        raise FormatError(path, "is nested too deep to be read") from None
     if not isinstance(data, dict):
         raise FormatError(path, f"holds a JSON {type(data).__name__}, not an object")
     return data

@@ -125,7 +125,7 @@ class BuildPretuned(Command):  # type: ignore[misc] # setuptools has no types
             if parent and parent not in known:
                 raise SetupError(
                     f"pyproject.toml: tool.pretuned: the module '{module.module}' would be installed into '{parent}', "
-                    f"which is none of the packages that setuptools builds here ({', '.join(known) or 'none'}); "
+                    f"which is not one of the packages that setuptools builds here ({', '.join(known) or 'none'}); "
                     "correct `module`, or what [tool.setuptools] says of packages"
                 )
 

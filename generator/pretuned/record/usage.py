@@ -80,9 +80,9 @@ def _parsed(number: int, line: bytes) -> Called | Unread:
     try:
         data = json.loads(line)
     except (ValueError, RecursionError):
-        return Unread(line=number, reason="no JSON, or cut off")
+        return Unread(line=number, reason="is not JSON, or is cut off")
     if not isinstance(data, dict) or data.get("format") != FORMAT:
-        return Unread(line=number, reason=f"no usage of format {FORMAT}")
+        return Unread(line=number, reason=f"is not of format {FORMAT}")
     if not _is_sound(data):
         return Unread(line=number, reason="a value is missing or of the wrong kind")
     return Called(line=number, **{name: data[name] for name in _KEYS})

@@ -61,7 +61,7 @@ class HostMachine:
         try:
             return HostMemory(np.empty(nbytes + ALIGNMENT, np.uint8))
         except MemoryError:
-            raise OutOfMemory(f"{nbytes:,} bytes are not to be had") from None
+            raise OutOfMemory(f"{nbytes:,} bytes cannot be allocated") from None
 
     def trim(self) -> None:
         """Do nothing: memory goes back by itself."""

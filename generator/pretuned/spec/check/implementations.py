@@ -23,18 +23,18 @@ def implementation_faults(spec: KernelSpec) -> Iterator[PathFault]:
         return
     for key in ("template", "scratch", "space", "seeds", "launches"):
         if getattr(spec, key):
-            yield key, f"with [implementations.NAME] tables, `{key}` stands in each of them"
+            yield key, f"write `{key}` in each of the [implementations.NAME] tables instead"
     if spec.compile.options or spec.compile.arch_specific:
-        yield "compile", "with [implementations.NAME] tables, `compile` stands in each of them"
+        yield "compile", "write `compile` in each of the [implementations.NAME] tables instead"
     if spec.constraints.where:
-        yield "constraints.where", "with [implementations.NAME] tables, `where` stands in each of them"
+        yield "constraints.where", "write `where` in each of the [implementations.NAME] tables instead"
     yield from _chosen(spec)
     for name, implementation in sorted(spec.implementations.items()):
         yield from identifier(f"implementations.{name}", name)
         if name == MAIN and len(spec.implementations) == 1:
             yield "implementations.main", "one implementation needs no table; write its keys at the top"
         if implementation.constraints.requires:
-            message = "what the kernel demands stands at the top: [constraints] requires"
+            message = "write it at the top, as `[constraints] requires`: it holds whatever implements the kernel"
             yield f"implementations.{name}.constraints.requires", message
 
 
@@ -54,7 +54,7 @@ def _chosen(spec: KernelSpec) -> Iterator[PathFault]:
         message = f"is {spelled(chosen)}, a library call; the default runs wherever nothing else does, also without"
         yield "default.implementation", f"{message} the library: name an implementation with a template"
     for name in sorted(spec.default.keys() - {"implementation"}):
-        yield f"default.{name}", "with [implementations.NAME] tables, each has its own `default`; leave it out here"
+        yield f"default.{name}", "write it in the `default` of each of the [implementations.NAME] tables instead"
 
 
 LIBRARIES: Final = ("cupy", "torch")
@@ -77,7 +77,7 @@ def call_faults(spec: KernelSpec, implementation: ImplementationSpec) -> Iterato
         names = ", ".join(argument.name for argument in spec.outputs)
         yield "call", f"a library call writes one output, and this kernel writes {names}; write a template"
     for scalar in spec.scalars:
-        message = f"a library call is passed arrays only, and would not heed the scalar '{scalar.name}'"
+        message = f"a library call is passed arrays only, so the scalar '{scalar.name}' would have no effect"
         yield "call", f"{message}; only a kernel without scalars can have one"
 
 
@@ -101,7 +101,7 @@ def _passed(spec: KernelSpec, call: LibraryCall) -> Iterator[PathFault]:
     for index, name in enumerate(call.arguments):
         if name not in inputs:
             hint = closest(name, inputs) or f"; those are {', '.join(inputs)}"
-            yield f"arguments[{index}]", f"'{name}' is not an array that a call brings (`in` or `inout`){hint}"
+            yield f"arguments[{index}]", f"'{name}' is not an input (`in` or `inout`){hint}"
 
 
 _LEAST: Final = {"grid": 0, "block": 1, "shared": 0}
