@@ -232,6 +232,36 @@ def test_tensors_in_tensors_out():
     close(kernels.row_softmax(parameter).cpu().numpy(), np.full((64, 128), 1 / 128))
 
 
+def test_a_tensor_that_requires_a_gradient_is_refused_where_autograd_would_record():
+    x, y = torch.randn(4096, device="cuda"), torch.randn(4096, device="cuda")
+    for _ in range(3):  # into the fast path
+        kernels.axpby(x, y, 2.0, 3.0)
+    x.requires_grad_()
+    with pytest.raises(
+        ValueError, match=r"x: requires a gradient.*pass x\.detach\(\), or call under torch\.no_grad\(\)"
+    ):
+        kernels.axpby(x, y, 2.0, 3.0)
+    with pytest.raises(ValueError, match="requires a gradient"):
+        kernels.axpby(x + y, y, 2.0, 3.0)  # not a leaf
+    for without in (torch.no_grad, torch.inference_mode):
+        with without():
+            made = kernels.axpby(x, y, 2.0, 3.0)
+            torch.testing.assert_close(made, 2 * x + 3 * y)
+    assert not kernels.axpby(x.detach(), y, 2.0, 3.0).requires_grad
+
+    class Axpby(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            return kernels.axpby(x, y, 2.0, 3.0)
+
+        @staticmethod
+        def backward(ctx, grad):
+            return 2 * grad, 3 * grad
+
+    Axpby.apply(x, y).sum().backward()
+    torch.testing.assert_close(x.grad, torch.full_like(x, 2.0))
+
+
 def test_tensors_are_worked_on_in_the_order_of_their_stream():
     x, stream = torch.zeros(1 << 22, device="cuda"), torch.cuda.Stream()
     out = torch.empty_like(x)

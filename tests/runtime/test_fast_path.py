@@ -162,6 +162,28 @@ def test_the_same_calls_with_pytorch(with_torch, torch, cuda, slow, fast_path_on
     assert cuda.launches[-1].stream == 7
 
 
+def test_a_tensor_that_requires_a_gradient_is_refused_where_autograd_would_record(
+    with_torch, torch, cuda, slow, fast_path_on
+):
+    """Also by the fast path, which knows the problem and the address."""
+    tuned, x = with_torch, torch.Tensor((16, 1024))
+    for _ in range(3):
+        tuned.affine(x, 1.0, relu=False)
+    before = len(cuda.launches)
+    x.requires_grad = True
+    with pytest.raises(ValueError, match=re.escape("x: requires a gradient, and autograd does not record this call")):
+        tuned.affine(x, 1.0, relu=False)
+    with pytest.raises(ValueError, match="requires a gradient"):
+        tuned.affine.bind(x, 1.0, relu=False)
+    assert len(cuda.launches) == before
+    counted = slow(tuned)
+    with torch.no_grad():
+        for _ in range(3):
+            tuned.affine(x, 1.0, relu=False)
+    assert len(cuda.launches) == before + 3
+    assert not counted or not fast_path_on
+
+
 @pytest.mark.usefixtures("fast_path")
 def test_both_libraries_in_one_process(tuned, cupy, torch, cuda, slow):
     counted = slow(tuned)

@@ -15,6 +15,7 @@ STREAM = "expected a CuPy or PyTorch stream, an object with __cuda_stream__, a h
 MOVE_X, MOVE_Y = (f"move it with cupy.asarray({name}) or torch.as_tensor({name}, device='cuda')" for name in "xy")
 OVERLAP = ", and an array that is written must not overlap another argument"
 STRIDES = "expected a C-contiguous array, found strides"
+RECORDED = "requires a gradient, and autograd does not record this call; pass"
 FLOAT32, INT32 = "(a number up to 3.4e38)", "(an integer from -2147483648 to 2147483647)"
 UINT64 = "(an integer from 0 to 18446744073709551615)"
 SHIPS = (
@@ -294,6 +295,10 @@ TORCH = [
      f"{A}x: expected an array on the GPU, found a torch.Tensor on cpu; move it with x.cuda()"),
     ("output on the CPU", TypeError, lambda m: m.affine(y=m.array((16, 1024), "float32", device="cpu")),
      f"{A}y: expected an array on the GPU, found a torch.Tensor on cpu; move it with y.cuda()"),
+    ("gradient", ValueError, lambda m: m.affine(m.array((16, 1024), "float32", requires_grad=True)),
+     f"{A}x: {RECORDED} x.detach(), or call under torch.no_grad()"),
+    ("gradient of an output", ValueError, lambda m: m.affine(y=m.array((16, 1024), "float32", requires_grad=True)),
+     f"{A}y: {RECORDED} y.detach(), or call under torch.no_grad()"),
 ]
 TWO_GPUS = [
     ("prepare, text", ValueError, lambda m: m.tuned.affine.prepare("0"),

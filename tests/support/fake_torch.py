@@ -41,7 +41,8 @@ class Tensor:
 
     __module__ = "torch"
 
-    def __init__(self, shape, dtype="float32", *, device=0, offset=0, address=None, strides=None):
+    def __init__(self, shape, dtype="float32", *, device=0, offset=0, address=None, strides=None, requires_grad=False):
+        self.requires_grad = requires_grad
         self.shape, self.dtype = Size(shape), DTYPES[str(dtype).removeprefix("torch.")]
         self.is_cuda = device != "cpu"
         self.device = f"cuda:{device}" if self.is_cuda else "cpu"
@@ -101,6 +102,17 @@ class FakeTorch(types.ModuleType):
 
     def _raw_stream(self, _ordinal):
         return self.cuda.current_stream().cuda_stream
+
+    def is_grad_enabled(self):
+        return getattr(self._local, "grad", True)
+
+    @contextmanager
+    def no_grad(self):
+        self._local.grad = False
+        try:
+            yield
+        finally:
+            self._local.grad = True
 
     def empty(self, shape, *, dtype, device):
         ordinal = self.cuda.current_device() if device == "cuda" else device

@@ -6,7 +6,7 @@ import sys
 from contextlib import contextmanager
 from functools import partial
 
-from ..errors import ArgumentTypeError
+from ..errors import ArgumentError, ArgumentTypeError
 from .adapter import ArrayView, Expressions, nameable, strided
 
 TYPE_CHECKING = False
@@ -37,6 +37,11 @@ class PyTorch:
             raise ArgumentTypeError(
                 f"{where}: expected an array on the GPU, found a torch.Tensor on {value.device}; "
                 f"move it with {name}.cuda()"
+            )
+        if value.requires_grad and sys.modules[NAME].is_grad_enabled():
+            raise ArgumentError(
+                f"{where}: requires a gradient, and autograd does not record this call; pass {name}.detach(), or call "
+                "under torch.no_grad()"
             )
         shape, size = tuple(value.shape), value.element_size()
         if not value.is_contiguous():
@@ -93,13 +98,14 @@ class PyTorch:
             dtype="{a}.dtype",
             device="{a}.get_device()",
             contiguous="{a}.is_contiguous()",
-            each="{a}.is_cuda",
+            each="{a}.is_cuda and not ({a}.requires_grad and recorded())",
             stream="stream_of().cuda_stream" if raw is None else "raw(ordinal)",
             current_device="get_device()",
             names={
                 "get_device": torch.cuda.current_device,
                 "stream_of": torch.cuda.current_stream,
                 "raw": raw,
+                "recorded": torch.is_grad_enabled,
                 "empty": lambda shape, dtype: torch.empty(shape, dtype=dtype, device="cuda"),
             },
             type_of=partial(getattr, torch),
