@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders import H100, rows
+from locks import sealed
 from pretuned.errors import LockError, StorageError
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
@@ -152,3 +153,47 @@ def test_whatever_rows_hold_they_come_back_in_one_order(found, random):
     random.shuffle(shuffled)
     assert lockfile.dumps(Lock().updated({H100.name: H100}, shuffled)) == text
     assert sum(line.startswith('{"kernel"') for line in text.splitlines()) == len(lock.rows)
+
+
+EDITS = {
+    "a time": lambda document: document["rows"][0]["choices"][0].update(time_us=0.5),
+    "a ratio": lambda document: document["rows"][0]["choices"][0].update(ratio=[0.1, 0.2]),
+    "a direction": lambda document: document["rows"][0]["choices"][0].update(beyond=["n>"]),
+    "a cubin": lambda document: document["rows"][0]["choices"][0].update(cubin="0" * 64),
+    "the date": lambda document: document["rows"][0].update(date="2020-01-01"),
+    "the driver": lambda document: document["rows"][0].update(driver="1"),
+    "what is new": lambda document: document["rows"][0].update(note="mine"),
+    "no digest": lambda document: document["rows"][0].pop("digest"),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
+def test_a_line_that_was_edited_is_named_and_refused(document, edit):
+    edit(document)
+    with pytest.raises(LockError) as caught:
+        lockfile.loads(document, "lock")
+    assert str(caught.value) == (
+        "lock: rows[0]: not as pretuned wrote it (its digest differs); restore the line from version control, or "
+        "delete it and run `pretuned tune`; `pretuned merge` joins locks of several machines"
+    )
+
+
+def test_a_devices_numbers_cannot_be_edited_either(document):
+    next(iter(document["devices"].values()))["sm_count"] += 1
+    with pytest.raises(LockError, match=r"devices\[.*\]: not as pretuned wrote it"):
+        lockfile.loads(document, "lock")
+
+
+def test_lines_of_two_locks_stand_in_one_file_as_git_merges_them(document):
+    there, here = dict(document), dict(document)
+    there["rows"], here["rows"] = document["rows"][::2], document["rows"][1::2]
+    merged = {**there, "rows": [*there["rows"], *here["rows"]]}
+    assert lockfile.loads(merged, "lock") == lockfile.loads(document, "lock")
+
+
+def test_two_lines_that_answer_for_the_same_are_refused(document):
+    other = json.loads(json.dumps(document["rows"][0]))
+    other["date"] = "2020-01-01"
+    document["rows"].append(other)
+    with pytest.raises(LockError, match=r"lock: two lines answer for .*; delete one of them, or take both locks"):
+        lockfile.loads(sealed(document), "lock")

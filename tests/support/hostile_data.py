@@ -8,6 +8,7 @@ import json
 import pytest
 
 from builders import H100, rows
+from locks import sealed
 from pretuned.cli import main
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
@@ -90,7 +91,7 @@ class Area:
         return json.loads(lockfile.dumps(Lock().updated({H100.name: H100}, rows(spec))))
 
     def put(self, document):
-        text = document if isinstance(document, str) else json.dumps(document)
+        text = document if isinstance(document, str) else json.dumps(sealed(document))
         (self.project / "pretuned.lock.json").write_text(text, encoding="utf-8", errors="surrogatepass")
 
     def generated(self):

@@ -18,7 +18,7 @@ from pretuned.bake.plan import BakePlan, Compiled, KernelPlan
 from pretuned.config.toml import dotted, in_words
 from pretuned.errors import BakeError
 from pretuned.record import canonical
-from pretuned.record.lock import row_to_json
+from pretuned.record.lock import row_line
 from pretuned.record.rows import Row, TunedDevice
 from pretuned.render import digest
 
@@ -121,7 +121,7 @@ def _recompiled(kernel: KernelPlan, row: Row, device: TunedDevice, binaries: Com
 
 def digest_of_rows(rows: Sequence[Row]) -> str:
     """Return the SHA-256 of the rows' lines in the lock, sorted, each with its line's end and without a comma."""
-    lines = sorted(canonical.line(row_to_json(row)) for row in rows)
+    lines = sorted(row_line(row) for row in rows)
     return hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
 
 

@@ -106,14 +106,14 @@ class Cache:
             found = self._connection.execute("SELECT value FROM entries WHERE key = ?", (f"{kind}:{key}",)).fetchone()
             if found is None:
                 return None
-            digest, _, text = found[0].partition(" ")
-            return json.loads(text) if digest == _digest(f"{kind}:{key}", text) else None
+            text = found[0].partition(" ")[2]
+            return json.loads(text) if found[0] == sealed(f"{kind}:{key}", text) else None
         return None
 
     def _put(self, kind: str, key: str, value: object) -> None:
         text = json.dumps(value, separators=(",", ":"))
         name = f"{kind}:{key}"
-        row = (name, kind, f"{_digest(name, text)} {text}", time.time())
+        row = (name, kind, sealed(name, text), time.time())
         with contextlib.suppress(sqlite3.DatabaseError):
             self._connection.execute("INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?)", row)
 
@@ -155,9 +155,10 @@ class Cache:
         self._put("binary", key, data)
 
 
-def _digest(name: str, text: str) -> str:
-    """Return the digest of a value and of what it answers for."""
-    return hashlib.blake2b(f"{name} {text}".encode(errors="surrogatepass"), digest_size=12).hexdigest()
+def sealed(name: str, text: str) -> str:
+    """Return a value behind the digest of it and of what it answers for."""
+    digest = hashlib.blake2b(f"{name} {text}".encode(errors="surrogatepass"), digest_size=12).hexdigest()
+    return f"{digest} {text}"
 
 
 def _require_kinds(binary: Binary) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping
 
@@ -9,6 +10,22 @@ from collections.abc import Iterable, Mapping
 def line(value: object) -> str:
     """Return a value on one line."""
     return json.dumps(value, separators=(", ", ": "))
+
+
+def sealed(value: Mapping[str, object]) -> dict[str, object]:
+    """Return an entry with the digest of all the rest of it as its last key."""
+    return {**value, "digest": _digest(value)}
+
+
+def is_sealed(value: Mapping[str, object]) -> bool:
+    """Return whether an entry is as it was sealed; the order of its keys does not matter."""
+    return value.get("digest") == _digest(value)
+
+
+def _digest(value: Mapping[str, object]) -> str:
+    rest = {key: item for key, item in value.items() if key != "digest"}
+    text = json.dumps(rest, sort_keys=True, separators=(",", ":"))
+    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
 
 
 def rows(values: Iterable[object]) -> str:

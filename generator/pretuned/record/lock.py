@@ -3,8 +3,9 @@
 Theory of operation. The file is canonical JSON: a fixed order of keys, one device, row or skipped problem a line, so
 that a diff shows the rows that changed and nothing else. Writing what was read gives the same bytes. A re-tune that
 confirms a row (the same choices in the same order, of the same modules) keeps the line it had, times and date included.
-The file is replaced as a whole, never written in place. What it holds is data: reading checks every field's kind and
-gives `LockError` with the line to look at, and nothing of it is ever run.
+Each line ends with a digest of itself: one that was edited by hand is refused, and lines of two locks can stand in one
+file. The file is replaced as a whole, never written in place. What it holds is data: reading checks every field's kind
+and gives `LockError` with the line to look at, and nothing of it is ever run.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pretuned.record.rows import Choice, Row, Skipped, TunedDevice
 from pretuned.spec.space import Configuration, Pairs, Problem, pairs
 
 FORMAT: Final = 1
+_LISTED: Final = 5  # lines that an error names
 Key = tuple[str, str, Problem]
 
 
@@ -107,11 +109,16 @@ def dumps(lock: Lock) -> str:
     return canonical.document(
         {
             "format": canonical.line(FORMAT),
-            "devices": canonical.entries({name: asdict(device) for name, device in lock.devices.items()}),
-            "rows": canonical.rows(map(row_to_json, lock.rows)),
-            "skipped": canonical.rows(map(_skipped_to_json, lock.skipped)),
+            "devices": canonical.entries({k: canonical.sealed(asdict(device)) for k, device in lock.devices.items()}),
+            "rows": canonical.rows(canonical.sealed(row_to_json(row)) for row in lock.rows),
+            "skipped": canonical.rows(canonical.sealed(_skipped_to_json(entry)) for entry in lock.skipped),
         }
     )
+
+
+def row_line(row: Row) -> str:
+    """Return a row's line in the file."""
+    return canonical.line(canonical.sealed(row_to_json(row)))
 
 
 def write(path: Path, lock: Lock) -> bool:
@@ -172,28 +179,48 @@ def loads(document: Any, name: str) -> Lock:  # noqa: ANN401 - JSON
         devices = {key: _device(value, key) for key, value in document["devices"].items()}
     except (AttributeError, KeyError, TypeError) as error:
         raise LockError(f"{name}: devices: {_wrong(error)}") from None
-    rows = [
-        _entry(row_from_json, value, f"{name}: rows[{index}]")
-        for index, value in enumerate(_list(document, "rows", name))
-    ]
-    skipped = [
-        _entry(_skipped_from_json, value, f"{name}: skipped[{index}]")
-        for index, value in enumerate(_list(document, "skipped", name))
-    ]
+    rows = _entries(document, "rows", row_from_json, name)
+    skipped = _entries(document, "skipped", _skipped_from_json, name)
     for part, entries in (("rows", rows), ("skipped", skipped)):
         for index, entry in enumerate(entries):
             if entry.device not in devices:
                 raise LockError(
                     f"{name}: {part}[{index}]: names the device {entry.device!r}, which `devices` does not describe"
                 )
+    _refuse_edited(document, name)
+    _refuse_twice([*((row_key(row), row) for row in rows), *((entry.key, entry) for entry in skipped)], name)
     return Lock().updated(devices, rows, skipped)
 
 
-def _list(document: Mapping[str, Any], key: str, name: str) -> list[Any]:
+def _refuse_edited(document: Mapping[str, Any], name: str) -> None:
+    """Raise LockError for lines that are not as pretuned wrote them: their times and digests were never measured."""
+    lines = {f"devices[{json.dumps(key)}]": value for key, value in document["devices"].items()}
+    lines |= {f"{part}[{n}]": line for part in ("rows", "skipped") for n, line in enumerate(document.get(part, []))}
+    edited = [place for place, value in lines.items() if not canonical.is_sealed(value)]
+    if edited:
+        listed = ", ".join(edited[:_LISTED]) + (f" and {more} more" if (more := len(edited) - _LISTED) > 0 else "")
+        raise LockError(
+            f"{name}: {listed}: not as pretuned wrote it (its digest differs); restore the line from version control, "
+            "or delete it and run `pretuned tune`; `pretuned merge` joins locks of several machines"
+        )
+
+
+def _refuse_twice(entries: Iterable[tuple[Key, Row | Skipped]], name: str) -> None:
+    """Raise LockError for two different lines that answer for the same, which a merge by hand leaves."""
+    seen: dict[Key, Row | Skipped] = {}
+    for key, entry in entries:
+        if seen.setdefault(key, entry) != entry:
+            raise LockError(
+                f"{name}: two lines answer for {key[0]} on {key[1]} at {key[2]}; delete one of them, or take both "
+                "locks as they were and run `pretuned merge`"
+            )
+
+
+def _entries(document: Mapping[str, Any], key: str, parse: Any, name: str) -> list[Any]:  # noqa: ANN401
     value = document.get(key, [])
     if not isinstance(value, list):
         raise LockError(f"{name}: `{key}` is not a list")
-    return value
+    return [_entry(parse, item, f"{name}: {key}[{index}]") for index, item in enumerate(value)]
 
 
 def _entry(parse: Any, value: Any, place: str) -> Any:  # noqa: ANN401 - one of the two parsers below
