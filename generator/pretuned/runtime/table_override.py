@@ -7,7 +7,7 @@ import json
 from .errors import OverrideError
 from .records import Evidence, TableChoice, TableRow
 from .table import KERNELS, PACKAGE
-from .text import described
+from .text import described, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,10 +24,11 @@ def read(path: str, by: str) -> tuple[Devices, dict[str, dict[str, tuple[TableRo
         with open(path, encoding="utf-8") as file:  # noqa: PTH123 - pathlib costs more than this file does
             document = json.load(file)
     except (OSError, ValueError, RecursionError) as error:
-        raise OverrideError(f"{by}: '{path}' cannot be read as JSON: {error}") from None
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise OverrideError(f"{by}: {shown(path)} cannot be read as JSON: {reason}") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         found = document.get("format") if isinstance(document, dict) else None
-        raise OverrideError(f"{by}: '{path}' is not a lock of format {FORMAT} (its format is {found!r})")
+        raise OverrideError(f"{by}: {shown(path)} is not a lock of format {FORMAT} (its format is {found!r})")
     devices = {
         str(name): {key: value for key, value in facts.items() if type(value) is int}
         for name, facts in _dict(document.get("devices", {})).items()
@@ -43,8 +44,8 @@ def read(path: str, by: str) -> tuple[Devices, dict[str, dict[str, tuple[TableRo
             parsed = _row(kernel, row)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             if isinstance(error, OverrideError):
-                raise OverrideError(f"{by}: '{path}': {error}") from None
-            raise OverrideError(f"{by}: '{path}': row {number} cannot be read: {error!r}") from None
+                raise OverrideError(f"{by}: {shown(path)}: {error}") from None
+            raise OverrideError(f"{by}: {shown(path)}: row {number} cannot be read: {error!r}") from None
         of_kernel = table.setdefault(kernel.name, {})
         of_kernel[str(row["device"])] = (*of_kernel.get(str(row["device"]), ()), parsed)
     return devices, table
