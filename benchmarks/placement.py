@@ -136,16 +136,14 @@ def serve():
 
 
 def recorded(specs, target):
-    """Tune, and return by row what was screened, raced and duelled, and who won."""
+    """Tune, and return by row what was screened and raced, and who won."""
     found, original, chosen = {}, decision.race, decision.finalists
     screened = {}
 
-    def race(task, problem, entries, estimates_us, rounds, rule, **more):
-        samples, failures = original(task, problem, entries, estimates_us, rounds, rule, **more)
-        if isinstance(rule, Cut) or more.get("judge"):
-            row = found.setdefault((task.spec.name, problem), {})
-            row["race" if isinstance(rule, Cut) else "duel"] = samples
-            row["screened"] = dict(screened)
+    def race(task, problem, estimates_us, rounds, rule):
+        samples, failures = original(task, problem, estimates_us, rounds, rule)
+        if isinstance(rule, Cut):
+            found[task.spec.name, problem] = {"race": samples, "screened": dict(screened)}
         return samples, failures
 
     def finalists(times_us, *more):
@@ -158,7 +156,7 @@ def recorded(specs, target):
     result = tune(requests, target, cache_folder=None)
     decision.race, decision.finalists = original, chosen
     for row in result.rows:
-        found[row.kernel, row.problem]["winner"] = row.winner.configuration
+        found.setdefault((row.kernel, row.problem), {"race": {}, "screened": {}})["winner"] = row.winner.configuration
     stages = ", ".join(f"{name} {seconds:.1f}" for name, seconds in result.effort.longest())
     return found, f"tuning: {sum(result.effort.seconds.values()):.1f} s: {stages}"
 
@@ -167,7 +165,7 @@ def median_ratio(samples, one, base):
     return statistics.median(a / b for a, b in zip(samples[one], samples[base], strict=False))
 
 
-def where_lost(tunings, key, default):
+def where_lost(tunings, key):
     """Yield how each winner of a row fared in the tunings that it did not win."""
     winners = list(dict.fromkeys(tuning[key]["winner"] for tuning in tunings))
     for winner in winners if len(winners) > 1 else ():
@@ -178,12 +176,10 @@ def where_lost(tunings, key, default):
             told = f"screened {'never' if place is None else place + 1} of {len(screened)}"
             if place is not None:
                 told += f", {row['screened'][winner] / row['screened'][screened[0]]:.3f} of the best"
-            race, duel = row.get("race", {}), row.get("duel", {})
+            race = row["race"]
             if winner in race:
                 leader = min(race, key=lambda c: statistics.median(race[c]))
                 told += f"; race {median_ratio(race, winner, leader):.4f} of the leader in {len(race[winner])} rounds"
-            if winner in duel:
-                told += f"; duel {median_ratio(duel, winner, default):.4f} of the default in {len(duel[winner])}"
             yield f"    tuning {number + 1} {'WON' if row['winner'] == winner else 'lost'}: {winner}: {told}"
 
 
@@ -191,7 +187,7 @@ def candidates(tunings, key, default):
     """Return the default, the winners, and the best of the races."""
     found = [default, *(tuning[key]["winner"] for tuning in tunings)]
     for tuning in tunings:
-        race = tuning[key].get("race", {})
+        race = tuning[key]["race"]
         found += sorted(race, key=lambda c: statistics.median(race[c]))[:2]
     return list(dict.fromkeys(found))[: CANDIDATES + 1]
 
@@ -234,7 +230,7 @@ def main():  # noqa: C901, PLR0912, PLR0915 - an experiment, told in order
     say(f"{len(differ)} of {len(first)} rows have different winners")
     for key in differ:
         say(f"  {key[0]} at {key[1]}")
-        for line in where_lost(tunings, key, space.default(specs[key[0]])):
+        for line in where_lost(tunings, key):
             say(line)
     known = [by_name[name] for name in named(KNOWN)]
     rows = list(dict.fromkeys([*known[:3], *differ[:4], *known[3:], *(by_name[name] for name in named(CALM)), *differ]))
@@ -321,9 +317,6 @@ def main():  # noqa: C901, PLR0912, PLR0915 - an experiment, told in order
                 pooled[change].append(summary(column))
             values = " ".join(f"{100 * summary(column):8.2f}" for column in columns)
             say(f"  {str(configuration)[:48]:<50}{statistics.median(columns[-1] or [math.nan]):10.4f} {values}")
-            for change in ("again", "reload", "pages", "process"):
-                column = " ".join(f"{one:.4f}" for one in columns[CHANGES.index(change)])
-                say(f"      {change:<8}{column}")
     for name, function in (("median", statistics.median), ("largest", max)):
         values = [[one for one in pooled[change] if not math.isnan(one)] or [math.nan] for change in CHANGES]
         say(f"{name:<63}" + " ".join(f"{100 * function(one):8.2f}" for one in values))

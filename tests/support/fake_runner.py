@@ -18,10 +18,24 @@ DEVICE = TuningDevice(record=H100, driver="580")
 
 
 class FakeRunner:
-    """`time_us(configuration, dims)` is the model; `wrong` (of both) and `crash` (of a configuration) plant bugs."""
+    """`time_us(configuration, dims)` is the model; `wrong` (of both) and `crash` (of a configuration) plant bugs.
 
-    def __init__(self, time_us, *, wrong=lambda _c, _d: False, crash=lambda _c: False, too_large=lambda _d: False):
+    At each place of its buffers, a configuration is off by a factor of its own, of relative deviation `bias`; other
+    `places` have other factors.
+    """
+
+    def __init__(
+        self,
+        time_us,
+        *,
+        wrong=lambda _c, _d: False,
+        crash=lambda _c: False,
+        too_large=lambda _d: False,
+        bias=0.0,
+        places=0,
+    ):
         self.time_us, self.wrong, self.crash, self.too_large = time_us, wrong, crash, too_large
+        self.bias, self.places, self.place = bias, places, 0
         self.random = random.Random(0)
         self.dims = {}
         self.requests = []
@@ -29,12 +43,19 @@ class FakeRunner:
     def start(self):
         pass
 
+    def factor(self, values, dims, place):
+        """By what a configuration is off at a place."""
+        drawn = random.Random(f"{self.places} {place} {sorted(values.items())} {sorted(dims.items())}")
+        return math.exp(drawn.gauss(0, self.bias))
+
     def prepare(self, request):
         self.dims = dict(request.problem.dims)
         return TooLarge(reason="takes 99 GB") if self.too_large(self.dims) else None
 
     def _sample(self, entry):
-        return self.time_us(dict(entry.configuration.values), self.dims) * self.random.gauss(1, 0.002)
+        values = dict(entry.configuration.values)
+        factor = self.factor(values, self.dims, self.place) if self.bias else 1.0
+        return self.time_us(values, self.dims) * factor * self.random.gauss(1, 0.002)
 
     def _failure(self, entry):
         if self.wrong(dict(entry.configuration.values), self.dims):
@@ -54,7 +75,8 @@ class FakeRunner:
         failure = self._failure(entry) if verify else None
         return Screened(outcome=failure or Timed(time_us=self._sample(entry), spread=0.0, samples=1), device_s=0.001)
 
-    def race(self, entries, rounds, *, estimates_us, rule=None, judge=False):
+    def race(self, entries, rounds, *, estimates_us, rule=None, judge=False, place=0):
+        self.place = place
         self.requests.append("race")
         if any(self.crash(dict(entry.configuration.values)) for entry in entries):
             return Crashed(message="CUDA_ERROR_ILLEGAL_ADDRESS")

@@ -187,6 +187,7 @@ class Bench(Generic[K]):
 
     def race(self, request: RaceRequest) -> Raced:
         """Time the entries in interleaved rounds; then, if asked, run each time and again and judge every result."""
+        self.stage.move(request.place)
         racing: list[_Loaded[K]] = []
         try:
             for entry in request.entries:

@@ -142,7 +142,8 @@ class RaceRequest:
 
     `estimates_us` is what a call of each is expected to take, in microseconds. `rounds` is the most of them; a race
     ends as soon as its `rule` is satisfied (see `pretuned.measure.rounds`). With `judge`, each entry then runs on every
-    set time and again, and each result is judged.
+    set time and again, and each result is judged. Another `place` has the buffers in other memory and at
+    other distances from each other, with the same inputs.
     """
 
     entries: tuple[CompiledCandidate, ...]
@@ -150,6 +151,7 @@ class RaceRequest:
     rounds: int
     rule: Rule = field(default_factory=RunAll)
     judge: bool = False
+    place: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -191,6 +191,7 @@ class Runner:
         estimates_us: Sequence[float],
         rule: Rule | None = None,
         judge: bool = False,
+        place: int = 0,
     ) -> Raced | Failure:
         """Time `entries` in interleaved rounds, as `RaceRequest` says; a Failure if all of it was lost.
 
@@ -203,6 +204,7 @@ class Runner:
             rounds=rounds,
             rule=rule or RunAll(),
             judge=judge,
+            place=place,
         )
         limit_s = max(self._limit_s(entry, RACE_S) for entry in entries)
         answer = self._judged(request, limit_s + RACE_SLACK * (rounds + 3) * PROBE_LAUNCHES * sum(estimates_us) / 1e6)

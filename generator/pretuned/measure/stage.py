@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
+from typing import Final
 
 from pretuned.measure import data
 from pretuned.measure.data import HostArray
@@ -20,6 +21,8 @@ from pretuned.measure.requests import PrepareRequest
 from pretuned.measure.workspace import Workspace
 from pretuned.runtime.types import DTYPES
 from pretuned.spec.tolerance import tolerances
+
+PLACES: Final = 1 << 16  # seeds of places, which those of inputs are below
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,10 +52,28 @@ class Stage:
         self.by_default = request.trust_default or spec.verify.reference is None
         self._expected: Future[dict[str, HostArray] | None] | None = None
         self._references: dict[str, Reference] | None = None
-        cold = spec.cache == "cold"
-        wanted = machine.sets_wanted(sum(buffer.nbytes for buffer in buffers)) if cold else 1
-        self.workspace = Workspace(machine, buffers, self._stored, wanted, cold=cold, seed=request.seed)
+        self._place = 0
+        self.workspace = self._laid_out()
         self.nbytes = self.workspace.allocated_bytes + footprint(buffers)
+
+    def move(self, place: int) -> None:
+        """Lay the buffers out anew, in other memory and at other distances from each other; `place` 0 is the first.
+
+        Where both layouts do not fit into the device's memory, the old one is given back before.
+        """
+        if place == self._place:
+            return
+        self._place = place
+        if MEMORY_SHARE * self._machine.free_bytes() < self.workspace.allocated_bytes + self.workspace.nbytes:
+            del self.workspace
+            self._machine.trim()
+        self.workspace = self._laid_out()
+
+    def _laid_out(self) -> Workspace:
+        spec, seed = self.request.spec, self.request.seed + PLACES * self._place
+        buffers, cold = arrays(spec, self.request.problem), spec.cache == "cold"
+        wanted = self._machine.sets_wanted(sum(buffer.nbytes for buffer in buffers)) if cold else 1
+        return Workspace(self._machine, buffers, self._stored, wanted, cold=cold, seed=seed)
 
     def begin_reference(self, host: Executor) -> None:
         """Have `host` make the reference, if nothing does yet."""

@@ -17,11 +17,12 @@ from pretuned.tune.events import (
     OutOfBudget,
     Passed,
     Planned,
+    Unconfirmed,
     Waiting,
 )
 
 
-def describe(event: Event) -> str:  # noqa: PLR0911 - one return a kind of event
+def describe(event: Event) -> str:  # noqa: C901, PLR0911 - one return a kind of event
     """Return one line about a step of tuning."""
     match event:
         case Waiting(device=device, patience_s=patience_s):
@@ -37,6 +38,8 @@ def describe(event: Event) -> str:  # noqa: PLR0911 - one return a kind of event
             return f"{kernel}: {problem}: {configuration}: {kind(failure)}: {detail(failure)}"
         case Noisy(kernel=kernel, problem=problem, reason=reason, attempt=attempt):
             return f"{kernel}: {problem}: {reason}; measured again (attempt {attempt})"
+        case Unconfirmed(kernel=kernel, problem=problem, candidates=candidates):
+            return f"{kernel}: {problem}: {counted(candidates, 'candidate')} ahead of the default at some places only"
         case Decided(row=row, cached=cached):
             winner, default = row.winner, row.default
             found = (
@@ -76,6 +79,9 @@ def stages(effort: Effort) -> Iterator[str]:
     share = f" ({effort.device_s / whole_s:.0%} of them with candidates on the device)" if whole_s else ""
     yield f"{'in all':<22}{whole_s:8.2f} s{share}"
     yield f"{counted(effort.compiled, 'source')} compiled, {counted(effort.launched, 'measurement')}"
+    if effort.confirmed or effort.unconfirmed:
+        lost = f"; {counted(effort.unconfirmed, 'candidate')} at some places only" if effort.unconfirmed else ""
+        yield f"{counted(effort.confirmed, 'winner')} faster than the default wherever buffers lay{lost}"
     pruned = [f"{count} ({why})" for why, count in sorted(effort.pruned.items()) if count]
     if pruned:
         yield f"not launched: {', '.join(pruned)}"

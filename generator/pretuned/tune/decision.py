@@ -15,34 +15,31 @@ from pretuned.record.rows import Choice, Row
 from pretuned.spec.buckets import BEYOND_RATIO, bounds, fits_arguments, problems_beyond, sizes_of
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, Problem, admitted
+from pretuned.tune.duel import duel
+from pretuned.tune.events import Unconfirmed
 from pretuned.tune.race import (
+    LEAST_ROUNDS,
     MIN_GAIN,
+    ROUNDS_US,
     TIE,
+    Failures,
     RankedCandidate,
     Samples,
+    affordable,
+    faster,
     finalists,
     leaders,
     race,
     rank,
     ratio_interval,
+    shares_of,
 )
 from pretuned.tune.task import TuningTask
 
 FRESH_SEED: Final = 1  # of the inputs of races and duels, which differ from those of screening
 TRUSTED_SEED: Final = 2  # of inputs where the default's results are the reference: kept apart from other checks
 ATTEMPTS: Final = 8  # to settle on finalists; each drops those that were wrong or failed
-LEAST_ROUNDS: Final = 7  # of slow kernels: one more than an interval of 95% needs
-ROUNDS_US: Final = 2e6  # that all rounds of a race may take together, beyond the fewest
 TINY: Final = (0, 1, 37)  # no element, one element, a warp and a few more
-
-
-def affordable(rounds: int, estimates_us: Sequence[float]) -> int:
-    """Return how many of `rounds` candidates that take `estimates_us` per call may race for.
-
-    One that is alone has no interval, so that a single round will do.
-    """
-    least = LEAST_ROUNDS if len(estimates_us) > 1 else 1
-    return max(min(rounds, least), min(rounds, int(ROUNDS_US / (PROBE_LAUNCHES * sum(estimates_us)))))
 
 
 def in_time(
@@ -123,17 +120,31 @@ class RowDecision:
             return None
         fastest = leaders(samples, guards, default, self.incumbents)
         with self.effort.stage("duelling"):
-            duel = self._raced([default, *fastest], self.profile.duel_rounds, Against(gain=MIN_GAIN), judge=True)
-        return None if duel is None else rank(duel, guards, default, self.incumbents)
+            places, failures = duel(self.task, self.problem, {c: self.times[c] for c in [default, *fastest]})
+        if self._dropped(failures):
+            return None
+        self._report(places)
+        return rank(places, guards, default, self.incumbents)
 
-    def _raced(
-        self, chosen: Sequence[Configuration], rounds: int, rule: Cut | Against, *, judge: bool = False
-    ) -> Samples | None:
-        estimates_us = [self.times[c] for c in chosen]
-        rounds = affordable(rounds, estimates_us)
-        samples, failures = race(self.task, self.problem, chosen, estimates_us, rounds, rule, judge=judge)
+    def _report(self, places: Sequence[Samples]) -> None:
+        """Count and report what has become of the candidates that were faster at the first place."""
+        default, gain = self.task.default, 1 - MIN_GAIN
+        first = {c for c in places[0] if c != default and shares_of(places[:1], c, default)[0] < gain}
+        kept = {one.configuration for one in faster(places, default)}
+        self.effort.confirmed += bool(kept)
+        if lost := len(first - kept):
+            self.effort.unconfirmed += lost
+            self.task.workbench.listen(Unconfirmed(kernel=self.task.spec.name, problem=self.problem, candidates=lost))
+
+    def _raced(self, chosen: Sequence[Configuration], rounds: int, rule: Cut) -> Samples | None:
+        estimates_us = {c: self.times[c] for c in chosen}
+        rounds = affordable(rounds, estimates_us.values())
+        samples, failures = race(self.task, self.problem, estimates_us, rounds, rule)
+        return None if self._dropped(failures) else samples
+
+    def _dropped(self, failures: Failures) -> bool:
         self.times = {c: time_us for c, time_us in self.times.items() if c not in failures}
-        return None if failures else samples
+        return bool(failures)
 
     def _all_right(self, chosen: Sequence[Configuration]) -> bool:
         """Verify at the odd and boundary problems of the row's bucket, and drop what is wrong anywhere.
@@ -175,10 +186,9 @@ class RowDecision:
         with self.effort.stage("beyond the sizes"):
             for direction, problem in problems_beyond(task.spec, self.problem) if winners and rounds else ():
                 right = self._right_at(problem, winners)
-                chosen = [task.default, *right]
-                estimates_us = [BEYOND_RATIO * self.times[c] for c in chosen]
+                estimates_us = {c: BEYOND_RATIO * self.times[c] for c in (task.default, *right)}
                 rule = Against(gain=MIN_GAIN)
-                samples, _ = race(task, problem, chosen, estimates_us, rounds, rule) if right else ({}, {})
+                samples, _ = race(task, problem, estimates_us, rounds, rule) if right else ({}, {})
                 for configuration in right if samples else ():
                     if ratio_interval(samples[configuration], samples[task.default])[1] < 1 - MIN_GAIN:
                         found.setdefault(configuration, []).append(direction)

@@ -88,13 +88,22 @@ class Noisy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unconfirmed:
+    """So many `candidates` were faster than the default at the first place of their duel, but not at others."""
+
+    kernel: str
+    problem: Problem
+    candidates: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OutOfBudget:
     """The budget is spent, and `rows` rows were not reached."""
 
     rows: int
 
 
-Event = Waiting | Planned | Compiling | Measuring | Failed | Noisy | Decided | Passed | OutOfBudget
+Event = Waiting | Planned | Compiling | Measuring | Failed | Noisy | Unconfirmed | Decided | Passed | OutOfBudget
 Listener = Callable[[Event], None]
 
 
@@ -107,6 +116,8 @@ class Effort:
     `by_kernel`: the same for each kernel; "" has what belongs to no kernel.
     `device_s`: the seconds that candidates ran on the device.
     `compiled`: sources; `launched`: candidates that were timed or verified, and races.
+    `confirmed`: rows whose winner was faster than the default at all places of its duel but one at most;
+    `unconfirmed`: candidates that were so at the first place and then lost.
     `pruned`: candidates that were not launched, by the reason; `failed`: those that failed, by kind and problem.
     """
 
@@ -118,6 +129,8 @@ class Effort:
     device_s: float = 0.0
     compiled: int = 0
     launched: int = 0
+    confirmed: int = 0
+    unconfirmed: int = 0
     pruned: Counter[str] = field(default_factory=Counter)
     failed: Counter[type[Failure]] = field(default_factory=Counter)
     _inner_s: float = 0.0  # of the stages inside the one that runs

@@ -1,7 +1,10 @@
 """Races between candidates, what their times say, and which candidates a row keeps.
 
 A winner must be faster than the default beyond the noise, so that a row is never slower than the default where it was
-measured. Besides the winner, a row keeps the fastest configuration of each other set of guards that a call can reach: a
+measured. What differs between two places, where buffers lie, is the same for all samples taken at one of them. So a
+place counts as one observation, however many samples it has.
+
+Besides the winner, a row keeps the fastest configuration of each other set of guards that a call can reach: a
 configuration is left out if a faster one admits every call that it admits.
 """
 
@@ -9,23 +12,28 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pretuned.measure.requests import Raced
+from pretuned.measure.requests import PROBE_LAUNCHES, Raced
 from pretuned.measure.rounds import Rule
 from pretuned.outcome import Failure
 from pretuned.spec.space import Configuration, Guards, Problem
 from pretuned.tune.events import Noisy
 from pretuned.tune.task import TuningTask
 
+LEAST_ROUNDS: Final = 7  # of slow kernels: one more than an interval of 95% needs
+ROUNDS_US: Final = 2e6  # that all rounds of a race may take together, beyond the fewest
 RETAKES: Final = 2  # of noisy samples
 TAIL: Final = 0.025  # of each side of a 95% interval
 MIN_GAIN: Final = 0.01  # a smaller gain is not worth another kernel, and is near what a sample resolves
 TIE: Final = 0.005  # times that differ by less are equal
 HELD: Final = 0.01  # by which another must be faster than the winner so far to take its row
+NEAR: Final = 0.02  # by which a candidate may be slower at one place and as fast at others
+MAX_LEADERS: Final = 4  # of each set of guards, in a duel
 SLACK: Final = 1.06  # times its group's best: a screened candidate that takes longer does not race
+BLUR: Final = 1.04  # what screening may see between two candidates that are equally fast
 MAX_FINALISTS: Final = 24  # of each set of guards: screening may not tell so many apart
 MAX_GROUPS: Final = 4
 
@@ -35,10 +43,11 @@ Failures = dict[Configuration, Failure]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankedCandidate:
-    """A configuration with the median of its samples, in microseconds, and their ratio to the default's."""
+    """A configuration with its time in microseconds, the `share` that is of the default's, and the share's interval."""
 
     configuration: Configuration
     time_us: float
+    share: float
     ratio: tuple[float, float]
 
 
@@ -50,14 +59,18 @@ def finalists(
 ) -> list[Configuration]:
     """Return the configurations that race: the default, the incumbents, then the best of each set of guards.
 
-    `times_us` holds the screened times of all correct candidates, the default's among them.
+    `times_us` holds the screened times of all correct candidates, the default's among them. A candidate that seems
+    slower than one that is legal wherever it is races too, unless it is so by more than screening may err.
     """
     order = sorted(times_us, key=lambda configuration: (times_us[configuration], configuration))
     hopeful = [c for c in order if times_us[c] < times_us[default] * SLACK]
     groups: dict[Guards, list[Configuration]] = {}
     for configuration in hopeful:
         own = guards[configuration]
-        if any(other != own and other.covers(own) for other in groups):
+        if any(
+            times_us[configuration] > BLUR * times_us[group[0]] and other != own and other.covers(own)
+            for other, group in groups.items()
+        ):
             continue  # a faster one is legal wherever this one is
         group = groups.setdefault(own, []) if own in groups or len(groups) < MAX_GROUPS else []
         if len(group) < MAX_FINALISTS and (not group or times_us[configuration] <= SLACK * times_us[group[0]]):
@@ -72,112 +85,155 @@ def leaders(
     default: Configuration,
     incumbents: Sequence[Configuration] = (),
 ) -> list[Configuration]:
-    """Return the candidates of the duel with the default: the fastest of each set of guards, near ties resolved."""
+    """Return the candidates of the duel with the default, at most `MAX_LEADERS` of each set of guards.
+
+    Those are the incumbents, and what is faster than the default and near everything that is legal wherever it is:
+    which of them is the fastest differs from place to place.
+    """
     times = {configuration: statistics.median(samples) for configuration, samples in samples_us.items()}
     groups: dict[Guards, list[Configuration]] = {}
-    for configuration in sorted(times, key=lambda c: (times[c], c)):
-        groups.setdefault(guards[configuration], []).append(configuration)
-    best = [_favourite(group, times, default, incumbents) for group in groups.values()]
-    return [configuration for configuration in best if configuration != default]
-
-
-def _favourite(
-    group: Sequence[Configuration],
-    times: Mapping[Configuration, float],
-    default: Configuration,
-    incumbents: Sequence[Configuration],
-) -> Configuration:
-    """Return the first of a group that is sorted by time; near ties go to an incumbent, then to the default."""
-    best = times[group[0]]
-    held = (c for c in incumbents if c in group and times[c] <= best * (1 + HELD))
-    tied = [configuration for configuration in group if times[configuration] <= best * (1 + TIE)]
-    return next(held, default if default in tied else min(tied))
+    for c in sorted(times, key=lambda c: (c not in incumbents, times[c], c)):
+        far = any(times[c] > times[other] * (1 + NEAR) and guards[other].covers(guards[c]) for other in times)
+        if c != default and (c in incumbents or (times[c] < times[default] and not far)):
+            groups.setdefault(guards[c], []).append(c)
+    return [configuration for group in groups.values() for configuration in group[:MAX_LEADERS]]
 
 
 def rank(
-    samples_us: Mapping[Configuration, Sequence[float]],
+    duel_us: Sequence[Samples],
     guards: Mapping[Configuration, Guards],
     default: Configuration,
     incumbents: Sequence[Configuration] = (),
 ) -> list[RankedCandidate]:
-    """Return the ranked choices from a duel's samples (by configuration, one a round), the default last.
+    """Return the ranked choices from a duel's samples at each of its places, the default last.
 
     A candidate is left out if it is not faster than the default by `MIN_GAIN` with 95% confidence, or if no call would
-    reach it behind a faster one. The first incumbent, which is the winner so far, goes first if it ties with the
-    fastest.
+    reach it behind a faster one. What ties with the fastest of its guards gives way to an incumbent, then to the first
+    in order; what ties with the fastest of all, to the first incumbent, which is the winner so far, then to the first
+    in order.
     """
-    faster = []
-    for configuration, samples in samples_us.items():
-        interval = ratio_interval(samples, samples_us[default])
-        if configuration != default and interval[1] < 1 - MIN_GAIN:
-            faster.append(
-                RankedCandidate(configuration=configuration, time_us=statistics.median(samples), ratio=interval)
-            )
-    faster.sort(key=lambda ranked: (ranked.time_us, ranked.configuration))
-    if faster:
-        limit = faster[0].time_us * (1 + HELD)
-        faster.sort(key=lambda ranked: not (ranked.configuration in incumbents[:1] and ranked.time_us <= limit))
+    groups: dict[Guards, list[RankedCandidate]] = {}
+    for one in faster(duel_us, default):
+        groups.setdefault(guards[one.configuration], []).append(one)
+    best = sorted((_favourite(group, incumbents) for group in groups.values()), key=_order)
+    if best:
+        first = _favourite(best, incumbents[:1])
+        best.sort(key=lambda one: one is not first)
     kept: list[RankedCandidate] = []
-    for ranked in faster:
-        if not any(guards[before.configuration].covers(guards[ranked.configuration]) for before in kept):
-            kept.append(ranked)
+    for one in best:
+        if not any(guards[before.configuration].covers(guards[one.configuration]) for before in kept):
+            kept.append(one)
+    return [*kept, pooled(duel_us, default, default)]
+
+
+def faster(duel_us: Sequence[Samples], default: Configuration) -> list[RankedCandidate]:
+    """Return the candidates that went through the whole duel and are surely faster than the default, by their time."""
+    met = [pooled(duel_us, configuration, default) for configuration in duel_us[-1] if configuration != default]
+    return sorted((one for one in met if one.ratio[1] < 1 - MIN_GAIN), key=_order)
+
+
+def _order(one: RankedCandidate) -> tuple[float, Configuration]:
+    return one.share, one.configuration
+
+
+def _favourite(group: Sequence[RankedCandidate], incumbents: Sequence[Configuration]) -> RankedCandidate:
+    """Return the first of a group that is sorted by time; near ties go to an incumbent, then to the first in order."""
+    best = group[0].share
+    by_configuration = {one.configuration: one for one in group}
+    held = (c for c in incumbents if c in by_configuration and by_configuration[c].share <= best * (1 + HELD))
+    first = min(c for c, one in by_configuration.items() if one.share <= best * (1 + TIE))
+    return by_configuration[next(held, first)]
+
+
+def pooled(duel_us: Sequence[Samples], configuration: Configuration, default: Configuration) -> RankedCandidate:
+    """Return what a duel says of a candidate: medians over its places, and the interval over them."""
+    shares = shares_of(duel_us, configuration, default)
+    return RankedCandidate(
+        configuration=configuration,
+        time_us=statistics.median(statistics.median(samples[configuration]) for samples in duel_us),
+        share=statistics.median(shares),
+        ratio=(1.0, 1.0) if configuration == default else interval(shares),
+    )
+
+
+def shares_of(duel_us: Sequence[Samples], configuration: Configuration, default: Configuration) -> list[float]:
+    """Return, for each place of a duel, what a candidate takes of the default's time: the median over the rounds."""
     return [
-        *kept,
-        RankedCandidate(configuration=default, time_us=statistics.median(samples_us[default]), ratio=(1.0, 1.0)),
+        statistics.median(time / base for time, base in zip(samples[configuration], samples[default], strict=True))
+        for samples in duel_us
     ]
 
 
 def ratio_interval(times_us: Sequence[float], baseline_us: Sequence[float]) -> tuple[float, float]:
     """Return the 95% interval (low, high) of the median of times_us[i] / baseline_us[i].
 
-    The samples are paired by round, so that what slows both leaves the ratio alone. The interval is that of the sign
-    test, between two order statistics, and assumes no distribution. Source: Conover, Practical Nonparametric
-    Statistics, 3rd edition, section 3.2. Fewer than 6 rounds cannot reach 95%, and give (0, inf).
+    The samples are paired by round, so that what slows both leaves the ratio alone.
     """
-    ratios = sorted(time / base for time, base in zip(times_us, baseline_us, strict=True))
-    count = len(ratios)
-    below = -1  # the most samples that may lie under the interval, and as many over it
+    return interval([time / base for time, base in zip(times_us, baseline_us, strict=True)])
+
+
+def interval(values: Sequence[float]) -> tuple[float, float]:
+    """Return the 95% interval (low, high) of the median of what `values` are drawn from.
+
+    The interval is that of the sign test, between two order statistics, and assumes no distribution. Source: Conover,
+    Practical Nonparametric Statistics, 3rd edition, section 3.2. Fewer than 6 values cannot reach 95%, and give
+    (0, inf).
+    """
+    ordered, count = sorted(values), len(values)
+    below = -1  # the most values that may lie under the interval, and as many over it
     probability = 0.0
     for successes in range(count):
         probability += math.comb(count, successes) / 2**count
         if probability > TAIL:
             break
         below = successes
-    return (0.0, math.inf) if below < 0 else (ratios[below], ratios[count - 1 - below])
+    return (0.0, math.inf) if below < 0 else (ordered[below], ordered[count - 1 - below])
+
+
+def affordable(rounds: int, estimates_us: Collection[float]) -> int:
+    """Return how many of `rounds` candidates that take `estimates_us` per call may race for.
+
+    One that is alone has no interval, so that a single round will do.
+    """
+    least = LEAST_ROUNDS if len(estimates_us) > 1 else 1
+    return max(min(rounds, least), min(rounds, int(ROUNDS_US / (PROBE_LAUNCHES * sum(estimates_us)))))
 
 
 def race(
     task: TuningTask,
     problem: Problem,
-    chosen: Sequence[Configuration],
-    estimates_us: Sequence[float],
+    estimates_us: Mapping[Configuration, float],
     rounds: int,
     rule: Rule,
     *,
     judge: bool = False,
+    place: int = 0,
 ) -> tuple[Samples, Failures]:
-    """Time `chosen` at `problem`, which is prepared, in interleaved rounds; return samples or failures, not both.
+    """Time candidates at `problem`, which is prepared, in interleaved rounds; return samples or failures, not both.
 
+    `estimates_us` is what a call of each is expected to take; `place` says where the buffers lie (see `RaceRequest`).
     Candidates that failed are dropped from the task. If the race as a whole fails, each candidate runs alone; if none
     fails alone, all race once more. Noisy samples are taken again; if they stay noisy, `task.noise` says why.
     """
+    runner, chosen = task.workbench.runner, list(estimates_us)
 
-    def run(chosen: Sequence[Configuration], estimates_us: Sequence[float]) -> Raced | Failure:
+    def run(chosen: Sequence[Configuration]) -> Raced | Failure:
         task.workbench.effort.launched += 1
         entries = [task.entry(configuration) for configuration in chosen]
-        return task.workbench.runner.race(entries, rounds, estimates_us=estimates_us, rule=rule, judge=judge)
+        expected_us = [estimates_us[configuration] for configuration in chosen]
+        return runner.race(entries, rounds, estimates_us=expected_us, rule=rule, judge=judge, place=place)
 
-    raced = _without_noise(task, problem, lambda: run(chosen, estimates_us))
+    raced = _without_noise(task, problem, lambda: run(chosen))
     failures: Failures = {}
     keep = True
     if not isinstance(raced, Raced):
-        for configuration, estimate_us in zip(chosen, estimates_us, strict=True) if len(chosen) > 1 else ():
-            alone = run([configuration], [estimate_us])
+        for configuration in chosen if len(chosen) > 1 else ():
+            alone = run([configuration])
             failure = alone.failures[0] if isinstance(alone, Raced) else alone
             if failure is not None:
                 failures[configuration] = failure
         if not failures:
-            raced = _without_noise(task, problem, lambda: run(chosen, estimates_us))
+            raced = _without_noise(task, problem, lambda: run(chosen))
     if isinstance(raced, Raced):
         failures |= {c: failure for c, failure in zip(chosen, raced.failures, strict=True) if failure is not None}
     elif not failures:  # it failed twice, but no candidate fails alone: the cache blames none of them

@@ -1,24 +1,23 @@
 """Measuring the rows of a lock again, on the device at hand and within seconds: winners against their defaults.
 
-Nothing is searched. The winner of each row meets its default once more in an interleaved race, and is judged by the
+Nothing is searched. The winner of each row meets its default in another duel, and is judged by the
 default's results; a row that has only its default has that timed. A winner that seems slower than its default meets it
 a second time.
 """
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator, Mapping, Sequence
 
 from pretuned.compile.result import Binary
-from pretuned.measure.rounds import Against
 from pretuned.outcome import detail, kind
 from pretuned.record.rows import Row
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, Pairs
-from pretuned.tune.decision import TRUSTED_SEED, affordable
+from pretuned.tune.decision import TRUSTED_SEED
 from pretuned.tune.drift import Drift, Verdict, judge
-from pretuned.tune.race import race, ratio_interval
+from pretuned.tune.duel import duel
+from pretuned.tune.race import Samples, pooled
 from pretuned.tune.task import TuningTask
 from pretuned.tune.workbench import Workbench
 
@@ -54,27 +53,25 @@ def _drift(task: TuningTask, row: Row) -> Drift:
 
 def _raced(task: TuningTask, row: Row) -> Drift:
     default, winner = row.default, row.winner
-    chosen = list(dict.fromkeys([default.configuration, winner.configuration]))
-    estimates_us = [default.time_us, winner.time_us][: len(chosen)]
-    rounds = affordable(task.workbench.device.profile.duel_rounds, estimates_us)
+    estimates_us = {choice.configuration: choice.time_us for choice in (default, winner)}
     task.noise.pop(row.problem, None)
-    samples, failures = race(task, row.problem, chosen, estimates_us, rounds, Against(gain=0.0), judge=True)
-    if failures or not samples:
+    places, failures = duel(task, row.problem, estimates_us, whole=True)
+    if failures:
         failure = failures.get(winner.configuration) or next(iter(failures.values()))
         return Drift(row=row, verdict=Verdict.FAILS, reason=f"{kind(failure)}: {detail(failure)}")
-    return _compared(task, row, samples[winner.configuration], samples[default.configuration])
+    return _compared(task, row, places)
 
 
-def _compared(task: TuningTask, row: Row, winner_us: Sequence[float], default_us: Sequence[float]) -> Drift:
-    ratio = (1.0, 1.0) if len(row.choices) == 1 else ratio_interval(winner_us, default_us)
-    verdict, reason = judge(row, statistics.median(winner_us), statistics.median(default_us), ratio)
+def _compared(task: TuningTask, row: Row, places: Sequence[Samples]) -> Drift:
+    winner, default = (pooled(places, c.configuration, row.default.configuration) for c in (row.winner, row.default))
+    verdict, reason = judge(row, winner.time_us, default.time_us, winner.ratio)
     return Drift(
         row=row,
         verdict=verdict,
         reason=reason,
-        winner_us=statistics.median(winner_us),
-        default_us=statistics.median(default_us),
-        ratio=ratio,
+        winner_us=winner.time_us,
+        default_us=default.time_us,
+        ratio=winner.ratio,
         recompiled=any(_digest(task, c.configuration) != c.cubin for c in (row.winner, row.default)),
         noise=task.noise.get(row.problem, ""),
     )

@@ -24,15 +24,18 @@ class TuningRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffortProfile:
-    """How thoroughly candidates are timed: the most rounds of races, of duels, and beyond the sizes (0: not there)."""
+    """How thoroughly candidates are timed: the most rounds of races, of duels at each place, and beyond the sizes.
+
+    No rounds beyond the sizes: nothing is tried there.
+    """
 
     race_rounds: int = 11
-    duel_rounds: int = 31  # the 95% interval lies between the 10th and the 22nd sample
+    duel_rounds: int = 5
     beyond_rounds: int = 15
 
 
 # Where times mean nothing for a GPU, as on the host: enough to settle an order, through every step of a tuning.
-TRIAL_PROFILE: Final = EffortProfile(race_rounds=3, duel_rounds=7, beyond_rounds=0)
+TRIAL_PROFILE: Final = EffortProfile(race_rounds=3, duel_rounds=1, beyond_rounds=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,52 @@
+"""The duel: the leaders meet the default at several places, until it is sure which of them are faster.
+
+Where buffers lie decides how their accesses spread over memory. Measured on an H100, what a kernel takes of its
+default's time has a standard deviation of 0.3% over races at one place, and of up to 1.1% over places, alike whether a
+place is new memory in one process or a new process (benchmarks/results/placement_h100.txt); where modules lie shows
+nothing. So a duel goes on at one place after another. Each gives one observation for each candidate, the median over a
+few rounds; the order of those observations decides (`pretuned.tune.race`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from pretuned.measure.requests import PROBE_LAUNCHES
+from pretuned.measure.rounds import RunAll
+from pretuned.spec.space import Configuration, Problem
+from pretuned.tune.race import MIN_GAIN, ROUNDS_US, Failures, Samples, race, shares_of
+from pretuned.tune.task import TuningTask
+
+LEAST_PLACES: Final = 6  # of which all have to agree: an interval of 95% needs as many
+MOST_PLACES: Final = 9  # of which all but one have to agree
+EXCUSED: Final = 1
+
+
+def duel(
+    task: TuningTask, problem: Problem, estimates_us: Mapping[Configuration, float], *, whole: bool = False
+) -> tuple[list[Samples], Failures]:
+    """Race candidates against the default, the first of them, at `problem`; return samples by place, or failures.
+
+    A candidate leaves the duel once it can no longer be faster by `MIN_GAIN`, unless it is to be fought as a `whole`.
+    The last samples have those that stayed. What candidates left behind is judged at the first place.
+    """
+    default, *others = estimates_us
+    rounds = task.workbench.device.profile.duel_rounds
+    found: list[Samples] = []
+    while True:
+        racing = {c: estimates_us[c] for c in [default, *others]}
+        granted = int(ROUNDS_US / (LEAST_PLACES * PROBE_LAUNCHES * sum(racing.values())))
+        # The race was at place 0, whose favourites would win there again.
+        samples, failures = race(
+            task, problem, racing, max(1, min(rounds, granted)), RunAll(), judge=not found, place=len(found) + 1
+        )
+        if failures:
+            return [], failures
+        found.append(samples)
+        behind = {c: sum(share >= 1 - MIN_GAIN for share in shares_of(found, c, default)) for c in others}
+        if not whole:
+            others = [c for c in others if behind[c] <= EXCUSED]
+        settled = whole or not any(behind[c] for c in others)
+        if not others or len(found) == MOST_PLACES or (len(found) >= LEAST_PLACES and settled):
+            return found, {}

@@ -1,0 +1,63 @@
+"""A problem at another place: other memory and distances, the same inputs, and no more memory than there is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pretuned.measure.host.machine import HostMachine
+from pretuned.measure.requests import CompiledCandidate, PrepareRequest
+from pretuned.measure.stage import Stage
+from pretuned.spec import space
+from pretuned.spec.space import all_problems
+from specs import loaded
+
+
+class Machine(HostMachine):
+    gap_bytes = 1 << 16
+    free = 1 << 30
+    trimmed = 0
+
+    def free_bytes(self):
+        return self.free
+
+    def trim(self):
+        self.trimmed += 1
+        self.free = 1 << 30
+
+
+@pytest.fixture
+def stage(tmp_path):
+    spec = loaded(tmp_path)
+    default = CompiledCandidate(configuration=space.default(spec), image=b"", digest="0")
+    return Stage(Machine(), PrepareRequest(spec=spec, problem=all_problems(spec)[-1], default=default, seed=3))
+
+
+def layout(stage):
+    return [region.address for regions in stage.workspace.sets for region in regions.values()]
+
+
+def distances(stage):
+    addresses = layout(stage)
+    return [address - addresses[0] for address in addresses]
+
+
+def test_another_place_has_the_same_inputs_elsewhere(stage):
+    addresses, apart, inputs = layout(stage), distances(stage), stage.workspace.array(0, "x")
+    stage.move(0)
+    assert layout(stage) == addresses
+    stage.move(1)
+    assert distances(stage) != apart
+    assert set(layout(stage)).isdisjoint(addresses)
+    np.testing.assert_array_equal(stage.workspace.array(1, "x"), inputs)
+    stage.move(0)
+    assert distances(stage) == apart
+
+
+def test_where_two_layouts_do_not_fit_the_old_one_goes_first(stage):
+    machine, count = stage._machine, stage.workspace.count
+    stage.move(1)
+    assert machine.trimmed == 0
+    machine.free = stage.workspace.allocated_bytes
+    stage.move(2)
+    assert (machine.trimmed, stage.workspace.count) == (1, count)
