@@ -9,6 +9,7 @@ from pretuned.compile.host import CPP
 from pretuned.compile.pool import compile_all
 from pretuned.measure.bench import SETTLED, Bench
 from pretuned.measure.host.machine import HostMachine
+from pretuned.measure.host.pages import HostEnclosure
 from pretuned.measure.requests import CompiledCandidate, PrepareRequest, RaceRequest, ScreenRequest
 from pretuned.outcome import Timed
 from pretuned.render import source_of
@@ -21,6 +22,9 @@ GAP_BYTES = 1 << 16
 
 class Gapped(HostMachine):
     gap_bytes = GAP_BYTES
+
+    def enclose(self, sizes):
+        return HostEnclosure(sizes, hole_bytes=0)
 
 
 def prepared(folder, template):

@@ -18,7 +18,7 @@ import numpy as np
 
 from pretuned.measure import data
 from pretuned.measure.launch import arrays, initialised, launches, scalars, scratch
-from pretuned.measure.machine import Check, CheckResult, K, Machine, Off, OutOfMemory, Refused, Unequal
+from pretuned.measure.machine import Check, CheckResult, K, Machine, Off, OutOfMemory, Poisoned, Refused, Unequal
 from pretuned.measure.regions import CallBuffers, Region
 from pretuned.measure.requests import (
     CompiledCandidate,
@@ -66,7 +66,7 @@ class Bench(Generic[K]):
         self._keep_image(request.default)
         key = (request.spec.name, request.problem, request.seed, request.trust_default)
         stage = self._stages.get(key)
-        if stage is not None and stage.request.spec == request.spec:
+        if stage is not None and stage.request.spec == request.spec and stage.trusts(self.machine.ask(stage.digests)):
             self._stages.move_to_end(key)
         else:
             self._make_room(footprint(arrays(request.spec, request.problem)))
@@ -144,8 +144,7 @@ class Bench(Generic[K]):
         """Run `entry` once on poisoned buffers and judge what it wrote."""
         loaded = self.load(entry)
         try:
-            self._run(loaded, 0)
-            failure, error = self._judge(loaded, [0])
+            failure, error = self._alone(loaded)
             return Verified(failure=failure, error=error)
         finally:
             loaded.kernel.unload()
@@ -170,8 +169,7 @@ class Bench(Generic[K]):
         try:
             begun = time.perf_counter()
             if verify:
-                self._run(loaded, 0)
-                failure, _ = self._judge(loaded, [0])
+                failure, _ = self._alone(loaded)
                 if failure is not None:
                     return Screened(outcome=failure, load_s=load_s, verify_s=time.perf_counter() - begun)
             verified = time.perf_counter()
@@ -233,6 +231,9 @@ class Bench(Generic[K]):
     def _settle(self, loaded: _Loaded[K]) -> Failure | None:
         """Run a kernel back to back on every set, as the timing does, and judge every result: races show here."""
         sets = range(loaded.buffers.count)
+        failure = self._strayed(loaded)
+        if failure is not None:
+            return failure
         end = time.perf_counter() + SETTLING_S
         for _ in range(-(-SETTLED // len(sets))):
             for index in sets:
@@ -244,6 +245,21 @@ class Bench(Generic[K]):
             if failure is not None or time.perf_counter() > end:
                 return failure
         return None
+
+    def _alone(self, loaded: _Loaded[K]) -> tuple[Failure | None, float]:
+        """Run a kernel once, on set 0, and return what `_judge` does."""
+        failure = self._strayed(loaded)
+        return (failure, 0.0) if failure is not None else self._judge(loaded, [0])
+
+    def _strayed(self, loaded: _Loaded[K]) -> Failure | None:
+        """Run a kernel once, on set 0, and return what is wrong if it wrote to others."""
+        copies = [self.stage.workspace, *([loaded.scratch] if loaded.scratch is not None else [])]
+        checks = [check for workspace in copies for check in workspace.elsewhere(0)]
+        before = self.machine.ask(checks)
+        self._run(loaded, 0)
+        if self.machine.ask(checks) == before:
+            return None
+        return _wrong(self.stage.request.spec.outputs[0].name, "written far outside, to the arrays of other calls")
 
     def _run(self, loaded: _Loaded[K], index: int) -> None:
         self._reset(loaded, index)
@@ -266,11 +282,14 @@ class Bench(Generic[K]):
             judged += [(index, region) for region in outputs if region.buffer.size]
         tolerances = {name: self.stage.tolerance(name) for name in {region.buffer.name for _, region in judged}}
         checks = [self._check(region, tolerances[region.buffer.name]) for _, region in judged]
-        findings = self.machine.ask([*(watch.check for watch in watched), *checks])
-        for watch, finding in zip(watched, findings, strict=False):
+        trusted = self.stage.digests
+        findings = self.machine.ask([*trusted, *(watch.check for watch in watched), *checks])
+        if not self.stage.trusts(findings[: len(trusted)]):
+            raise Poisoned("it has written to what results are judged by")
+        for watch, finding in zip(watched, findings[len(trusted) :], strict=False):
             if finding.first is not None:
                 return _wrong(watch.region.buffer.name, watch.message(finding.first)), 0.0
-        found = findings[len(watched) :]
+        found = findings[len(trusted) + len(watched) :]
         for (index, region), finding in zip(judged, found, strict=True):
             message = self._mismatch(index, region, finding)
             if message is not None:

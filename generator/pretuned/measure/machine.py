@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from pretuned.errors import Error
 from pretuned.measure.data import HostArray
 from pretuned.measure.launch import BoundLaunch, BoundScalar
-from pretuned.measure.regions import CallBuffers
+from pretuned.measure.regions import CallBuffers, Room
 from pretuned.outcome import Crashed, LaunchFailed
 from pretuned.spec.model import LibraryCall
 from pretuned.spec.space import DeviceFacts
@@ -70,7 +70,15 @@ class Off:
     atol: float
 
 
-Check = Unlike | Unequal | Off
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Digest:
+    """What are the bytes? The answer's `count` is a number of 64 bits that any change of them changes."""
+
+    address: int
+    nbytes: int
+
+
+Check = Unlike | Unequal | Off | Digest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +103,23 @@ class Memory(Protocol):
         """Where it begins; aligned to 512 bytes."""
         ...
 
+    @property
+    def sealed(self) -> bool:
+        """Whether nothing that runs can write to it any more."""
+        ...
+
+    def seal(self) -> None:
+        """Keep it from being written, if the machine can."""
+
+
+class Enclosure(Protocol):
+    """Memory for buffers of candidates, which is freed when nothing refers to it, and holes around it."""
+
+    @property
+    def rooms(self) -> Sequence[Room]:
+        """A room for each buffer, in order."""
+        ...
+
 
 class MachineMemory(Protocol):
     """The memory of a machine, and what it can answer about it. What is asked of it happens in order."""
@@ -109,7 +134,11 @@ class MachineMemory(Protocol):
         ...
 
     def allocate(self, nbytes: int) -> Memory:
-        """Return memory; raises OutOfMemory."""
+        """Return memory for what candidates must not touch; raises OutOfMemory."""
+        ...
+
+    def enclose(self, sizes: Sequence[int]) -> Enclosure:
+        """Return a room of at least so many bytes for each of `sizes`; raises OutOfMemory."""
         ...
 
     def trim(self) -> None:

@@ -4,26 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from pretuned.measure.launch import BoundBuffer
 
 ALIGNMENT: Final = 512  # what CuPy's own allocations have
 GUARD_BYTES: Final = 2048
 MEMORY_SHARE: Final = 0.8  # of what is free, for one problem
+HOLE_BYTES: Final = 64 << 30  # what an index of 32 bits reaches in elements of 16 bytes
+
+
+class Room(NamedTuple):
+    """Memory for one buffer and its guard bands, and the width of the holes around it: 0 if others lie beside it."""
+
+    begin: int
+    end: int
+    hole_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Region:
     """One buffer of one set: its address on the machine, and the lengths of the guard bands around it.
 
-    `pristine` is the address of the values that it has before a call, or None for outputs and scratch.
+    `pristine` is the address of the values that it has before a call, or None for outputs and scratch. Beyond the bands
+    nothing is mapped for `hole_bytes`.
     """
 
     buffer: BoundBuffer
     address: int
-    front_bytes: int = GUARD_BYTES
-    slack_bytes: int = 0  # of the band behind it, besides what `span` holds
+    front_bytes: int
+    tail_bytes: int
+    hole_bytes: int = 0
     pristine: int | None = None
 
     @property
@@ -31,10 +42,22 @@ class Region:
         """The address just behind it."""
         return self.address + self.buffer.nbytes
 
-    @property
-    def tail_bytes(self) -> int:
-        """The length of the guard band behind it."""
-        return span(self.buffer) - GUARD_BYTES - self.buffer.nbytes + self.slack_bytes
+
+def placed(buffer: BoundBuffer, room: Room, gap_bytes: int = 0, *, pristine: int | None = None) -> Region:
+    """Return a buffer in its room of `span` and more bytes, `gap_bytes` behind the band in front of it.
+
+    Where a hole follows, the buffer is pushed against it instead: no write past the end stays in the room.
+    """
+    last = (room.end - buffer.nbytes) // ALIGNMENT * ALIGNMENT
+    address = last if room.hole_bytes else room.begin + GUARD_BYTES + gap_bytes
+    return Region(
+        buffer=buffer,
+        address=address,
+        front_bytes=address - room.begin,
+        tail_bytes=room.end - address - buffer.nbytes,
+        hole_bytes=room.hole_bytes,
+        pristine=pristine,
+    )
 
 
 def span(buffer: BoundBuffer) -> int:

@@ -7,7 +7,7 @@ only where something is judged.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from typing import Final
@@ -15,7 +15,7 @@ from typing import Final
 from pretuned.measure import data
 from pretuned.measure.data import HostArray
 from pretuned.measure.launch import BoundBuffer, arrays
-from pretuned.measure.machine import MachineMemory, Memory, OutOfMemory
+from pretuned.measure.machine import CheckResult, Digest, MachineMemory, Memory, OutOfMemory
 from pretuned.measure.regions import MEMORY_SHARE
 from pretuned.measure.requests import PrepareRequest
 from pretuned.measure.workspace import Workspace
@@ -55,6 +55,27 @@ class Stage:
         self._place = 0
         self.workspace = self._laid_out()
         self.nbytes = self.workspace.allocated_bytes + footprint(buffers)
+        self._digests: list[tuple[Digest, int]] = []
+        self._trust(self.workspace.truths)
+
+    def _referred(self) -> list[tuple[Memory, int]]:
+        references = (self._references or {}).values()
+        return [(found.memory, found.size * DTYPES[found.dtype].size_bytes) for found in references]
+
+    def _trust(self, truths: Sequence[tuple[Memory, int]]) -> None:
+        """Take the digests of what results are judged by, where the machine cannot seal it."""
+        asked = [Digest(address=memory.address, nbytes=nbytes) for memory, nbytes in truths if not memory.sealed]
+        results = self._machine.ask(asked)
+        self._digests += [(check, result.count) for check, result in zip(asked, results, strict=True)]
+
+    @property
+    def digests(self) -> list[Digest]:
+        """The checks that show whether what results are judged by is what it was, for `trusts`."""
+        return [check for check, _ in self._digests]
+
+    def trusts(self, results: Sequence[CheckResult]) -> bool:
+        """Return whether the answers to `digests` are those of the beginning."""
+        return [result.count for result in results] == [count for _, count in self._digests]
 
     def move(self, place: int) -> None:
         """Lay the buffers out anew, in other memory and at other distances from each other; `place` 0 is the first.
@@ -90,6 +111,7 @@ class Stage:
             assert expected is not None  # the spec names a reference
             self._references = {name: self._keep(array) for name, array in expected.items()}
             self._expected = None
+            self._trust(self._referred())
         return self._references
 
     def keep_outputs(self) -> None:
@@ -105,13 +127,16 @@ class Stage:
                 self._machine.copy(memory.address, region.address, buffer.nbytes)
             else:
                 self._machine.widen(region.address, buffer.dtype, buffer.size, memory.address)
+            memory.seal()
             found[name] = Reference(memory=memory, dtype=dtype, shape=buffer.shape)
         self._references = found
+        self._trust(self._referred())
 
     def _keep(self, array: HostArray) -> Reference:
         memory = self._machine.allocate(max(1, array.nbytes))
         if array.nbytes:
             self._machine.write(memory.address, array)
+        memory.seal()
         return Reference(memory=memory, dtype=str(array.dtype), shape=array.shape)
 
     def tolerance(self, name: str) -> tuple[float, float]:

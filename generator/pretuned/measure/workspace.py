@@ -1,8 +1,16 @@
 """The memory of one problem: sets of buffers to rotate through, guard bands, pristine inputs.
 
 Each *set* holds every buffer of one call. Timing rotates through as many sets as it takes to keep a launch from finding
-its own data in L2. All buffers of all sets lie in one allocation, and guard bands of a known pattern fill everything
-between them: a write outside a buffer changes a band, or another buffer.
+its own data in L2.
+
+All buffers of all sets lie in an *enclosure* of the machine: a room for each, and holes of addresses that nothing may
+touch, around every room or around all of them. Guard bands of a known pattern fill everything else in the rooms. So a
+write that misses its buffer hits a hole, which ends the process that runs candidates; a band, which is checked after
+each call; a buffer of the same set, which is compared with what it must hold; or something of another set. `elsewhere`
+finds the latter: a call on one set must leave the digests of the others as they were.
+
+What results are judged by lies elsewhere: pristine inputs here, references in the stage. A machine seals it, so that a
+write ends the process; where it cannot, digests are checked (`Stage.digests`).
 
 Where a buffer lies decides how its accesses spread over the channels of memory and the slices of L2, by a percent or
 two of a kernel's time. So buffers lie at random distances from each other: launches that rotate through the sets meet
@@ -21,8 +29,8 @@ import numpy as np
 
 from pretuned.measure.data import Stored
 from pretuned.measure.launch import BoundBuffer
-from pretuned.measure.machine import Check, MachineMemory, Memory, OutOfMemory, Unequal, Unlike
-from pretuned.measure.regions import ALIGNMENT, GUARD_BYTES, MEMORY_SHARE, CallBuffers, Region, span
+from pretuned.measure.machine import Check, Digest, MachineMemory, Memory, OutOfMemory, Unequal, Unlike
+from pretuned.measure.regions import ALIGNMENT, MEMORY_SHARE, CallBuffers, Region, placed, span
 from pretuned.runtime.types import DTYPES
 
 GUARD: Final = 0xA5
@@ -79,31 +87,22 @@ class Workspace:
             raise OutOfMemory(f"a call takes {set_bytes:,} bytes; {room:,} are free to measure with")
         self.nbytes = self.count * sum(map(span, self.buffers))
         self.allocated_bytes = self.count * set_bytes
-        self._memory = machine.allocate(self.allocated_bytes)
+        self._memory = machine.enclose([span(buffer) + machine.gap_bytes for buffer in self.buffers] * self.count)
         places = random.Random(seed)  # noqa: S311 - no secret
-        self.sets = [self._layout(self._memory.address + index * set_bytes, places) for index in range(self.count)]
+        rooms = iter(self._memory.rooms)
+        self.sets: list[dict[str, Region]] = []
         for index in range(self.count):
+            regions = {}
+            for buffer in self.buffers:
+                gap = ALIGNMENT * places.randrange(machine.gap_bytes // ALIGNMENT + 1)
+                pristine = self._pristine[buffer.name].address if buffer.name in self._pristine else None
+                regions[buffer.name] = placed(buffer, next(rooms), gap, pristine=pristine)
+            self.sets.append(regions)
             self.reset(index)
-
-    def _layout(self, address: int, places: random.Random) -> dict[str, Region]:
-        """Return the regions of a set that begins at `address`."""
-        regions, room = {}, self._machine.gap_bytes
-        for buffer in self.buffers:
-            gap = ALIGNMENT * places.randrange(room // ALIGNMENT + 1)
-            front = GUARD_BYTES + gap
-            regions[buffer.name] = Region(
-                buffer=buffer,
-                address=address + front,
-                front_bytes=front,
-                slack_bytes=room - gap,
-                pristine=self._pristine[buffer.name].address if buffer.name in self._pristine else None,
-            )
-            address += room + span(buffer)
-        return regions
 
     def call_buffers(self, *, zeroed: frozenset[str], scratch: Workspace | None = None) -> CallBuffers:
         """Return the sets as calls see them, those of `scratch` joined to them."""
-        sets: list[dict[str, Region]] = self.sets
+        sets = self.sets
         if scratch is not None:
             sets = [ours | theirs for ours, theirs in zip(self.sets, scratch.sets, strict=True)]
         return CallBuffers(sets, zeroed=zeroed, cold=self.cold, nbytes=self.nbytes)
@@ -144,6 +143,23 @@ class Workspace:
                 found.append(GuardCheck(check=check, region=region, kind="changed"))
         return found
 
+    def elsewhere(self, index: int) -> list[Digest]:
+        """Return the checks whose answers a call on set `index` must leave as they are: all rooms of the other sets."""
+        spans: list[tuple[int, int]] = []
+        others = [regions for other, regions in enumerate(self.sets) if other != index]
+        for region in (region for regions in others for region in regions.values()):
+            begin, end = region.address - region.front_bytes, region.end + region.tail_bytes
+            if spans and spans[-1][1] == begin:
+                begin = spans.pop()[0]
+            spans.append((begin, end))
+        return [Digest(address=begin, nbytes=end - begin) for begin, end in spans]
+
+    @property
+    def truths(self) -> list[tuple[Memory, int]]:
+        """The pristine inputs, each with its bytes."""
+        sizes = {buffer.name: buffer.nbytes for buffer in self.buffers}
+        return [(memory, sizes[name]) for name, memory in self._pristine.items()]
+
 
 def _tiled(machine: MachineMemory, stored: Stored) -> Memory:
     """Return memory that holds the array: its block goes over once, and is doubled there."""
@@ -157,6 +173,7 @@ def _tiled(machine: MachineMemory, stored: Stored) -> Memory:
         more = min(filled, total - filled)
         machine.copy(memory.address + filled, memory.address, more)
         filled += more
+    memory.seal()
     return memory
 
 

@@ -10,8 +10,9 @@
 // A problem ends the launch: what waits is left where it is, and `pretuned_launch` returns what to tell.
 
 #include <csignal>
-#include <initializer_list>
+#include <cstring>
 
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "block.h"
@@ -27,12 +28,12 @@ dim3 blockDim, gridDim;
 
 namespace pretuned {
 
-#ifdef PRETUNED_ADDRESS
 // --- Arrays of a call, so that a report can name them
 
 struct Array {
     char* begin;
-    std::size_t bytes, guard, behind;  // guard bytes before and after
+    std::size_t bytes, before, behind;  // so much around it is out of bounds
+    std::size_t hole;                   // and nothing is mapped for so much more
     char name[64];
 };
 
@@ -40,32 +41,38 @@ constexpr unsigned max_arrays = 64;
 Array arrays[max_arrays];
 unsigned array_count;
 
-void write_array() {
-    const char* address = static_cast<const char*>(__asan_get_report_address());
-    for (unsigned i = 0; i < array_count; ++i) {
-        const Array& array = arrays[i];
-        if (address < array.begin - array.guard || address >= array.begin + array.bytes + array.behind) {
-            continue;
-        }
-        char text[128];
-        const bool before = address < array.begin;
-        const int length = std::snprintf(text, sizeof text, "\nkernel: array %zu bytes %s '%s'\n",
-                                         static_cast<std::size_t>(before ? array.begin - address
-                                                                         : address - array.begin - array.bytes),
-                                         before ? "before" : "past the end of", array.name);
-        if (write(STDERR_FILENO, text, length) < 0) {
-            _exit(71);
-        }
+void print(const char* text, int length) {
+    if (write(STDERR_FILENO, text, length) < 0) {
+        _exit(71);
     }
 }
-#endif
+
+// Names the array that lies nearest to an address, if the address is in what surrounds one.
+void write_array(const char* address) {
+    const Array* nearest = nullptr;
+    std::size_t least = 0;
+    for (unsigned i = 0; i < array_count; ++i) {
+        const Array& array = arrays[i];
+        const bool before = address < array.begin;
+        const std::size_t distance = before ? array.begin - address : address - array.begin - array.bytes;
+        if (!before && address < array.begin + array.bytes) {
+            return;  // inside
+        }
+        if (distance <= (before ? array.before : array.behind) + array.hole && (!nearest || distance < least)) {
+            nearest = &array;
+            least = distance;
+        }
+    }
+    if (nearest) {
+        char text[160];
+        print(text, std::snprintf(text, sizeof text, "\nkernel: array %zu bytes %s '%s'\n", least,
+                                  address < nearest->begin ? "before" : "past the end of", nearest->name));
+    }
+}
 
 // --- Signals: where a thread was when the process ended
 
 void write_place(const char* what) {
-#ifdef PRETUNED_ADDRESS
-    write_array();
-#endif
     char text[256];
     int length = std::snprintf(text, sizeof text, "\nkernel: %s in block (%u, %u, %u)", what, blockIdx.x, blockIdx.y,
                                blockIdx.z);
@@ -74,12 +81,29 @@ void write_place(const char* what) {
                                 static_cast<const char*>(Name(*thread)));
     }
     text[length++] = '\n';
-    if (write(STDERR_FILENO, text, length) < 0) {
-        _exit(71);
-    }
+    print(text, length);
 }
 
-void on_signal(int number) {
+// Whether an access that faulted was a write: bit 1 of x86's page fault code; other processors are not asked.
+const char* access_of(const void* context) {
+#if defined(__x86_64__)
+    const auto code = static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_ERR];
+    return code & 2 ? "\nkernel: access writes\n" : "\nkernel: access reads\n";
+#else
+    return "\nkernel: access touches\n";
+#endif
+}
+
+void on_signal(int number, siginfo_t* info, void* context) {
+#ifdef PRETUNED_ADDRESS
+    write_array(static_cast<const char*>(__asan_get_report_address()));
+#else
+    if (number == SIGSEGV || number == SIGBUS) {
+        const char* access = access_of(context);
+        print(access, static_cast<int>(std::strlen(access)));
+        write_array(static_cast<const char*>(info->si_addr));
+    }
+#endif
     write_place(number == SIGABRT  ? "aborted"
                 : number == SIGFPE ? "integer division by zero"
                 : number == SIGILL ? "illegal instruction"
@@ -87,26 +111,47 @@ void on_signal(int number) {
     _exit(70);
 }
 
+#ifdef PRETUNED_ADDRESS
+constexpr int watched_signals[] = {SIGABRT};  // AddressSanitizer tells more of the others, and then aborts
+#else
+constexpr int watched_signals[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+#endif
+char signal_stack[64 * 1024];  // a fiber may have overrun its own
+
+bool watches_signals() {
+    stack_t stack = {};
+    sigaltstack(nullptr, &stack);
+    return stack.ss_sp == signal_stack;
+}
+
+// Takes the signals over from whatever module ran before.
 void watch_signals() {
-    static bool watched = false;
-    if (watched) {
+    if (watches_signals()) {
         return;
     }
-    watched = true;
-    static char memory[64 * 1024];  // a fiber may have overrun its own
     stack_t stack = {};
-    stack.ss_sp = memory;
-    stack.ss_size = sizeof memory;
+    stack.ss_sp = signal_stack;
+    stack.ss_size = sizeof signal_stack;
     sigaltstack(&stack, nullptr);
     struct sigaction action = {};
-    action.sa_handler = on_signal;
-    action.sa_flags = SA_ONSTACK;
-    sigaction(SIGABRT, &action, nullptr);
-#ifndef PRETUNED_ADDRESS  // AddressSanitizer tells more of these, and then aborts
-    for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) {
+    action.sa_sigaction = on_signal;
+    action.sa_flags = SA_ONSTACK | SA_SIGINFO;
+    for (const int number : watched_signals) {
         sigaction(number, &action, nullptr);
     }
-#endif
+}
+
+// Leaves neither handlers nor a stack behind in memory that goes with the module.
+void unwatch_signals() {
+    if (!watches_signals()) {
+        return;
+    }
+    stack_t stack = {};
+    stack.ss_flags = SS_DISABLE;
+    sigaltstack(&stack, nullptr);
+    for (const int number : watched_signals) {
+        std::signal(number, SIG_DFL);
+    }
 }
 
 // --- Launching
@@ -231,27 +276,32 @@ EXPORT void pretuned_close() {
     }
     free_fibers = nullptr;
     std::free(cells);
+    unwatch_signals();
 }
 
-#ifdef PRETUNED_ADDRESS
-// Has accesses to `guard` bytes before and `behind` bytes after an array reported, until pretuned_unwatch().
-EXPORT void pretuned_watch(char* begin, std::size_t bytes, std::size_t guard, std::size_t behind, const char* name) {
+// Has reports name an array, and accesses to the bytes around it reported where AddressSanitizer is at hand, until
+// pretuned_unwatch(). Beyond these bytes nothing is mapped for `hole` bytes.
+EXPORT void pretuned_watch(char* begin, std::size_t bytes, std::size_t before, std::size_t behind, std::size_t hole,
+                           const char* name) {
     using namespace pretuned;
     if (array_count < max_arrays) {
         Array& array = arrays[array_count++];
-        array = {begin, bytes, guard, behind, {}};
+        array = {begin, bytes, before, behind, hole, {}};
         std::snprintf(array.name, sizeof array.name, "%s", name);
-        __asan_poison_memory_region(begin - guard, guard);
+#ifdef PRETUNED_ADDRESS
+        __asan_poison_memory_region(begin - before, before);
         __asan_poison_memory_region(begin + bytes, behind);
+#endif
     }
 }
 
 EXPORT void pretuned_unwatch() {
     using namespace pretuned;
-    while (array_count > 0) {
-        const Array& array = arrays[--array_count];
-        __asan_unpoison_memory_region(array.begin - array.guard, array.guard);
-        __asan_unpoison_memory_region(array.begin + array.bytes, array.behind);
+#ifdef PRETUNED_ADDRESS
+    for (unsigned i = 0; i < array_count; ++i) {
+        __asan_unpoison_memory_region(arrays[i].begin - arrays[i].before, arrays[i].before);
+        __asan_unpoison_memory_region(arrays[i].begin + arrays[i].bytes, arrays[i].behind);
     }
-}
 #endif
+    array_count = 0;
+}

@@ -26,6 +26,25 @@ extern "C" __global__ void unequal(const unsigned char* a, const unsigned char* 
     }
 }
 
+// The finaliser of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
+__device__ Index mixed(Index value) {
+    value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9ull;
+    value = (value ^ (value >> 27)) * 0x94d049bb133111ebull;
+    return value ^ (value >> 31);
+}
+
+// found[1] += a digest of data, which is aligned to 8 bytes: the sum of its words, each mixed with its place.
+extern "C" __global__ void digest(const unsigned char* data, Index n, Index* found) {
+    const Index words = n / 8;
+    Index sum = 0;
+    for (Index i = first_index(); i < words; i += stride()) {
+        sum += mixed(reinterpret_cast<const Index*>(data)[i] ^ mixed(i + 1));
+    }
+    for (Index i = 8 * words + first_index(); i < n; i += stride()) sum += mixed(data[i] ^ mixed(~i));
+    for (int lane = 16; lane > 0; lane /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, lane);
+    if (threadIdx.x % 32 == 0) atomicAdd(found + 1, sum);
+}
+
 __device__ bool same(double a, double b) { return a == b || (isnan(a) && isnan(b)); }
 
 // found[0] = the first element of out that is off, found[1] += how many are; found[2] = the bits of the largest error

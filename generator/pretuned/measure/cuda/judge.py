@@ -20,7 +20,7 @@ from pretuned.compile.nvrtc import compile_source
 from pretuned.compile.result import Binary
 from pretuned.errors import DeviceError
 from pretuned.measure.cuda.launching import driver, enqueue
-from pretuned.measure.machine import Check, CheckResult, Off, Unequal, Unlike
+from pretuned.measure.machine import Check, CheckResult, Digest, Off, Unequal, Unlike
 from pretuned.outcome import detail
 from pretuned.render import Source
 from pretuned.runtime.types import DTYPES
@@ -35,7 +35,7 @@ HOLD_NS: Final = 5_000_000  # a host that was interrupted for longer has lost it
 FLOATING: Final = tuple(dtype for dtype in DTYPES.values() if dtype.floating)
 INTEGERS: Final = tuple(dtype for dtype in DTYPES.values() if dtype.range is not None)
 KERNELS: Final = (
-    *("unlike", "unequal", "squares", "sweep", "hold", "canary"),
+    *("unlike", "unequal", "digest", "squares", "sweep", "hold", "canary"),
     *(f"{kernel}_{dtype.name}" for kernel in ("compare", "widen") for dtype in FLOATING),
     *(f"compare_{dtype.name}" for dtype in INTEGERS),
 )
@@ -129,6 +129,8 @@ def _packed(check: Check) -> tuple[str, int, tuple[bytes, ...], tuple[bytes, ...
             return "unlike", check.nbytes, (_pointer(check.address),), (struct.pack("i", check.value),)
         case Unequal():
             return "unequal", check.nbytes, (_pointer(check.address), _pointer(check.other)), ()
+        case Digest():
+            return "digest", check.nbytes, (_pointer(check.address),), ()
         case Off():
             before = (_pointer(check.address), _pointer(check.reference))
             return f"compare_{check.dtype}", check.size, before, (_double(check.rtol), _double(check.atol))

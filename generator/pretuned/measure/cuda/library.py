@@ -45,7 +45,8 @@ class CupyLibrary:
 
     def view(self, region: Region) -> Any:  # noqa: ANN401 - CuPy ships no types
         """Return a CuPy array over a buffer."""
-        memory = cupy.cuda.UnownedMemory(region.address, region.buffer.nbytes, owner=None)
+        device = cupy.cuda.runtime.getDevice()
+        memory = cupy.cuda.UnownedMemory(region.address, region.buffer.nbytes, owner=None, device_id=device)
         return cupy.ndarray(
             region.buffer.shape, DTYPES[region.buffer.dtype].numpy(), cupy.cuda.MemoryPointer(memory, 0)
         )

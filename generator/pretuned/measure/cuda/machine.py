@@ -7,10 +7,11 @@ import sys
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import cupy
 
+from pretuned.measure.cuda.enclosure import CudaEnclosure, Fences
 from pretuned.measure.cuda.judge import CudaJudge
 from pretuned.measure.cuda.kernel import CudaKernel, LoadedBinary, judged
 from pretuned.measure.cuda.launching import ERRORS
@@ -22,6 +23,7 @@ from pretuned.measure.machine import Check, CheckResult, Machine, OutOfMemory, R
 from pretuned.measure.regions import ALIGNMENT, CallBuffers
 from pretuned.measure.server import Answerer, server
 from pretuned.outcome import LaunchFailed
+from pretuned.runtime.driver import DriverError
 from pretuned.spec.model import LibraryCall
 from pretuned.spec.space import DeviceFacts
 
@@ -34,20 +36,24 @@ MODULES: Final = 1024  # that stay loaded: one takes 0.1 ms to load and some 100
 
 @dataclass(frozen=True, slots=True)
 class CudaMemory:
-    """Device memory of CuPy's pool."""
+    """Device memory of CuPy's pool, which lies beyond the holes around what candidates may touch."""
 
     pointer: Any
+    sealed: ClassVar[bool] = False
 
     @property
     def address(self) -> int:
         """Where it begins."""
         return int(self.pointer.ptr)
 
+    def seal(self) -> None:
+        """Do nothing: digests watch it."""
+
 
 class CudaMachine:
     """The GPU with CUDA's ordinal `index`, and one stream on it."""
 
-    errors: Final = ERRORS  # the context may be lost
+    errors: Final = (*ERRORS, DriverError)  # the context may be lost
 
     def __init__(self, index: int) -> None:
         self.device = cupy.cuda.Device(index)
@@ -59,27 +65,41 @@ class CudaMachine:
             shared_bytes=attributes["MaxSharedMemoryPerBlockOptin"],
             l2_bytes=attributes["L2CacheSize"],
         )
-        self.gap_bytes = min(GAP_BYTES, self.free_bytes() // GAP_SHARE // ALIGNMENT * ALIGNMENT)
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.stream.use()
+        self._fences = Fences(index, self.stream.synchronize)
+        self.gap_bytes = min(GAP_BYTES, self.free_bytes() // GAP_SHARE // ALIGNMENT * ALIGNMENT)
         self._judge = CudaJudge(self.facts, self.stream)
         self._timer = Timer(self, self._judge, self.stream)
         self._modules: OrderedDict[bytes, LoadedBinary] = OrderedDict()  # the least recently used first
 
     def free_bytes(self) -> int:
         """Return the device memory that is free."""
-        return int(_runtime.memGetInfo()[0])
+        return int(_runtime.memGetInfo()[0]) + self._fences.kept_bytes
 
     def allocate(self, nbytes: int) -> CudaMemory:
         """Return memory of the pool; raises OutOfMemory."""
         try:
-            return CudaMemory(cupy.cuda.alloc(nbytes))
+            try:
+                return CudaMemory(cupy.cuda.alloc(nbytes))
+            except cupy.cuda.memory.OutOfMemoryError:
+                self.trim()
+                return CudaMemory(cupy.cuda.alloc(nbytes))
         except cupy.cuda.memory.OutOfMemoryError as error:
             raise OutOfMemory(str(error)) from None
 
+    def enclose(self, sizes: Sequence[int]) -> CudaEnclosure:
+        """Return rooms with holes before and behind all of them; of the pool where the driver has no such memory."""
+        enclosure = self._fences.enclose(sizes)
+        if enclosure is not None:
+            return enclosure
+        memory = self.allocate(max(1, sum(sizes)))
+        return CudaEnclosure(memory.address, sum(sizes), sizes, owner=memory)
+
     def trim(self) -> None:
-        """Give what the pool holds in vain back to the device."""
+        """Give what is held in vain back to the device."""
         cupy.get_default_memory_pool().free_all_blocks()
+        self._fences.trim()
 
     def sets_wanted(self, set_bytes: int) -> int:
         """Return how many sets keep a launch from meeting its own data in L2."""

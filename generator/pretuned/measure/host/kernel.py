@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ from pretuned.measure.regions import GUARD_BYTES, Region
 from pretuned.outcome import LaunchFailed
 from pretuned.runtime.types import DTYPES
 
+_loads: Final = count(1)
 _WORDS_BYTES: Final = 4096  # room for what a kernel says of its arguments
 
 
@@ -30,10 +32,14 @@ class HostFault(Exception):  # noqa: N818 - what a kernel did, on its way to bei
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manner:
-    """How kernels run: `strict` about barriers and races; `blocks` limits a launch to so many first and last ones."""
+    """How kernels run: `strict` about barriers and races; `blocks` limits a launch to so many first and last ones.
+
+    With `kept`, libraries are never closed: AddressSanitizer reads the globals of closed ones when it reports.
+    """
 
     strict: bool = False
     blocks: int = 0
+    kept: bool = False
 
 
 class HostKernel:
@@ -54,7 +60,7 @@ class HostKernel:
         self.launches = tuple(launches)
         self._manner = manner
         self._scalars = {scalar.name: ctypes.create_string_buffer(packed(scalar)) for scalar in scalars}
-        self._path = _stored(image)
+        self._path = _stored(image, next(_loads) if manner.kept else 0)
         self._library = ctypes.CDLL(str(self._path), mode=ctypes.RTLD_LOCAL)
         self._library.pretuned_launch.restype = ctypes.c_char_p
         self._base = _address(self._library.pretuned_launch) - host.symbols(self._path)["pretuned_launch"]
@@ -113,11 +119,15 @@ class HostKernel:
 
     @contextmanager
     def watching(self, regions: Iterable[Region]) -> Iterator[None]:
-        """Have AddressSanitizer report accesses to the guard bands around `regions`."""
+        """Have reports name the arrays of `regions`, and AddressSanitizer report accesses to what lies around them."""
         for region in regions:
+            poisoned = GUARD_BYTES if region.hole_bytes else 0  # of a hole: the sanitizer reports before it faults
             self._library.pretuned_watch(
                 ctypes.c_void_p(region.address),
-                *(ctypes.c_size_t(nbytes) for nbytes in (region.buffer.nbytes, GUARD_BYTES, region.tail_bytes)),
+                ctypes.c_size_t(region.buffer.nbytes),
+                ctypes.c_size_t(region.front_bytes),
+                ctypes.c_size_t(region.tail_bytes + poisoned),
+                ctypes.c_size_t(region.hole_bytes),
                 region.buffer.name.encode(),
             )
         try:
@@ -128,6 +138,8 @@ class HostKernel:
     def unload(self) -> None:
         """Close the library; the next kernel of the same image begins with fresh statics."""
         self._library.pretuned_close()
+        if self._manner.kept:
+            return
         _ctypes.dlclose(self._library._handle)  # noqa: SLF001 - ctypes has no public way
 
 
@@ -154,9 +166,9 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="pretuned-host-")
 
 
-def _stored(image: bytes) -> Path:
-    """Put an image on disk, once; its name is a digest of its content."""
-    path = Path(_folder().name) / f"{hashlib.sha256(image).hexdigest()[:16]}.so"
+def _stored(image: bytes, copy: int) -> Path:
+    """Put an image on disk, once for each `copy`; its name has a digest of its content."""
+    path = Path(_folder().name) / f"{hashlib.sha256(image).hexdigest()[:16]}-{copy}.so"
     if not path.is_file():
         path.write_bytes(image)
     return path

@@ -9,20 +9,17 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass
 from itertools import cycle
 from typing import Final
-
-import numpy as np
 
 from pretuned.device.host import FACTS
 from pretuned.measure.data import HostArray, decode, storage
 from pretuned.measure.host.judge import answer, rms, view
 from pretuned.measure.host.kernel import HostFault, HostKernel, Manner
+from pretuned.measure.host.pages import HostEnclosure, SealablePages
 from pretuned.measure.launch import BoundLaunch, BoundScalar
-from pretuned.measure.machine import Check, CheckResult, OutOfMemory, Refused, Sample, Sampler, restore, zero
-from pretuned.measure.regions import ALIGNMENT, CallBuffers
+from pretuned.measure.machine import Check, CheckResult, Refused, Sample, Sampler, restore, zero
+from pretuned.measure.regions import CallBuffers
 from pretuned.measure.server import Answerer, server
 from pretuned.outcome import Crashed, LaunchFailed
 from pretuned.spec.model import LibraryCall
@@ -30,38 +27,26 @@ from pretuned.spec.model import LibraryCall
 SETS: Final = 2  # one to verify, and one that shows what depends on the first
 
 
-@dataclass(frozen=True, slots=True)
-class HostMemory:
-    """Memory of this process."""
-
-    array: HostArray
-
-    @property
-    def address(self) -> int:
-        """Where the aligned part begins."""
-        return int(-(-self.array.ctypes.data // ALIGNMENT) * ALIGNMENT)
-
-
 class HostMachine:
-    """This process as a machine; `memory` makes AddressSanitizer watch buffers while a kernel runs."""
+    """This process as a machine."""
 
     facts: Final = FACTS
     gap_bytes: Final = 0  # where buffers lie says nothing of a GPU
 
-    def __init__(self, *, manner: Manner | None = None, memory: bool = False) -> None:
+    def __init__(self, *, manner: Manner | None = None) -> None:
         self._manner = manner or Manner()
-        self._memory = memory
 
     def free_bytes(self) -> int:
         """Return the memory that the operating system has to give."""
         return _available_bytes()
 
-    def allocate(self, nbytes: int) -> HostMemory:
-        """Return memory; raises OutOfMemory."""
-        try:
-            return HostMemory(np.empty(nbytes + ALIGNMENT, np.uint8))
-        except MemoryError:
-            raise OutOfMemory(f"{nbytes:,} bytes cannot be allocated") from None
+    def allocate(self, nbytes: int) -> SealablePages:
+        """Return memory for what candidates must not touch; raises OutOfMemory."""
+        return SealablePages(nbytes)
+
+    def enclose(self, sizes: Sequence[int]) -> HostEnclosure:
+        """Return a room for each of `sizes` with holes on both sides; raises OutOfMemory."""
+        return HostEnclosure(sizes)
 
     def trim(self) -> None:
         """Do nothing: memory goes back by itself."""
@@ -103,10 +88,13 @@ class HostMachine:
 
     def call(self, kernel: HostKernel, buffers: CallBuffers, index: int) -> None:
         """Call a kernel on set `index`; raises Refused for what CUDA does not allow."""
+        with kernel.watching(buffers.sets[index].values()):
+            self._called(kernel, buffers, index)
+
+    def _called(self, kernel: HostKernel, buffers: CallBuffers, index: int) -> None:
         zero(self, buffers, index)
         try:
-            with kernel.watching(buffers.sets[index].values()) if self._memory else nullcontext():
-                kernel.launch(buffers.addresses[index])
+            kernel.launch(buffers.addresses[index])
         except HostFault as fault:
             raise Refused(Crashed(message=str(fault))) from None
 
@@ -140,9 +128,10 @@ class HostMachine:
 
     def _timed(self, kernel: HostKernel, buffers: CallBuffers, index: int) -> float:
         restore(self, buffers, index)
-        started = time.perf_counter()
-        self.call(kernel, buffers, index)
-        return (time.perf_counter() - started) * 1e6
+        with kernel.watching(buffers.sets[index].values()):
+            started = time.perf_counter()
+            self._called(kernel, buffers, index)
+            return (time.perf_counter() - started) * 1e6
 
     def ask(self, checks: Sequence[Check]) -> list[CheckResult]:
         """Return the answers to `checks`."""
@@ -173,7 +162,7 @@ def serve() -> Answerer:
 
 def serve_memory() -> Answerer:
     """Answer requests with modules compiled for AddressSanitizer, whose library has to be loaded first."""
-    return server(lambda _index: HostMachine(manner=Manner(strict=True), memory=True))
+    return server(lambda _index: HostMachine(manner=Manner(strict=True, kept=True)))
 
 
 def serve_races() -> Answerer:

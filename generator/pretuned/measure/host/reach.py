@@ -6,15 +6,13 @@ sanitizers report. The arrays are mapped without being backed by memory; what is
 
 from __future__ import annotations
 
-import ctypes
-import mmap
-from collections.abc import Sequence
 from typing import Final
 
 from pretuned.device.host import FACTS
 from pretuned.measure.host.kernel import HostFault, HostKernel, Manner
-from pretuned.measure.launch import BoundBuffer, arrays, launches, scalars, scratch
-from pretuned.measure.regions import ALIGNMENT, GUARD_BYTES, Region, span
+from pretuned.measure.host.pages import HostEnclosure
+from pretuned.measure.launch import arrays, launches, scalars, scratch
+from pretuned.measure.regions import placed, span
 from pretuned.measure.requests import (
     Answer,
     Opened,
@@ -33,20 +31,6 @@ from pretuned.spec.space import Configuration
 
 BLOCKS: Final = 2  # of the first, and of the last
 LIMIT_BYTES: Final = 64 << 30
-_LAZILY: Final = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000  # MAP_NORESERVE, mmap(2); Python names it from 3.12 on
-
-
-class GuardedMapping:
-    """Arrays with their guard bands, mapped one behind another."""
-
-    def __init__(self, buffers: Sequence[BoundBuffer]) -> None:
-        total = sum(span(buffer) for buffer in buffers) + ALIGNMENT
-        self._memory = mmap.mmap(-1, max(total, mmap.PAGESIZE), flags=_LAZILY)
-        address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
-        self.regions: list[Region] = []
-        for buffer in buffers:
-            self.regions.append(Region(buffer=buffer, address=address + GUARD_BYTES))
-            address += span(buffer)
 
 
 def serve() -> Answerer:
@@ -78,17 +62,19 @@ def _reached(prepared: PrepareRequest, configuration: Configuration, image: byte
     planned = launches(spec, problem, configuration, FACTS)
     if isinstance(planned, LaunchFailed):
         return planned
-    mapping = GuardedMapping([*arrays(spec, problem), *scratch(spec, problem, configuration, FACTS)])
+    buffers = [*arrays(spec, problem), *scratch(spec, problem, configuration, FACTS)]
+    enclosure = HostEnclosure([span(buffer) for buffer in buffers])
+    regions = [placed(buffer, room) for buffer, room in zip(buffers, enclosure.rooms, strict=True)]
     kernel = HostKernel(
         image,
         planned,
         scalars(spec, problem),
-        types={region.buffer.name: region.buffer.dtype for region in mapping.regions},
-        manner=Manner(strict=True, blocks=BLOCKS),
+        types={region.buffer.name: region.buffer.dtype for region in regions},
+        manner=Manner(strict=True, blocks=BLOCKS, kept=True),
     )
     try:
-        with kernel.watching(mapping.regions):
-            kernel.launch({region.buffer.name: region.address for region in mapping.regions})
+        with kernel.watching(regions):
+            kernel.launch({region.buffer.name: region.address for region in regions})
     except HostFault as found:
         return Crashed(message=str(found))
     finally:

@@ -12,8 +12,9 @@ _ADDRESS: Final = re.compile(r"ERROR: AddressSanitizer: ([\w-]+)")
 _ACCESS: Final = re.compile(r"^(READ|WRITE) of size (\d+)", re.MULTILINE)
 _FRAME: Final = re.compile(rf"^\s*#\d+ .*?({re.escape(NAME)}:\d+)", re.MULTILINE)
 _VARIABLE: Final = re.compile(r"is located (\d+) bytes (.*?)(?:global )?variable '([\w.]+)'")
-_ARRAY: Final = re.compile(r"^kernel: array (.+)$", re.MULTILINE)
-_PLACE: Final = re.compile(r"^kernel: (?!array)(.+) in (block .+)$", re.MULTILINE)
+_ARRAY: Final = re.compile(r"^kernel: array (\d+) (.+)$", re.MULTILINE)
+_FAULT: Final = re.compile(r"^kernel: access (\w+)$", re.MULTILINE)
+_PLACE: Final = re.compile(r"^kernel: (?!array|access)(.+) in (block .+)$", re.MULTILINE)
 
 
 def crash_report(output: str) -> str | None:
@@ -23,18 +24,21 @@ def crash_report(output: str) -> str | None:
     """
     place = _PLACE.search(output)
     where = f" ({place[2]})" if place else ""
+    array = _ARRAY.search(output)
+    around = f"{int(array[1]):,} {array[2]}" if array else ""
     if match := _UNDEFINED.search(output):
         return f"undefined behaviour: {match[2].strip()}: {match[1]}{where}"
     if match := _ADDRESS.search(output):
         access, frame = _ACCESS.search(output), _FRAME.search(output)
         what = f"{access[1].lower()} of {access[2]} bytes" if access else match[1]
-        around = _ARRAY.search(output)
         variable = _VARIABLE.search(output)
         if around:
-            what += f", {around[1]}"
+            what += f", {around}"
         elif variable:
             what += f", {variable[1]} bytes {variable[2].strip()} '{variable[3].rpartition('::')[2]}'"
         return f"out of bounds: {what}{f': {frame[1]}' if frame else ''}{where}"
+    if around and (fault := _FAULT.search(output)):
+        return f"{fault[1]} {around}{where}"
     if place:
         return f"{place[1]}{where}"
     return None
