@@ -24,9 +24,9 @@ import numpy as np
 from kernel_tuner.backends.cupy import CupyFunctions
 from problems import INPUTS, label
 
-from pretuned.compile.nvrtc import STANDARD, include_flags
 from pretuned.measure import launch
 from pretuned.render import source_of
+from pretuned.runtime.recompile import include_flags
 from pretuned.spec import space
 from pretuned.spec.loader import load
 
@@ -92,7 +92,7 @@ def tune(spec, problem, facts, limit_s):
             answer=[answer, None, None, None, None, None],
             atol=ATOL,
             lang="CUPY",
-            compiler_options=[STANDARD, *include_flags()],
+            compiler_options=["--std=c++17", *include_flags()],
             strategy="random_sample",
             strategy_options={"fraction": 1.0, "time_limit": limit_s},
             quiet=True,

@@ -56,6 +56,7 @@ EXAMPLES: Final = {
     "launches.shared": 'shared = "stages * block * sizeof(T)"',
     "launches.arguments": 'arguments = ["x", "partial", "n"]',
     "compile.options": 'options = ["--use_fast_math", "-maxrregcount={{ registers }}"]',
+    "compile.include": 'include = ["include", "../third_party/include"]',
     "compile.arch-specific": "arch-specific = true",
     "implementations.call": 'call = "cupy:matmul"',
     "implementations.arguments": 'arguments = ["a", "b"]',

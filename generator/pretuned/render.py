@@ -11,11 +11,12 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 
 from pretuned.spec import space
 from pretuned.spec.expressions import Expression
+from pretuned.spec.headers import Header, HeaderError, header_folders, with_headers
 from pretuned.spec.lines import lines_of, relocated
 from pretuned.spec.model import ImplementationSpec, KernelSpec, LibraryCall
 from pretuned.spec.space import Configuration, Pairs
@@ -48,19 +49,32 @@ _DEBUGGING: Final = frozenset({"-lineinfo", "--generate-line-info", "-G", "--dev
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A text to compile. `options` are the spec's own, rendered; `functions` the entry points its launches name."""
+    """A text to compile. `options` are the spec's own, rendered; `functions` the entry points its launches name.
+
+    `headers` are those of the project that the text includes, and those that these include, sorted by name.
+    """
 
     text: str
     options: tuple[str, ...]
     functions: tuple[str, ...]
     arch_specific: bool = False
+    headers: tuple[Header, ...] = ()
 
     @cached_property
     def key(self) -> str:
         """Digest of all that decides the machine code: hexadecimal, 32 characters."""
-        knows_lines = not _DEBUGGING.isdisjoint(self.options)
-        text = self.text if knows_lines else normalise(self.text)
-        return digest([text, list(self.options), self.arch_specific])
+        text = self.text if self._knows_lines else normalise(self.text)
+        headers = self.header_digests
+        return digest([text, list(self.options), self.arch_specific, *([headers] if headers else [])])
+
+    @property
+    def header_digests(self) -> dict[str, str]:
+        """What of each header decides the machine code, by its name: 32 hexadecimal characters."""
+        return {header.name: _header_digest(header.text, whole=self._knows_lines) for header in self.headers}
+
+    @property
+    def _knows_lines(self) -> bool:
+        return not _DEBUGGING.isdisjoint(self.options)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +112,11 @@ def normalise(source: str) -> str:
     return _TEXT.sub(_shortened, _SPLICE.sub("", source)).strip(" \n")
 
 
+@lru_cache(maxsize=4096)
+def _header_digest(text: str, *, whole: bool) -> str:
+    return digest(text if whole else normalise(text))
+
+
 def _shortened(match: re.Match[str]) -> str:
     blank = match["blank"]
     if blank is None:
@@ -117,10 +136,17 @@ def source_of(spec: KernelSpec, specialisation: Pairs, configuration: Configurat
     try:
         text = render(spec.folder, implementation.template, values)
         options = tuple(render_option(option, values) for option in implementation.compile.options)
-    except RenderError as error:
+        folders = header_folders(spec.folder, implementation.template, implementation.compile.include)
+        text, headers = with_headers(text, folders)
+    except (RenderError, HeaderError) as error:
         raise RenderError(f"{error} (rendering {configuration})") from None
-    functions = tuple(sorted({launch.function for launch in implementation.launches}))
-    return Source(text=text, options=options, functions=functions, arch_specific=implementation.compile.arch_specific)
+    return Source(
+        text=text,
+        options=options,
+        functions=tuple(sorted({launch.function for launch in implementation.launches})),
+        arch_specific=implementation.compile.arch_specific,
+        headers=headers,
+    )
 
 
 def located(spec: KernelSpec, specialisation: Pairs, configuration: Configuration, message: str) -> str:

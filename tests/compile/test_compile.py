@@ -14,6 +14,7 @@ from pretuned.compile.result import Binary, Resources
 from pretuned.errors import DeviceError
 from pretuned.outcome import CompileError, Crashed, TimedOut
 from pretuned.render import Source
+from pretuned.runtime import prelude
 from pretuned.runtime.types import DTYPES
 
 KERNEL = """
@@ -58,7 +59,7 @@ def test_a_binary_tells_what_was_compiled_and_how(compiled):
     assert isinstance(binary, Binary)
     assert binary.image.startswith(b"\x7fELF")
     assert binary.architecture == "sm_90"
-    assert binary.flags == ("-arch=sm_90", "--std=c++17", "--ptxas-options=-v")
+    assert binary.flags == ("-arch=sm_90", *prelude.FLAGS, "--ptxas-options=-v")
     assert re.fullmatch(r"\d+\.\d+\.\d+", binary.compiler)
 
 

@@ -13,7 +13,7 @@ from pretuned.compile import host
 from pretuned.runtime.types import DTYPES
 
 FOUND = host.compiler()
-pytestmark = pytest.mark.skipif(FOUND is None, reason=host.INSTALL)
+pytestmark = pytest.mark.skipif(FOUND is None, reason=host.no_compiler())
 
 SOURCE = """
 #include "device.h"

@@ -10,7 +10,7 @@ import pytest
 from pretuned.compile import host
 
 FOUND = host.compiler()
-pytestmark = pytest.mark.skipif(FOUND is None, reason=host.INSTALL)
+pytestmark = pytest.mark.skipif(FOUND is None, reason=host.no_compiler())
 
 HEADERS = [
     "atomics.h",

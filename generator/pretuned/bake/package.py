@@ -2,7 +2,7 @@
 
 __init__.py     functions, the table, the kernels' declarations
 _runtime/       the dispatcher, as it stands in `pretuned.runtime`
-kernels/        cubins, PTX and the rendered sources
+kernels/        cubins, PTX and the rendered sources, with the headers of the project that these include
 py.typed
 """
 
@@ -17,7 +17,7 @@ from pretuned.bake.declarations import declaration_lines
 from pretuned.bake.functions import check_names, function_lines
 from pretuned.bake.literals import literal, wrapped
 from pretuned.bake.plan import BakePlan, Compiled
-from pretuned.bake.tables import binary_lines, device_lines, shipped_lines, sources_of, table_lines
+from pretuned.bake.tables import binary_lines, device_lines, header_files, shipped_lines, sources_of, table_lines
 from pretuned.errors import BakeError
 
 # Names, texts and expressions are the specs', and are neither renamed nor reworded to please a linter.
@@ -61,6 +61,8 @@ def files(plan: BakePlan, binaries: Compiled, *, version: str = "") -> dict[str,
     for kernel in plan.kernels:
         for name, source in sources_of(kernel).items():
             content[f"kernels/{name}.cu"] = source.text.encode()
+            named = header_files(source)
+            content |= {f"kernels/{named[header.name]}": header.text.encode() for header in source.headers}
             for (key, architecture), binary in used.items():
                 if key == source.key:
                     kind = "ptx" if architecture.startswith("compute_") else "cubin"

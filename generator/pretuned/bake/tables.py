@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pretuned.bake.literals import literal
 from pretuned.bake.plan import BakePlan, Compiled, KernelPlan
 from pretuned.record.rows import Choice, Row, TunedDevice
-from pretuned.render import Source
+from pretuned.render import Source, digest
 from pretuned.spec.buckets import bounds, sizes_of
 from pretuned.spec.model import KernelSpec
 
@@ -26,7 +26,8 @@ _SHIPPED_KEY = (
 )
 _BINARIES_KEY = (
     "The sources in kernels/ with their binaries: compile options, whether for one architecture only, and for each",
-    "binary architecture, NVRTC, and by entry point the registers per thread and static shared bytes per block.",
+    "binary architecture, NVRTC, and by entry point the registers per thread and static shared bytes per block. Then,",
+    "if it includes any, the project's own headers by name, with their files.",
 )
 
 
@@ -42,6 +43,15 @@ def sources_of(kernel: KernelPlan) -> dict[str, Source]:
     for source in sorted(sources, key=lambda source: source.text):
         found.setdefault(source_name(kernel.spec, source), source)
     return dict(sorted(found.items()))
+
+
+def header_files(source: Source) -> dict[str, str]:
+    """Return the files of a source's headers in kernels/, by their names; equal texts share one."""
+    files = {}
+    for header in source.headers:
+        stem, dot, suffix = header.name.rpartition("/")[2].partition(".")
+        files[header.name] = f"include/{stem}-{digest(header.text)[:12]}{dot}{suffix}"
+    return files
 
 
 def device_lines(plan: BakePlan) -> Iterator[str]:
@@ -132,5 +142,6 @@ def binary_lines(plan: BakePlan, binaries: Compiled) -> Iterator[str]:
                 for (key, architecture), binary in sorted(binaries.items())
                 if key == source.key
             )
-            yield f"    {literal(name)}: {literal((tuple(source.options), source.arch_specific, images))},"
+            headers = [header_files(source)] if source.headers else []
+            yield f"    {literal(name)}: {literal((tuple(source.options), source.arch_specific, images, *headers))},"
     yield "}"

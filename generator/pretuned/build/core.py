@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
@@ -30,6 +31,7 @@ from pretuned.record.rows import Row, TunedDevice
 from pretuned.remedies import remedy
 from pretuned.render import located
 from pretuned.runtime.types import DTYPES
+from pretuned.spec.headers import folder_files, named_folders, plain
 from pretuned.spec.loader import load_folder
 from pretuned.spec.model import KernelSpec
 from pretuned.tune.binaries import BinaryStore
@@ -64,9 +66,21 @@ def load_specs(project: Project, only: Container[str] | None = None) -> dict[str
                 message = f"a kernel of this name is in the module '{owner[name]}' too; rename one of them"
                 faults.append(Fault(file=spec.file, path="", message=message))
             owner.setdefault(name, module.module)
+            faults += _outside(project, spec)
     if faults:
         raise SpecError(faults)
     return found
+
+
+def _outside(project: Project, spec: KernelSpec) -> Iterator[Fault]:
+    """Yield a fault for each folder of headers that no sdist could carry."""
+    root = project.root.resolve()
+    for folder in spec.include_folders:
+        place = folder.resolve()
+        if place == root or not place.is_relative_to(root):
+            where = "is the project itself" if place == root else f"lies outside the project ({root})"
+            message = f"'{os.path.relpath(folder, spec.folder)}' {where}; name a folder of headers inside it"
+            yield Fault(file=spec.file, path="compile.include", message=message)
 
 
 def bake_project(
@@ -253,12 +267,17 @@ def _is_compiled(
 
 
 def sources(project: Project) -> list[Path]:
-    """Return the files besides pyproject.toml that the generated packages are made from: specs, templates, the lock.
+    """Return the files besides pyproject.toml that the generated packages are made from.
+
+    Those are specs, templates, the lock, and the folders of headers that specs name.
 
     An sdist has to carry them. Paths are absolute and sorted; the lock is left out where there is none.
     """
     files = {file for module in project.modules for file in module.kernels.rglob("*") if file.is_file()}
     files |= {project.lock} if project.lock.is_file() else set()
+    folders = {folder for module in project.modules for folder in named_folders(module.kernels)}
+    root = plain(project.root)
+    files |= {file for folder in folders if root in folder.parents for file in folder_files(folder)}
     return sorted(file for file in files if "__pycache__" not in file.parts and not _is_temporary(file))
 
 

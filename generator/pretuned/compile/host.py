@@ -25,11 +25,13 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any, Final
 
+from pretuned.compile.host_text import write_unit
 from pretuned.compile.result import Binary, Resources, Toolchain, Unavailable
 from pretuned.config.settings import cxx
 from pretuned.files import storage_error
 from pretuned.outcome import CompileError
 from pretuned.render import NAME, Source
+from pretuned.runtime import prelude
 
 HOST: Final = "host"
 MEMORY: Final = "host+memory"
@@ -67,19 +69,12 @@ _GPU_ONLY: Final = {
     r"\b(?:nvcuda|wmma)\s*::|#\s*include\s*<mma\.h>": "tensor cores (mma.h)",
     r"\bcooperative_groups\b": "cooperative groups",
     r"#\s*include\s*<(?:cuda/|cub/|cuda_pipeline)[^>]*>": "a header of CUDA's libraries",
+    rf"#\s*include\s*<(?:{'|'.join(prelude.CCCL_NAMES)})>": "a header of CUDA's libraries",
     r"\b__cluster_dims__\b|\b__cluster\w+": "clusters",
     r"\b__nv_tex|\btex[123]D\w*\s*\(|\bsurf[123]D\w+\s*\(": "textures",
     r"\bCUtensorMap\b": "tensor maps",
 }
 _COMMENT: Final = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
-_DYNAMIC: Final = re.compile(
-    r"\bextern\s+__shared__\s+(?:(?:__align__|alignas)\s*\([^()]*(?:\([^()]*\))?[^()]*\)\s*)?"
-    r"(?P<type>[\w:<>,\s*]+?)\s*\b(?P<name>\w+)\s*\[\s*\]\s*;"
-)
-_ALIGNED_DYNAMIC: Final = re.compile(
-    r"\bextern\s+((?:__align__|alignas)\s*\([^()]*(?:\([^()]*\))?[^()]*\))\s+__shared__"
-)
-_ALIGNED: Final = re.compile(r"\b__shared__\s+(alignas\s*\([^()]*(?:\([^()]*\))?[^()]*\))")
 # A static of a function without an initial value, in objdump's table of symbols.
 _LOCAL_STATIC: Final = re.compile(
     r"^([0-9a-f]+) .{7} \.bss\s+([0-9a-f]+)\s+(?:\.hidden\s+)?(_ZZ(?!N8pretuned)\w+)$", re.MULTILINE
@@ -131,14 +126,14 @@ def version() -> str | None:
     found = compiler()
     if found is None:
         return None
-    content = hashlib.sha256(repr((_COMMON, _VARIANTS, _machine_flags())).encode())
+    content = hashlib.sha256(repr((_COMMON, _VARIANTS, _machine_flags(), prelude.VERSION)).encode())
     for file in sorted(FOLDER.iterdir()):
         content.update(file.name.encode() + file.read_bytes())
     return f"{found.version}+{content.hexdigest()[:8]}"
 
 
-def gpu_only(source: str) -> str | None:
-    """Return why the host cannot run a text, as `kernel.cu:LINE: ...`, or None if it may."""
+def gpu_only(source: str, name: str = NAME) -> str | None:
+    """Return why the host cannot run a text, as `kernel.cu:LINE: ...`, or None if it may; `name` is the text's."""
     text = _COMMENT.sub(lambda match: "\n" * match.group().count("\n"), source)
     found = [
         (text.count("\n", 0, match.start()) + 1, what)
@@ -148,32 +143,21 @@ def gpu_only(source: str) -> str | None:
     if not found:
         return None
     line, what = min(found)
-    return f"{NAME}:{line}: for GPUs only: {what}"
-
-
-def rewritten(source: str) -> str:
-    """Return a text with the uses of `__shared__` that a macro cannot give in C++; lines stay where they are.
-
-    `extern __shared__ float a[];` becomes a reference to the launch's dynamic memory, of the same type.
-    """
-    text = _ALIGNED_DYNAMIC.sub(r"extern __shared__ \1", source)
-    text = _DYNAMIC.sub(
-        r"static \g<type> (&\g<name>)[] = reinterpret_cast<\g<type> (&)[]>(pretuned::pretuned_dynamic_shared);", text
-    )
-    return _ALIGNED.sub(r"\1 __shared__", text)
+    return f"{name}:{line}: for GPUs only: {what}"
 
 
 def compile_source(source: Source, architecture: str) -> Binary | CompileError:
     """Compile `source` for `architecture`, one of HOST, MEMORY and RACES."""
-    if (refusal := gpu_only(source.text)) is not None:
-        return CompileError(line=refusal)
+    for name, text in {NAME: source.text, **{header.name: header.text for header in source.headers}}.items():
+        if (refusal := gpu_only(text, name)) is not None:
+            return CompileError(line=refusal)
     found = compiler()
     assert found is not None, "serve() has looked"
     flags = _flags(found, architecture, source.options)
     with tempfile.TemporaryDirectory(prefix="pretuned-") as folder:
         unit, made, library = (Path(folder) / name for name in ("module.cpp", "module.o", "module.so"))
-        unit.write_text(_unit(source), encoding="utf-8")
-        compiled = _run([found.path, *flags, f"-I{FOLDER}", "-c", str(unit), "-o", str(made)])
+        folders = (*write_unit(source, unit), FOLDER)
+        compiled = _run([found.path, *flags, *(f"-I{one}" for one in folders), "-c", str(unit), "-o", str(made)])
         if compiled.returncode == 0:
             compiled = _run(_link(found, architecture, [str(made), _runtime(architecture)], library))
         if compiled.returncode:
@@ -213,11 +197,6 @@ def _machine_flags() -> tuple[str, ...]:
         return ()
     have = set(re.findall(r"^flags\s*:(.*)$", info.read_text(encoding="utf-8"), re.MULTILINE)[0].split())
     return ("-march=x86-64-v3",) if {"avx2", "fma", "f16c", "bmi2", "movbe"} <= have else ()
-
-
-def _unit(source: Source) -> str:
-    entries = "".join(f"PRETUNED_ENTRY({name})\n" for name in source.functions)
-    return f'#include "device.h"\n#line 1 "{NAME}"\n{rewritten(source.text)}\n#line 1 "entries"\n{entries}'
 
 
 @cache

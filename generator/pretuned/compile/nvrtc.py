@@ -19,7 +19,8 @@ from pretuned.compile.result import Binary, Resources, Toolchain, Unavailable
 from pretuned.outcome import CompileError
 from pretuned.render import NAME, Source
 from pretuned.runtime.cuda_majors import CUDA_MAJORS, NEWEST
-from pretuned.runtime.recompile import STANDARD, include_flags
+from pretuned.runtime.prelude import FLAGS, named_headers
+from pretuned.runtime.recompile import include_flags
 
 REPORT: Final = "--ptxas-options=-v"  # registers, spills and shared memory into the log, at no cost
 
@@ -42,9 +43,10 @@ def _nvrtc() -> Any:  # noqa: ANN401 - CuPy ships no types
 
 def compile_source(source: Source, architecture: str) -> Binary | CompileError:
     """Compile `source` for `architecture`: a cubin for `sm_90`, PTX for `compute_80`."""
-    flags = (f"-arch={architecture}", STANDARD, REPORT, *source.options)
+    flags = (f"-arch={architecture}", *FLAGS, REPORT, *source.options)
     nvrtc = _nvrtc()
-    program = nvrtc.createProgram(source.text, NAME, (), ())
+    texts, names = named_headers({header.name: header.text for header in source.headers})
+    program = nvrtc.createProgram(source.text, NAME, texts, names)
     try:
         nvrtc.compileProgram(program, (*flags, *include_flags()))
         log = nvrtc.getProgramLog(program)

@@ -87,7 +87,7 @@ class BuildPretuned(Command):  # type: ignore[misc] # setuptools has no types
                 place(baked.files, self._folder(project, baked.module))
 
     def get_source_files(self) -> list[str]:
-        """Return what an sdist needs: specs, templates and the lock."""
+        """Return what an sdist needs: specs, templates, headers and the lock."""
         project = project_of(self.distribution)
         return [str(file.relative_to(project.root)) for file in core.sources(project)]
 

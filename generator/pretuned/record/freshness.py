@@ -12,7 +12,7 @@ import contextlib
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from pretuned.record.rows import Row
+from pretuned.record.rows import Choice, Row
 from pretuned.render import RenderError, candidate, digest, verification_key
 from pretuned.spec import space
 from pretuned.spec.expressions import ExpressionError
@@ -59,7 +59,7 @@ class FreshnessJudge:
         self.spec = spec
         self._space = space_key(spec)
         self._verification = verification_key(spec)
-        self._keys: dict[tuple[Pairs, Configuration], str] = {}
+        self._candidates: dict[tuple[Pairs, Configuration], tuple[str, dict[str, str]]] = {}
         self._problems = set(space.all_problems(spec))
 
     def wanted(self, problem: Problem) -> bool:
@@ -95,7 +95,7 @@ class FreshnessJudge:
         if row.default.configuration != space.default(self.spec):
             return f"the default is now {space.default(self.spec)}"
         for choice in row.choices:
-            reason = self._changed(row.specialisation, choice.configuration, choice.candidate)
+            reason = self._changed(row, choice)
             if reason is None:
                 reason = self._excluded(row.problem, choice.configuration)
             if reason is not None:
@@ -112,18 +112,24 @@ class FreshnessJudge:
             return f"the constraint '{expression}' does not admit {configuration}"
         return None
 
-    def _changed(self, specialisation: Pairs, configuration: Configuration, key: str) -> str | None:
+    def _changed(self, row: Row, choice: Choice) -> str | None:
+        configuration = choice.configuration
         if not in_space(self.spec, configuration):
             return f"the configuration {configuration} is not in the space"
-        pair = (specialisation, configuration)
-        if pair not in self._keys:
+        pair = (row.specialisation, configuration)
+        if pair not in self._candidates:
             try:
-                self._keys[pair] = candidate(self.spec, specialisation, configuration).key
+                found = candidate(self.spec, *pair)
             except RenderError as error:
                 return str(error)
-        if self._keys[pair] != key:
-            return f"the template, options, launches or arguments of {configuration} have changed"
-        return None
+            self._candidates[pair] = found.key, found.source.header_digests if found.source is not None else {}
+        key, headers = self._candidates[pair]
+        if key == choice.candidate:
+            return None
+        was = dict(row.headers)
+        if edited := sorted(name for name in headers if was.get(name, headers[name]) != headers[name]):
+            return f"the header {' and the header '.join(edited)} has changed"
+        return f"the template, options, launches or arguments of {configuration} have changed"
 
 
 def in_space(spec: KernelSpec, configuration: Configuration) -> bool:

@@ -261,7 +261,9 @@ def row_to_json(row: Row) -> dict[str, Any]:
         "compiler": row.compiler,
         "driver": row.driver,
         "date": row.date,
-    } | ({"disturbed": row.noise} if row.noise else {})
+        **({"headers": dict(row.headers)} if row.headers else {}),
+        **({"disturbed": row.noise} if row.noise else {}),
+    }
 
 
 def row_from_json(data: Mapping[str, Any]) -> Row:
@@ -272,7 +274,9 @@ def row_from_json(data: Mapping[str, Any]) -> Row:
     texts = {
         key: _text(data[key]) for key in ("kernel", "device", "space", "verification", "compiler", "driver", "date")
     }
-    return Row(problem=_problem(data), choices=choices, noise=_text(data.get("disturbed", "")), **texts)
+    headers = _pairs({name: _text(digest) for name, digest in data.get("headers", {}).items()})
+    noise = _text(data.get("disturbed", ""))
+    return Row(problem=_problem(data), choices=choices, noise=noise, headers=headers, **texts)
 
 
 def _choice(data: Mapping[str, Any]) -> Choice:

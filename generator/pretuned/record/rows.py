@@ -74,7 +74,8 @@ class Row:
 
     `problem` is what was measured; `space` and `verification` are digests of what the row was chosen from (empty where
     the budget ended the search early) and judged by; `compiler` is NVRTC's version, `driver` the driver's, `date` the
-    day (UTC, ISO 8601). `noise` says why its times are noisy, and is empty if they are not.
+    day (UTC, ISO 8601). `noise` says why its times are noisy, and is empty if they are not. `headers` has the digests
+    of the project's own headers that its sources include, by name.
     """
 
     kernel: str
@@ -87,6 +88,7 @@ class Row:
     driver: str
     date: str
     noise: str = ""
+    headers: Pairs = ()
 
     @property
     def specialisation(self) -> Pairs:

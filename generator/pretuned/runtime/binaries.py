@@ -76,7 +76,9 @@ def _load(driver: Driver, kernel: Kernel, source: str, device: Device) -> int:
     from .recompile import recompiled  # noqa: PLC0415 - a last resort, and slow to import
 
     try:
-        image, compiled = recompiled(_read(f"{source}.cu"), kernel.binaries[source], device)
+        binaries = kernel.binaries[source]
+        headers = {name: _read(file) for name, file in binaries.headers.items()}
+        image, compiled = recompiled(_read(f"{source}.cu"), headers, binaries, device)
         handle = driver.load(image)
     except Exception as error:  # noqa: BLE001 - whatever NVRTC's absence or refusal raises, it ends in one clear error
         tried.append(f"{source}.cu: {type(error).__name__}: {error}")

@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from .adapters import nvrtc as find_nvrtc
+from .prelude import FLAGS, named_headers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,30 +23,35 @@ if TYPE_CHECKING:
     from .records import SourceBinaries
     from .table import Foreign
 
-STANDARD = "--std=c++17"  # as the cubins are compiled
 
-
-def recompiled(source: bytes, binaries: SourceBinaries, device: Device) -> tuple[bytes, bool]:
+def recompiled(
+    source: bytes, headers: dict[str, bytes], binaries: SourceBinaries, device: Device
+) -> tuple[bytes, bool]:
     """Return a cubin of `source` for the device, and whether it was compiled now rather than kept from before.
+
+    `headers` are the project's own that it includes, by name.
 
     Raises ImportError or RuntimeError where NVRTC is missing or refuses.
     """
     nvrtc = find_nvrtc()
     architecture = f"sm_{device.compute_capability}{'a' if binaries.arch_specific else ''}"
-    flags = (f"-arch={architecture}", STANDARD, *binaries.options)
+    flags = (f"-arch={architecture}", *FLAGS, *binaries.options)
+    texts, names = named_headers({name: text.decode() for name, text in headers.items()})
     parts = (source, *(flag.encode() for flag in flags), ".".join(map(str, nvrtc.getVersion())).encode())
-    key = hashlib.sha256(b"\0".join(parts)).hexdigest()
+    key = hashlib.sha256(b"\0".join((*parts, *texts, *names))).hexdigest()
     kept = _folder() / f"{key}.cubin"
     with suppress(OSError):
         return kept.read_bytes(), False
-    image = _compile(nvrtc, source.decode(), (*flags, *_found_headers()))
+    image = _compile(nvrtc, source.decode(), (texts, names), (*flags, *_found_headers()))
     with suppress(OSError):
         _keep(kept, image)
     return image, True
 
 
-def _compile(nvrtc: Foreign, source: str, flags: tuple[str, ...]) -> bytes:
-    program = nvrtc.createProgram(source, "kernel.cu", (), ())
+def _compile(
+    nvrtc: Foreign, source: str, headers: tuple[tuple[bytes, ...], tuple[bytes, ...]], flags: tuple[str, ...]
+) -> bytes:
+    program = nvrtc.createProgram(source, "kernel.cu", *headers)
     try:
         nvrtc.compileProgram(program, flags)
         return bytes(nvrtc.getCUBIN(program)) + b"\0"  # the binding takes the last byte for a C string's end

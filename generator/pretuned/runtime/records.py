@@ -124,12 +124,21 @@ class BinaryImage:
 
 
 class SourceBinaries:
-    """The binaries of a source, with its compile options, and whether it is for one architecture only."""
+    """The binaries of a source, with its compile options, and whether it is for one architecture only.
 
-    __slots__ = ("arch_specific", "images", "options")
+    `headers` are the files of the project's own headers that it includes, by name.
+    """
 
-    def __init__(self, options: tuple[str, ...], arch_specific: bool, images: tuple[BinaryImage, ...]) -> None:
-        self.options, self.arch_specific, self.images = options, arch_specific, images
+    __slots__ = ("arch_specific", "headers", "images", "options")
+
+    def __init__(
+        self,
+        options: tuple[str, ...],
+        arch_specific: bool,
+        images: tuple[BinaryImage, ...],
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        self.options, self.arch_specific, self.images, self.headers = options, arch_specific, images, headers or {}
 
 
 def rows_of(literal: dict[str, tuple[tuple, ...]]) -> dict[str, tuple[TableRow, ...]]:  # type: ignore[type-arg]
@@ -152,8 +161,8 @@ def binaries_of(literal: dict[str, tuple], sources: set[str]) -> dict[str, Sourc
     """Return the binaries of the named sources."""
     found = {}
     for source in sources:
-        options, arch_specific, images = literal[source]
-        found[source] = SourceBinaries(options, arch_specific, tuple(_image(*image) for image in images))
+        options, arch_specific, images, *headers = literal[source]
+        found[source] = SourceBinaries(options, arch_specific, tuple(_image(*image) for image in images), *headers)
     return found
 
 

@@ -76,6 +76,10 @@ DESCRIPTIONS: Final = {
     "LaunchSpec.shared": "Bytes of dynamic shared memory. Default: 0.",
     "LaunchSpec.arguments": "The names of its arguments, where it takes others than the list above.",
     "Compile.options": "Options for NVRTC; they may name parameters: '-maxrregcount={{ registers }}'.",
+    "Compile.include": (
+        "Folders of the project's own headers, relative to the spec's folder: ['include'], ['../include']. What a "
+        "source includes of them is part of its key, and ships with it."
+    ),
     "Compile.arch-specific": "Compile for sm_90a instead of sm_90: code that runs on that architecture alone.",
     "Constraints.where": "What a legal configuration fulfils. One that names a dim is checked at each call as well.",
     "Constraints.requires": "What the kernel itself demands of a call; another call is an error that names it.",

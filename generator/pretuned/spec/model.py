@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from pretuned.spec.expressions import Expression
+from pretuned.spec.headers import plain
 from pretuned.spec.values import (
     DefaultValue,
     Expr,
@@ -105,9 +106,13 @@ class LaunchSpec(Model):
 
 
 class Compile(Model):
-    """Options for the compiler, rendered as templates; `arch_specific` asks for sm_90a instead of sm_90."""
+    """Options for the compiler, rendered as templates; `arch_specific` asks for sm_90a instead of sm_90.
+
+    `include` are folders of the project's own headers, relative to the spec's folder.
+    """
 
     options: tuple[Name, ...] = ()
+    include: tuple[Name, ...] = ()
     arch_specific: StrictBool = False
 
 
@@ -231,6 +236,12 @@ class KernelSpec(Model):
             constraints=Constraints(where=self.constraints.where),
         )
         return {MAIN: main}
+
+    @cached_property
+    def include_folders(self) -> tuple[Path, ...]:
+        """The folders of headers that implementations name, sorted, without `..` in their paths."""
+        named = {name for one in self.all_implementations.values() for name in one.compile.include}
+        return tuple(sorted(plain(self.folder / name) for name in named))
 
     def _completed(self, implementation: ImplementationSpec) -> ImplementationSpec:
         """Return `implementation`; a library call that names no arguments takes all inputs, in order."""

@@ -13,6 +13,7 @@ from pretuned.compile.result import Binary, Toolchain
 from pretuned.outcome import Failure
 from pretuned.record.cache import Cache
 from pretuned.render import Source, digest
+from pretuned.runtime import prelude
 from pretuned.tune.events import Effort
 
 _EMPTY = Source(text='extern "C" __global__ void empty() {}', options=(), functions=("empty",))
@@ -132,4 +133,4 @@ class BinaryStore:
 
 
 def _key(source: str, architecture: str, compiler: str) -> str:
-    return digest([source, architecture, compiler])
+    return digest([source, architecture, compiler, prelude.VERSION])

@@ -14,7 +14,7 @@ from pretuned.measure.rounds import Against, Cut
 from pretuned.record.rows import Choice, Row
 from pretuned.spec.buckets import BEYOND_RATIO, bounds, fits_arguments, problems_beyond, sizes_of
 from pretuned.spec.model import KernelSpec
-from pretuned.spec.space import Configuration, Problem, admitted
+from pretuned.spec.space import Configuration, Pairs, Problem, admitted, pairs
 from pretuned.tune.duel import duel
 from pretuned.tune.events import Unconfirmed
 from pretuned.tune.race import (
@@ -224,7 +224,13 @@ class RowDecision:
             driver=device.driver,
             date=dt.datetime.now(dt.UTC).date().isoformat(),
             noise=task.noise.get(self.problem, ""),
+            headers=self._headers(ranked),
         )
+
+    def _headers(self, ranked: Sequence[RankedCandidate]) -> Pairs:
+        """Return the digests of the project's headers that what is ranked includes, by name."""
+        sources = [self.task.candidate(candidate.configuration).source for candidate in ranked]
+        return pairs({name: d for source in sources if source for name, d in source.header_digests.items()})
 
     def _choice(self, candidate: RankedCandidate, beyond: Sequence[str]) -> Choice:
         binary, call = self.task.binary(candidate.configuration), self.task.call(candidate.configuration)

@@ -15,6 +15,7 @@ from pretuned.record.cache import Cache
 from pretuned.record.lock import row_from_json, row_to_json
 from pretuned.record.rows import Row, TunedDevice
 from pretuned.render import Candidate, digest
+from pretuned.runtime import prelude
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, Problem
 
@@ -92,7 +93,7 @@ class KnownResults:
         self._cache.put_record(self._row(row.problem, chosen_from), row_to_json(row))
 
     def _key(self, *parts: object) -> str:
-        return digest([PROTOCOL, *self._context(), *parts])
+        return digest([PROTOCOL, prelude.VERSION, *self._context(), *parts])
 
     def _at(self, configuration: Configuration, problem: Problem, what: str) -> str:
         return self._key(what, self._candidate(configuration).key, problem.dims)

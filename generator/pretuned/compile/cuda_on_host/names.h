@@ -1,5 +1,6 @@
 // Names that the C and C++ libraries give and NVRTC does not: hidden, so that a template that passes on the host
-// compiles for GPUs too, and one that defines such a name itself (`typedef long long int64_t;`) passes on both.
+// compiles for GPUs too, and one that defines such a name itself (`typedef long long int64_t;`) passes on both. Those of
+// pretuned.runtime.prelude come back by its headers, which are included behind this one as NVRTC includes them.
 //
 // NVRTC has no standard headers. It knows size_t, ptrdiff_t, NULL, printf, assert, malloc, memcpy, memset, and of `std`
 // move, forward and initializer_list (asked of NVRTC 13.0). Headers that are included already stay so: including one
@@ -24,19 +25,21 @@ using std::move;
 
 // --- Types
 
-#define int8_t int8_t_is_unknown_to_NVRTC
-#define int16_t int16_t_is_unknown_to_NVRTC
-#define int32_t int32_t_is_unknown_to_NVRTC
-#define int64_t int64_t_is_unknown_to_NVRTC
-#define uint8_t uint8_t_is_unknown_to_NVRTC
-#define uint16_t uint16_t_is_unknown_to_NVRTC
-#define uint32_t uint32_t_is_unknown_to_NVRTC
-#define uint64_t uint64_t_is_unknown_to_NVRTC
-#define intptr_t intptr_t_is_unknown_to_NVRTC
-#define uintptr_t uintptr_t_is_unknown_to_NVRTC
-#define uint uint_is_unknown_to_NVRTC
-#define ushort ushort_is_unknown_to_NVRTC
-#define ulong ulong_is_unknown_to_NVRTC
+#define int8_t int8_t_of_nvrtc
+#define int16_t int16_t_of_nvrtc
+#define int32_t int32_t_of_nvrtc
+#define int64_t int64_t_of_nvrtc
+#define uint8_t uint8_t_of_nvrtc
+#define uint16_t uint16_t_of_nvrtc
+#define uint32_t uint32_t_of_nvrtc
+#define uint64_t uint64_t_of_nvrtc
+#define intptr_t intptr_t_of_nvrtc
+#define uintptr_t uintptr_t_of_nvrtc
+#define intmax_t intmax_t_of_nvrtc
+#define uintmax_t uintmax_t_of_nvrtc
+#define uint uint_of_nvrtc
+#define ushort ushort_of_nvrtc
+#define ulong ulong_of_nvrtc
 
 // --- Functions and variables whose names a parameter of a kernel may well have
 

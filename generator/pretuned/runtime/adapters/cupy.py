@@ -134,8 +134,8 @@ def launch_kernel() -> tuple[Foreign, type[Exception]] | None:
 def nvrtc() -> Foreign:
     """Return CuPy's binding of NVRTC; raises ImportError where there is none."""
     try:
-        return importlib.import_module("cupy.cuda.nvrtc")
-    except ImportError as error:
+        return importlib.import_module("cupy.cuda").nvrtc  # an attribute: it is not a module of that name
+    except (AttributeError, ImportError) as error:
         from ..cuda_majors import NEWEST  # noqa: PLC0415 - for an error alone
 
         raise ImportError(f"compiling needs NVRTC by way of CuPy (install {NEWEST.cupy}[ctk]): {error}") from None

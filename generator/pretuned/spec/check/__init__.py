@@ -12,6 +12,7 @@ import re
 from pretuned.errors import Fault
 from pretuned.spec.check.arguments import argument_faults, key_faults
 from pretuned.spec.check.configurations import configuration_faults, default_faults
+from pretuned.spec.check.headers import header_faults
 from pretuned.spec.check.implementations import (
     call_faults,
     constraint_faults,
@@ -40,6 +41,7 @@ def check(spec: KernelSpec) -> list[Fault]:
             own += [
                 *configuration_faults(spec, implementation),
                 *launch_faults(spec, implementation),
+                *header_faults(spec, implementation),
                 *template_faults(spec, implementation),
             ]
         entries += [(prefix_of(spec, name) + path, message) for path, message in own]

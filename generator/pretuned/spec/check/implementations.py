@@ -9,7 +9,7 @@ from pretuned.config.toml import spelled
 from pretuned.runtime.text import closest
 from pretuned.spec import space
 from pretuned.spec.check.names import PathFault, dtype_faults, expression_faults, identifier
-from pretuned.spec.model import MAIN, ImplementationSpec, KernelSpec, LaunchSpec, LibraryCall
+from pretuned.spec.model import MAIN, Compile, ImplementationSpec, KernelSpec, LaunchSpec, LibraryCall
 
 
 def prefix_of(spec: KernelSpec, implementation: str) -> str:
@@ -24,7 +24,7 @@ def implementation_faults(spec: KernelSpec) -> Iterator[PathFault]:
     for key in ("template", "scratch", "space", "seeds", "launches"):
         if getattr(spec, key):
             yield key, f"write `{key}` in each of the [implementations.NAME] tables instead"
-    if spec.compile.options or spec.compile.arch_specific:
+    if spec.compile != Compile():
         yield "compile", "write `compile` in each of the [implementations.NAME] tables instead"
     if spec.constraints.where:
         yield "constraints.where", "write `where` in each of the [implementations.NAME] tables instead"

@@ -155,7 +155,8 @@ _SHIPPED: dict[str, Shipped] = {
 }
 
 # The sources in kernels/ with their binaries: compile options, whether for one architecture only, and for each
-# binary architecture, NVRTC, and by entry point the registers per thread and static shared bytes per block.
+# binary architecture, NVRTC, and by entry point the registers per thread and static shared bytes per block. Then,
+# if it includes any, the project's own headers by name, with their files.
 _BINARIES: Binaries = {
     "accumulate-3a6296403f6c": ((), False, (("sm_90", "13.0.88", {"finish": (32, 0), "partials": (32, 0)}),)),
     "accumulate-443b7eaec9b0": ((), False, (("compute_80", "13.0.88", {"accumulate": (32, 0)}), ("sm_80", "13.0.88", {"accumulate": (32, 0)}), ("sm_90", "13.0.88", {"accumulate": (32, 0)}))),
