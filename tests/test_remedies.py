@@ -40,6 +40,17 @@ def test_a_wrong_result_is_answered_by_its_likely_cause(tmp_path, message, begin
     assert bool(found) == bool(begin)
 
 
+def test_integers_that_are_one_apart_are_answered_by_the_tolerance(tmp_path):
+    output = 'role = "out", dtype = "T", shape = ["n"], align = "vec * sizeof(T)"'
+    spec = loaded(tmp_path, (output, 'role = "out", dtype = "int8", shape = ["n"]'))
+    off = "y: 3 of 100 elements are off by up to {}, first at [9]: 4 instead of 5; allowed: 0"
+
+    assert remedy(WrongResult(argument="y", message=off.format(1)), spec) == (
+        "integers are compared exactly: where a rounding may differ, write `atol = { int8 = 1 }` into [verify]"
+    )
+    assert not remedy(WrongResult(argument="y", message=off.format(12)), spec)
+
+
 def test_a_crash_of_a_kernel_that_reads_random_indices_is_answered_by_inputs(tmp_path):
     crash = Crashed(message="an illegal memory access was encountered")
     indices = (

@@ -249,6 +249,28 @@ def _first_words(module: str) -> str:
     return " ".join(words.partition("\n\n")[0].split())
 
 
+def mistakes() -> str:
+    """Return the mistakes of tests/messages, each with what was written and what is printed about it."""
+    table = tomllib.loads((ROOT / "tests" / "messages" / "messages.toml").read_text(encoding="utf-8"))
+    parts = []
+    for part in table["parts"]:
+        parts.append(f"## {part['title']}\n")
+        parts += [_mistake(entry) for entry in part["mistakes"]]
+    return "\n".join(parts)
+
+
+def _mistake(entry: Mapping[str, Any]) -> str:
+    changes = [_signed("-", texts[0]) + _signed("+", texts[1]) for _, *texts in entry.get("edit", ()) if len(texts) > 1]
+    edited = f"````diff\n{''.join(changes)}````\n\n" if changes else ""
+    by = f"`{entry['run']}` prints:" if "run" in entry else "The call raises:"
+    heading = f"### {entry['what'][0].upper()}{entry['what'][1:]}"
+    return f"{heading}\n\n{edited}{by}\n\n````text\n{entry['now'].strip()}\n````\n"
+
+
+def _signed(sign: str, text: str) -> str:
+    return "".join(f"{sign} {line}\n" for line in text.strip("\n").split("\n") if line)
+
+
 PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "spec": spec,
     "dtypes": dtypes,
@@ -259,4 +281,5 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "exit-codes": exit_codes,
     "trial-sizes": trial_sizes,
     "layers": layers,
+    "mistakes": mistakes,
 }

@@ -31,8 +31,8 @@ def remedy(failure: Failure, spec: KernelSpec) -> str:
     match failure:
         case CompileError(line=line):
             return _header(line)
-        case WrongResult(message=message):
-            return _of_result(message)
+        case WrongResult(argument=argument, message=message):
+            return _of_result(message) or _of_rounding(spec, argument, message)
         case Crashed(message=message) if _OUT_OF_BOUNDS.search(message) and reads_indices(spec):
             return INDICES
     return ""
@@ -77,3 +77,12 @@ def _of_result(message: str) -> str:
     if counts[0] > _ALL_BUT * counts[1]:
         return "most elements are wrong: two parameters may be swapped, or the reference is wrong"
     return ""
+
+
+def _of_rounding(spec: KernelSpec, name: str, message: str) -> str:
+    """Return how integers that differ by one rounding are let through."""
+    if "off by up to 1, " not in message or not message.endswith("allowed: 0"):
+        return ""
+    (output,) = (argument for argument in spec.outputs if argument.name == name)
+    (dtype, *_) = _types(spec, output.dtype)
+    return f"integers are compared exactly: where a rounding may differ, write `atol = {{ {dtype} = 1 }}` into [verify]"

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pretuned.config.toml import FILE, dotted, in_words, spelled
 from pretuned.errors import ConfigError, Fault
-from pretuned.runtime.text import closest
+from pretuned.runtime.text import closest, nearest
 
 Mode = Literal["auto", "locked", "force", "off"]
 Keys = tuple[str | int, ...]
@@ -25,6 +25,8 @@ _VERSION: Final = r"[0-9]{2}\.[0-9]"  # \d is every digit of Unicode
 ARCHITECTURE: Final = r"sm_[0-9]{2,3}[af]?"
 
 _NAME_BYTES: Final = 200  # of 255 in most file systems; more are put around it while it is written
+_UNKNOWN: Final = "unknown key"
+_MISSING: Final = "missing"
 _EXAMPLES: Final = {
     "kernels": 'kernels = "kernels"',
     "module": 'module = "src/mypkg/tuned"',
@@ -131,8 +133,11 @@ def build_project(
     if parsed is not None and not entries:
         entries += _link_faults(root, _modules_of(parsed), parsed.lock)
     if entries or parsed is None:
+        meant = {(*keys[:-1], nearest(str(keys[-1]), _EXAMPLES)) for keys, text in entries if text.startswith(_UNKNOWN)}
         raise ConfigError(
-            Fault(file=FILE, path=dotted((path, *keys)), message=text) for keys, text in sorted(entries, key=_order)
+            Fault(file=FILE, path=dotted((path, *keys)), message=text)
+            for keys, text in sorted(entries, key=_order)
+            if not (keys in meant and text.startswith(_MISSING))  # under a misspelt name it is there
         )
     return Project(
         root=root,
@@ -167,9 +172,9 @@ def _entry(item: Any) -> Entry:  # noqa: ANN401 - pydantic's ErrorDetails
     match item["type"]:
         case "extra_forbidden":
             known = ModuleEntry.model_fields if "modules" in keys else _EXAMPLES
-            return keys, f"unknown key{closest(key, known) or f'; known are {_listed(sorted(known))}'}"
+            return keys, f"{_UNKNOWN}{closest(key, known) or f'; known are {_listed(sorted(known))}'}"
         case "missing":
-            return keys, f"missing; write `{example}`"
+            return keys, f"{_MISSING}; write `{example}`"
         case "literal_error":
             return keys, bad_mode(item["input"])
         case _:
@@ -198,7 +203,10 @@ def _meaning(data: Mapping[str, Any]) -> Iterator[Entry]:
     else:
         tables = [((), dict(data))]
         if "module" not in data:
-            yield ("module",), f"missing; the generated package needs a place in your sources: `{_EXAMPLES['module']}`"
+            yield (
+                ("module",),
+                f"{_MISSING}; the generated package needs a place in your sources: `{_EXAMPLES['module']}`",
+            )
     yield from _modules(tables)
     if isinstance(lock := data.get("lock"), str):
         yield from (((("lock",), text)) for text in _outside(lock))

@@ -1,0 +1,2 @@
+def axpy(x, y, a, **_):
+    return a * x + y
