@@ -24,6 +24,7 @@ from pretuned.spec import space
 from pretuned.spec.space import Configuration, Problem
 from pretuned.strategies import ask
 from pretuned.tune.events import Compiling
+from pretuned.tune.race import SLACK
 from pretuned.tune.representatives import promising, representatives
 from pretuned.tune.space import pruning
 from pretuned.tune.task import TuningTask
@@ -32,7 +33,9 @@ CHUNK: Final = 32  # candidates, at most, that are screened before compilers and
 CHUNK_US: Final = 300_000.0  # the same, in the time that so many candidates as slow as the default take
 CALLS: Final = 10  # of a candidate that is screened
 SHORT_S: Final = 0.05  # of waiting for compilers, at least
-CARRIED: Final = 24  # candidates that are screened at a problem that is not a representative
+CARRIED: Final = 24  # candidates that are screened at a problem that is not a representative, at least
+STEP: Final = 8  # more of them, for as long as one of the last so many is fast enough to race
+MOST_CARRIED: Final = 96
 HURRIED: Final = 6  # the same, when the budget is spent
 
 
@@ -95,8 +98,9 @@ class Screening:
     def carry(self, problem: Problem) -> tuple[list[Configuration], bool]:
         """Screen the default, the incumbent, and the candidates that did well at the representatives, at `problem`.
 
-        Returns the candidates to consider there, and whether there was time for all of them. They depend only on the
-        times at the representatives: what else is known of the problem depends on how fast the compilers were.
+        Returns the candidates to consider there, and whether there was time for all of them. They depend only on their
+        times and on those at the representatives: what else is known of the problem depends on how fast the compilers
+        were.
         """
         task, late = self.task, self._late()
         if problem in self.representatives and self.whole:
@@ -106,10 +110,36 @@ class Screening:
         best = promising(measured, problem, count, lambda c: self._legal(c, problem))
         first = [task.default, *([self.incumbents[problem]] if self._holds(problem) else [])]
         chosen = list(dict.fromkeys([*first, *best]))
+        self._screen(problem, chosen)
+        if not late:
+            chosen += self._further(problem, measured, chosen)
+        return chosen if self.whole else list(task.times[problem]), self.whole and not late
+
+    def _further(
+        self,
+        problem: Problem,
+        measured: Mapping[Problem, Mapping[Configuration, float]],
+        chosen: Sequence[Configuration],
+    ) -> list[Configuration]:
+        """Go on down the candidates as they are expected to do, until `STEP` in a row are too slow to race."""
+        times, done, found = self.task.times[problem], CARRIED, list[Configuration]()
+        expected = promising(measured, problem, MOST_CARRIED, lambda c: self._legal(c, problem))[:MOST_CARRIED]
+        while done < len(expected) and not self._late() and problem not in self.task.unfit:
+            best = min(times.get(c, math.inf) for c in (*chosen, *found))
+            if not any(times.get(c, math.inf) <= SLACK * best for c in expected[done - STEP : done]):
+                break
+            more = expected[done : done + STEP]
+            self._screen(problem, more)
+            found += [c for c in more if c not in chosen]
+            done += STEP
+        return found
+
+    def _screen(self, problem: Problem, chosen: Sequence[Configuration]) -> None:
+        """Screen those of `chosen` that are not timed at `problem` yet."""
+        task = self.task
         unknown = [c for c in chosen if c not in task.times[problem] and not task.known(c, problem)]
         if unknown:
             task.screen(problem, unknown)
-        return chosen if self.whole else list(task.times[problem]), self.whole and not late
 
     def _holds(self, problem: Problem) -> bool:
         """Whether `problem` has an incumbent that may still be tried."""
