@@ -55,27 +55,28 @@ class Stage:
         self._place = 0
         self.workspace = self._laid_out()
         self.nbytes = self.workspace.allocated_bytes + footprint(buffers)
-        self._digests: list[tuple[Digest, int]] = []
-        self._trust(self.workspace.truths)
+        self._of_references: list[tuple[Digest, int]] = []
+        self._of_inputs = self._digested(self.workspace.truths)
 
     def _referred(self) -> list[tuple[Memory, int]]:
         references = (self._references or {}).values()
         return [(found.memory, found.size * DTYPES[found.dtype].size_bytes) for found in references]
 
-    def _trust(self, truths: Sequence[tuple[Memory, int]]) -> None:
-        """Take the digests of what results are judged by, where the machine cannot seal it."""
+    def _digested(self, truths: Sequence[tuple[Memory, int]]) -> list[tuple[Digest, int]]:
+        """Return the digests of what results are judged by, where the machine cannot seal it."""
         asked = [Digest(address=memory.address, nbytes=nbytes) for memory, nbytes in truths if not memory.sealed]
         results = self._machine.ask(asked)
-        self._digests += [(check, result.count) for check, result in zip(asked, results, strict=True)]
+        return [(check, result.count) for check, result in zip(asked, results, strict=True)]
 
     @property
     def digests(self) -> list[Digest]:
         """The checks that show whether what results are judged by is what it was, for `trusts`."""
-        return [check for check, _ in self._digests]
+        return [check for check, _ in (*self._of_inputs, *self._of_references)]
 
     def trusts(self, results: Sequence[CheckResult]) -> bool:
         """Return whether the answers to `digests` are those of the beginning."""
-        return [result.count for result in results] == [count for _, count in self._digests]
+        known = [count for _, count in (*self._of_inputs, *self._of_references)]
+        return [result.count for result in results] == known
 
     def move(self, place: int) -> None:
         """Lay the buffers out anew, in other memory and at other distances from each other; `place` 0 is the first.
@@ -89,6 +90,7 @@ class Stage:
             del self.workspace
             self._machine.trim()
         self.workspace = self._laid_out()
+        self._of_inputs = self._digested(self.workspace.truths)
 
     def _laid_out(self) -> Workspace:
         spec, seed = self.request.spec, self.request.seed + PLACES * self._place
@@ -111,7 +113,7 @@ class Stage:
             assert expected is not None  # the spec names a reference
             self._references = {name: self._keep(array) for name, array in expected.items()}
             self._expected = None
-            self._trust(self._referred())
+            self._of_references = self._digested(self._referred())
         return self._references
 
     def keep_outputs(self) -> None:
@@ -130,7 +132,7 @@ class Stage:
             memory.seal()
             found[name] = Reference(memory=memory, dtype=dtype, shape=buffer.shape)
         self._references = found
-        self._trust(self._referred())
+        self._of_references = self._digested(self._referred())
 
     def _keep(self, array: HostArray) -> Reference:
         memory = self._machine.allocate(max(1, array.nbytes))
