@@ -100,7 +100,10 @@ STRUCTURE = {
         [(X, 'name = "x", role = "input"')],
         ["arguments[1].role: is \"input\"; expected 'in', 'out' or 'inout'"],
     ),
-    "no list": ([(BLOCK, 'block = "block"')], ['launches[0].block: expected a list, found "block"']),
+    "no list": (
+        [(BLOCK, 'block = "block"')],
+        ['launches[0].block: expected a list, found "block"; write `block = ["block"]`'],
+    ),
     "no string": ([('dtype = "int32"', "dtype = 32")], ["arguments[3].dtype: expected a string, found 32"]),
     "no table": ([(f"{{ sizes = [{SIZES}] }}", "[1024]")], ["dims.n: expected a table, found [1024]"]),
     "four extents": (
@@ -799,6 +802,19 @@ def test_a_misspelt_table_has_no_consequences(tmp_path):
         "scale.toml: launch: unknown key 'launch'; did you mean 'launches'?",
         "scale.toml: launches[0].fuction: unknown key 'fuction'; did you mean 'function'?",
     ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "place"),
+    [
+        ("[dims]", "[dimensions]", "dimensions: unknown key 'dimensions'; did you mean 'dims'?"),
+        ("[space]", "[parameters]", "parameters: unknown key 'parameters'; did you mean 'space'?"),
+        ('role = "in"', 'kind = "in"', "arguments[1].kind: unknown key 'kind'; did you mean 'role'?"),
+        ("[[launches]]", "[launches]", "launches: is one table; write [[launches]], with two brackets"),
+    ],
+)
+def test_a_key_as_it_is_called_elsewhere_is_one_fault(tmp_path, old, new, place):
+    assert faults(tmp_path, (old, new)) == [f"scale.toml: {place}"]
 
 
 def test_faults_come_in_the_order_of_their_paths_and_once_each(tmp_path):

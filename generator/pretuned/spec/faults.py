@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from pretuned.config.toml import dotted, in_words
+from pretuned.config.toml import dotted, in_words, spelled
 from pretuned.errors import Fault
-from pretuned.runtime.text import closest, nearest
+from pretuned.runtime.text import nearest
 from pretuned.spec.model import (
     Argument,
     Compile,
@@ -24,6 +24,28 @@ from pretuned.spec.model import (
 
 RESERVED: Final = frozenset({"strides", "optional", "tensor-map", "tensor-maps", "cluster", "cooperative"})
 OUT_OF_SCOPE: Final = frozenset({"texture", "textures", "surface", "surfaces", "constant-symbols", "struct", "structs"})
+
+# What keys are called in other tools and in first attempts.
+_ELSEWHERE: Final = {
+    "blocks": ("grid",),
+    "dimensions": ("dims",),
+    "flags": ("options",),
+    "kernel": ("function", "launches"),
+    "kernels": ("launches",),
+    "kind": ("role",),
+    "parameters": ("space",),
+    "params": ("space", "arguments"),
+    "ref": ("reference",),
+    "restrictions": ("constraints", "where"),
+    "shared_memory": ("shared",),
+    "smem": ("shared",),
+    "threads": ("block",),
+    "tolerance": ("atol",),
+    "tune_params": ("space",),
+    "type": ("dtype",),
+    "types": ("dtypes",),
+    "verification": ("verify",),
+}
 
 # The model below a key of a model, and whether a list's index or a table's name stands between.
 _BELOW: Final[dict[type[BaseModel], dict[str, tuple[type[BaseModel], bool]]]] = {
@@ -67,14 +89,20 @@ def unknown_key(key: str, model: type[BaseModel]) -> str:
         return f"'{key}' is out of scope: textures, constant symbols and structs by value are not supported"
     if key == "call" and model is KernelSpec:
         return "a library call is one of several implementations; write an [implementations.NAME] table"
-    known = _keys_of(model)
-    return f"unknown key '{key}'{closest(key, known) or '; known are ' + ', '.join(sorted(known))}"
+    near = _nearest_key(key, model)
+    known = ", ".join(sorted(_keys_of(model)))
+    return f"unknown key '{key}'; " + (f"known are {known}" if near is None else f"did you mean '{near}'?")
 
 
 def meant(item: Any) -> str | None:  # noqa: ANN401 - pydantic's ErrorDetails
     """Return the key that an unknown one stands for, if one is near."""
     path: Path = item["loc"]
-    return nearest(str(path[-1]), _keys_of(_model_at(path)))
+    return _nearest_key(str(path[-1]), _model_at(path))
+
+
+def _nearest_key(key: str, model: type[BaseModel]) -> str | None:
+    known = _keys_of(model)
+    return next((other for other in _ELSEWHERE.get(key, ()) if other in known), None) or nearest(key, known)
 
 
 def _keys_of(model: type[BaseModel]) -> list[str]:
@@ -91,6 +119,10 @@ def _message(item: Any) -> str | None:  # noqa: ANN401 - pydantic's ErrorDetails
         case "too_short":
             # pydantic counts the entries that are right, and has said what is wrong with the others
             return None if item["input"] else "is empty; write at least one entry"
+        case "list_type" | "tuple_type" if isinstance(item["input"], dict) and path[-1] in _BELOW[KernelSpec]:
+            return f"is one table; write [[{path[-1]}]], with two brackets"
+        case "list_type" | "tuple_type" if isinstance(path[-1], str) and not isinstance(item["input"], dict):
+            return f"{in_words(item)}; write `{path[-1]} = [{spelled(item['input'])}]`"
         case _:
             return in_words(item)
 
