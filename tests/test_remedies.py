@@ -59,6 +59,8 @@ def test_a_crash_of_a_kernel_that_reads_random_indices_is_answered_by_inputs(tmp
     )
 
     assert remedy(crash, loaded(tmp_path, indices)) == INDICES
+    ranged = ('dtype = "int32", shape = ["n"] }', 'dtype = "int32", shape = ["n"], fill = { from = 0, to = "n - 1" } }')
+    assert not remedy(crash, loaded(tmp_path, indices, ranged))
     assert not remedy(crash, loaded(tmp_path))
     assert not remedy(Crashed(message="ended by SIGABRT"), loaded(tmp_path, indices))
 

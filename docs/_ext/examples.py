@@ -30,7 +30,7 @@ EXAMPLES: Final = {
     "arguments.role": 'role = "in"',
     "arguments.shape": 'shape = ["rows", "cols // 2"]',
     "arguments.align": 'align = "vec * sizeof(T)"',
-    "arguments.fill": 'fill = "uniform"',
+    "arguments.fill": 'fill = { from = 0, to = "n - 1" }',
     "arguments.value": "value = 1e-5",
     "arguments.init": "init = 0",
     "dims.sizes": "sizes = [1024, 65536]",

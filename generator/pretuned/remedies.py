@@ -7,7 +7,7 @@ from typing import Final
 
 from pretuned.outcome import CompileError, Crashed, Failure, WrongResult
 from pretuned.runtime.types import DTYPES
-from pretuned.spec.model import KernelSpec
+from pretuned.spec.model import FillRange, KernelSpec
 
 # A name that a compiler does not know, as g++, clang and NVRTC say it.
 _UNDECLARED: Final = re.compile(
@@ -21,8 +21,8 @@ _OUT_OF_BOUNDS: Final = re.compile(
     r"illegal (?:memory )?a(?:ddress|ccess)|SIGSEGV|segmentation|out of bounds", re.IGNORECASE
 )
 INDICES: Final = (
-    "integer inputs are small random numbers, some below 0: where they are indices, write a function `inputs` that "
-    "draws them"
+    "integer inputs are small random numbers, some below 0: give an input of indices its range, as in "
+    '`fill = { from = 0, to = "n - 1" }`, or draw them in a function `inputs`'
 )
 
 
@@ -41,7 +41,8 @@ def remedy(failure: Failure, spec: KernelSpec) -> str:
 def reads_indices(spec: KernelSpec) -> bool:
     """Whether integers that nobody has drawn on purpose may be read as indices."""
     integers = {name for name, dtype in DTYPES.items() if dtype.kind in {"int", "uint"}}
-    types = {dtype for argument in spec.inputs for dtype in _types(spec, argument.dtype)}
+    drawn = [argument for argument in spec.inputs if not isinstance(argument.fill, FillRange)]
+    types = {dtype for argument in drawn for dtype in _types(spec, argument.dtype)}
     return spec.verify.inputs is None and not types.isdisjoint(integers)
 
 

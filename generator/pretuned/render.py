@@ -18,7 +18,7 @@ from pretuned.spec import space
 from pretuned.spec.expressions import Expression
 from pretuned.spec.headers import Header, HeaderError, header_folders, with_headers
 from pretuned.spec.lines import lines_of, relocated
-from pretuned.spec.model import ImplementationSpec, KernelSpec, LibraryCall
+from pretuned.spec.model import FillRange, ImplementationSpec, KernelSpec, LibraryCall
 from pretuned.spec.space import Configuration, Pairs
 from pretuned.spec.space import rendered as rendered_values
 from pretuned.spec.templates import RenderError, render, render_option
@@ -227,8 +227,12 @@ def verification_key(spec: KernelSpec) -> str:
     targets = (verify.reference, verify.inputs, verify.compare)
     files = {target.partition(":")[0] for target in targets if target}
     texts = [(spec.folder / file).read_text(encoding="utf-8") for file in sorted(files)]
-    fills = [[argument.name, argument.fill, argument.value] for argument in spec.arguments]
+    fills = [[argument.name, _spelled(argument.fill), argument.value] for argument in spec.arguments]
     return digest([verify.model_dump(mode="json"), texts, fills])
+
+
+def _spelled(fill: str | FillRange | None) -> object:
+    return [str(bound) for bound in fill.bounds] if isinstance(fill, FillRange) else fill
 
 
 __all__ = [

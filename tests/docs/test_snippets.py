@@ -64,13 +64,41 @@ def functions_of(page):
 
 def test_functions_of_the_spec_reference_do_what_the_page_says():
     found = functions_of("docs/reference/spec.md")
-    made = found["inputs"](generator=np.random.default_rng(0), rows=5, cols=7, T="float32")
-    assert made["index"].shape == (5,)
-    assert made["index"].max() < 7
-    same, other = np.array([[1, 2]]), np.array([[2, 1]])
-    assert found["compare"](name="index", out=other, ref=same, rows=1) is None
-    assert found["compare"](name="index", out=np.array([[1, 3]]), ref=same, rows=1) == "1 indices differ"
+    made = found["inputs"](generator=np.random.default_rng(0), n=100, rows=5)
+    assert made["offsets"].shape == (6,)
+    assert (made["offsets"][[0, -1]] == [0, 100]).all()
     assert found["axpy"](x=2.0, y=1.0, a=3.0, n=1, T="float32") == 7.0
+
+
+def compares():
+    """The functions `compare` of the spec reference, in its order."""
+    found = []
+    for block in blocks("docs/reference/spec.md"):
+        if block.language == "python" and "def compare(" in block.text:
+            exec(compile(block.text, str(block), "exec"), namespace := {})
+            found.append(namespace["compare"])
+    return found
+
+
+def test_the_comparisons_of_the_spec_reference_judge_as_the_page_says():
+    lists, rounded, quantised = compares()
+    ref, count = np.array([4, 7, 9, 0]), {"count": np.array([3])}
+    assert lists("index", np.array([9, 4, 7, -1]), ref, count, count, None) is None
+    wrong = lists("index", np.array([9, 4, 8, -1]), ref, count, count, None)
+    assert wrong == "1 of 3 indices are not those of the reference"
+    assert lists("index", ref, ref, {"count": np.array([2])}, count, None) == "2 indices instead of 3"
+    assert lists("count", None, None, None, None, lambda: "as usual") == "as usual"
+
+    draw = np.random.default_rng(0)
+    exact = draw.standard_normal(100_000)
+    unit = np.ldexp(1.0, np.frexp(exact)[1] - 8)
+    assert rounded("weights", np.floor(exact / unit + draw.random(exact.size)) * unit, exact, None) is None
+    assert rounded("weights", np.floor(exact / unit) * unit, exact, None).startswith("rounding leans by -0.5")
+    assert rounded("weights", exact + 2 * unit, exact, None).endswith("elements are no neighbour of the exact value")
+
+    inputs = {"x": np.array([1.0, 1.25]), "scale": np.array([0.4])}  # 2.5 and 3.125
+    assert quantised("q", np.array([3, 3], np.int8), np.array([2, 3]), inputs, None) is None
+    assert quantised("q", np.array([2, 4], np.int8), np.array([2, 3]), inputs, None).startswith("1 of 2 integers")
 
 
 def test_the_page_on_tuning_replays_a_recorded_space(monkeypatch, capsys):

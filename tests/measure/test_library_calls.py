@@ -119,6 +119,32 @@ def test_a_right_call_is_verified_screened_raced_and_judged(tmp_path, out):
     assert [len(times) for times in raced.times_us] == [3, 3]
 
 
+def judged(folder, body, *edits):
+    """Return what a `compare` of this body makes of the library's call."""
+    (folder / "own.py").write_text(
+        f"import numpy as np\n\ndef judge(name, out, ref, *, inputs, outputs, references, standard, n):\n    {body}\n"
+    )
+    compare = ('reference = "reference.py:product"', 'reference = "reference.py:product"\ncompare = "own.py:judge"')
+    return prepared(folder, compare, *edits).verify(CompiledCandidate.of_call(LIBRARY)).failure
+
+
+def test_compare_is_given_inputs_outputs_references_and_the_usual_judgement(tmp_path):
+    same = "np.array_equal(outputs['y'], out) and np.array_equal(references['y'], ref)"
+    of_inputs = "np.allclose(inputs['a'] * inputs['b'], out, rtol=1e-5) and not inputs['a'].flags.writeable"
+    assert (
+        judged(tmp_path, f"return bool({same} and {of_inputs} and set(inputs) == {{'a', 'b'}} and standard())") is None
+    )
+
+
+def test_compare_may_leave_it_to_the_usual_judgement(tmp_path):
+    wrong = judged(tmp_path, "return standard()", ("cupy:multiply", "cupy:add"))
+    assert wrong.message.startswith("y: 1,")
+    assert "elements are off by up to" in wrong.message
+    (tmp_path / "other").mkdir()
+    lenient = judged(tmp_path / "other", "return standard() or 'as expected'", ("cupy:multiply", "cupy:add"))
+    assert lenient.message == "y: as expected"
+
+
 def test_a_call_that_computes_something_else_is_a_wrong_result(tmp_path):
     bench = prepared(tmp_path, ("cupy:multiply", "cupy:add"))
     assert isinstance(bench.verify(CompiledCandidate.of_call(LIBRARY)).failure, WrongResult)

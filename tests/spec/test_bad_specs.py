@@ -355,6 +355,42 @@ ARGUMENTS = {
         [(Y, 'name = "y", role = "in"')],
         ['arguments: no argument is written; give one `role = "out"` or `role = "inout"`'],
     ),
+    "fill of no name": (
+        [(X, f'{X}, fill = "random"')],
+        [
+            (
+                'arguments[1].fill: is "random"; expected "normal", "uniform", "ones", "integers", or a range as in '
+                "`{ from = 0, to = 255 }`"
+            )
+        ],
+    ),
+    "fill of a number": (
+        [(X, f"{X}, fill = 3")],
+        ["arguments[1].fill: expected a name, or a range as in `{ from = 0, to = 255 }`, found 3"],
+    ),
+    "fill without an end": (
+        [(X, f"{X}, fill = {{ from = 0 }}")],
+        ["arguments[1].fill.to: missing; write `to = ...`"],
+    ),
+    "fill backwards": (
+        [(X, f"{X}, fill = {{ from = 2, to = 1.5 }}")],
+        ["arguments[1].fill: goes from 2 to 1.5; write the lesser first"],
+    ),
+    "fill with an unknown name": (
+        [(X, f"{X}, fill = {{ from = 0, to = 'm' }}")],
+        ["arguments[1].fill.to: unknown name 'm' in 'm'"],
+    ),
+    "fill beyond the dtype": (
+        [('"float32", "float16"', '"int8"'), (X, f"{X}, fill = {{ from = -200, to = 0.5 }}"), ("rtol", "#")],
+        [
+            "arguments[1].fill.from: -200 is not a value of int8: an integer from -128 to 127",
+            "arguments[1].fill.to: is 0.5; int8 is an integer from -128 to 127",
+        ],
+    ),
+    "fill of booleans": (
+        [('"float32", "float16"', '"bool"'), (X, f"{X}, fill = {{ from = 0, to = 1 }}"), ("rtol", "#")],
+        ["arguments[1].fill: booleans are filled with both; leave it out"],
+    ),
     "fill of an output": (
         [(Y, f'{Y}, fill = "ones"')],
         ["arguments[0].fill: an output is poisoned, not filled; leave it out"],

@@ -14,11 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Final, Generic
 
-import numpy as np
-
-from pretuned.measure import data
 from pretuned.measure.launch import arrays, initialised, launches, scalars, scratch
-from pretuned.measure.machine import Check, CheckResult, K, Machine, Off, OutOfMemory, Poisoned, Refused, Unequal
+from pretuned.measure.machine import Check, K, Machine, Off, OutOfMemory, Poisoned, Refused, Unequal
 from pretuned.measure.regions import CallBuffers, Region
 from pretuned.measure.requests import (
     CompiledCandidate,
@@ -30,7 +27,7 @@ from pretuned.measure.requests import (
     Verified,
 )
 from pretuned.measure.stage import Stage, footprint
-from pretuned.measure.verdict import difference
+from pretuned.measure.verdict import mismatch
 from pretuned.measure.workspace import Workspace
 from pretuned.outcome import Failure, LaunchFailed, Timed, WrongResult
 from pretuned.runtime.types import DTYPES
@@ -291,7 +288,7 @@ class Bench(Generic[K]):
                 return _wrong(watch.region.buffer.name, watch.message(finding.first)), 0.0
         found = findings[len(trusted) + len(watched) :]
         for (index, region), finding in zip(judged, found, strict=True):
-            message = self._mismatch(index, region, finding)
+            message = mismatch(self.machine, self.stage, index, region, finding)
             if message is not None:
                 return _wrong(region.buffer.name, message), 0.0
         return None, max((finding.worst for finding in found), default=0.0)
@@ -304,20 +301,6 @@ class Bench(Generic[K]):
         return Off(
             address=region.address, dtype=buffer.dtype, reference=reference, size=buffer.size, rtol=rtol, atol=atol
         )
-
-    def _mismatch(self, index: int, region: Region, finding: CheckResult) -> str | None:
-        """Return what is wrong with an output, or None; the spec's own comparison, if it has one, decides instead."""
-        name, buffer = region.buffer.name, region.buffer
-        request = self.stage.request
-        if request.spec.verify.compare is None and finding.first is None:
-            return None
-        out = data.decode(self.stage.workspace.array(index, name), buffer.dtype)
-        kept = self.stage.references[name]
-        reference = np.empty(kept.shape, kept.dtype)
-        self.machine.read(kept.memory.address, reference)
-        if request.spec.verify.compare is not None:
-            return data.compare(request.spec, request.problem, name, out, reference)
-        return difference(out, reference, finding, *self.stage.tolerance(name))
 
 
 def _out_of_race(request: RaceRequest, index: int, failure: Failure) -> Raced:

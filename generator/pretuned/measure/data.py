@@ -7,25 +7,23 @@ code of infinity, or that of NaN in a type that has no infinities.
 
 from __future__ import annotations
 
-import importlib.util
-import math
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from pathlib import Path
-from types import ModuleType
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from pretuned.measure.functions import FunctionError, HostArray, array_for, arrays_of, call, place
 from pretuned.measure.launch import BoundBuffer, arrays, scalars
 from pretuned.runtime.types import DTYPES, DType
-from pretuned.spec.model import KernelSpec
+from pretuned.spec.expressions import Expression, ExpressionError
+from pretuned.spec.model import FillRange, KernelSpec
 from pretuned.spec.space import Problem, environment
 
-HostArray = npt.NDArray[Any]
+Fill = str | tuple[float, float]
+SMALL: Final = 8  # integers are up to so far from 0 by default, so that sums of millions of them fit 32 bits
 
 # Larger inputs repeat a random block; its length is prime, so that a strided access still meets other values.
 BLOCK: Final = 1_048_573
@@ -42,10 +40,6 @@ class Stored:
     def full(self) -> HostArray:
         """The whole array, on the host."""
         return np.resize(self.block, self.shape)
-
-
-class FunctionError(Exception):
-    """A reference, or a function named in [verify], failed or returned something else than asked."""
 
 
 def storage(dtype: str) -> np.dtype[Any]:
@@ -111,24 +105,59 @@ def _top(record: DType) -> int:
 
 
 def inputs(spec: KernelSpec, problem: Problem, seed: int) -> dict[str, Stored]:
-    """Return the stored values of every `in` and `inout` array at `problem`, the same for the same seed."""
+    """Return the stored values of every `in` and `inout` array at `problem`, the same for the same seed.
+
+    Raises FunctionError for the function `inputs`, and for a fill that has no value here.
+    """
     generator = np.random.default_rng([seed, *problem_seed(problem)])
     buffers = [buffer for buffer in arrays(spec, problem) if buffer.role != "out"]
-    given: Mapping[str, Any] = {}
-    if spec.verify.inputs is not None:
-        given = _call(spec, spec.verify.inputs, generator=generator, **environment(spec, problem))
+    given, where = _given(spec, problem, generator, [buffer.name for buffer in buffers])
+    fills = {argument.name: argument.fill for argument in spec.inputs}
     found = {}
     for buffer in buffers:
         if buffer.name in given:
-            values = np.asarray(given[buffer.name])
-            _demand_shape(spec.verify.inputs or "", buffer, values)
-            block = encode(values, buffer.dtype).ravel()
+            held = "float64" if DTYPES[buffer.dtype].floating else buffer.dtype
+            block = encode(array_for(where, buffer, given[buffer.name], held), buffer.dtype).ravel()
         else:
-            pool = _pool(seed, buffer.name, buffer.dtype, buffer.fill, BLOCK)
+            pool = _pool(seed, buffer.name, buffer.dtype, _fill(spec, problem, buffer, fills[buffer.name]), BLOCK)
             begin = int(generator.integers(len(pool)))  # other problems have other values
             block = np.concatenate([pool[begin:], pool[:begin]])[: buffer.size]
         found[buffer.name] = Stored(block, buffer.shape)
     return found
+
+
+def _given(
+    spec: KernelSpec, problem: Problem, generator: np.random.Generator, names: list[str]
+) -> tuple[Mapping[str, object], str]:
+    """Return the arrays that the function `inputs` sets, and how messages about it begin."""
+    target = spec.verify.inputs
+    if target is None:
+        return {}, ""
+    where = place(spec, target)
+    result = call(spec, target, problem, {"generator": generator})
+    return arrays_of(where, result, names, all_of_them=False), where
+
+
+def _fill(spec: KernelSpec, problem: Problem, buffer: BoundBuffer, fill: str | FillRange | None) -> Fill:
+    """Return what an array is filled with at a problem: a name, or the least and the greatest value."""
+    record = DTYPES[buffer.dtype]
+    if isinstance(fill, str):
+        return fill
+    if fill is None:
+        return record.range if buffer.dtype == "uint8" and record.range else "normal" if record.floating else "integers"
+    values = environment(spec, problem)
+    try:
+        low, high = (bound.evaluate(values) if isinstance(bound, Expression) else bound for bound in fill.bounds)
+    except ExpressionError as error:
+        raise FunctionError(f"the fill of '{buffer.name}' cannot be worked out: {error}") from None
+    if buffer.size and low > high:
+        raise FunctionError(
+            f"the fill of '{buffer.name}' goes from {low} to {high}, which is no value; "
+            "say in `requires` which sizes the kernel takes"
+        )
+    if record.range is not None and not record.range[0] <= low <= high <= record.range[1] and buffer.size:
+        raise FunctionError(f"the fill of '{buffer.name}' goes from {low} to {high}; {buffer.dtype} is {record.values}")
+    return min(low, high), high
 
 
 def problem_seed(problem: Problem) -> tuple[int, ...]:
@@ -137,21 +166,24 @@ def problem_seed(problem: Problem) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=64)
-def _pool(seed: int, name: str, dtype: str, fill: str | None, count: int) -> HostArray:
+def _pool(seed: int, name: str, dtype: str, fill: Fill, count: int) -> HostArray:
     """Return the values that array `name` takes at every problem: drawing them takes longer than measuring."""
-    generator = np.random.default_rng([seed, *name.encode()])
-    low, high = (0, 9) if DTYPES[dtype].kind == "uint" else (-8, 9)
-    match fill or ("normal" if DTYPES[dtype].floating else "integers"):
+    generator, record = np.random.default_rng([seed, *name.encode()]), DTYPES[dtype]
+    match fill:
         case "normal":
             values: HostArray = generator.standard_normal(count, dtype=np.float32)
         case "uniform":
             values = generator.random(count, dtype=np.float32)
         case "ones":
             values = np.ones(count, np.float32)
+        case (low, high) if record.floating:
+            values = generator.uniform(low, high, count)
+        case (low, high):
+            values = generator.integers(int(low), int(high), count, dtype, endpoint=True)
         case _ if dtype == "bool":
             values = generator.integers(0, 2, count)
         case _:
-            values = generator.integers(low, high, count)
+            values = generator.integers(0 if record.kind == "uint" else -SMALL, SMALL + 1, count)
     return encode(values, dtype)
 
 
@@ -160,66 +192,27 @@ def reference(spec: KernelSpec, problem: Problem, stored: Mapping[str, Stored]) 
 
     Raises FunctionError that says what the function raised or returned.
     """
-    if spec.verify.reference is None:
+    target = spec.verify.reference
+    if target is None:
         return None
     buffers = {buffer.name: buffer for buffer in arrays(spec, problem)}
-    values: dict[str, Any] = dict(environment(spec, problem))
+    values: dict[str, Any] = {name: decode(array.full, buffers[name].dtype) for name, array in stored.items()}
     values |= {scalar.name: scalar.value for scalar in scalars(spec, problem)}
-    values |= {name: decode(array.full, buffers[name].dtype) for name, array in stored.items()}
-    result = _call(spec, spec.verify.reference, **values)
-    names = [argument.name for argument in spec.outputs]
-    if not isinstance(result, Mapping):
-        if len(names) > 1:
-            raise FunctionError(f"{spec.verify.reference} must return a dict with {', '.join(names)}")
-        result = {names[0]: result}
-    found = {}
-    for name in names:
-        if name not in result:
-            raise FunctionError(f"{spec.verify.reference} returned nothing for the output '{name}'")
-        array = np.asarray(result[name])
-        _demand_shape(spec.verify.reference, buffers[name], array)
-        floating = DTYPES[buffers[name].dtype].floating
-        found[name] = np.ascontiguousarray(array, np.float64 if floating else buffers[name].dtype)
-    return found
+    where, names = place(spec, target), [argument.name for argument in spec.outputs]
+    found = arrays_of(where, call(spec, target, problem, values), names, all_of_them=True)
+    held = {name: "float64" if DTYPES[buffers[name].dtype].floating else buffers[name].dtype for name in names}
+    return {name: array_for(where, buffers[name], found[name], held[name]) for name in names}
 
 
-def compare(spec: KernelSpec, problem: Problem, name: str, out: HostArray, ref: HostArray) -> str | None:
-    """Return what the spec's own `compare` finds wrong with output `name`, or None: it answers a bool or a message."""
-    verdict = _call(spec, str(spec.verify.compare), name=name, out=out, ref=ref, **environment(spec, problem))
-    if isinstance(verdict, str):
-        return verdict or None
-    return None if verdict is None or bool(verdict) else "the spec's own comparison refuses it"
-
-
-def _demand_shape(target: str, buffer: BoundBuffer, array: HostArray) -> None:
-    if array.shape != buffer.shape and not (array.size == 1 == math.prod(buffer.shape)):
-        raise FunctionError(f"{target} returned shape {array.shape} for '{buffer.name}'; expected {buffer.shape}")
-
-
-def _call(spec: KernelSpec, target: str, /, **values: object) -> Any:  # noqa: ANN401 - a user's function
-    file, _, name = target.partition(":")
-    function: Callable[..., Any] = getattr(_imported((spec.folder / file).resolve()), name)
-    try:
-        with np.errstate(all="ignore"):
-            return function(**values)
-    except Exception as error:
-        raise FunctionError(f"{target} failed: {type(error).__name__}: {error}") from error
-
-
-@cache
-def _imported(file: Path) -> ModuleType:
-    """Import a file by its path, its folder first on the path, so that it can import its neighbours."""
-    name = f"_pretuned_{file.stem}_{abs(hash(str(file)))}"
-    module_spec = importlib.util.spec_from_file_location(name, file)
-    assert module_spec is not None  # it ends in .py
-    assert module_spec.loader is not None
-    module = importlib.util.module_from_spec(module_spec)
-    sys.modules[name] = module
-    sys.path.insert(0, str(file.parent))
-    try:
-        module_spec.loader.exec_module(module)
-    except Exception as error:
-        raise FunctionError(f"{file.name} cannot be imported: {type(error).__name__}: {error}") from error
-    finally:
-        sys.path.remove(str(file.parent))
-    return module
+__all__ = [
+    "BLOCK",
+    "FunctionError",
+    "HostArray",
+    "Stored",
+    "decode",
+    "encode",
+    "inputs",
+    "problem_seed",
+    "reference",
+    "storage",
+]

@@ -17,13 +17,12 @@ from pretuned.spec.space import Configuration, DeviceFacts, Problem, dtype_of, e
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundBuffer:
-    """An array of a call. `role` is in, out, inout or scratch; `fill` is for inputs."""
+    """An array of a call. `role` is in, out, inout or scratch."""
 
     name: str
     role: str
     dtype: str
     shape: tuple[int, ...]
-    fill: str | None = None
 
     @property
     def size(self) -> int:
@@ -71,7 +70,6 @@ def arrays(spec: KernelSpec, problem: Problem) -> tuple[BoundBuffer, ...]:
             role=str(argument.role),
             dtype=dtype_of(spec, argument.dtype, problem.specialisation),
             shape=shape_of(argument, values),
-            fill=argument.fill,
         )
         for argument in spec.arrays
     )

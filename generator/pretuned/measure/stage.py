@@ -52,6 +52,7 @@ class Stage:
         self.by_default = request.trust_default or spec.verify.reference is None
         self._expected: Future[dict[str, HostArray] | None] | None = None
         self._references: dict[str, Reference] | None = None
+        self._inputs: dict[str, HostArray] | None = None
         self._place = 0
         self.workspace = self._laid_out()
         self.nbytes = self.workspace.allocated_bytes + footprint(buffers)
@@ -115,6 +116,16 @@ class Stage:
             self._expected = None
             self._of_references = self._digested(self._referred())
         return self._references
+
+    @property
+    def inputs(self) -> dict[str, HostArray]:
+        """What every `in` and `inout` array held before the call, floating types as float64; not to be written to."""
+        if self._inputs is None:
+            dtypes = {buffer.name: buffer.dtype for buffer in arrays(self.request.spec, self.request.problem)}
+            self._inputs = {name: data.decode(one.full, dtypes[name]) for name, one in self._stored.items()}
+            for values in self._inputs.values():
+                values.flags.writeable = False
+        return dict(self._inputs)
 
     def keep_outputs(self) -> None:
         """Make the reference of what the default has just written to set 0."""

@@ -1,11 +1,91 @@
-"""What a wrong output is reported as."""
+"""Whether an output is right: the usual judgement, or the function `compare` of the spec, which is given it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import numpy as np
 
-from pretuned.measure.data import HostArray
-from pretuned.measure.machine import CheckResult
+from pretuned.measure import data
+from pretuned.measure.functions import FunctionError, HostArray, call, place
+from pretuned.measure.machine import CheckResult, MachineMemory
+from pretuned.measure.regions import Region
+from pretuned.measure.stage import Stage
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The usual judgement of an output, as `compare` is given it: true where it is right, else with a message."""
+
+    message: str
+
+    def __bool__(self) -> bool:
+        return not self.message
+
+    def __str__(self) -> str:
+        return self.message
+
+
+def mismatch(machine: MachineMemory, stage: Stage, index: int, region: Region, finding: CheckResult) -> str | None:
+    """Return what is wrong with an output of set `index`, or None; the spec's own comparison, if it has one, decides.
+
+    `finding` is the machine's answer about the output.
+    """
+    target = stage.request.spec.verify.compare
+    if target is None and finding.first is None:
+        return None
+    name = region.buffer.name
+    out, reference = _written(stage, index, name), _reference(machine, stage, name)
+
+    def usual() -> Judgement:
+        if finding.first is None:
+            return Judgement("")
+        return Judgement(difference(out, reference, finding, *stage.tolerance(name)))
+
+    if target is None:
+        return usual().message
+    outputs = [output.name for output in stage.request.spec.outputs]
+    made: dict[str, Callable[[], object]] = {
+        "inputs": lambda: stage.inputs,
+        "outputs": lambda: {one: out if one == name else _written(stage, index, one) for one in outputs},
+        "references": lambda: {one: _reference(machine, stage, one) for one in outputs},
+        "standard": lambda: usual,
+    }
+    given = {"name": name, "out": out, "ref": reference}
+    spec, problem = stage.request.spec, stage.request.problem
+    return verdict(place(spec, target), call(spec, target, problem, given, made))
+
+
+def verdict(where: str, answer: object) -> str | None:
+    """Return what `compare` finds wrong, or None; raises FunctionError for an answer that means neither."""
+    match answer:
+        case None:
+            return None
+        case str():
+            return answer or None
+        case Judgement(message=message):
+            return message or None
+        case bool() | np.bool_():
+            return None if answer else "the spec's own comparison refuses it"
+        case np.ndarray():
+            raise FunctionError(
+                f"{where} returns an array of shape {answer.shape}; return bool(....all()) or a message"
+            )
+    raise FunctionError(f"{where} returns a {type(answer).__name__}; return True, False, None or a message")
+
+
+def _written(stage: Stage, index: int, name: str) -> HostArray:
+    """Return what a call wrote, floating types as float64."""
+    return data.decode(stage.workspace.array(index, name), stage.workspace.sets[index][name].buffer.dtype)
+
+
+def _reference(machine: MachineMemory, stage: Stage, name: str) -> HostArray:
+    """Return what an output must be."""
+    kept = stage.references[name]
+    reference = np.empty(kept.shape, kept.dtype)
+    machine.read(kept.memory.address, reference)
+    return reference
 
 
 def difference(out: HostArray, reference: HostArray, finding: CheckResult, rtol: float, atol: float) -> str:

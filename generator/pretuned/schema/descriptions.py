@@ -54,7 +54,12 @@ DESCRIPTIONS: Final = {
     "Argument.role": "in (must come back unchanged), out, or inout; without one it is a scalar, passed by value.",
     "Argument.shape": "An array's shape, expressions over dims: ['rows', 'cols'].",
     "Argument.align": "Bytes that the address must be a multiple of, as in 'vec * sizeof(T)'; checked at the call.",
-    "Argument.fill": "What an input holds while tuning. Default: normal.",
+    "Argument.fill": (
+        "What an input holds while tuning: normal, uniform, ones, integers, or a range, { from = 0, to = 'n - 1' }. "
+        "Default: normal; of integers small ones, of uint8 0 to 255."
+    ),
+    "FillRange.from": "The least value: a number, or an expression over dims.",
+    "FillRange.to": "The greatest value, itself included.",
     "Argument.value": "What tuning passes for a scalar that is neither a dim nor a specialisation.",
     "Argument.init": "0: the dispatcher zeroes this output before the launch.",
     "Scratch.name": "The buffer's name among the launch's arguments.",
@@ -83,7 +88,7 @@ DESCRIPTIONS: Final = {
     "Compile.arch-specific": "Compile for sm_90a instead of sm_90: code that runs on that architecture alone.",
     "Constraints.where": "What a legal configuration fulfils. One that names a dim is checked at each call as well.",
     "Constraints.requires": "What the kernel itself demands of a call; another call is an error that names it.",
-    "Verify.reference": "'reference.py:name': a NumPy function of inputs, scalars and dims by name.",
+    "Verify.reference": "'reference.py:name': a NumPy function of those inputs, scalars and dims that it names.",
     "Verify.rtol": "Relative tolerance: one number for floating outputs, or a table by the output's dtype.",
     "Verify.atol": (
         "Absolute tolerance, as rtol; by default rtol times the root mean square of the reference, for integers 0: "

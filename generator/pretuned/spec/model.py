@@ -11,13 +11,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, Tag
 
+from pretuned.config.toml import TAG
 from pretuned.spec.expressions import Expression
 from pretuned.spec.headers import plain
 from pretuned.spec.values import (
+    FILL_KINDS,
+    Bound,
     DefaultValue,
     Expr,
+    FillName,
     LaunchExtent,
     Name,
     Parameter,
@@ -45,6 +49,21 @@ class Model(BaseModel):
     )
 
 
+class FillRange(Model):
+    """What an input is filled with: evenly distributed from `from` to `to`, both included.
+
+    Integers, or expressions over dims, constant dims and specialisations by value; of floating types floats as well.
+    """
+
+    from_: Bound = Field(alias="from")
+    to: Bound
+
+    @property
+    def bounds(self) -> tuple[Expression | float, Expression | float]:
+        """Both of them."""
+        return self.from_, self.to
+
+
 class Argument(Model):
     """One kernel argument: an array, if it has a role; else a scalar passed by value.
 
@@ -58,7 +77,9 @@ class Argument(Model):
     role: Literal["in", "out", "inout"] | None = None
     shape: tuple[Expr, ...] | None = None
     align: Expr | None = None
-    fill: Literal["normal", "uniform", "ones", "integers"] | None = None
+    fill: (
+        Annotated[Annotated[FillName, Tag(f"{TAG}name")] | Annotated[FillRange, Tag(f"{TAG}range")], FILL_KINDS] | None
+    ) = None
     value: ScalarValue = None
     init: Zero = None
 

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
-from pydantic import BeforeValidator, Discriminator, Field, StrictStr, Tag, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, Discriminator, Field, StrictStr, Tag, WithJsonSchema
 
 from pretuned.config.toml import INT64_MAX, TAG, spelled
 from pretuned.spec.expressions import Expression, ExpressionError
+
+FILLS: Final = ("normal", "uniform", "ones", "integers")
 
 
 def _expected(kind: str, value: object) -> ValueError:
@@ -28,6 +30,29 @@ def _expression(value: object) -> Expression:
         return Expression.parse(value)
     except ExpressionError as error:
         raise ValueError(str(error)) from None
+
+
+def _bound(value: object) -> Expression | float:
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"is {spelled(value)}; must be finite")
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | str | Expression):
+        raise _expected("a number or an expression in quotes", value)
+    return _expression(value)
+
+
+def _filled(value: Any) -> str | None:  # noqa: ANN401 - whatever stands in the file
+    if isinstance(value, str):
+        return f"{TAG}name"
+    return f"{TAG}range" if isinstance(value, Mapping | BaseModel) else None
+
+
+def _fill_name(value: object) -> object:
+    if value not in FILLS:
+        listed = ", ".join(spelled(name) for name in FILLS)
+        raise ValueError(f"is {spelled(value)}; expected {listed}, or a range as in `{{ from = 0, to = 255 }}`")
+    return value
 
 
 def _size(value: object) -> int:
@@ -98,6 +123,13 @@ Parameters = Annotated[tuple[Parameter, ...], Field(min_length=1)]
 DefaultValue = Annotated[bool | int | str, *_kind(_choice, type=["integer", "boolean", "string"])]
 ScalarValue = Annotated[bool | int | float | None, *_kind(_scalar, type=["number", "boolean"])]
 Zero = Annotated[int | None, *_kind(_zero, const=0)]
+Bound = Annotated[Expression | float, *_kind(_bound, type=["number", "string"])]
+FillName = Annotated[str, *_kind(_fill_name, enum=list(FILLS))]
+FILL_KINDS = Discriminator(
+    _filled,
+    custom_error_type="value_kind",
+    custom_error_message="expected a name, or a range as in `{ from = 0, to = 255 }`",
+)
 Name = StrictStr
 
 Tolerance = Annotated[float, *_kind(_tolerance, type="number", minimum=0)]

@@ -22,7 +22,7 @@ from pretuned.spec.check.implementations import (
 )
 from pretuned.spec.check.names import PathFault, name_faults
 from pretuned.spec.check.templates import rendering_faults, template_faults
-from pretuned.spec.check.verification import verification_faults
+from pretuned.spec.check.verification import signature_faults, verification_faults
 from pretuned.spec.model import KernelSpec
 
 
@@ -46,7 +46,7 @@ def check(spec: KernelSpec) -> list[Fault]:
             ]
         entries += [(prefix_of(spec, name) + path, message) for path, message in own]
     if not entries:  # what follows evaluates and renders, and wants every name known
-        entries = [*default_faults(spec), *rendering_faults(spec)]
+        entries = [*default_faults(spec), *rendering_faults(spec), *signature_faults(spec)]
     ordered = sorted(set(entries), key=lambda entry: (_natural(entry[0]), entry[1]))
     return [Fault(file=spec.file, path=path, message=message) for path, message in ordered]
 

@@ -10,9 +10,17 @@ from pretuned.runtime.text import closest
 from pretuned.runtime.types import DTYPES
 from pretuned.spec.buckets import largest
 from pretuned.spec.check.dtypes import unknown_dtype
-from pretuned.spec.check.names import PathFault, dtype_faults, expression_faults, identifier, parameters
+from pretuned.spec.check.names import (
+    PathFault,
+    dtype_faults,
+    dtypes_of,
+    expression_faults,
+    identifier,
+    parameters,
+)
+from pretuned.spec.expressions import Expression
 from pretuned.spec.faults import unknown_key
-from pretuned.spec.model import Argument, Dim, KernelSpec, Specialisation
+from pretuned.spec.model import Argument, Dim, FillRange, KernelSpec, Specialisation
 
 
 def key_faults(spec: KernelSpec) -> Iterator[PathFault]:
@@ -127,9 +135,33 @@ def _array(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathFaul
         yield f"{path}.value", "only a scalar has a value; an array has `fill`"
     if argument.fill is not None and argument.role == "out":
         yield f"{path}.fill", "an output is poisoned, not filled; leave it out"
+    elif isinstance(argument.fill, FillRange):
+        yield from _fill(spec, f"{path}.fill", argument.dtype, argument.fill)
     if argument.init is not None and argument.role != "out":
         yield f"{path}.init", 'only an output (`role = "out"`) or scratch is initialised'
     yield from _layout(spec, path, argument)
+
+
+def _fill(spec: KernelSpec, path: str, dtype: str, fill: FillRange) -> Iterator[PathFault]:
+    by_value = {name for name, choice in spec.specialisations.items() if choice.values is not None}
+    stated = []
+    for key, bound in zip(("from", "to"), fill.bounds, strict=True):
+        if isinstance(bound, Expression):
+            yield from expression_faults(spec, f"{path}.{key}", bound, {*spec.dims, *by_value})
+        stated.append(bound.constant if isinstance(bound, Expression) else bound)
+    for name in sorted(dtypes_of(spec, dtype)):
+        record = DTYPES[name]
+        if record.kind == "bool":
+            yield path, "booleans are filled with both; leave it out"
+            return
+        for key, value in zip(("from", "to"), stated, strict=True):
+            if record.range is not None and isinstance(value, float):
+                yield f"{path}.{key}", f"is {value}; {name} is {record.values}"
+            elif value is not None and not _holds(name, value):
+                yield f"{path}.{key}", f"{value} is not a value of {name}: {record.values}"
+    low, high = stated
+    if low is not None and high is not None and low > high:
+        yield path, f"goes from {low} to {high}; write the lesser first"
 
 
 def _layout(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathFault]:

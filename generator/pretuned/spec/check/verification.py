@@ -13,7 +13,10 @@ from pretuned.spec.check.names import PathFault, dtypes_of
 from pretuned.spec.model import KernelSpec
 
 # What `inputs` and `compare` are passed besides the dims and specialisations.
-_TAKEN: Final = {"inputs": {"generator"}, "compare": {"name", "out", "ref"}}
+_TAKEN: Final = {
+    "inputs": ("generator",),
+    "compare": ("name", "out", "ref", "inputs", "outputs", "references", "standard"),
+}
 
 
 def verification_faults(spec: KernelSpec) -> Iterator[PathFault]:
@@ -24,7 +27,7 @@ def verification_faults(spec: KernelSpec) -> Iterator[PathFault]:
             for message in _function(spec, target):
                 yield f"verify.{key}", message
     for key, taken in _TAKEN.items():
-        for name in sorted(taken & {*spec.dims, *spec.specialisations}) if getattr(spec.verify, key) else ():
+        for name in sorted({*taken} & {*spec.dims, *spec.specialisations}) if getattr(spec.verify, key) else ():
             yield (
                 f"verify.{key}",
                 f"is passed '{name}' by pretuned, and by the dim or specialisation of that name; rename it",
@@ -49,6 +52,21 @@ def _tolerance(spec: KernelSpec, path: str, given: float | dict[str, float] | No
         yield path, message if integer == "bool" else f"write `{key} = {{ {integer} = {given:g} }}`: {message}"
 
 
+def passed(spec: KernelSpec, key: str) -> list[str]:
+    """Return the names that a function of [verify] may take: of `reference`, `inputs` or `compare`."""
+    first: tuple[str, ...] = _TAKEN.get(key, ())
+    if key == "reference":
+        first = tuple(argument.name for argument in (*spec.inputs, *spec.scalars))
+    return [*first, *spec.dims, *spec.specialisations]
+
+
+def not_passed(name: str, known: Iterable[str]) -> str:
+    """Return what is wrong with a parameter that nothing is passed for."""
+    names = list(known)
+    hint = closest(name, names) or f"; it may take {', '.join(names)}"
+    return f"takes '{name}', which is not passed{hint}"
+
+
 def _function(spec: KernelSpec, target: str) -> Iterator[str]:
     """Yield what is wrong with a `file.py:function`, which is looked up without running the file."""
     file, _, function = target.partition(":")
@@ -71,6 +89,27 @@ def _function(spec: KernelSpec, target: str) -> Iterator[str]:
     bound = set(_bound(tree.body))
     if function not in bound and "*" not in bound:
         yield f"'{file}' defines no '{function}'{closest(function, bound)}"
+
+
+def signature_faults(spec: KernelSpec) -> Iterator[PathFault]:
+    """Yield the parameters of the functions of [verify] that nothing is passed for.
+
+    A function that is imported or decorated shows what it takes when it is called.
+    """
+    for key in ("reference", "inputs", "compare"):
+        file, _, function = (getattr(spec.verify, key) or "").partition(":")
+        tree, names = ast.parse((spec.folder / file).read_bytes() if file else b""), passed(spec, key)
+        found = [one for one in tree.body if isinstance(one, ast.FunctionDef) and one.name == function]
+        for definition in found[-1:]:
+            for name in sorted(_demanded(definition.args) - {*names}) if not definition.decorator_list else ():
+                yield f"verify.{key}", f"{file}:{definition.lineno}: {function} {not_passed(name, names)}"
+
+
+def _demanded(arguments: ast.arguments) -> set[str]:
+    """Return the parameters that must be passed."""
+    positional = arguments.args[: len(arguments.args) - min(len(arguments.defaults), len(arguments.args))]
+    keywords = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    return {one.arg for one in positional} | {one.arg for one, default in keywords if default is None}
 
 
 def _bound(statements: Iterable[ast.stmt]) -> Iterator[str]:
