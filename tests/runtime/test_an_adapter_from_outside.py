@@ -75,6 +75,26 @@ def test_calls_that_come_again_take_the_fast_path_that_it_describes(
     assert len(counted) == slow
 
 
+@pytest.mark.usefixtures("fast_path")
+def test_an_adapter_that_comes_after_calls_counts_for_the_next_one(load, baked, tensorbox, cuda):
+    """Also where an earlier one of the library has a fast path."""
+    del cuda.devices[1:]
+    tuned = load(baked)
+    add_to("pkg.tuned", FastTensorBox)
+    for _ in range(4):
+        called(tuned, cuda, tensorbox.Box((16, 1024), "float32"))
+
+    class Elsewhere(FastTensorBox):
+        def current_stream(self, device):
+            return 77
+
+        def expressions(self):
+            return None
+
+    add_to("pkg.tuned", Elsewhere)
+    assert called(tuned, cuda, tensorbox.Box((16, 1024), "float32"))[1] == 77
+
+
 def test_without_its_adapter_its_arrays_are_refused(load, baked, tensorbox, cuda):
     with pytest.raises(TypeError, match="expected an array on the GPU"):
         load(baked).affine(tensorbox.Box((16, 1024), "float32"), 2.0, relu=False)

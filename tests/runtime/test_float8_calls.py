@@ -58,3 +58,20 @@ def test_an_interface_that_cannot_name_it_is_told_what_to_pass(tuned, cuda, cupy
         "pkg.tuned.dequantise: x: expected dtype float16 or float8_e4m3fn or float8_e5m2, found <V1; "
         "__cuda_array_interface__ cannot name this type: pass an array of PyTorch, or of CuPy with ml_dtypes"
     )
+
+
+def test_without_ml_dtypes_an_output_of_cupy_is_an_error_that_names_it(tuned, cupy, cuda, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", torch := FakeTorch())
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)  # as where it is not installed
+    x = cupy.ndarray((4096,), np.float32)
+    with pytest.raises(RuntimeError) as caught:
+        tuned.quantise(x, 2.0)
+    assert isinstance(caught.value, tuned.PretunedError)
+    assert str(caught.value).startswith(
+        "pkg.tuned.quantise needs ml_dtypes for a CuPy array of float8_e4m3fn: install ml_dtypes, or pass an array of "
+        "PyTorch ("
+    )
+    y = torch.Tensor((4096,), "float8_e4m3fn")
+    for _ in range(3):  # with the output given nothing of it is needed, by the fast path neither
+        assert tuned.quantise(x, 2.0, y=y) is y
+    assert len(cuda.launches) == 3

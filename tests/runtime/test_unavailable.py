@@ -53,6 +53,17 @@ def test_an_output_that_cannot_be_allocated_is_asked_for(tuned, cuda, monkeypatc
     assert cuda.launches[0].arguments[:2] == (2 << 40, 1 << 40)
 
 
+def test_explain_answers_without_a_gpu_where_nothing_was_measured(tuned, cuda, tmp_path):
+    cuda.devices = []
+    problem = {"rows": 16, "cols": 1024, "T": "float32", "relu": False}
+    with pytest.raises(RuntimeError, match="needs an NVIDIA GPU"):
+        tuned.explain("affine", **problem)  # there are rows, and which count is the device's to say
+    kernels = __import__(f"{tuned.__name__}._runtime.table", fromlist=["table"]).KERNELS
+    kernels["affine"].rows.clear()
+    found = tuned.explain("affine", **problem)
+    assert (found.device, found.configuration, found.tuned) == ("any GPU", {"block": 128, "vec": 1}, False)
+
+
 def test_a_gpu_that_appears_is_used(tuned, cupy, cuda):
     devices, cuda.devices = cuda.devices, []
     with pytest.raises(RuntimeError, match="needs an NVIDIA GPU"):

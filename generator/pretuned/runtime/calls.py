@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import threading
 
-from .adapters import adapter_of, handle_of, nameless, on_gpu, view
+from .adapters import adapter_of, handle_of, nameless, on_gpu, on_register, view
 from .bound import Binding, bind
 from .checks import keyword_values, modulus, problem, refuse_overlaps, same_device
 from .devices import in_hand
@@ -52,13 +52,14 @@ def caller(kernel: Kernel) -> Caller:
 
 
 def _forget() -> None:
-    """Begin anew with what is remembered, because overrides have changed."""
+    """Begin anew with what is remembered, because overrides or adapters have changed."""
     with _lock:
         for one in _callers.values():
             one.forget()
 
 
 on_change.append(_forget)
+on_register.append(_forget)
 
 
 class Caller:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from .checks import admit, stated
 from .devices import Device, in_hand, named, unknown
 from .driver import driver
-from .errors import ArgumentError, no_kernel, qualified
+from .errors import ArgumentError, UnavailableError, no_kernel, qualified
 from .libraries import missing
 from .lookup import decide, refusal
 from .overrides import ambient
@@ -146,7 +146,8 @@ def _alternatives(kernel: Kernel, device: Device, decision: Decision) -> list[Al
 def explain(kernel: object, device: str | None, problem: Values) -> Explanation:
     """Return what would run `problem` (dims and specialisations by name) with aligned arrays.
 
-    Without `device`, and without PRETUNED_DEVICE, the current GPU is asked. Raises a PretunedError for a kernel,
+    Without `device`, and without PRETUNED_DEVICE, the current GPU is asked; where there is none, only a kernel without
+    rows can be explained. Raises a PretunedError for a kernel,
     device or problem that the package does not know.
     """
     name = kernel if isinstance(kernel, str) else str(getattr(kernel, "__name__", kernel))
@@ -166,7 +167,12 @@ def _device(kernel: Kernel, wanted: str | None, overrides: Overrides) -> Device:
     """Return the device to explain for: the one asked for, PRETUNED_DEVICE's, or the current one."""
     wanted = wanted or overrides.device(kernel)
     if wanted is None:
-        found = driver(qualified(kernel.name))
+        try:
+            found = driver(qualified(kernel.name))
+        except UnavailableError:
+            if any(overrides.rows(kernel).values()):
+                raise
+            return Device("any GPU", {})  # without rows all run the default
         return in_hand(found, found.current())
     facts = overrides.facts(kernel)
     if (name := named(wanted, facts)) is None:

@@ -14,6 +14,8 @@ from .torch import PyTorch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..table import Foreign
 
 __all__ = [
@@ -27,6 +29,7 @@ __all__ = [
     "nameless",
     "nvrtc",
     "on_gpu",
+    "on_register",
     "register",
     "view",
 ]
@@ -34,12 +37,15 @@ __all__ = [
 HANDLES = 2**64
 STREAMS = "a CuPy or PyTorch stream, an object with __cuda_stream__, a handle, or None"
 _libraries: list[Adapter] = [CuPy(), PyTorch()]
+on_register: list[Callable[[], None]] = []  # called when what earlier adapters have said no longer holds
 _protocols: list[Adapter] = [Interface(), DLPack(_libraries)]
 
 
 def register(adapter: Adapter) -> None:
-    """Add an adapter, before all others; one of the same name makes way."""
+    """Add an adapter, before all others; one of the same name makes way, for later calls of every kernel."""
     _libraries[:] = [adapter, *(one for one in _libraries if one.name != adapter.name)]
+    for forget in on_register:
+        forget()
 
 
 def named(name: str) -> Adapter:

@@ -80,13 +80,13 @@ class CuPy:
                 f"{'' if missing else f' ({error})'}"
             ) from None
         with self.on(device, stream):
-            yield lambda shape, dtype: _empty(cupy, shape, DTYPES[dtype].numpy())
+            yield lambda shape, dtype: _empty(cupy, shape, _numpy(where, dtype))
 
     def taken_in(self, value: Foreign) -> Foreign:
         """Return an array of another library as one of CuPy's, over the same memory."""
         named, dtype = nameable(value)
         array = sys.modules[NAME].asarray(named)
-        return array if dtype is None else array.view(dtype.numpy())
+        return array if dtype is None else array.view(_numpy(NAME, dtype.name))
 
     def expressions(self) -> Expressions:
         """Return how the fast path asks CuPy's arrays.
@@ -107,10 +107,30 @@ class CuPy:
                 "current": cupy.cuda.get_current_stream,
                 "empty": partial(_empty, cupy),
             },
-            type_of=lambda dtype: DTYPES[dtype].numpy(),
+            type_of=_type_of,
             vector_extent=("{a}.size", "{a}.ndim == 1"),
             extent_of=lambda shape: shape[0] if len(shape) == 1 else shape,
         )
+
+
+def _numpy(where: str, dtype: str) -> Foreign:
+    """Return a type as NumPy has it; raises UnavailableError where the package that gives it is not installed."""
+    try:
+        return DTYPES[dtype].numpy()
+    except ImportError as error:
+        package = DTYPES[dtype].module
+        raise UnavailableError(
+            f"{where} needs {package} for a CuPy array of {dtype}: install {package}, or pass an array of PyTorch "
+            f"({error})"
+        ) from None
+
+
+def _type_of(dtype: str) -> Foreign:
+    """Return a type as NumPy has it; None where no array of CuPy can have it, since its package is not installed."""
+    try:
+        return DTYPES[dtype].numpy()
+    except ImportError:
+        return None
 
 
 def _empty(cupy: Foreign, shape: Foreign, dtype: Foreign) -> Foreign:
