@@ -631,6 +631,10 @@ TEMPLATES = {
         (BODY, '{% include "lost.cuh" %}'),
         "scale.cu.jinja:7: there is no 'lost.cuh' to include",
     ),
+    "misspelt include": (
+        (BODY, '{% include "plane.cu.jinja" %}'),
+        "scale.cu.jinja:7: there is no 'plane.cu.jinja' to include; did you mean 'plain.cu.jinja'?",
+    ),
     "computed include": (
         (BODY, '{% include vec ~ ".cuh" %}'),
         'scale.cu.jinja:7: includes a computed name; write the file\'s, as in "part.cuh"',

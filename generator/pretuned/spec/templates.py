@@ -19,6 +19,7 @@ from jinja2.meta import find_undeclared_variables
 from jinja2.utils import Namespace
 
 from pretuned.runtime.table import ceil_div
+from pretuned.runtime.text import closest
 from pretuned.spec.braces import bare_literal, syntax_error
 
 HELPERS: Final = {"ceil_div": ceil_div, "min": min, "max": max, "range": range, "namespace": Namespace}
@@ -104,7 +105,10 @@ def _collect(folder: Path, template: str, names: dict[str, str], *, assigned: fr
                 _collect(folder, included, names, assigned=assigned, seen=seen)
             except TemplateNotFound:
                 if not (isinstance(statement, nodes.Include) and statement.ignore_missing):
-                    raise RenderError(f"{template}:{statement.lineno}: there is no '{included}' to include") from None
+                    files = [file.relative_to(folder).as_posix() for file in folder.glob("**/*.*")]
+                    raise RenderError(
+                        f"{template}:{statement.lineno}: there is no '{included}' to include{closest(included, files)}"
+                    ) from None
 
 
 def _parsed(folder: Path, template: str) -> tuple[nodes.Template, set[str]]:
