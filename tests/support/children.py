@@ -20,7 +20,7 @@ from pretuned.measure.requests import (
     Trouble,
     Verified,
 )
-from pretuned.outcome import CompileError, Timed
+from pretuned.outcome import CompileError, Timed, WrongResult
 from pretuned.spec.space import DeviceFacts
 
 FACTS = DeviceFacts(sm_count=1, compute_capability=90, shared_bytes=1, l2_bytes=1)
@@ -64,7 +64,11 @@ def compiler():
 
 
 def gpu():
-    """A GPU that does what the configuration says: `do` is 0 for right, 1 to die, 2 to hang, 3 to lose the context."""
+    """A GPU that does what the configuration says.
+
+    `do` is 0 for right, 1 to die, 2 to hang, 3 to lose the context, 4 to spoil the process, so that what does 5 is
+    wrong from then on, and 6 to be wrong.
+    """
     prepared = []
 
     def answer(request):
@@ -80,6 +84,8 @@ def gpu():
     return answer
 
 
+WRONG = WrongResult(argument="y", message="y: off")
+SPOILED = []
 PREPARED = {7: TooLarge(reason="too large"), 8: Trouble(message="reference.py:f failed: ValueError: no")}
 
 
@@ -109,4 +115,10 @@ def done(entry):
             time.sleep(60)
         case 3:
             return Lost(message="CUDA_ERROR_ILLEGAL_ADDRESS")
+        case 4:
+            SPOILED.append(entry)
+        case 5 if SPOILED:
+            return Verified(failure=WRONG)
+        case 6:
+            return Verified(failure=WRONG)
     return None

@@ -39,6 +39,7 @@ class FakeRunner:
         self.random = random.Random(0)
         self.dims = {}
         self.requests = []
+        self.ran, self.prepared = (), None
 
     def start(self):
         pass

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from pretuned.child import Child, Died, Expired
 from pretuned.errors import DeviceError, Error, ExitCode
@@ -36,7 +36,7 @@ from pretuned.measure.requests import (
 )
 from pretuned.measure.rounds import Rule, RunAll
 from pretuned.outcome import Crashed, Failure, TimedOut
-from pretuned.spec.space import DeviceFacts
+from pretuned.spec.space import Configuration, DeviceFacts
 
 GPU: Final = "pretuned.measure.cuda.machine:serve"
 START_S: Final = 90.0  # imports, a context, and on a cold disk CuPy's own kernels
@@ -51,6 +51,13 @@ class TuningError(Error):
     """The author's own code cannot be tuned: its reference fails, or its default is wrong."""
 
     exit_code = ExitCode.TUNING
+
+
+class Run(NamedTuple):
+    """A candidate that ran, and the problem that was prepared then."""
+
+    prepared: PrepareRequest
+    entry: CompiledCandidate
 
 
 class Runner:
@@ -83,6 +90,7 @@ class Runner:
         self._spares: list[Child] = []
         self._is_spare = False  # the child stood by before
         self._facts: DeviceFacts | None = None
+        self._ran: dict[tuple[str, Configuration], Run] = {}  # in this child, by digest and configuration
         self._prepared: PrepareRequest | None = None
         self._stale = False  # the child has not prepared the problem
         self._sent: set[str] = set()  # digests of the images that the child has
@@ -109,11 +117,22 @@ class Runner:
             self._is_spare = bool(self._spares)
             self._child = self._spares.pop(0) if self._spares else self._opening()
             self._facts, self._stale, self._sent = None, self._prepared is not None, set()
+            self._ran = {}
 
     def _opening(self) -> Child:
         child = Child(self._target, self._environment)
         child.send(OpenRequest(index=self.index))
         return child
+
+    @property
+    def ran(self) -> tuple[Run, ...]:
+        """The candidates that ran in the child at hand, in the order of their first runs."""
+        return tuple(self._ran.values())
+
+    @property
+    def prepared(self) -> PrepareRequest | None:
+        """The problem at hand."""
+        return self._prepared
 
     @property
     def facts(self) -> DeviceFacts:
@@ -134,7 +153,10 @@ class Runner:
         """Make a problem the one that the requests that follow are about; `TooLarge` where it does not fit."""
         self._prepared = request
         answer = self._ask(self._stripped(request), PREPARE_S)
-        if isinstance(answer, Died | Lost | Expired):  # perhaps of what a candidate left: once more, in a fresh child
+        if isinstance(answer, Trouble) and self._ran:
+            self.close()
+            self.replaced += 1
+        if self._child is None:  # perhaps of what a candidate left: once more, in a fresh child
             answer = self._ask(self._stripped(request), PREPARE_S)
         if isinstance(answer, TooLarge):
             self._prepared = None
@@ -148,7 +170,7 @@ class Runner:
     def verify(self, entry: CompiledCandidate) -> Verified:
         """Run `entry` once at the prepared problem and judge the result."""
         self._ready()
-        request = VerifyRequest(entry=self._once(entry))
+        request = VerifyRequest(entry=self._running(entry))
         answer = self._judged(request, self._limit_s(entry, self.candidate_s))
         return answer if isinstance(answer, Verified) else Verified(failure=self._failure(answer))
 
@@ -170,7 +192,7 @@ class Runner:
         while waiting:
             self._ready()
             assert self._child is not None
-            request = ScreenRequest(entries=tuple(map(self._once, waiting)), verify=verify, best_us=best_us)
+            request = ScreenRequest(entries=tuple(map(self._running, waiting)), verify=verify, best_us=best_us)
             lost = self._child.send(request)
             while waiting:
                 answer: Answer | Died | Expired = lost or self._child.answer(self._limit_s(waiting[0], limit_s))
@@ -199,7 +221,7 @@ class Runner:
         """
         self._ready()
         request = RaceRequest(
-            entries=tuple(map(self._once, entries)),
+            entries=tuple(map(self._running, entries)),
             estimates_us=tuple(estimates_us),
             rounds=rounds,
             rule=rule or RunAll(),
@@ -236,6 +258,12 @@ class Runner:
             return replace(entry, image=b"")
         self._sent.add(entry.digest)
         return entry
+
+    def _running(self, entry: CompiledCandidate) -> CompiledCandidate:
+        """Return what `_once` does of an entry that is about to run, and note it."""
+        assert self._prepared is not None, "prepare() comes first"
+        self._ran.setdefault((entry.digest, entry.configuration), Run(self._prepared, entry))
+        return self._once(entry)
 
     def _ask(self, request: Request, timeout_s: float) -> Answer | Died | Expired:
         _ = self.facts  # the child is open

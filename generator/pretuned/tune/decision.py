@@ -161,6 +161,7 @@ class RowDecision:
                 self._check(problem, [c for c in asked if c not in task.proven], 0)
                 trusted = [c for c in asked if c in task.proven and c != task.default]
                 self._check(problem, trusted, TRUSTED_SEED)
+        self.times = {c: time_us for c, time_us in self.times.items() if c not in task.failed}
         task.proven.update(c for c in chosen if c in self.times)
         return all(c in self.times for c in chosen)
 

@@ -14,6 +14,7 @@ import math
 import statistics
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from pretuned.measure.requests import PROBE_LAUNCHES, Raced
@@ -227,11 +228,7 @@ def race(
     failures: Failures = {}
     keep = True
     if not isinstance(raced, Raced):
-        for configuration in chosen if len(chosen) > 1 else ():
-            alone = run([configuration])
-            failure = alone.failures[0] if isinstance(alone, Raced) else alone
-            if failure is not None:
-                failures[configuration] = failure
+        failures = _alone(run, chosen) if len(chosen) > 1 else {}
         if not failures:
             raced = _without_noise(task, problem, lambda: run(chosen))
     if isinstance(raced, Raced):
@@ -239,11 +236,22 @@ def race(
     elif not failures:  # it failed twice, but no candidate fails alone: the cache blames none of them
         keep = len(chosen) == 1
         failures = {c: raced for c in chosen if c != task.default or len(chosen) == 1}
+    if task.default in failures and task.cleared():  # of the failures of others nothing is sure either
+        dropped = {c: failures.get(c, failures[task.default]) for c in chosen if c in task.failed}
+        again = partial(race, task, problem, estimates_us, rounds, rule, judge=judge, place=place)
+        return ({}, dropped) if dropped else again()
     for configuration, failure in failures.items():
         task.drop(configuration, problem, failure, keep=keep)
     if failures or not isinstance(raced, Raced):
         return {}, failures
     return dict(zip(chosen, raced.times_us, strict=True)), {}
+
+
+def _alone(run: Callable[[Sequence[Configuration]], Raced | Failure], chosen: Sequence[Configuration]) -> Failures:
+    """Return the failures of candidates that race alone."""
+    raced = {configuration: run([configuration]) for configuration in chosen}
+    found = {c: one.failures[0] if isinstance(one, Raced) else one for c, one in raced.items()}
+    return {configuration: failure for configuration, failure in found.items() if failure is not None}
 
 
 def _without_noise(task: TuningTask, problem: Problem, run: Callable[[], Raced | Failure]) -> Raced | Failure:

@@ -21,6 +21,7 @@ from pretuned.spec import space
 from pretuned.spec.model import KernelSpec, LibraryCall
 from pretuned.spec.space import Configuration, Guards, Pairs, Problem
 from pretuned.strategies import AUTO
+from pretuned.tune.blame import culprits
 from pretuned.tune.events import Failed
 from pretuned.tune.results import KnownResults, context_of
 from pretuned.tune.space import pruning
@@ -30,6 +31,7 @@ from pretuned.tune.workbench import Workbench
 KEYED: Final = 450  # candidates whose texts a settled row is remembered under
 LIMIT_S: Final = 1.0  # for screening a candidate, besides the time of LIMIT_CALLS calls of the default
 LIMIT_CALLS: Final = 1000
+CLEARANCES: Final = 3  # of the default, whose failures others may have caused
 
 
 class TuningTask:
@@ -63,6 +65,7 @@ class TuningTask:
         self.noise: dict[Problem, str] = {}
         self.unfit: dict[Problem, str] = {}
         self._verified: set[Configuration] = set()
+        self._clearances = CLEARANCES
         self._pruned: set[Configuration] = set()
         self._indexes: dict[Configuration, int] = {}
         self._candidates: dict[Configuration, Candidate] = {}
@@ -220,6 +223,9 @@ class TuningTask:
                 effort.device_s += screened.device_s
                 outcome = screened.outcome
                 if not isinstance(outcome, Timed):
+                    if configuration == self.default and self.cleared():  # which is a group of its own
+                        self._screen(problem, group, verify=verify)
+                        return
                     outcome = self.fail(configuration, problem, outcome)
                 else:
                     self.results.keep(configuration, problem, outcome)
@@ -265,9 +271,26 @@ class TuningTask:
         """Verify a configuration at `problem`, which is prepared with `seed`; return its failure, or None."""
         self.workbench.effort.launched += 1
         verified = self.workbench.runner.verify(self.entry(configuration))
+        if verified.failure is not None and configuration == self.default and self.cleared():
+            verified = self.workbench.runner.verify(self.entry(configuration))
         if verified.failure is None:
             self.results.keep_check(configuration, problem, seed, verified.error)
         return verified.failure
+
+    def cleared(self) -> bool:
+        """Return whether the default, which has failed at the problem at hand, passes there in a fresh process.
+
+        The candidates that made it fail are dropped. It is cleared a few times only, so that this ends.
+        """
+        found = culprits(self.workbench.runner, self.entry(self.default)) if self._clearances else None
+        self._clearances -= 1
+        if found is None:
+            return False
+        for request, entry, failure in found:
+            if (request.spec, request.problem.specialisation) == (self.spec, self.specialisation):
+                self.drop(entry.configuration, request.problem, failure)
+                self.times[request.problem][entry.configuration] = np.inf
+        return True
 
     def drop(self, configuration: Configuration, problem: Problem, failure: Failure, *, keep: bool = True) -> None:
         """Exclude a candidate that failed after it was screened."""
