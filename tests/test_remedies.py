@@ -23,6 +23,30 @@ def test_an_unknown_type_of_cuda_is_answered_by_its_header(tmp_path, line, heade
     assert remedy(CompileError(line=line), loaded(tmp_path)) == f"write `#include <{header}>` in the template"
 
 
+MISSING = {
+    "cub/block/block_load.cuh": 'as in `pip install "nvidia-cuda-cccl==13.0.*"` (nvidia-cuda-cccl-cu12 for CUDA 12)',
+    "nv/target": "it comes with CUDA's C++ library",
+    "cute/tensor.hpp": 'include = ["../third_party/cutlass/include"]',
+    "crt/mma.h": "`pip install nvidia-cuda-crt` of NVRTC's release",
+    "cuda_fp16.h": "`pip install nvidia-cuda-runtime` of NVRTC's release",
+    "vector": "device code cannot use: remove the `#include`",
+    "mine.cuh": '["../include"]; a header that reads parameters comes in by `{% include "mine.cuh" %}`',
+}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'kernel.cu(1): catastrophic error: cannot open source file "{}"',
+        "kernel.cu:1:10: fatal error: {}: No such file or directory",
+        "kernel.cu:1:10: fatal error: '{}' file not found",
+    ],
+)
+@pytest.mark.parametrize("name", MISSING)
+def test_a_header_that_is_not_found_is_answered_by_where_it_comes_from(tmp_path, line, name):
+    assert MISSING[name] in remedy(CompileError(line=line.format(name)), loaded(tmp_path))
+
+
 @pytest.mark.parametrize(
     ("message", "begin"),
     [

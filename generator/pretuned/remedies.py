@@ -6,6 +6,8 @@ import re
 from typing import Final
 
 from pretuned.outcome import CompileError, Crashed, Failure, WrongResult
+from pretuned.runtime.cuda_majors import NEWEST, OLDEST
+from pretuned.runtime.prelude import is_of_cccl
 from pretuned.runtime.types import DTYPES
 from pretuned.spec.model import FillRange, KernelSpec
 
@@ -15,6 +17,11 @@ _UNDECLARED: Final = re.compile(
       | (?:unknown\ type\ name|undeclared\ identifier|identifier)\ ['"](?P<other>\w+)['"]""",
     re.VERBOSE,
 )
+# A header that a compiler does not find, as NVRTC, g++ and clang say it.
+_MISSING: Final = re.compile(
+    r"""cannot open source file "([^"]+)"|error: ([^\s:]+): No such file or directory|'([^']+)' file not found"""
+)
+_PACKAGES: Final = {"crt/": "nvidia-cuda-crt", "curand": "nvidia-curand", "cuda": "nvidia-cuda-runtime"}
 _ALL_BUT: Final = 0.5  # more of the elements are wrong than any slip at an edge explains
 _OFF: Final = re.compile(r"([\d,]+) of ([\d,]+) elements are off")
 _OUT_OF_BOUNDS: Final = re.compile(
@@ -52,13 +59,38 @@ def _types(spec: KernelSpec, dtype: str) -> tuple[str, ...]:
 
 
 def _header(line: str) -> str:
-    """Return which header declares the type that a compiler does not know."""
+    """Return which header declares the type that a compiler does not know, or where a missing header comes from."""
+    if (missing := _MISSING.search(line)) is not None:
+        return _where(next(filter(None, missing.groups())))
     match = _UNDECLARED.search(line)
     name = (match["name"] or match["other"]) if match else ""
     for dtype in DTYPES.values():
         if dtype.header and dtype.cuda.strip("_").removeprefix("nv_") in name:
             return f"write `#include <{dtype.header}>` in the template"
     return ""
+
+
+def _where(name: str) -> str:
+    """Return where a header comes from that a compiler has not found."""
+    if is_of_cccl(name):
+        return (
+            f"it comes with CUDA's C++ library: install {NEWEST.cccl} of NVRTC's release, as in "
+            f'`pip install "{NEWEST.cccl}=={NEWEST.number}.0.*"` ({OLDEST.cccl} for CUDA {OLDEST.number})'
+        )
+    if name.startswith(("cutlass/", "cute/")):
+        return (
+            "copy CUTLASS into the project, and name its folder in the spec: [compile] include = "
+            '["../third_party/cutlass/include"]'
+        )
+    for begin, package in _PACKAGES.items():
+        if name.startswith(begin):
+            return f"it comes with {package}: `pip install {package}` of NVRTC's release"
+    if "." not in name.rpartition("/")[2]:
+        return "it is of the host's C++ library, which device code cannot use: remove the `#include`"
+    return (
+        f"put it beside the template, or name its folder in the spec: [compile] include = "
+        f'["../include"]; a header that reads parameters comes in by `{{% include "{name}" %}}`'
+    )
 
 
 def _of_result(message: str) -> str:

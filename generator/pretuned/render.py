@@ -16,12 +16,12 @@ from typing import Final
 
 from pretuned.spec import space
 from pretuned.spec.expressions import Expression
-from pretuned.spec.headers import Header, HeaderError, header_folders, with_headers
+from pretuned.spec.headers import Header, HeaderError, header_folders, included_names, with_headers
 from pretuned.spec.lines import lines_of, relocated
 from pretuned.spec.model import FillRange, ImplementationSpec, KernelSpec, LibraryCall
 from pretuned.spec.space import Configuration, Pairs
 from pretuned.spec.space import rendered as rendered_values
-from pretuned.spec.templates import RenderError, render, render_option
+from pretuned.spec.templates import RenderError, files_of, render, render_option
 
 NAME: Final = "kernel.cu"  # of every source: fixed, since it stands in line tables and in __FILE__
 
@@ -149,6 +149,20 @@ def source_of(spec: KernelSpec, specialisation: Pairs, configuration: Configurat
     )
 
 
+def includes(spec: KernelSpec) -> set[str]:
+    """Return the names of all headers that the templates of a spec include, directly or by the project's own headers.
+
+    Templates are read as they are, so that what only some configurations include is among them.
+    """
+    found: set[str] = set()
+    for one in spec.all_implementations.values():
+        folders = header_folders(spec.folder, one.template, one.compile.include)
+        for file in files_of(spec.folder, one.template) if one.call is None else ():
+            text, headers = with_headers((spec.folder / file).read_text(encoding="utf-8"), folders)
+            found.update(included_names([text, *(header.text for header in headers)]))
+    return found
+
+
 def located(spec: KernelSpec, specialisation: Pairs, configuration: Configuration, message: str) -> str:
     """Return what a compiler or a run said of a source, with the template's lines in place of the rendered text's."""
     implementation = spec.all_implementations[configuration.implementation]
@@ -242,6 +256,7 @@ __all__ = [
     "Source",
     "candidate",
     "digest",
+    "includes",
     "located",
     "normalise",
     "rendered_values",

@@ -188,6 +188,76 @@ def test_an_environment_that_has_some_of_it(need, driver, have, expected):
     assert requirements(need, driver, have, platform="linux") == expected
 
 
+CUB = replace(COMPILE, cccl=True)
+LOCKED_CUB = replace(needs("13.0.88"), cccl=True)
+CCCL_13 = {"nvidia-cuda-cccl": "13.0.85"}
+
+
+@pytest.mark.parametrize(
+    ("need", "driver", "have", "expected"),
+    [
+        pytest.param(CUB, None, EMPTY, ["cuda-toolkit[nvrtc,cudart,cccl]==13.0.*", CUPY_13], id="nothing is here"),
+        pytest.param(
+            LOCKED_CUB,
+            None,
+            EMPTY,
+            [CUPY_13, "nvidia-cuda-cccl==13.0.*", "nvidia-cuda-nvrtc==13.0.88", "nvidia-cuda-runtime==13.0.*"],
+            id="of the lock's release",
+        ),
+        pytest.param(
+            replace(needs("12.8.93"), cccl=True),
+            None,
+            Installed(distributions=STACK_12),
+            ["nvidia-cuda-cccl-cu12==12.8.*"],
+            id="CUDA 12",
+        ),
+        pytest.param(CUB, None, Installed(distributions=STACK_13), ["nvidia-cuda-cccl==13.0.*"], id="CCCL alone"),
+        pytest.param(CUB, None, Installed(distributions=STACK_13 | CCCL_13), [], id="it is installed"),
+        pytest.param(CUB, None, Installed(distributions=STACK_13, toolkit="13.0"), [], id="a toolkit has it"),
+        pytest.param(
+            CUB,
+            None,
+            Installed(distributions=STACK_13, toolkit="12.4"),
+            ["nvidia-cuda-cccl==13.0.*"],
+            id="a toolkit of another release has another",
+        ),
+        pytest.param(
+            CUB,
+            None,
+            Installed(distributions={"cupy-cuda13x": "14.2.0"}, nvrtc="13.0", toolkit="13.0"),
+            [],
+            id="all of it",
+        ),
+    ],
+)
+def test_cudas_cpp_library_is_asked_for_where_sources_include_it(need, driver, have, expected):
+    assert requirements(need, driver, have, platform="linux") == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "asks"),
+    [
+        ("#include <cub/block/block_reduce.cuh>\n", True),
+        ("{% if vec == 2 %}\n#  include <cuda/std/array>\n{% endif %}\n", True),
+        ("#include <cooperative_groups.h>\n", True),
+        ("#include <type_traits>\n", True),
+        ('{% include "common.cuh" %}\n', True),
+        ('#include "mine.cuh"\n', True),
+        ("#include <cuda_fp16.h>\n#include <cstdint>\n// #include <cub/cub.cuh>\n", False),
+    ],
+)
+def test_a_build_asks_for_it_by_what_templates_and_headers_include(tmp_path, monkeypatch, text, asks):
+    (tmp_path / "common.cuh").write_text("#include <thrust/functional.h>\n")
+    (tmp_path / "mine.cuh").write_text("#include <cuda/barrier>\n")
+    monkeypatch.setattr(probe, "driver", lambda given=None: None)
+    monkeypatch.setattr(probe, "gpus", lambda given=None: ())
+    loaded(tmp_path, template=text + SCALE_TEMPLATE)
+    module = ModuleTable(kernels=tmp_path, module="demo/tuned")
+    project = Project(root=tmp_path, modules=(module,), lock=tmp_path / "pretuned.lock.json")
+    found = core.compile_needs(project, Settings(cache=tmp_path / "cache"))
+    assert (found.compile, found.cccl) == (True, asks)
+
+
 def test_an_environment_is_asked_without_importing_cuda():
     code = (
         "import sys; from pretuned.build.requirements import installed; print(sorted(installed().distributions));"

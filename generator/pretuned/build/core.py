@@ -29,7 +29,8 @@ from pretuned.record import lock as lockfile
 from pretuned.record.cache import Cache
 from pretuned.record.rows import Row, TunedDevice
 from pretuned.remedies import remedy
-from pretuned.render import located
+from pretuned.render import includes, located
+from pretuned.runtime.prelude import is_of_cccl
 from pretuned.runtime.types import DTYPES
 from pretuned.spec.headers import folder_files, named_folders, plain
 from pretuned.spec.loader import load_folder
@@ -236,6 +237,7 @@ def compile_needs(project: Project, settings: Settings) -> Needs:
         tune=tuning,
         compiler=compiler,
         ml_dtypes=any(map(_takes_ml_dtypes, specs.values())),
+        cccl=compiles and any(is_of_cccl(name) for spec in specs.values() for name in includes(spec)),
         packages=backend.packages if tunes else (),
     )
 

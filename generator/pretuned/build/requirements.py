@@ -1,20 +1,23 @@
 """What a build must have installed: a pure function from the driver and the need to requirement strings.
 
 CuPy comes as one distribution a CUDA major, without NVRTC; NVRTC has one of its own, and the headers that kernels
-include (cuda_fp16.h, cuda_bf16.h) come with the runtime's, cudart. `cuda-toolkit` pairs the two, but lags behind them,
-so an exact NVRTC is asked for by its own name. Two CuPy distributions break each other: an environment that has one
-keeps it, and the toolchain then follows that CuPy, not the lock.
+include (cuda_fp16.h, cuda_bf16.h) come with the runtime's, cudart, those of CUDA's C++ library (cub/, cuda/) with CCCL.
+`cuda-toolkit` pairs them, but lags behind, so an exact NVRTC is asked for by its own name. Two CuPy distributions break
+each other: an environment that has one keeps it, and the toolchain then follows that CuPy, not the lock.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
 from packaging.requirements import Requirement
@@ -31,6 +34,7 @@ ML_DTYPES: Final = "ml_dtypes>=0.4"
 
 _ASK: Final = "from cupy.cuda import nvrtc; print('%d.%d' % nvrtc.getVersion())"
 _ASK_S: Final = 60.0
+_CUDA_VERSION: Final = re.compile(r"^#define CUDA_VERSION (\d+)", re.MULTILINE)
 _NUMBERS: Final = re.compile(r"[0-9]{1,4}(\.[0-9]{1,4})+")  # major and minor at least
 
 
@@ -42,6 +46,7 @@ class Needs:
     tune: bool = False
     compiler: str | None = None
     ml_dtypes: bool = False  # kernels take types that NumPy has not by itself
+    cccl: bool = False  # sources include headers of CUDA's C++ library
     packages: tuple[str, ...] = ()  # of the backend that it tunes on, as requirements
 
 
@@ -49,11 +54,13 @@ class Needs:
 class Installed:
     """What the build's environment has: versions by canonical distribution name, and the NVRTC that CuPy finds.
 
-    `nvrtc` is `13.0`, or None where there is none, or where a distribution already gives its version.
+    `nvrtc` is `13.0`, or None where there is none, or where a distribution already gives its version. `toolkit` is the
+    version of a CUDA toolkit on this machine that has CCCL's headers, as `13.0`, or None.
     """
 
     distributions: Mapping[str, str]
     nvrtc: str | None = None
+    toolkit: str | None = None
 
 
 def installed(packages: Iterable[str] = ()) -> Installed:
@@ -61,7 +68,7 @@ def installed(packages: Iterable[str] = ()) -> Installed:
 
     Asks CuPy, in a process of its own, only where no distribution brings NVRTC.
     """
-    ours = [name for major in CUDA_MAJORS for name in (major.cupy, major.nvrtc, major.cudart)]
+    ours = [name for major in CUDA_MAJORS for name in (major.cupy, major.nvrtc, major.cudart, major.cccl)]
     names = ("cupy", "cuda-toolkit", "ml-dtypes", *ours, *map(_canonical, packages))
     distributions = {}
     for name in names:
@@ -70,7 +77,19 @@ def installed(packages: Iterable[str] = ()) -> Installed:
         except importlib.metadata.PackageNotFoundError:
             continue
     listed = any(major.nvrtc in distributions for major in CUDA_MAJORS)
-    return Installed(distributions=distributions, nvrtc=None if listed else _ask_cupy())
+    return Installed(distributions=distributions, nvrtc=None if listed else _ask_cupy(), toolkit=_toolkit())
+
+
+def _toolkit() -> str | None:
+    """Return the version of the toolkit whose CCCL `runtime.recompile.include_flags` would find."""
+    named = [os.environ.get(name) for name in ("CUDA_PATH", "CUDA_HOME")]
+    for root in map(Path, (*filter(None, named), "/usr/local/cuda")):
+        if any((root / folder / "nv" / "target").is_file() for folder in ("include/cccl", "include")):
+            with suppress(OSError):
+                text = (root / "include" / "cuda.h").read_text(encoding="utf-8", errors="replace")
+                if found := _CUDA_VERSION.search(text):
+                    return f"{int(found[1]) // 1000}.{int(found[1]) % 1000 // 10}"
+    return None
 
 
 def _canonical(requirement: str) -> str:
@@ -146,13 +165,26 @@ def _toolchain(needs: Needs, driver: DriverVersion | None, have: Installed, majo
     if asked[:1] != (major.number,):
         asked = ()
     if _has_nvrtc(have, major, asked):
-        return []
+        return _cccl(needs, have, major, _parts(have.distributions.get(major.nvrtc) or have.nvrtc))
     if asked:
         series = f"{asked[0]}.{asked[1]}.*"
-        return [f"{major.nvrtc}=={needs.compiler if asked[2:] else series}", f"{major.cudart}=={series}"]
+        compiler = [f"{major.nvrtc}=={needs.compiler if asked[2:] else series}", f"{major.cudart}=={series}"]
+        return compiler + _cccl(needs, have, major, asked)
+    bound = f"=={PORTABLE if driver is None and major == NEWEST else major.number}.*"
     if driver and driver.cuda[0] == major.number:
-        return [f"cuda-toolkit[nvrtc,cudart]>={major.number},<{major.number}.{driver.cuda[1] + 1}"]
-    return [f"cuda-toolkit[nvrtc,cudart]=={PORTABLE if driver is None and major == NEWEST else major.number}.*"]
+        bound = f">={major.number},<{major.number}.{driver.cuda[1] + 1}"
+    cccl = ",cccl" if _cccl(needs, have, major, (major.number,)) else ""
+    return [f"cuda-toolkit[nvrtc,cudart{cccl}]{bound}"]
+
+
+def _cccl(needs: Needs, have: Installed, major: CudaMajor, nvrtc: tuple[int, ...]) -> list[str]:
+    """CCCL of the release of an NVRTC, where sources include its headers and nothing here has them."""
+    if not needs.cccl or major.cccl in have.distributions:
+        return []
+    release = nvrtc[:2]
+    if release and _parts(have.toolkit)[: len(release)] == release:
+        return []
+    return [f"{major.cccl}=={'.'.join(map(str, release or (major.number,)))}.*"]
 
 
 def _has_nvrtc(have: Installed, major: CudaMajor, asked: tuple[int, ...]) -> bool:

@@ -190,6 +190,14 @@ HEADERS = {
 }
 
 
+_OF_CCCL = ("cub/", "thrust/", "cuda/", "nv/", "cooperative_groups")  # the last includes nv/target
+
+
+def is_of_cccl(name: str) -> bool:
+    """Return whether an included header is one of CUDA's C++ library, or needs it."""
+    return name in CCCL_NAMES or name.startswith(_OF_CCCL)
+
+
 VERSION = hashlib.sha256(repr((FLAGS, HEADERS)).encode()).hexdigest()[:8]  # for keys of what was compiled with it
 
 

@@ -90,6 +90,13 @@ def names_in(folder: Path, template: str) -> dict[str, str]:
     return names
 
 
+def files_of(folder: Path, template: str) -> set[str]:
+    """Return the template with all files that it includes, as Jinja names them; raises RenderError as `names_in`."""
+    seen: set[str] = set()
+    _collect(folder, template, {}, assigned=frozenset(), seen=seen)
+    return {name for name in seen if (folder / name).is_file()}
+
+
 def _collect(folder: Path, template: str, names: dict[str, str], *, assigned: frozenset[str], seen: set[str]) -> None:
     """Add the names that `template` reads; `assigned` are those that its includers `set`, which it sees."""
     seen.add(template)
