@@ -6,6 +6,7 @@ import json
 import tomllib
 
 import pytest
+from setuptools import Distribution
 
 from pretuned import __version__
 from pretuned.cli import main
@@ -64,6 +65,7 @@ def test_a_hatch_project_keeps_every_line_and_gets_three(project, capsys):
     root = project({"pyproject.toml": HATCH, "src/my_demo/__init__.py": "", "src/other/__init__.py": ""})
     status, out, _ = init(root, capsys)
     assert status == 0
+    assert (root / ".gitignore").read_text() == "/src/my_demo/tuned/\n/pretuned.lock.host.json\n"
     assert (root / "pyproject.toml").read_text() == (
         HATCH.replace('["hatchling>=1.27"]', f'["hatchling>=1.27", "{WANTED}"]')
         + '\n[tool.hatch.build.hooks.pretuned]\nmodule = "src/my_demo/tuned"\n'
@@ -78,6 +80,8 @@ def test_a_hatch_project_keeps_every_line_and_gets_three(project, capsys):
         "kernels/: has specs (axpy.toml), so no kernel was added\n"
         "pyproject.toml: has pretuned's table already\n"
         "pyproject.toml: build-system.requires names pretuned already\n"
+        'warning: pyproject.toml: project.requires-python is missing; write ">=3.11": the generated package needs '
+        "Python 3.11 or newer\n"
     )
 
 
@@ -93,8 +97,75 @@ def test_a_hatch_project_keeps_every_line_and_gets_three(project, capsys):
 def test_the_package_is_found_where_setuptools_projects_have_it(project, capsys, files, module):
     root = project({"pyproject.toml": SETUPTOOLS, **files})
     assert init(root, capsys)[0] == 0
-    assert table(root)["tool"] == {"pretuned": {"module": module}}
+    assert table(root)["tool"]["pretuned"] == {"module": module}
     assert table(root)["build-system"] == {"requires": ["setuptools", WANTED], "build-backend": "pretuned.backend"}
+
+
+FIND = "[tool.setuptools.packages.find]\n"
+DEMO = {"demo/__init__.py": ""}
+
+
+@pytest.mark.parametrize(
+    ("files", "packages", "modules"),
+    [
+        (
+            {"pyproject.toml": SETUPTOOLS, "demo/__init__.py": "", "demo/sub/__init__.py": ""},
+            ["demo", "demo.sub"],
+            None,
+        ),
+        ({"pyproject.toml": SETUPTOOLS, "demo.py": ""}, ["demo_tuned"], ["demo"]),
+        ({"pyproject.toml": SETUPTOOLS, "src/demo/__init__.py": ""}, ["demo"], None),
+        ({"pyproject.toml": SETUPTOOLS, "src/demo.py": ""}, [], ["demo"]),
+        ({"pyproject.toml": SETUPTOOLS + FIND, "demo/__init__.py": ""}, ["demo"], None),
+        (
+            {"pyproject.toml": SETUPTOOLS + FIND + 'exclude = ["a*"]\n', "demo/__init__.py": "", "a/b.py": ""},
+            ["demo"],
+            None,
+        ),
+        ({"pyproject.toml": SETUPTOOLS + FIND + 'include = ["demo*"]\n', "demo/__init__.py": ""}, ["demo"], None),
+        (
+            {"pyproject.toml": SETUPTOOLS, "setup.cfg": "[options]\npackages = find:\n", "demo/__init__.py": ""},
+            ["demo"],
+            None,
+        ),
+        (
+            {"pyproject.toml": SETUPTOOLS + '[tool.setuptools]\npackages = ["demo"]\n', "demo/__init__.py": ""},
+            ["demo"],
+            None,
+        ),
+    ],
+)
+def test_setuptools_takes_the_specs_for_no_package(project, capsys, monkeypatch, files, packages, modules):
+    root = project(files)
+    assert init(root, capsys)[0] == 0
+    assert (root / "kernels" / "axpy.toml").is_file()
+    monkeypatch.chdir(root)
+    found = Distribution({"src_root": str(root)})
+    found.parse_config_files()
+    found.set_defaults()
+    assert (sorted(found.packages or []), found.py_modules or None) == (packages, modules)
+
+
+def test_what_git_ignores_already_is_not_added_again(project, capsys):
+    root = project({"pyproject.toml": HATCH, "my_demo/__init__.py": "", ".gitignore": "*.o\nmy_demo/tuned"})
+    init(root, capsys)
+    assert (root / ".gitignore").read_text() == "*.o\nmy_demo/tuned\n/pretuned.lock.host.json\n"
+
+
+@pytest.mark.parametrize(
+    ("python", "warned"),
+    [('">=3.11"', False), ('">=3.12,<4"', False), ('">=3.9"', True), ('"~=3.10"', True), ('"~=3.11"', False)],
+)
+def test_a_python_that_the_package_does_not_run_on_is_said(project, capsys, python, warned):
+    root = project({"pyproject.toml": f"{HATCH}requires-python = {python}\n", "my_demo/__init__.py": ""})
+    stands = f'project.requires-python is {python}; write ">=3.11": the generated package needs Python 3.11 or newer'
+    assert (stands in init(root, capsys)[2]) == warned
+
+
+@pytest.mark.parametrize(("listed", "said"), [('["numpy"]', True), ('["numpy", "cupy-cuda12x>=14"]', False)])
+def test_the_array_library_that_callers_need_is_said(project, capsys, listed, said):
+    root = project({"pyproject.toml": f"{HATCH}dependencies = {listed}\n", "my_demo/__init__.py": ""})
+    assert ("Add the array library that callers use to `dependencies`" in init(root, capsys)[1]) == said
 
 
 @pytest.mark.parametrize(
@@ -110,19 +181,28 @@ def test_the_package_is_found_where_pyproject_says(project, capsys, extra, folde
     assert table(root)["tool"]["pretuned"] == {"module": f"{folder}/demo/tuned"}
 
 
-def test_a_build_back_end_that_is_named_stays(project, capsys):
-    text = SETUPTOOLS.replace("[project]", 'build-backend = "setuptools.build_meta"\n[project]')
+def test_the_back_end_of_setuptools_makes_way_for_the_one_that_asks_for_what_builds_need(project, capsys):
+    text = SETUPTOOLS.replace("[project]", 'build-backend = "setuptools.build_meta"  # theirs\n[project]')
     root = project({"pyproject.toml": text, "demo/__init__.py": ""})
-    status, _, err = init(root, capsys)
+    status, out, err = init(root, capsys)
     assert status == 0
-    assert table(root)["build-system"]["build-backend"] == "setuptools.build_meta"
+    assert table(root)["build-system"]["build-backend"] == "pretuned.backend"
+    assert 'added `build-backend = "pretuned.backend"` to build-system, in place of "setuptools.build_meta"' in out
+    assert "warning: pyproject.toml: build-system.requires has `setuptools`; write `setuptools>=77`" in err
+
+
+def test_another_back_end_of_setuptools_stays(project, capsys):
+    text = SETUPTOOLS.replace("[project]", 'build-backend = "setuptools.build_meta:__legacy__"\n[project]')
+    root = project({"pyproject.toml": text, "demo/__init__.py": ""})
+    _, _, err = init(root, capsys)
+    assert table(root)["build-system"]["build-backend"] == "setuptools.build_meta:__legacy__"
     assert 'write build-backend = "pretuned.backend", or install CuPy and NVRTC yourself' in err
 
 
 def test_a_project_without_a_build_system_gets_one(project, capsys):
     root = project({"pyproject.toml": '[project]\nname = "demo"\nversion = "1"', "demo/__init__.py": ""})
     init(root, capsys)
-    expected = {"requires": ["setuptools>=64", WANTED], "build-backend": "pretuned.backend"}
+    expected = {"requires": ["setuptools>=77", WANTED], "build-backend": "pretuned.backend"}
     assert table(root)["build-system"] == expected
 
 

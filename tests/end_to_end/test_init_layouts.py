@@ -2,6 +2,7 @@
 
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -31,16 +32,49 @@ packages = find:
 where = src
 """
 SYSTEM = '[build-system]\nrequires = [\n    "setuptools>=64",\n    "wheel",\n]\n'
+NAMED = 'build-backend = "setuptools.build_meta"\n\n'
+PROJECT = HATCH[HATCH.index("[project]") :]
 # Files of a project by its layout, its package, and how it is installed: from a flat layout's folder Python imports the
 # sources themselves, which only an editable install completes.
 LAYOUTS = {
     "hatch flat": ({"pyproject.toml": HATCH, "demo_project/__init__.py": ""}, "demo_project", ("-e", ".")),
     "hatch src": ({"pyproject.toml": HATCH, "src/demo_project/__init__.py": ""}, "src/demo_project", (".",)),
+    "setuptools flat": (
+        {
+            "pyproject.toml": SYSTEM + NAMED + PROJECT,
+            "demo_project/__init__.py": "",
+        },
+        "demo_project",
+        ("-e", "."),
+    ),
     "setuptools setup.cfg": (
         {"pyproject.toml": SYSTEM, "setup.cfg": SETUP_CFG, "src/demo_project/__init__.py": ""},
         "src/demo_project",
         (".",),
     ),
+}
+# The same without a compiler: what a wheel has at its top.
+WHEELS = {
+    "setuptools flat": ({"pyproject.toml": SYSTEM + PROJECT, "demo_project/__init__.py": ""}, {"demo_project"}),
+    "setuptools flat, packages.find": (
+        {
+            "pyproject.toml": f"{SYSTEM}{PROJECT}[tool.setuptools.packages.find]\n",
+            "demo_project/__init__.py": "",
+        },
+        {"demo_project"},
+    ),
+    "setuptools src": ({"pyproject.toml": SYSTEM + PROJECT, "src/demo_project/__init__.py": ""}, {"demo_project"}),
+    "setuptools module": (
+        {"pyproject.toml": SYSTEM + PROJECT, "demo_project.py": ""},
+        {"demo_project.py", "demo_project_tuned"},
+    ),
+    "setuptools module in src": (
+        {"pyproject.toml": SYSTEM + PROJECT, "src/demo_project.py": ""},
+        {"demo_project.py", "demo_project_tuned"},
+    ),
+    "no build system": ({"pyproject.toml": PROJECT, "demo_project/__init__.py": ""}, {"demo_project"}),
+    "hatch flat": ({"pyproject.toml": HATCH, "demo_project/__init__.py": ""}, {"demo_project"}),
+    "hatch module": ({"pyproject.toml": HATCH, "demo_project.py": ""}, {"demo_project.py", "demo_project_tuned"}),
 }
 ALWAYS = "hatch src"  # each build takes a whole CUDA compiler from the index
 IMPORT = "from demo_project.tuned import axpy; print(axpy.__doc__.splitlines()[0])"
@@ -87,3 +121,23 @@ def test_from_init_to_an_import(layout, venv, run, tmp_path, record_property):
     before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
     assert "kernels/: has specs (axpy.toml)" in run("pretuned", "init", cwd=tmp_path, **changes)
     assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", WHEELS)
+def test_a_wheel_is_built_after_init_without_any_edit_by_hand(layout, venv, run, offline, fake_driver, tmp_path):
+    """The driver is too old for CuPy, so that nothing is compiled and the isolated build needs pretuned alone."""
+    files, expected = WHEELS[layout]
+    project = tmp_path / "project"
+    for name, text in files.items():
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(text)
+    changes = {"PATH": f"{venv}:/usr/bin:/bin", "FAKE_CUDA_VERSION": "11080", **fake_driver, **offline}
+    said = run("pretuned", "init", cwd=project, **changes)
+    assert "cannot be edited" not in said
+    run("pip", "wheel", "--no-deps", "--wheel-dir", tmp_path, ".", cwd=project, **changes)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == expected
+    assert any("/kernels/axpy-" in name for name in names), "the generated package"

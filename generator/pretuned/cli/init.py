@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING
 from pretuned.build.core import load_specs
 from pretuned.cli.project import console
 from pretuned.config import Project
+from pretuned.config.toml import FILE, read_toml
 from pretuned.errors import ExitCode
+from pretuned.init.advice import lacks_array_library
 from pretuned.init.edits import plan_edits
+from pretuned.runtime.cuda_majors import NEWEST
 
 if TYPE_CHECKING:
     from pretuned.exchange.to_spec import SpecFiles
@@ -25,7 +28,7 @@ def run(options: Namespace) -> ExitCode:
     for name, text in edits.texts.items():
         file = root / name
         file.parent.mkdir(parents=True, exist_ok=True)
-        with file.open("wb" if name.endswith(".toml") and "/" not in name else "xb") as opened:
+        with file.open("xb" if "/" in name else "wb") as opened:
             opened.write(text.encode())
     for line in edits.done:
         print(line)
@@ -53,5 +56,9 @@ def _next(project: Project, kernel: str | None) -> Iterator[str]:
     yield "  pip install -e .           # bakes the winners, or else the defaults"
     yield f'  python -c "from {package} import {kernel}; help({kernel})"'
     yield ""
-    yield f"Add {module}/ to .gitignore: an editable install writes the generated package there."
-    yield "The generated package needs Python 3.11 or newer, and its callers CuPy, PyTorch or another array library."
+    yield f"An editable install writes the generated package to {module}/, which .gitignore has now."
+    if lacks_array_library(project.root, read_toml(project.root / FILE)):
+        yield (
+            "Add the array library that callers use to `dependencies`, as in "
+            f'"{NEWEST.cupy}>=14" or "torch": pretuned adds none.'
+        )

@@ -10,6 +10,8 @@ from typing import Any, Final
 from pretuned.config.toml import FILE, table_at, value_at
 
 BACKEND: Final = "pretuned.backend"
+REPLACED: Final = "setuptools.build_meta"  # which BACKEND does all of
+SETUPTOOLS: Final = "setuptools>=77"  # the oldest that builds are tested with
 
 
 class Setuptools:

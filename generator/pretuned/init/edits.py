@@ -23,16 +23,21 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from pretuned import __version__
+from pretuned.backends import lock_path
 from pretuned.build.place import require_ours
+from pretuned.compile.host import HOST
 from pretuned.config import Project
 from pretuned.config.toml import FILE, read_toml, value_at
 from pretuned.diagnostics import Diagnostic, Severity
 from pretuned.errors import ConfigError, Fault
 from pretuned.frontends.registry import FrontEnd, load_project, project_of
+from pretuned.frontends.setuptools import BACKEND, REPLACED, SETUPTOOLS, Setuptools
+from pretuned.init.advice import version_advice
+from pretuned.init.discovery import discovery_edits
 from pretuned.init.layout import Layout, find_layout
 
+IGNORE: Final = ".gitignore"
 KERNEL: Final = {"axpy.toml": "axpy.toml", "axpy.cu.jinja": "axpy.cu.jinja", "reference.py": "reference.py.in"}
-_SETUPTOOLS: Final = "setuptools>=64"  # which can build editable installs
 
 
 @dataclass(slots=True, kw_only=True)
@@ -72,7 +77,11 @@ def plan_edits(root: Path, module: str | None = None, kernel: Mapping[str, str] 
         edits.note(f"{FILE}: has pretuned's table already")
     else:
         _add_table(edits, root, layout.front_end, text)
+        _add_discovery(edits, root, layout.front_end, text)
     _add_requirement(edits, edits.texts.get(FILE, text), layout, requirement())
+    _add_ignored(edits, root)
+    for stands, remedy in version_advice(root, tomllib.loads(edits.texts.get(FILE, text))):
+        edits.warn(stands, remedy=remedy)
     return edits
 
 
@@ -108,7 +117,7 @@ def _read(file: Path) -> str:
     except FileNotFoundError:
         message = (
             f"write one in {file.parent}: pretuned's table stands in it, and a project that is built by setup.py or "
-            'setup.cfg alone needs [build-system] with requires = ["setuptools>=64"]'
+            'setup.cfg alone needs [build-system] with requires = ["setuptools>=77"]'
         )
         raise ConfigError([Fault(file=FILE, path="", message=message)]) from None
     except (OSError, UnicodeDecodeError) as error:
@@ -147,12 +156,46 @@ def _add_table(edits: InitEdits, root: Path, front_end: FrontEnd, text: str) -> 
     _take(edits, file, new, f'[{path}] with `module = "{module}"`')
 
 
+def _add_discovery(edits: InitEdits, root: Path, front_end: FrontEnd, text: str) -> None:
+    """Have setuptools take the folder of specs for no package."""
+    if not isinstance(front_end, Setuptools):
+        return
+    table = edits.project.modules[0]
+    kernels = table.kernels.relative_to(root).as_posix()
+    for edit in discovery_edits(root, tomllib.loads(text), table.module, kernels):
+        current = edits.texts.get(FILE, text)
+        if value_at(tomllib.loads(current), edit.table) is None:
+            new = with_table(current, edit.table, {edit.key: edit.value})
+        else:
+            new = with_value(current, f"{edit.table}.{edit.key}", edit.value)
+        _take(edits, FILE, new, f"`{edit.key} = {json.dumps(edit.value)}` to [{edit.table}]")
+
+
+def _add_ignored(edits: InitEdits, root: Path) -> None:
+    """Have version control ignore what installs and tunings on the host device leave in the sources."""
+    file = root / IGNORE
+    if file.is_symlink():
+        return
+    try:
+        text = file.read_bytes().decode() if file.is_file() else ""
+    except (OSError, UnicodeDecodeError):
+        return
+    present = {line.strip().strip("/") for line in text.splitlines()}
+    host_lock = lock_path(edits.project.lock, HOST).relative_to(root).as_posix()
+    lines = [f"/{table.module}/" for table in edits.project.modules] + [f"/{host_lock}"]
+    missing = [line for line in lines if line.strip("/") not in present]
+    if missing:
+        separator = "\n" if text and not text.endswith("\n") else ""
+        edits.texts[IGNORE] = f"{text}{separator}{chr(10).join(missing)}\n"
+        edits.done.append(f"{IGNORE}: added {' and '.join(missing)}")
+
+
 def _add_requirement(edits: InitEdits, text: str, layout: Layout, wanted: str) -> None:
     """Have [build-system] ask for pretuned, and for the back end that knows what its builds need."""
     backend = layout.front_end.backend
     system = value_at(tomllib.loads(text), "build-system")
     if system is None:
-        values = {"requires": [_SETUPTOOLS, wanted], "build-backend": backend}
+        values = {"requires": [SETUPTOOLS, wanted], "build-backend": backend}
         _take(edits, FILE, with_table(text, "build-system", values), f"[build-system] with `{wanted}`")
     elif any(map(_is_pretuned, value_at(system, "requires") or [])):
         edits.note(f"{FILE}: build-system.requires names pretuned already")
@@ -166,6 +209,9 @@ def _add_requirement(edits: InitEdits, text: str, layout: Layout, wanted: str) -
     if not layout.backend:
         new = with_value(edits.texts.get(FILE, text), "build-system.build-backend", backend)
         _take(edits, FILE, new, f'`build-backend = "{backend}"` to build-system')
+    elif layout.backend == REPLACED and backend == BACKEND:
+        new = with_value(edits.texts.get(FILE, text), "build-system.build-backend", backend)
+        _take(edits, FILE, new, f'`build-backend = "{backend}"` to build-system, in place of "{layout.backend}"')
     elif advice := layout.front_end.advice(layout.backend):
         edits.warn("build-system.build-backend stays as it is", remedy=advice)
 
@@ -202,8 +248,10 @@ def with_value(text: str, path: str, value: str | list[str]) -> str | None:
 
     def edit(text: str) -> str:
         document = tomlkit.parse(text)
-        folder, _, key = path.rpartition(".")
-        table: Any = document[folder]
+        *folders, key = path.split(".")
+        table: Any = document
+        for folder in folders:
+            table = table[folder]
         if isinstance(value, list) and key in table:
             table[key].append(value[-1])
         else:

@@ -51,7 +51,7 @@ def find_layout(root: Path, document: Mapping[str, Any], module: str | None = No
     if front_end is None:
         known = " and ".join(f"'{front_end.backend}' ({front_end.name})" for front_end in front_ends())
         raise _fault("build-system.build-backend", f"is '{backend}'; pretuned builds with {known}")
-    module = module or f"{_package(root, document, front_end)}/tuned"
+    module = module or _beside_module(root, document) or f"{_package(root, document, front_end)}/tuned"
     return Layout(front_end=front_end, backend=backend, module=module)
 
 
@@ -59,9 +59,25 @@ def _fault(path: str, message: str) -> ConfigError:
     return ConfigError([Fault(file=FILE, path=path, message=message)])
 
 
-def _package(root: Path, document: Mapping[str, Any], front_end: FrontEnd) -> str:
+def _wanted(root: Path, document: Mapping[str, Any]) -> str:
+    """Return the import name that the project's own name suggests."""
     named = text_at(document, "project.name") or read_setup(root).get("metadata", "name", fallback="")
-    wanted = re.sub(r"[-_.]+", "_", named).lower()
+    return re.sub(r"[-_.]+", "_", named).lower()
+
+
+def _beside_module(root: Path, document: Mapping[str, Any]) -> str | None:
+    """Return the generated package beside a project that is a single module; None for one with packages."""
+    wanted = _wanted(root, document)
+    for folder in ("src/", ""):
+        if list(_packages_in(root, folder or ".")):
+            return None
+        if wanted and (root / folder / f"{wanted}.py").is_file():
+            return f"{folder}{wanted}_tuned"
+    return None
+
+
+def _package(root: Path, document: Mapping[str, Any], front_end: FrontEnd) -> str:
+    wanted = _wanted(root, document)
     folders = [*front_end.package_dir(root, document).values(), "src", "."]
     found = front_end.packages(root, document) or _first_packages(root, folders)
     candidates = [path for path in found if PurePosixPath(path).name.lower() == wanted] or found
