@@ -19,6 +19,7 @@ from pretuned.spec.expressions import Expression
 from pretuned.spec.headers import Header, HeaderError, header_folders, included_names, with_headers
 from pretuned.spec.lines import lines_of, relocated
 from pretuned.spec.model import FillRange, ImplementationSpec, KernelSpec, LibraryCall
+from pretuned.spec.scalars import tuning_values
 from pretuned.spec.space import Configuration, Pairs
 from pretuned.spec.space import rendered as rendered_values
 from pretuned.spec.templates import RenderError, files_of, render, render_option
@@ -241,7 +242,8 @@ def verification_key(spec: KernelSpec) -> str:
     targets = (verify.reference, verify.inputs, verify.compare)
     files = {target.partition(":")[0] for target in targets if target}
     texts = [(spec.folder / file).read_text(encoding="utf-8") for file in sorted(files)]
-    fills = [[argument.name, _spelled(argument.fill), argument.value] for argument in spec.arguments]
+    passed = tuning_values(spec)
+    fills = [[argument.name, _spelled(argument.fill), passed.get(argument.name)] for argument in spec.arguments]
     return digest([verify.model_dump(mode="json"), texts, fills])
 
 

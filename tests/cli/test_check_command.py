@@ -15,7 +15,7 @@ from pretuned.errors import LockError
 from pretuned.frontends.registry import load_project
 from project_home import Home
 from reported import Reported
-from specs import loaded
+from specs import SCALE_TEMPLATE, loaded
 
 LINE = "scale   NVIDIA H100 80GB HBM3     {}  {}  {}"
 
@@ -120,3 +120,19 @@ def test_faults_of_other_specs_are_not_those_of_the_kernel_asked_for(tmp_path, m
         assert end.value.code == status
         assert said in captured.out + captured.err
         assert ("broken.toml" in captured.err) == (arguments[-1] != "scale" and said == "broken.toml")
+
+
+def test_scalars_whose_swap_would_not_show_are_named(home):
+    """Floats are given different values while tuning; integers may be sizes, and stay."""
+    scalar = '  { name = "a", dtype = "float32", value = 2.0 },\n'
+    others = "".join(
+        f'  {{ name = "{name}", dtype = "{dtype}", value = {value} }},\n'
+        for name, dtype, value in (("b", "float32", 2.0), ("rows", "int32", 4), ("columns", "int32", 4))
+    )
+    template = SCALE_TEMPLATE.replace("float a,", "float a, float b, int rows, int columns,")
+    loaded(home.root / "kernels", (scalar, scalar + others), template=f"#include <cuda_fp16.h>\n{template}")
+    _, _, err = home.run("check")
+    assert err == (
+        "warning: scale.toml: arguments[5].value: tuning passes 'columns' and 'rows' the same int32, 4, so that it "
+        "would not see them swapped; write different values\n"
+    )

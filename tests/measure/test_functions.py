@@ -118,14 +118,9 @@ def test_a_function_is_passed_what_it_names_and_with_two_stars_all(tmp_path):
 
 
 def test_an_index_that_is_out_of_range_is_answered_by_how_to_draw_indices(tmp_path):
-    spec = load(write(tmp_path, INDICES))
-    (tmp_path / "reference.py").write_text("def scale(x, i):\n    return x[i + 2000]\n", encoding="utf-8")
-    with pytest.raises(FunctionError) as caught:
-        data.reference(spec, PROBLEM, data.inputs(spec, PROBLEM, 0))
-    assert str(caught.value).startswith("reference.py:2: scale raised IndexError: index ")
-    begin, _, remedy = caught.value.at(PROBLEM).partition(" at n=1000, T=float16; ")
-    assert begin.endswith("called with x = float64 (1000,), i = int32 (1000,)")
-    assert 'fill = { from = 0, to = "n - 1" }' in remedy
+    message = said(tmp_path, "def scale(x, i):\n    return x[i + 2000]\n", toml=INDICES)
+    assert message.startswith("reference.py:4: scale raised IndexError: index ")
+    assert 'fill = { from = 0, to = "n - 1" }' in message
 
 
 @pytest.mark.parametrize(

@@ -57,4 +57,4 @@ def test_a_wrong_call_is_reported_in_these_words(mistake: Mistake):
 
 
 def test_no_mistake_passes_in_silence():
-    assert [mistake.what for mistake in ALL if not mistake.now.strip()] == ["two scalars of one type swapped"]
+    assert [mistake.what for mistake in ALL if not mistake.now.strip()] == []

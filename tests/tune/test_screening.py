@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from fake_runner import FakeBinaries, FakeRunner, fake_workbench
+from fake_runner import FakeBinaries, FakeRunner, asks_for_types, fake_workbench
 from pretuned.compile.result import Resources
 from pretuned.spec import space
 from pretuned.spec.space import all_problems
@@ -33,7 +33,8 @@ class Late(FakeBinaries):
         self.order, self.waiting, self.spilling = random.Random(seed), [], spilling
 
     def request(self, jobs, *, first=False):
-        fresh = [module.key for module, _ in jobs if module.key not in self.compiled | set(self.waiting)]
+        modules = [module for module, _ in jobs if not asks_for_types(module)]
+        fresh = [module.key for module in modules if module.key not in self.compiled | set(self.waiting)]
         self.waiting += dict.fromkeys(fresh)
         return len(fresh)
 
@@ -47,7 +48,8 @@ class Late(FakeBinaries):
     def get(self, module, architecture):
         if module.key in self.waiting:
             self.waiting.remove(module.key)
-        self.compiled.add(module.key)
+        if not asks_for_types(module):
+            self.compiled.add(module.key)
         made = super().get(module, architecture)
         if self.spilling(module.text):
             made.resources["scale"] = Resources(registers=255, spill_bytes=64, shared_bytes=0)

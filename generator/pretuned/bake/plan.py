@@ -106,7 +106,7 @@ def plan(
     if missing := [name for name in named if name not in devices]:
         raise BakeError(f"rows name the device '{missing[0]}', of which nothing is known")
     real = [device.architecture for device in devices.values() if device.is_gpu]
-    wanted = {_number(architecture) for architecture in (*real, *architectures)}
+    wanted = {number_of(architecture) for architecture in (*real, *architectures)}
     return BakePlan(
         kernels=kernels,
         devices=tuple(devices[name] for name in named),
@@ -183,7 +183,7 @@ def _shipped(spec: KernelSpec, specialisation: Pairs, configuration: Configurati
     )
 
 
-def _number(architecture: str) -> int:
+def number_of(architecture: str) -> int:
     """Return 90 for `sm_90`, `sm_90a` and `compute_90`."""
     digits = architecture.rpartition("_")[2].rstrip("af")
     if not digits.isdigit():
@@ -200,7 +200,7 @@ def _jobs(kernels: Iterable[KernelPlan], devices: Mapping[str, TunedDevice], wan
             for choice in row.choices:
                 theirs = won.setdefault((row.specialisation, choice.configuration), set())
                 if devices[row.device].is_gpu:  # others' choices ship as sources
-                    theirs.add(_number(devices[row.device].architecture))
+                    theirs.add(number_of(devices[row.device].architecture))
         for shipped in kernel.shipped:
             if shipped.source is None:
                 continue

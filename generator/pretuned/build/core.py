@@ -13,7 +13,7 @@ from pretuned import __version__
 from pretuned.backends import named
 from pretuned.bake.package import files
 from pretuned.bake.plan import BakePlan, Compiled, Extra, Job, plan
-from pretuned.build import metadata
+from pretuned.build import contract, metadata
 from pretuned.build.freshness import Freshness
 from pretuned.build.requirements import Needs, installed, requirements
 from pretuned.build.table import BakedRows, resolve
@@ -108,6 +108,8 @@ def bake_project(
     plans = {module: _plan(project, settings, specs, table, extra) for module, specs in modules.items()}
     with Cache(settings.cache) as cache, BinaryStore(cache, Effort()) as library:
         binaries = _binaries(library, plans.values(), compiler)
+        if project.cubins:
+            contract.demand(plans.values(), binaries, library, reporter)
     if project.mode == "locked":
         _demand_digests(table.devices, plans, binaries)
     _report_compiler(compiler, binaries, reporter)

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pretuned.backends import lock_path
+from pretuned.bake.plan import OLDEST, number_of
+from pretuned.build.contract import compare_specs
 from pretuned.build.freshness import Freshness, UnfreshRow
-from pretuned.cli.project import project_of, specs_of
-from pretuned.errors import ExitCode, counted
+from pretuned.cli.project import console, project_of, specs_of
+from pretuned.config import Project, read_settings
+from pretuned.config.toml import spelled
+from pretuned.errors import ExitCode, SpecError, counted
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
 from pretuned.report.text import columns
+from pretuned.spec.model import KernelSpec
+from pretuned.spec.scalars import alike
 
 WORDS = ("stale", "missing", "unverified", "incomplete")  # from the worst on
 
@@ -30,6 +36,8 @@ def run(options: Namespace) -> ExitCode:
     lock = lockfile.read(project.lock)
     if options.kernel:
         lock = lock.without(key for key in lock.keys if key[0] not in specs)
+    _warn_of_swaps(specs.values())
+    _demand_contract(project, specs, lock)
     found = list(Freshness(specs).unfresh(lock, lock.devices))
     fresh = bool(lock.rows) and not found
     if options.json:
@@ -47,6 +55,33 @@ def run(options: Namespace) -> ExitCode:
             "run `pretuned tune`"
         )
     return ExitCode.SUCCESS if fresh else ExitCode.LOCK
+
+
+def _warn_of_swaps(specs: Iterable[KernelSpec]) -> None:
+    """Warn of scalars whose parameters could be swapped without a wrong result."""
+    for spec in specs:
+        names = [argument.name for argument in spec.arguments]
+        for argument, other in alike(spec):
+            console.warning(
+                f"tuning passes '{argument.name}' and '{other.name}' the same {argument.dtype}, "
+                f"{spelled(argument.value)}, so that it would not see them swapped",
+                place=f"{spec.file}: arguments[{names.index(argument.name)}].value",
+                remedy="write different values",
+            )
+
+
+def _demand_contract(project: Project, specs: Mapping[str, KernelSpec], lock: Lock) -> None:
+    """Raise SpecError where a kernel does not take what its launches pass; report what cannot be compared here."""
+    gpus = [device.architecture for device in lock.devices.values() if device.is_gpu]
+    oldest = min(map(number_of, (*gpus, *project.architectures)), default=OLDEST)
+    compared = compare_specs(specs.values(), read_settings().cache, oldest)
+    if isinstance(compared, str):
+        console.info(f"kernels were not compared with their specs: {compared}")
+        return
+    if compared.faults:
+        raise SpecError(compared.faults[key] for key in sorted(compared.faults))
+    for name, reason in compared.unknown.items():
+        console.warning(f"its kernels were not compared with it, since they do not compile: {reason}", place=name)
 
 
 def _by_kernel(lock: Lock, found: Sequence[UnfreshRow]) -> Iterator[tuple[str, ...]]:

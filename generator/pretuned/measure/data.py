@@ -155,8 +155,8 @@ def _fill(spec: KernelSpec, problem: Problem, buffer: BoundBuffer, fill: str | F
             f"the fill of '{buffer.name}' goes from {low} to {high}, which is no value; "
             "say in `requires` which sizes the kernel takes"
         )
-    if record.range is not None:  # of sizes beyond the dtype, the part that it holds
-        low, high = (min(max(bound, record.range[0]), record.range[1]) for bound in (low, high))
+    if record.range is not None and not record.range[0] <= low <= high <= record.range[1] and buffer.size:
+        raise FunctionError(f"the fill of '{buffer.name}' goes from {low} to {high}; {buffer.dtype} is {record.values}")
     return min(low, high), high
 
 

@@ -34,15 +34,7 @@ _NOTHING: Final[Mapping[str, Callable[[], object]]] = {}
 
 
 class FunctionError(Exception):
-    """A function named in [verify] failed, or returned something else than asked; `remedy` says what may help."""
-
-    def __init__(self, message: str, remedy: str = "") -> None:
-        super().__init__(message)
-        self.remedy = remedy
-
-    def at(self, problem: Problem) -> str:
-        """Return the message with the problem that it is about."""
-        return f"{self} at {problem}{f'; {self.remedy}' if self.remedy else ''}"
+    """A function named in [verify] failed, or returned something else than asked."""
 
 
 def call(
@@ -63,9 +55,9 @@ def call(
             return function(**arguments)
     except Exception as error:
         told = ", ".join(f"{name} = {_described(arguments[name])}" for name in given if name in arguments)
+        hint = f"; {INDICES}" if isinstance(error, IndexError) and reads_indices(spec) else ""
         raise FunctionError(
-            f"{_raised(spec, function, target, error)}{f'; called with {told}' if told else ''}",
-            INDICES if isinstance(error, IndexError) and reads_indices(spec) else "",
+            f"{_raised(spec, function, target, error)}{f'; called with {told}' if told else ''}{hint}"
         ) from error
 
 

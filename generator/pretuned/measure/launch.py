@@ -12,6 +12,7 @@ from pretuned.runtime.records import Value
 from pretuned.runtime.types import DTYPES
 from pretuned.spec.expressions import Expression, ExpressionError
 from pretuned.spec.model import KernelSpec
+from pretuned.spec.scalars import tuning_values
 from pretuned.spec.space import Configuration, DeviceFacts, Problem, dtype_of, environment, shape_of
 
 
@@ -104,12 +105,12 @@ def scratch(
 
 def scalars(spec: KernelSpec, problem: Problem) -> tuple[BoundScalar, ...]:
     """Return the scalar arguments at `problem`: dims and specialisations by value, the others as tuning passes them."""
-    values = environment(spec, problem)
+    values = {**tuning_values(spec), **environment(spec, problem)}
     found = []
     for argument in spec.arguments:
         if argument.role is None:
-            value = values.get(argument.name, argument.value)
-            assert isinstance(value, int | float)  # the loader demands a value for what is neither dim nor choice
+            value = values[argument.name]
+            assert isinstance(value, int | float)  # a specialisation that is passed is no type
             found.append(BoundScalar(name=argument.name, dtype=argument.dtype, value=value))
     return tuple(found)
 

@@ -48,7 +48,7 @@ class Server(Generic[K]):
             return _answer(self._opened, request)
         except FunctionError as error:
             problem = request.problem if isinstance(request, PrepareRequest) else self._opened.stage.request.problem
-            return Trouble(message=error.at(problem))
+            return Trouble(message=f"{error} at {problem}")
         except Refused as refused:
             return _refused(request, refused)
         except self._lost as error:
@@ -58,7 +58,7 @@ class Server(Generic[K]):
         try:
             yield from self._opened.screen(request)
         except FunctionError as error:
-            yield Trouble(message=error.at(self._opened.stage.request.problem))
+            yield Trouble(message=f"{error} at {self._opened.stage.request.problem}")
         except self._lost as error:
             yield Lost(message=str(error))
 

@@ -60,7 +60,10 @@ DESCRIPTIONS: Final = {
     ),
     "FillRange.from": "The least value: a number, or an expression over dims.",
     "FillRange.to": "The greatest value, itself included.",
-    "Argument.value": "What tuning passes for a scalar that is neither a dim nor a specialisation.",
+    "Argument.value": (
+        "What tuning passes for a scalar that is neither a dim nor a specialisation. Of two floating scalars of one "
+        "dtype with one value, the second is passed as three quarters of it, so that a swap shows."
+    ),
     "Argument.init": "0: the dispatcher zeroes this output before the launch.",
     "Scratch.name": "The buffer's name among the launch's arguments.",
     "Scratch.dtype": "Its element type, or a specialisation.",

@@ -22,6 +22,7 @@ from pretuned.spec.model import KernelSpec, LibraryCall
 from pretuned.spec.space import Configuration, Guards, Pairs, Problem
 from pretuned.strategies import AUTO
 from pretuned.tune.blame import culprits
+from pretuned.tune.contract import KernelContract
 from pretuned.tune.events import Failed
 from pretuned.tune.results import KnownResults, context_of
 from pretuned.tune.space import pruning
@@ -70,6 +71,8 @@ class TuningTask:
         self._indexes: dict[Configuration, int] = {}
         self._candidates: dict[Configuration, Candidate] = {}
         self.results = KnownResults(workbench.cache, self._context, self.candidate)
+        self._architecture_of = workbench.device.record.architecture_of
+        self.contract = KernelContract(workbench.binaries, self._architecture_of, self.candidate, spec, specialisation)
 
     def index_of(self, configuration: Configuration) -> int:
         """Return the place of a configuration among the points."""
@@ -124,9 +127,9 @@ class TuningTask:
 
     def request(self, configurations: Sequence[Configuration], *, first: bool = False) -> int:
         """Request the binaries of `configurations` that are missing, and return how many sources that is."""
-        architecture_of = self.workbench.device.record.architecture_of
+        self.contract.request({configuration.implementation for configuration in configurations})
         sources = [self.candidate(c).source for c in configurations if self.call(c) is None]
-        jobs = [(source, architecture_of(source)) for source in sources if source is not None]
+        jobs = [(source, self._architecture_of(source)) for source in sources if source is not None]
         return self.workbench.binaries.request(jobs, first=first)
 
     def call(self, configuration: Configuration) -> LibraryCall | None:
@@ -141,7 +144,7 @@ class TuningTask:
         source = self.candidate(configuration).source
         if source is None:
             return self.call(configuration)
-        return self.workbench.binaries.find(source, self.workbench.device.record.architecture_of(source))
+        return self.contract.held(configuration, self.workbench.binaries.find(source, self._architecture_of(source)))
 
     def binary(self, configuration: Configuration) -> Binary | LibraryCall | Failure:
         """Return a configuration's binary or library call, or why there is none; waits for the compiler."""
@@ -150,7 +153,8 @@ class TuningTask:
             return call
         source = self.candidate(configuration).source
         assert source is not None  # only library calls have none
-        return self.workbench.binaries.get(source, self.workbench.device.record.architecture_of(source))
+        made = self.workbench.binaries.get(source, self._architecture_of(source))
+        return self.contract.held(configuration, made) or made
 
     def entry(self, configuration: Configuration) -> CompiledCandidate:
         """Return a configuration with its binary, ready to be measured; waits for the compiler."""
@@ -159,7 +163,8 @@ class TuningTask:
             return CompiledCandidate.of_call(configuration)
         if not isinstance(binary, Binary):
             said = located(self.spec, self.specialisation, configuration, detail(binary))
-            raise TuningError(f"{self.spec.name}: {configuration} does not compile: {said}{_advice(binary, self.spec)}")
+            wrong = "cannot be launched" if isinstance(binary, LaunchFailed) else "does not compile"
+            raise TuningError(f"{self.spec.name}: {configuration} {wrong}: {said}{_advice(binary, self.spec)}")
         return CompiledCandidate.of(configuration, binary)
 
     # Measuring, at the problem that was prepared last.
@@ -247,6 +252,7 @@ class TuningTask:
             return True
         if not isinstance(binary, Binary):  # not kept in the cache: the next build tries again
             self._note(configuration, problem, self.fail(configuration, problem, binary, keep=False))
+            self.failed.add(configuration)
             return False
         planned = launches(self.spec, problem, configuration, self.facts)
         refused = planned if isinstance(planned, LaunchFailed) else pruning.refusal(binary, planned, self.facts)

@@ -30,6 +30,8 @@
 
 #define PRETUNED_HOST 1  // for a template that wants to know
 
+#include "parameters.h"
+
 #define __global__
 #define __device__
 #define __host__
@@ -222,24 +224,9 @@ inline unsigned long long __globaltimer() { return static_cast<unsigned long lon
 #define assert(condition) ((condition) ? static_cast<void>(0) : pretuned::pretuned_trap("assert(" #condition ")", __LINE__))
 #endif
 
-// How a launch reaches a kernel: `pretuned_call_NAME` takes the addresses of the arguments, `pretuned_types_NAME` says
-// what they are, a word an argument: "*float32" for a pointer, "int64", "bool", "*void", "other96".
+// How a launch reaches a kernel: `pretuned_call_NAME` takes the addresses of the arguments, and `pretuned_takes_NAME`
+// says what they are (see parameters.h).
 namespace pretuned {
-
-template <typename Argument>
-void write_word(char*& text) {
-    using Value = std::remove_cv_t<std::remove_pointer_t<Argument>>;
-    text += std::sprintf(text, "%s", std::is_pointer<Argument>::value ? "*" : "");
-    if constexpr (std::is_void<Value>::value || std::is_same<Value, bool>::value) {
-        text += std::sprintf(text, "%s ", std::is_void<Value>::value ? "void" : "bool");
-    } else {
-        const char* const kind = std::is_floating_point<Value>::value ? "float"
-                                 : !std::is_integral<Value>::value    ? "other"
-                                 : std::is_signed<Value>::value       ? "int"
-                                                                      : "uint";
-        text += std::sprintf(text, "%s%zu ", kind, 8 * sizeof(Value));
-    }
-}
 
 template <typename... Arguments, std::size_t... positions>
 void call(void (*kernel)(Arguments...), void** values, std::index_sequence<positions...>) {
@@ -251,18 +238,10 @@ void call(void (*kernel)(Arguments...), void** values) {
     call(kernel, values, std::index_sequence_for<Arguments...>{});
 }
 
-template <typename... Arguments>
-void describe(void (*)(Arguments...), char* text) {
-    *text = '\0';
-    (write_word<Arguments>(text), ...);
-}
-
 }  // namespace pretuned
 
 #define PRETUNED_ENTRY(kernel)                                                                     \
     extern "C" __attribute__((visibility("default"))) void pretuned_call_##kernel(void** values) { \
         pretuned::call(kernel, values);                                                            \
     }                                                                                              \
-    extern "C" __attribute__((visibility("default"))) void pretuned_types_##kernel(char* text) {   \
-        pretuned::describe(kernel, text);                                                          \
-    }
+    PRETUNED_TAKES(kernel)

@@ -16,14 +16,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from pretuned.compile import host
+from pretuned.compile.parameters import PassedArgument, TakenParameter, mismatch
 from pretuned.measure.launch import BoundLaunch, BoundScalar, packed
 from pretuned.measure.machine import Refused
 from pretuned.measure.regions import GUARD_BYTES, Region
 from pretuned.outcome import LaunchFailed
-from pretuned.runtime.types import DTYPES
 
 _loads: Final = count(1)
-_WORDS_BYTES: Final = 4096  # room for what a kernel says of its arguments
 
 
 class HostFault(Exception):  # noqa: N818 - what a kernel did, on its way to being an outcome
@@ -77,19 +76,15 @@ class HostKernel:
 
     def _demand_types(self, launch: BoundLaunch, arrays: Mapping[str, str], scalars: Mapping[str, str]) -> None:
         """Refuse a launch whose arguments are not what the kernel takes: on a GPU it would read rubbish."""
-        words = ctypes.create_string_buffer(_WORDS_BYTES)
-        getattr(self._library, f"pretuned_types_{launch.function}")(words)
-        taken = words.value.decode().split()
-        if len(taken) != len(launch.arguments):
-            message = f"{launch.function} takes {len(taken)} arguments; the launch passes {len(launch.arguments)}"
+        name = f"pretuned_takes_{launch.function}"
+        count = ctypes.c_int.in_dll(self._library, name).value
+        _, *codes = (ctypes.c_int * (1 + count)).in_dll(self._library, name)
+        passed = [
+            PassedArgument(name=name, dtype=arrays.get(name) or scalars[name], array=name in arrays)
+            for name in launch.arguments
+        ]
+        if (message := mismatch(launch.function, list(map(TakenParameter.of_code, codes)), passed)) is not None:
             raise Refused(LaunchFailed(message=message))
-        for word, name in zip(taken, launch.arguments, strict=True):
-            dtype = arrays.get(name) or scalars[name]
-            if not fits(word, dtype, pointer=name in arrays):
-                message = (
-                    f"{launch.function} takes '{name}' as {word}; the spec has {'*' if name in arrays else ''}{dtype}"
-                )
-                raise Refused(LaunchFailed(message=message))
 
     def launch(self, addresses: Mapping[str, int]) -> None:
         """Run the launches for buffers at `addresses`; a grid with a zero launches nothing. Raises HostFault."""
@@ -141,19 +136,6 @@ class HostKernel:
         if self._manner.kept:
             return
         _ctypes.dlclose(self._library._handle)  # noqa: SLF001 - ctypes has no public way
-
-
-def fits(word: str, dtype: str, *, pointer: bool) -> bool:
-    """Return whether a kernel takes element type `dtype` where it says `word` of an argument (see execution.h).
-
-    A class has no word of its own and is known by its size; a pointer to a vector type takes any array.
-    """
-    value = word.removeprefix("*")
-    if (word != value) != pointer:
-        return False
-    if value.startswith("other"):
-        return pointer or (bool(DTYPES[dtype].header) and value == f"other{8 * DTYPES[dtype].size_bytes}")
-    return value in {"void", dtype}
 
 
 def _address(function: Any) -> int:  # noqa: ANN401 - the type has no public name

@@ -1,0 +1,127 @@
+"""What a kernel takes, what a launch passes, and whether the two agree. Pure.
+
+Three sources say what a kernel takes, each in as many words as it knows:
+
+- the compiler, NVRTC or the host's, by the codes of `cuda_on_host/parameters.h`: the C++ type, but for classes, of
+  which the size is known, or nothing behind a pointer;
+- PTX (`entries`): `.f32` is a float, `.b8 x[16]` a class; `.u64` is an integer, an enumeration or a pointer;
+- a cubin (`entries`): sizes alone.
+
+Where a source cannot tell, an argument is accepted: to refuse a right kernel is worse than to leave a wrong one to the
+verification. So is what C++ programs do on purpose: integers without regard to their sign, enumerations, a class of the
+argument's size, `void*` and `char*`, a pointer to a class (`float4*`), and one to unsigned integers for the bits of
+anything of their size. const, volatile, __restrict__ and typedefs mean nothing here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pretuned.runtime.types import DTYPES, DType
+
+POINTER_BITS: Final = 64
+
+# By the number that parameters.h gives them.
+_KINDS: Final = (
+    *("class", "void", "bool", "int", "uint", "float", "enum", "pointer", "char", "byte"),
+    *("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"),
+)
+_INTEGERS: Final = frozenset({"bool", "int", "uint", "enum", "char", "byte"})
+_SIGNED: Final = {"int": "int", "uint": "uint", "enum": "enum", "float": "float"}  # whose size belongs to the name
+_CPP_NAMES: Final = {"bool": "bool", "char": "char", "byte": "uint8", "void": "void", "pointer": "void*"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakenParameter:
+    """A parameter of a kernel: its kind, its size in bits, and whether it is a pointer to that.
+
+    Kinds besides `_KINDS`: `integral`, an integer, an enumeration or a pointer; `unknown`, anything of its size.
+    """
+
+    kind: str
+    bits: int
+    pointer: bool = False
+
+    @classmethod
+    def of_code(cls, code: int) -> TakenParameter:
+        """Return what a code of parameters.h stands for."""
+        kind = _KINDS[code & 15] if code & 15 < len(_KINDS) else "class"
+        return cls(kind=kind, bits=code >> 5, pointer=bool(code & 16))
+
+    def __str__(self) -> str:
+        """Return `int32`, `*float16`, `a class of 12 bytes`, in the words of a spec where it has one."""
+        if self.pointer:
+            return f"*{self._value}"
+        match self.kind:
+            case "class":
+                return f"a class of {self.bits // 8} bytes"
+            case "integral":
+                return f"an integer of {self.bits} bits" + (" or a pointer" if self.bits == POINTER_BITS else "")
+            case "unknown":
+                return f"{self.bits // 8} bytes"
+        return self._value
+
+    @property
+    def _value(self) -> str:
+        return f"{self.kind}{self.bits}" if self.kind in _SIGNED else _CPP_NAMES.get(self.kind, self.kind)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassedArgument:
+    """An argument of a launch: an array's pointer, or a scalar of `dtype`; `const` where the kernel only reads it."""
+
+    name: str
+    dtype: str
+    array: bool
+    const: bool = False
+
+    def __str__(self) -> str:
+        """Return the parameter as C++ declares it."""
+        const = "const " if self.const else ""
+        return f"{const}{DTYPES[self.dtype].cuda}{'*' if self.array else ''} {self.name}"
+
+
+def fits(taken: TakenParameter, passed: PassedArgument) -> bool:
+    """Return whether a kernel that takes `taken` may be passed `passed`."""
+    record = DTYPES[passed.dtype]
+    if taken.pointer:
+        return passed.array and _points_to(taken, record)
+    bits = POINTER_BITS if passed.array else 8 * record.size_bytes
+    match taken.kind:
+        case "class" | "unknown":
+            fitting = True
+        case "integral":
+            fitting = passed.array or not record.floating
+        case _:
+            fitting = not passed.array and (taken.kind in _INTEGERS) is not record.floating
+    return fitting and taken.bits == bits
+
+
+def _points_to(taken: TakenParameter, record: DType) -> bool:
+    """Return whether a pointer may point to elements of a type."""
+    if taken.kind in {"void", "class", "char", "byte"} or str(taken) == f"*{record.name}":
+        return True
+    if taken.bits != 8 * record.size_bytes:
+        return False
+    addresses = taken.kind == "pointer" and not record.floating
+    return addresses or taken.kind == "uint" or (taken.kind in _INTEGERS and not record.floating)
+
+
+def mismatch(function: str, taken: Sequence[TakenParameter], passed: Sequence[PassedArgument]) -> str | None:
+    """Return how a kernel differs from what a launch passes; None if they agree."""
+    wrong = ""
+    if len(taken) != len(passed):
+        wrong = f"takes {len(taken)} arguments; the launch passes {len(passed)}"
+    else:
+        for theirs, ours in zip(taken, passed, strict=True):
+            if not fits(theirs, ours):
+                wrong = f"takes '{ours.name}' as {theirs}; the spec has {'*' if ours.array else ''}{ours.dtype}"
+                break
+    return f"{function} {wrong}" if wrong else None
+
+
+def declaration(function: str, passed: Sequence[PassedArgument]) -> str:
+    """Return the beginning of a kernel that takes `passed`."""
+    return f'extern "C" __global__ void {function}({", ".join(map(str, passed))})'
