@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from pretuned.compile.result import Binary
+from pretuned.measure.launch import arrays
 from pretuned.measure.libraries import release
-from pretuned.measure.requests import PROBE_LAUNCHES
+from pretuned.measure.requests import PROBE_LAUNCHES, PrepareRequest
 from pretuned.measure.rounds import Against, Cut
 from pretuned.record.rows import Choice, Row
 from pretuned.spec.buckets import BEYOND_RATIO, bounds, fits_arguments, problems_beyond, sizes_of
@@ -38,6 +39,8 @@ from pretuned.tune.task import TuningTask
 
 FRESH_SEED: Final = 1  # of the inputs of races and duels, which differ from those of screening
 TRUSTED_SEED: Final = 2  # of inputs where the default's results are the reference: kept apart from other checks
+SANITIZED_SEED: Final = 3  # of no inputs: the kind of check under the memory sanitizer
+FEW: Final = 1 << 17  # elements, which the sanitizer goes over in a fraction of a second
 ATTEMPTS: Final = 8  # to settle on finalists; each drops those that were wrong or failed
 TINY: Final = (0, 1, 37)  # no element, one element, a warp and a few more
 
@@ -161,9 +164,33 @@ class RowDecision:
                 self._check(problem, [c for c in asked if c not in task.proven], 0)
                 trusted = [c for c in asked if c in task.proven and c != task.default]
                 self._check(problem, trusted, TRUSTED_SEED)
+            self._sanitize([c for c in chosen if c not in task.proven and c != task.default])
         self.times = {c: time_us for c, time_us in self.times.items() if c not in task.failed}
         task.proven.update(c for c in chosen if c in self.times)
         return all(c in self.times for c in chosen)
+
+    def _sanitize(self, chosen: Sequence[Configuration]) -> None:
+        """Run candidates under the memory sanitizer, where there is one, and drop those that it reports."""
+        task, sanitizer = self.task, self.task.workbench.sanitizer
+        for configuration in chosen if sanitizer is not None else ():
+            problem, source = self._small(configuration), task.candidate(configuration).source
+            if source is None or task.results.checked(configuration, problem, SANITIZED_SEED):
+                continue
+            request = PrepareRequest(spec=task.spec, problem=problem, default=task.entry(task.default))
+            assert sanitizer is not None
+            failure = sanitizer.finding(request, configuration, source)
+            if failure is None:
+                task.results.keep_check(configuration, problem, SANITIZED_SEED, 0.0)
+            else:
+                task.drop(configuration, problem, failure)
+
+    def _small(self, configuration: Configuration) -> Problem:
+        """Return the largest problem of few elements among those that a candidate is checked at, or the smallest."""
+        spec = self.task.spec
+        problems = [self.problem, *check_problems(spec, self.problem)]
+        sizes = {p: sum(b.size for b in arrays(spec, p)) for p in problems if self.task.launchable(configuration, p)}
+        few = {problem: size for problem, size in sizes.items() if size <= FEW}
+        return max(few, key=few.__getitem__) if few else min(sizes, key=sizes.__getitem__)
 
     def _check(self, problem: Problem, asked: Sequence[Configuration], seed: int) -> None:
         task = self.task

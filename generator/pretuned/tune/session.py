@@ -15,6 +15,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from pretuned.device import host
 from pretuned.errors import DeviceError
 from pretuned.files import termination_interrupts
 from pretuned.measure.runner import TuningError
@@ -26,6 +27,7 @@ from pretuned.tune.binaries import BinaryStore
 from pretuned.tune.drift import Drift
 from pretuned.tune.events import Effort, Listener, Waiting
 from pretuned.tune.request import TuningDevice, TuningRequest
+from pretuned.tune.sanitize import Sanitizer
 from pretuned.tune.workbench import Clock, NoiseWatch, Workbench
 
 
@@ -151,6 +153,7 @@ def opened(
             with clock.stopped():
                 stack.enter_context(device_lock(device, listen, meanwhile, patience_s))
 
+        sanitizer = stack.enter_context(Sanitizer(binaries)) if backend.name == host.NAME else None
         yield Workbench(
             runner=runner,
             device=device,
@@ -161,6 +164,7 @@ def opened(
             clock=clock,
             noise=NoiseWatch(monitor),
             strategy=chosen,
+            sanitizer=sanitizer,
             take_device=take_device,
         )
 

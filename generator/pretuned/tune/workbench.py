@@ -22,6 +22,7 @@ from pretuned.strategies import AUTO, NamedStrategy, named
 from pretuned.tune.binaries import BinaryStore
 from pretuned.tune.events import Effort, Listener
 from pretuned.tune.request import TuningDevice
+from pretuned.tune.sanitize import Sanitizer
 
 SCREENING_SHARE: Final = 0.7  # of a tuning task's time
 SLOWER: Final = 1.04  # times the fastest canary
@@ -112,7 +113,8 @@ class Workbench:
     """What a tuning works with.
 
     `take_device` waits until no other tuning of this machine measures on the device. It is given what can be done
-    meanwhile, and calls that only where it has to wait; waiting costs nothing of the budget.
+    meanwhile, and calls that only where it has to wait; waiting costs nothing of the budget. `sanitizer` runs finalists
+    once more, where the device can.
     """
 
     runner: Runner
@@ -124,4 +126,5 @@ class Workbench:
     clock: Clock = field(default_factory=Clock)
     noise: NoiseWatch = field(default_factory=NoiseWatch)
     strategy: NamedStrategy = field(default_factory=lambda: named(AUTO))
+    sanitizer: Sanitizer | None = None
     take_device: Callable[[Callable[[], None]], None] = lambda _meanwhile: None
