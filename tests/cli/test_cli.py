@@ -11,6 +11,7 @@ from builders import H100, rows
 from pretuned.cli import devices, main
 from pretuned.compile.result import Toolchain
 from pretuned.device import host, probe
+from pretuned.device.probe import Gpu
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
 from specs import SCALE_TEMPLATE, loaded, write
@@ -61,6 +62,34 @@ def test_show_of_a_lock(project, capsys):
     status, out, _ = run(capsys, "show", "pretuned.lock.json", "--json", "--device", "H100")
     assert [entry["speedup"] for entry in json.loads(out)["rows"]] == [1.25] * 4
     assert json.loads(run(capsys, "show", "--json", "--kernel", "other")[1])["rows"] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "sms", "gbps", "note"),
+    [
+        (H100.name, 132, 3352, ""),
+        ("NVIDIA H200", 132, 4814, f"takes the rows of {H100.name}"),
+        (
+            "NVIDIA H100 PCIe",
+            114,
+            2039,
+            f"takes the rows of {H100.name}, with a warning: it has 3352 GB/s of memory where this device has 2039",
+        ),
+        (
+            f"{H100.name} MIG 1g.10gb",
+            16,
+            419,
+            f"runs defaults ('{H100.name}' has 132 SMs where this device has 16)",
+        ),
+    ],
+)
+def test_show_says_whose_rows_a_gpu_here_takes(project, capsys, monkeypatch, name, sms, gbps, note):
+    lock(project)
+    facts = {"compute_capability": 90, "l2_bytes": 50 << 20, "shared_bytes": 232448, "memory_bytes": 80 << 30}
+    gpu = Gpu(index=0, name=name, uuid="GPU-0", sm_count=sms, memory_gbps=gbps, power_w=700, **facts)
+    monkeypatch.setattr("pretuned.cli.show.probe.gpus", lambda: (gpu,))
+    *_, last = run(capsys, "show")[1].splitlines()
+    assert last == f"cuda:0, {name}, {note}" if note else "cuda:0" not in last
 
 
 def test_check(project, capsys):

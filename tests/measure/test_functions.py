@@ -75,7 +75,8 @@ def test_a_reference_that_fails_is_named_with_its_line_and_what_it_was_passed(tm
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("return (x, x)", f"{HEAD}returns a tuple; return a dict of arrays with y, x"),
+        ("return (1, 2)", f"{HEAD}returns (1, 2); return a dict of arrays with y, x"),
+        ("return x", f"{HEAD}returns an array; return a dict of arrays with y, x"),
         ("pass", f"{HEAD}returns None; return a dict of arrays with y, x"),
         ("return {'y': x}", f"{HEAD}returns nothing for 'x'; return a dict of arrays with y, x"),
     ],
@@ -128,7 +129,7 @@ def test_an_index_that_is_out_of_range_is_answered_by_how_to_draw_indices(tmp_pa
     [
         ("def make(rng, n):\n    return {}\n", "takes 'rng', which is not passed; it may take generator, n, T"),
         ("def make(generator):\n    pass\n", "returns None; return a dict of arrays with x"),
-        ("def make(generator):\n    return [1]\n", "returns a list; return a dict of arrays with x"),
+        ("def make(generator):\n    return [1]\n", "returns [1]; return a dict of arrays with x"),
         ("def make(n):\n    return {'y': 1}\n", "returns 'y', and the inputs are x"),
         ("def make(n):\n    return {'x': [1.0] * (n + 1)}\n", "returns shape (1001,) for 'x'; expected (1000,)"),
         (
@@ -172,8 +173,8 @@ def test_verdicts_of_the_specs_own_comparison(answer, wanted):
     ("answer", "message"),
     [
         (np.ones(3, bool), "returns an array of shape (3,); return bool(....all()) or a message"),
-        (0, "returns a int; return True, False, None or a message"),  # a count of what is wrong, or of what is right
-        ({}, "returns a dict; return True, False, None or a message"),
+        (0, "returns 0; return True, False, None or a message"),  # a count of what is wrong, or of what is right
+        ({}, "returns {}; return True, False, None or a message"),
     ],
 )
 def test_what_is_no_verdict_is_refused(answer, message):

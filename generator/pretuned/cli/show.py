@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from pretuned.cli.project import OWN, UsageError, here, package_named, packages_of
+from pretuned.device import probe
 from pretuned.errors import ExitCode
 from pretuned.record import lock as lockfile
+from pretuned.record.lock import Lock
 from pretuned.report.lines import Line, of_lock, of_package
 from pretuned.report.text import table
+from pretuned.runtime.devices import Device, itself, siblings, too_far
+
+Facts = Mapping[str, Mapping[str, Any]]  # of devices, by name
 
 
 def run(options: Namespace) -> ExitCode:
     """Print the table: of what is baked where the project is installed, else of its lock."""
-    title, lines = _source(options)
+    title, lines, facts = _source(options)
     lines = [line for line in lines if not options.kernel or line.kernel in options.kernel]
     lines = [line for line in lines if not options.device or options.device in line.device]
     if options.json:
@@ -26,23 +33,51 @@ def run(options: Namespace) -> ExitCode:
     print(title)
     print()
     print(table(lines) if lines else "no rows, so only the defaults run; run `pretuned tune` on a machine with a GPU")
+    for note in _notes({line.device for line in lines}, facts):
+        print(note)
     return ExitCode.SUCCESS
 
 
-def _source(options: Namespace) -> tuple[str, Sequence[Line]]:
+def _notes(names: set[str], facts: Facts) -> Iterator[str]:
+    """Yield whose rows calls take on a GPU of this machine that has none of its own."""
+    known = {name: dict(facts[name]) for name in names if name in facts}
+    for gpu in probe.gpus() if known else ():
+        device = Device(gpu.name, {key: value for key, value in asdict(gpu).items() if isinstance(value, int)})
+        if itself(device, known, known) is not None:
+            continue
+        matches = siblings(device, known, known)
+        if not matches:
+            yield f"\ncuda:{gpu.index}, {gpu.name}, runs defaults{too_far(device, known, known)}"
+            continue
+        warned = f", with a warning: {matches[0].doubt}" if matches[0].doubt else ""
+        yield f"\ncuda:{gpu.index}, {gpu.name}, takes the rows of {matches[0].name}{warned}"
+
+
+def _source(options: Namespace) -> tuple[str, Sequence[Line], Facts]:
+    """Return what is shown: a title, the rows, and what is known of their devices."""
     if options.source is None:
         project = here(options)
         packages = packages_of(project) if project is not None else [package_named(OWN)]
         if project is None or packages:
-            return "\n".join(map(_title, packages)), [line for package in packages for line in of_package(package)]
-        return f"{project.lock.name} (not baked: the project is not installed)", of_lock(lockfile.read(project.lock))
+            return (
+                "\n".join(map(_title, packages)),
+                [line for package in packages for line in of_package(package)],
+                {name: facts for package in packages for name, facts in package.DEVICES.items()},
+            )
+        lock = lockfile.read(project.lock)
+        return f"{project.lock.name} (not baked: the project is not installed)", of_lock(lock), _facts(lock)
     path = Path(options.source)
     if path.suffix == ".json":
         if not path.is_file():
             raise UsageError(f"there is no lock '{path}'")
-        return path.name, of_lock(lockfile.read(path))
+        lock = lockfile.read(path)
+        return path.name, of_lock(lock), _facts(lock)
     package = package_named(options.source)
-    return _title(package), of_package(package)
+    return _title(package), of_package(package), package.DEVICES
+
+
+def _facts(lock: Lock) -> Facts:
+    return {name: asdict(device) for name, device in lock.devices.items() if device.is_gpu}
 
 
 def _title(package: ModuleType) -> str:

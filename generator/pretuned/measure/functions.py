@@ -162,7 +162,7 @@ def arrays_of(where: str, result: object, names: list[str], *, all_of_them: bool
     if not isinstance(result, Mapping):
         if all_of_them and len(names) == 1:
             return {names[0]: result}
-        kind = "None" if result is None else f"a {type(result).__name__}"
+        kind = "None" if result is None else "an array" if isinstance(result, np.ndarray) else shown(result)
         raise FunctionError(f"{where} returns {kind}; return a dict of arrays with {', '.join(names)}")
     for name in names if all_of_them else ():
         if name not in result:

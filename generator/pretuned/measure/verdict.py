@@ -12,6 +12,7 @@ from pretuned.measure.functions import FunctionError, HostArray, call, place
 from pretuned.measure.machine import CheckResult, MachineMemory
 from pretuned.measure.regions import Region
 from pretuned.measure.stage import Stage
+from pretuned.runtime.text import shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ def verdict(where: str, answer: object) -> str | None:
             raise FunctionError(
                 f"{where} returns an array of shape {answer.shape}; return bool(....all()) or a message"
             )
-    raise FunctionError(f"{where} returns a {type(answer).__name__}; return True, False, None or a message")
+    raise FunctionError(f"{where} returns {shown(answer)}; return True, False, None or a message")
 
 
 def _written(stage: Stage, index: int, name: str) -> HostArray:
