@@ -40,7 +40,7 @@ RACES: Final = "host+races"
 COMPILERS: Final = ("g++", "clang++", "c++")
 _VERSION_S: Final = 20.0
 _PRINTED_BYTES: Final = 16 << 20  # of symbols; no compiler's errors are worth as much
-_NO_ROOM: Final = os.strerror(errno.ENOSPC)
+_OF_THE_DISK: Final = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EINTR)
 _ROOM_BYTES: Final = 4 << 20
 FOLDER: Final = Path(__file__).parent / "cuda_on_host"
 
@@ -161,8 +161,9 @@ def compile_source(source: Source, architecture: str) -> Binary | CompileError:
         if compiled.returncode == 0:
             compiled = _run(_link(found, architecture, [str(made), _runtime(architecture)], library))
         if compiled.returncode:
-            if _NO_ROOM in compiled.stderr:
-                raise OSError(errno.ENOSPC, _NO_ROOM, folder)
+            for number in _OF_THE_DISK:  # not the source's fault
+                if os.strerror(number) in compiled.stderr:
+                    raise OSError(number, os.strerror(number), folder)
             unit.with_name("room").write_bytes(bytes(_ROOM_BYTES))  # raises where the disk is at fault
             return CompileError(line=_first_error(compiled.stderr))
         image = library.read_bytes()
