@@ -85,7 +85,7 @@ OPERATIONS = (
     Operation(
         name=CACHED,
         command=TUNE,
-        share=0.25,
+        share=0.35,
         output=LOCK,
         scope=("project", "cache", "tmp"),
         prepare=one_row_less,
@@ -93,7 +93,7 @@ OPERATIONS = (
     Operation(
         name="tune from nothing",
         command=TUNE,
-        share=0.15,
+        share=0.05,
         output=LOCK,
         scope=("project", "cache", "tmp"),
         prepare=no_cache,
@@ -109,7 +109,7 @@ OPERATIONS = (
     Operation(
         name="merge",
         command=MERGE,
-        share=0.1,
+        share=0.14,
         output="merged.json",
         scope=("project", "cache", "tmp"),
         prepare=two_locks,
@@ -117,7 +117,7 @@ OPERATIONS = (
     Operation(
         name="wheel, Hatch",
         command=("wheel", HATCHLING),
-        share=0.1,
+        share=0.08,
         output="dist/tiny-1-py3-none-any.whl",
         scope=("project", "cache", "tmp"),
         prepare=stale_wheels,
@@ -125,7 +125,7 @@ OPERATIONS = (
     Operation(
         name="wheel, setuptools",
         command=("wheel", SETUPTOOLS_BACKEND),
-        share=0.1,
+        share=0.08,
         output="dist/tiny-1-py3-none-any.whl",
         scope=("project", "cache", "tmp"),
         table=SETUPTOOLS,

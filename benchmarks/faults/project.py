@@ -15,7 +15,7 @@ import tempfile
 import time
 import traceback
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -199,18 +199,23 @@ class Area:
         own = {"PRETUNED_CACHE_DIR": str(self.cache), "TMPDIR": str(self.temporary), "SOURCE_DATE_EPOCH": "1700000000"}
         return {**kept, **own, "COLUMNS": "200", "PYTHONDONTWRITEBYTECODE": "1", **(extra or {})}
 
-    def start(self, *arguments: str, extra: Mapping[str, str] | None = None) -> Running:
+    def start(
+        self, *arguments: str, extra: Mapping[str, str] | None = None, first: Callable[[], None] = lambda: None
+    ) -> Running:
         """Start `pretuned ARGUMENTS`, or `wheel BACKEND`, in a fork of this process that has imported all of it."""
         output = self.root / f"output-{time.monotonic_ns()}"
         sys.stdout.flush()
         pid = os.fork()
         if not pid:
+            first()
             _become(arguments, self.environment(extra), self.project, output)
         return Running(pid=pid, output=output)
 
-    def run(self, *arguments: str, extra: Mapping[str, str] | None = None) -> Done:
-        """Run a command to its end."""
-        return self.start(*arguments, extra=extra).end()
+    def run(
+        self, *arguments: str, extra: Mapping[str, str] | None = None, first: Callable[[], None] = lambda: None
+    ) -> Done:
+        """Run a command to its end; `first` is called in its process."""
+        return self.start(*arguments, extra=extra, first=first).end()
 
     def litter(self) -> Iterator[tuple[str, str]]:
         """Yield what lies where nothing of ours may be: temporaries in the project, folders in TMPDIR."""
@@ -239,6 +244,8 @@ class Area:
 
 def content(path: Path) -> str:
     """Return a digest of a file's or a folder's content, or an empty text where there is none."""
+    if not os.access(path, os.R_OK):
+        return "not to be read" if path.exists() else ""
     if path.is_file():
         return hashlib.sha256(path.read_bytes()).hexdigest()
     files = sorted(file for file in path.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
