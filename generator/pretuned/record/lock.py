@@ -106,14 +106,13 @@ def confirms(new: Row, old: Row) -> bool:
 
 def dumps(lock: Lock) -> str:
     """Return the file's text."""
-    return canonical.document(
-        {
-            "format": canonical.line(FORMAT),
-            "devices": canonical.entries({k: canonical.sealed(asdict(device)) for k, device in lock.devices.items()}),
-            "rows": canonical.rows(canonical.sealed(row_to_json(row)) for row in lock.rows),
-            "skipped": canonical.rows(canonical.sealed(_skipped_to_json(entry)) for entry in lock.skipped),
-        }
-    )
+    parts = {
+        "format": canonical.line(FORMAT),
+        "devices": canonical.entries({k: canonical.sealed(asdict(device)) for k, device in lock.devices.items()}),
+        "rows": canonical.rows(canonical.sealed(row_to_json(row)) for row in lock.rows),
+        "skipped": canonical.rows(canonical.sealed(_skipped_to_json(entry)) for entry in lock.skipped),
+    }
+    return canonical.document(parts)
 
 
 def row_line(row: Row) -> str:
@@ -210,10 +209,8 @@ def _refuse_twice(entries: Iterable[tuple[Key, Row | Skipped]], name: str) -> No
     seen: dict[Key, Row | Skipped] = {}
     for key, entry in entries:
         if seen.setdefault(key, entry) != entry:
-            raise LockError(
-                f"{name}: two lines answer for {key[0]} on {key[1]} at {key[2]}; delete one of them, or take both "
-                "locks as they were and run `pretuned merge`"
-            )
+            what = f"two lines answer for {key[0]} on {key[1]} at {key[2]}; delete one of them"
+            raise LockError(f"{name}: {what}, or take both locks as they were and run `pretuned merge`")
 
 
 def _entries(document: Mapping[str, Any], key: str, parse: Any, name: str) -> list[Any]:  # noqa: ANN401
