@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import subprocess
 
 import pytest
 
+from documents import ROOT
+from pretuned.build.contract import compare, compare_specs, defaults
 from pretuned.compile.contract import breach, launched, probe
 from pretuned.compile.pool import CompilePool, compile_all
 from pretuned.compile.result import Binary
+from pretuned.errors import SpecError
 from pretuned.outcome import CompileError
+from pretuned.record.cache import Cache
 from pretuned.render import located, source_of
 from pretuned.spec import space
-from pretuned.spec.loader import load
+from pretuned.spec.loader import load, load_folder
+from pretuned.tune.binaries import BinaryStore
+from pretuned.tune.events import Effort
 from wrong_kernels import GRID_BARRIER, SOUND, WRONG, write
 
 PTX, SM_90, SM_90A, TYPES = "compute_80", "sm_90", "sm_90a", "compute_80 with types"
@@ -91,3 +99,30 @@ def test_an_image_that_says_nothing_of_itself_is_accepted(compiled):
         name = "parameter missing"
         found = breach(sources[name], launched(specs[name], (), "main"), image)
         assert found is None or "axpy" in found.message
+
+
+def specs_here():
+    """Every sound spec of this repository by its place: bundled, examples, documentation and tests."""
+    listed = subprocess.run(["git", "ls-files", "*.toml"], cwd=ROOT, capture_output=True, text=True, check=True)
+    for name in listed.stdout.split():
+        if (ROOT / name).with_suffix(".cu.jinja").is_file() or "format = 1" in (ROOT / name).read_text():
+            with contextlib.suppress(SpecError):  # it belongs to a test of wrong ones
+                yield name, load(ROOT / name)
+
+
+@pytest.mark.slow
+def test_no_kernel_of_this_repository_is_refused(tmp_path):
+    """Kernels of all kinds: half precision, vectors, scratch, several launches, planted mistakes of other sorts."""
+    specs = dict(specs_here())
+    assert len(specs) > 15
+    found = compare_specs(specs.values(), tmp_path)
+    assert found.faults == {}
+    assert found.unknown == {}
+
+
+def test_no_bundled_kernel_is_refused_for_one_type(tmp_path):
+    specs = load_folder(ROOT / "templates")
+    subjects = {subject.key: subject for subject in defaults(specs.values()) if "float16" not in str(subject)}
+    with Cache(tmp_path) as cache, BinaryStore(cache, Effort()) as binaries:
+        found = compare(subjects.values(), binaries)
+    assert (found.faults, found.unknown) == ({}, {})

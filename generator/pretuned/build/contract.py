@@ -15,6 +15,7 @@ from typing import Final
 
 from pretuned.bake.plan import FIRST_SPECIFIC, OLDEST, BakePlan, Compiled, number_of
 from pretuned.compile.contract import Breach, LaunchedFunction, breach, launched, probe
+from pretuned.compile.pool import processors
 from pretuned.compile.result import Binary
 from pretuned.diagnostics import Reporter
 from pretuned.errors import DeviceError, Fault, SpecError
@@ -92,9 +93,11 @@ def compare_specs(specs: Iterable[KernelSpec], cache_folder: Path | None, oldest
     """
     if importlib.util.find_spec("cupy") is None:
         return "CuPy and NVRTC are not installed"
+    subjects = list(defaults(specs))
+    workers = max(1, min(processors(), len({(subject.key, subject.passed) for subject in subjects})))
     try:
-        with Cache(cache_folder) as cache, BinaryStore(cache, Effort()) as binaries:
-            return compare(defaults(specs), binaries, oldest)
+        with Cache(cache_folder) as cache, BinaryStore(cache, Effort(), workers=workers) as binaries:
+            return compare(subjects, binaries, oldest)
     except DeviceError as error:
         return str(error)
 

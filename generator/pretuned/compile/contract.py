@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from pretuned.compile.entries import CompiledEntry, entry_points, types_in
-from pretuned.compile.parameters import PassedArgument, declaration, mismatch
+from pretuned.compile.parameters import CLASSES, PassedArgument, declaration, mismatch
 from pretuned.render import NAME, Source
 from pretuned.runtime.limits import MAX_STATIC_SHARED_BYTES
 from pretuned.spec import space
@@ -73,7 +73,11 @@ def probe(source: Source) -> Source:
 
 @cache
 def _header() -> str:
-    return _HEADER.read_text(encoding="utf-8").replace("#pragma once\n", "")
+    classes = [
+        f"struct {record.cuda};\nPRETUNED_KIND({record.cuda}, {number}, {record.size_bytes})"
+        for number, record in CLASSES.items()
+    ]
+    return "\n".join([_HEADER.read_text(encoding="utf-8").replace("#pragma once\n", ""), *classes])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,11 +23,9 @@ from pretuned.runtime.types import DTYPES, DType
 
 POINTER_BITS: Final = 64
 
-# By the number that parameters.h gives them.
-_KINDS: Final = (
-    *("class", "void", "bool", "int", "uint", "float", "enum", "pointer", "char", "byte"),
-    *("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"),
-)
+# By the number that parameters.h gives them; behind these come the types that CUDA has in headers, which `probe` adds.
+_KINDS: Final = ("class", "void", "bool", "int", "uint", "float", "enum", "pointer", "char", "byte")
+CLASSES: Final = dict(enumerate((record for record in DTYPES.values() if record.header), len(_KINDS)))
 _INTEGERS: Final = frozenset({"bool", "int", "uint", "enum", "char", "byte"})
 _SIGNED: Final = {"int": "int", "uint": "uint", "enum": "enum", "float": "float"}  # whose size belongs to the name
 _CPP_NAMES: Final = {"bool": "bool", "char": "char", "byte": "uint8", "void": "void", "pointer": "void*"}
@@ -47,8 +45,9 @@ class TakenParameter:
     @classmethod
     def of_code(cls, code: int) -> TakenParameter:
         """Return what a code of parameters.h stands for."""
-        kind = _KINDS[code & 15] if code & 15 < len(_KINDS) else "class"
-        return cls(kind=kind, bits=code >> 5, pointer=bool(code & 16))
+        number = code & 63
+        kind = CLASSES[number].name if number in CLASSES else _KINDS[number]
+        return cls(kind=kind, bits=code >> 7, pointer=bool(code & 64))
 
     def __str__(self) -> str:
         """Return `int32`, `*float16`, `a class of 12 bytes`, in the words of a spec where it has one."""

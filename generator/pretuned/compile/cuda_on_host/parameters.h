@@ -1,8 +1,9 @@
 // What a kernel takes, as the compiler has it: NVRTC and the host's compiler alike.
 //
 // `PRETUNED_TAKES(axpy)` defines an array of integers: how many parameters there are, then one code for each. A code is
-// the parameter's size in bits (0 for what a pointer points to and may be incomplete), whether it is a pointer, and its
-// kind; `pretuned.compile.parameters` reads it. References, const, volatile, __restrict__ and typedefs are gone by then.
+// the parameter's size in bits (0 for what a pointer points to and may be incomplete), a bit for a pointer, and a kind in
+// six bits; `pretuned.compile.parameters` reads it. References, const, volatile, __restrict__ and typedefs are gone by
+// then. For NVRTC `pretuned.compile.contract` adds kinds for CUDA's own classes; the host's are other classes.
 
 #pragma once
 
@@ -13,7 +14,7 @@
     };
 
 // 0 a class or whatever else there is, 1 void, 2 bool, 3 signed and 4 unsigned integers, 5 floating, 6 an enumeration,
-// 7 a pointer that a pointer points to, 8 char, 9 unsigned char, 10 to 13 CUDA's own classes.
+// 7 a pointer that a pointer points to, 8 char, 9 unsigned char.
 template <typename pretuned_value, bool pretuned_is_enum = __is_enum(pretuned_value)>
 struct pretuned_kind_of {
     enum : int { value = 0, bits = 0 };
@@ -45,19 +46,6 @@ PRETUNED_KIND(double, 5, sizeof(double))
 PRETUNED_KIND(char, 8, sizeof(char))
 PRETUNED_KIND(unsigned char, 9, sizeof(unsigned char))
 
-// CUDA's own classes of 16 and 8 bits, whether or not their headers are included. The host's are other classes.
-#ifndef PRETUNED_HOST
-struct __half;
-struct __nv_bfloat16;
-struct __nv_fp8_e4m3;
-struct __nv_fp8_e5m2;
-PRETUNED_KIND(__half, 10, 2)
-PRETUNED_KIND(__nv_bfloat16, 11, 2)
-PRETUNED_KIND(__nv_fp8_e4m3, 12, 1)
-PRETUNED_KIND(__nv_fp8_e5m2, 13, 1)
-#endif
-#undef PRETUNED_KIND
-
 template <typename pretuned_value>
 struct pretuned_bare {
     using type = pretuned_value;
@@ -78,16 +66,16 @@ struct pretuned_bare<const volatile pretuned_value> {
 template <typename pretuned_taken>
 struct pretuned_code {
     using kind = pretuned_kind_of<pretuned_taken>;
-    enum : int { value = (8 * static_cast<int>(sizeof(pretuned_taken))) * 32 + kind::value };
+    enum : int { value = (8 * static_cast<int>(sizeof(pretuned_taken))) * 128 + kind::value };
 };
 template <typename pretuned_pointed>
 struct pretuned_code<pretuned_pointed*> {
     using kind = pretuned_kind_of<typename pretuned_bare<pretuned_pointed>::type>;
-    enum : int { value = kind::bits * 32 + 16 + kind::value };
+    enum : int { value = kind::bits * 128 + 64 + kind::value };
 };
 template <typename pretuned_referred>
 struct pretuned_code<pretuned_referred&> {
-    enum : int { value = 8 * static_cast<int>(sizeof(void*)) * 32 };
+    enum : int { value = 8 * static_cast<int>(sizeof(void*)) * 128 };
 };
 
 template <typename pretuned_function>
