@@ -72,19 +72,33 @@ __device__ void compare(const T* out, const double* ref, Index n, double rtol, d
     if (largest > 0) atomicMax(found + 3, static_cast<Index>(__double_as_longlong(largest)));
 }
 
-// The same for integers, with found[3] = the largest error itself. Unsigned subtraction is modulo 2^64, so it gives the
-// distance of any two. What is allowed is rounded as the host rounds it: no fused multiply-add.
-template <typename T>
-__device__ void compare_integers(const T* out, const T* ref, Index n, double rtol, double atol, Index* found) {
+// One integer of `bytes`, which are negative for signed types; a negative one fills all 64 bits.
+__device__ Index integer(const void* data, Index i, int bytes) {
+    switch (bytes) {
+        case -1: return static_cast<Index>(static_cast<const signed char*>(data)[i]);
+        case -2: return static_cast<Index>(static_cast<const short*>(data)[i]);
+        case -4: return static_cast<Index>(static_cast<const int*>(data)[i]);
+        case 1: return static_cast<const unsigned char*>(data)[i];
+        case 2: return static_cast<const unsigned short*>(data)[i];
+        case 4: return static_cast<const unsigned int*>(data)[i];
+        default: return static_cast<const Index*>(data)[i];
+    }
+}
+
+// As `compare`, with found[3] = the largest error itself. One kernel for all types, since one for each would make half
+// of the time in which this file compiles. Unsigned subtraction is modulo 2^64, so it gives the distance of any two.
+// What is allowed is rounded as the host rounds it: no fused multiply-add.
+extern "C" __global__ void compare_integers(const void* out, const void* ref, Index n, double rtol, double atol,
+                                            int bytes, Index* found) {
     double worst = 0;
     Index largest = 0;
     for (Index i = first_index(); i < n; i += stride()) {
-        const T value = out[i];
-        const T wanted = ref[i];
+        const Index value = integer(out, i, bytes);
+        const Index wanted = integer(ref, i, bytes);
         if (value == wanted) continue;
-        const Index above = static_cast<Index>(value) - static_cast<Index>(wanted);
-        const Index error = value > wanted ? above : 0 - above;
-        const Index size = wanted > 0 ? static_cast<Index>(wanted) : 0 - static_cast<Index>(wanted);
+        const bool above = bytes < 0 ? static_cast<long long>(value) > static_cast<long long>(wanted) : value > wanted;
+        const Index error = above ? value - wanted : wanted - value;
+        const Index size = bytes < 0 && static_cast<long long>(wanted) < 0 ? 0 - wanted : wanted;
         const double allowed = __dadd_rn(atol, __dmul_rn(rtol, __ull2double_rn(size)));
         if (allowed < 18446744073709551616.0 && error > __double2ull_rz(allowed)) {
             atomicMin(found, i);
@@ -154,11 +168,4 @@ extern "C" __global__ void canary(int length, float* sink) {
     }                                                                                                              \
     extern "C" __global__ void widen_##name(const type* values, double* wide, Index n) {                           \
         for (Index i = first_index(); i < n; i += stride()) wide[i] = static_cast<double>(values[i]);              \
-    }
-
-// What judging a type of integers takes.
-#define INTEGER(name, type)                                                                                        \
-    extern "C" __global__ void compare_##name(const type* out, const type* ref, Index n, double rtol, double atol, \
-                                              Index* found) {                                                      \
-        compare_integers(out, ref, n, rtol, atol, found);                                                          \
     }

@@ -33,21 +33,18 @@ SWEEP_FACTOR: Final = 2  # times L2
 CANARY_LENGTH: Final = 8192  # operations of four cycles each: some 20 us
 HOLD_NS: Final = 5_000_000  # a host that was interrupted for longer has lost its sample
 FLOATING: Final = tuple(dtype for dtype in DTYPES.values() if dtype.floating)
-INTEGERS: Final = tuple(dtype for dtype in DTYPES.values() if dtype.range is not None)
 KERNELS: Final = (
-    *("unlike", "unequal", "digest", "squares", "sweep", "hold", "canary"),
+    *("unlike", "unequal", "digest", "squares", "sweep", "hold", "canary", "compare_integers"),
     *(f"{kernel}_{dtype.name}" for kernel in ("compare", "widen") for dtype in FLOATING),
-    *(f"compare_{dtype.name}" for dtype in INTEGERS),
 )
 _NOWHERE: Final = 2**64 - 1
 
 
 def source() -> str:
-    """Return the text of judge.cu for all types: their headers before it, their kernels behind."""
+    """Return the text of judge.cu for all floating types: their headers before it, their kernels behind."""
     text = files("pretuned.measure.cuda").joinpath("judge.cu").read_text(encoding="utf-8")
     headers = dict.fromkeys(f"#include <{dtype.header}>" for dtype in FLOATING if dtype.header)
     kernels = [f"FLOATING({dtype.name}, {dtype.cuda})" for dtype in FLOATING]
-    kernels += [f"INTEGER({dtype.name}, {dtype.cuda})" for dtype in INTEGERS]
     return "\n".join((*headers, text, *kernels, ""))
 
 
@@ -132,8 +129,12 @@ def _packed(check: Check) -> tuple[str, int, tuple[bytes, ...], tuple[bytes, ...
         case Digest():
             return "digest", check.nbytes, (_pointer(check.address),), ()
         case Off():
-            before = (_pointer(check.address), _pointer(check.reference))
-            return f"compare_{check.dtype}", check.size, before, (_double(check.rtol), _double(check.atol))
+            before, dtype = (_pointer(check.address), _pointer(check.reference)), DTYPES[check.dtype]
+            behind = (_double(check.rtol), _double(check.atol))
+            if dtype.floating:
+                return f"compare_{dtype.name}", check.size, before, behind
+            signed_bytes = -dtype.size_bytes if dtype.kind == "int" else dtype.size_bytes
+            return "compare_integers", check.size, before, (*behind, struct.pack("i", signed_bytes))
 
 
 def _result(check: Check, first: int, count: int, worst: int, largest: int) -> CheckResult:
