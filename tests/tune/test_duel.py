@@ -62,8 +62,8 @@ def test_winners_of_two_tunings_agree(spec):
     assert max(apart) <= 0.02
 
 
-def test_a_clear_duel_ends_after_six_places_a_lost_one_after_two(spec):
-    for model, places in ((lambda values, _: 10 / values["vec"], 6), (lambda values, _: 9.95 + values["vec"] / 20, 2)):
+def test_a_clear_duel_ends_after_six_places(spec):
+    for model, places in ((lambda values, _: 10 / values["vec"], 6), (slower, 1)):
         gpu, met = FakeRunner(model), []
         once = gpu.race
         gpu.race = lambda entries, rounds, met=met, once=once, **given: (

@@ -65,6 +65,7 @@ def test_a_clear_winner_goes_before_the_default():
 
 def test_half_a_percent_is_not_enough():
     assert ranked({DEFAULT: flat(10), A: flat(9.95)}) == []
+    assert ranked({DEFAULT: flat(10), A: flat(9.9)}) == [A]
 
 
 def test_five_places_are_not_enough():
@@ -132,4 +133,5 @@ def test_whoever_is_ranked_beats_the_default_with_confidence(columns):
     assert found[-1].configuration == DEFAULT
     samples = dict(zip(configurations, columns, strict=True))
     for entry in found[:-1]:
-        assert ratio_interval(samples[entry.configuration], samples[DEFAULT])[1] < 1 - race.MIN_GAIN
+        assert ratio_interval(samples[entry.configuration], samples[DEFAULT])[1] < 1
+        assert entry.share < 0.9925

@@ -131,8 +131,8 @@ class RowDecision:
 
     def _report(self, places: Sequence[Samples]) -> None:
         """Count and report what has become of the candidates that were faster at the first place."""
-        default, gain = self.task.default, 1 - MIN_GAIN
-        first = {c for c in places[0] if c != default and shares_of(places[:1], c, default)[0] < gain}
+        default = self.task.default
+        first = {c for c in places[0] if c != default and shares_of(places[:1], c, default)[0] < 1 - MIN_GAIN}
         kept = {one.configuration for one in faster(places, default)}
         self.effort.confirmed += bool(kept)
         if lost := len(first - kept):

@@ -13,7 +13,7 @@ from typing import Final
 from pretuned.record.rows import Row
 
 NOISE: Final = 0.03  # winners' times in five tunings of one H100 lie within 2.7% of each other (repeat_h100.txt)
-SLOWER: Final = 0.01  # by which a slower winner exceeds its default: as much as a winner must gain
+SLOWER: Final = 0.01  # by which a slower winner exceeds its default: less is a tie
 
 
 class Verdict(StrEnum):

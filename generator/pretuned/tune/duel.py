@@ -9,7 +9,8 @@ few rounds; the order of those observations decides (`pretuned.tune.race`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import statistics
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pretuned.measure.requests import PROBE_LAUNCHES
@@ -21,6 +22,7 @@ from pretuned.tune.task import TuningTask
 LEAST_PLACES: Final = 6  # of which all have to agree: an interval of 95% needs as many
 MOST_PLACES: Final = 9  # of which all but one have to agree
 EXCUSED: Final = 1
+FEW_PLACES: Final = 3  # whose median shows who is far from a gain
 
 
 def duel(
@@ -28,8 +30,8 @@ def duel(
 ) -> tuple[list[Samples], Failures]:
     """Race candidates against the default, the first of them, at `problem`; return samples by place, or failures.
 
-    A candidate leaves the duel once it can no longer be faster by `MIN_GAIN`, unless it is to be fought as a `whole`.
-    The last samples have those that stayed. What candidates left behind is judged at the first place.
+    A candidate leaves the duel once it cannot win it any more, unless it is to be fought as a `whole`. The last samples
+    have those that stayed. What candidates left behind is judged at the first place.
     """
     default, *others = estimates_us
     rounds = task.workbench.device.profile.duel_rounds
@@ -44,9 +46,15 @@ def duel(
         if failures:
             return [], failures
         found.append(samples)
-        behind = {c: sum(share >= 1 - MIN_GAIN for share in shares_of(found, c, default)) for c in others}
+        shares = {c: shares_of(found, c, default) for c in others}
         if not whole:
-            others = [c for c in others if behind[c] <= EXCUSED]
-        settled = whole or not any(behind[c] for c in others)
+            others = [c for c in others if not _lost(shares[c])]
+        settled = whole or all(max(shares[c]) < 1 for c in others)
         if not others or len(found) == MOST_PLACES or (len(found) >= LEAST_PLACES and settled):
             return found, {}
+
+
+def _lost(shares: Sequence[float]) -> bool:
+    """Whether a candidate that has taken these shares of the default's time cannot win, or hardly can."""
+    behind = sum(share >= 1 for share in shares)
+    return behind > EXCUSED or (len(shares) >= FEW_PLACES and statistics.median(shares) > 1 - MIN_GAIN / 2)

@@ -28,7 +28,9 @@ LEAST_ROUNDS: Final = 7  # of slow kernels: one more than an interval of 95% nee
 ROUNDS_US: Final = 2e6  # that all rounds of a race may take together, beyond the fewest
 RETAKES: Final = 2  # of noisy samples
 TAIL: Final = 0.025  # of each side of a 95% interval
-MIN_GAIN: Final = 0.01  # a smaller gain is not worth another kernel, and is near what a sample resolves
+# Times within 1% of each other tie, and the default has it. Two duels differ by a quarter of a percent: with the line
+# here, winners of tunings that draw it differently still tie.
+MIN_GAIN: Final = 0.0075
 TIE: Final = 0.005  # times that differ by less are equal
 HELD: Final = 0.01  # by which another must be faster than the winner so far to take its row
 NEAR: Final = 0.02  # by which a candidate may be slower at one place and as fast at others
@@ -108,10 +110,10 @@ def rank(
 ) -> list[RankedCandidate]:
     """Return the ranked choices from a duel's samples at each of its places, the default last.
 
-    A candidate is left out if it is not faster than the default by `MIN_GAIN` with 95% confidence, or if no call would
-    reach it behind a faster one. What ties with the fastest of its guards gives way to an incumbent, then to the first
-    in order; what ties with the fastest of all, to the first incumbent, which is the winner so far, then to the first
-    in order.
+    A candidate is left out if it is not faster than the default with 95% confidence, and by `MIN_GAIN` in the median,
+    or if no call would reach it behind a faster one. What ties with the fastest of its guards gives way to an
+    incumbent, then to the first in order; what ties with the fastest of all, to the first incumbent, which is the
+    winner so far, then to the first in order.
     """
     groups: dict[Guards, list[RankedCandidate]] = {}
     for one in faster(duel_us, default):
@@ -130,7 +132,7 @@ def rank(
 def faster(duel_us: Sequence[Samples], default: Configuration) -> list[RankedCandidate]:
     """Return the candidates that went through the whole duel and are surely faster than the default, by their time."""
     met = [pooled(duel_us, configuration, default) for configuration in duel_us[-1] if configuration != default]
-    return sorted((one for one in met if one.ratio[1] < 1 - MIN_GAIN), key=_order)
+    return sorted((one for one in met if one.ratio[1] < 1 and one.share < 1 - MIN_GAIN), key=_order)
 
 
 def _order(one: RankedCandidate) -> tuple[float, Configuration]:

@@ -34,8 +34,8 @@ CHUNK_US: Final = 300_000.0  # the same, in the time that so many candidates as 
 CALLS: Final = 10  # of a candidate that is screened
 SHORT_S: Final = 0.05  # of waiting for compilers, at least
 CARRIED: Final = 24  # candidates that are screened at a problem that is not a representative, at least
-STEP: Final = 8  # more of them, for as long as one of the last so many is fast enough to race
-MOST_CARRIED: Final = 96
+STEP: Final = 16  # more of them, for as long as one of the last so many is fast enough to race
+MOST_CARRIED: Final = 192
 HURRIED: Final = 6  # the same, when the budget is spent
 
 
