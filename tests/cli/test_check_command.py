@@ -13,7 +13,7 @@ from pretuned.cli import main
 from pretuned.config import read_settings
 from pretuned.errors import LockError
 from pretuned.frontends.registry import load_project
-from project_home import Home
+from project_home import TABLE, Home
 from reported import Reported
 from specs import SCALE_TEMPLATE, loaded
 
@@ -56,6 +56,20 @@ def test_the_status_is_what_locked_would_say(home, state):
     status, out, _ = home.run("check")
     assert (status == 0) == locked_takes(home) == (state == "fresh")
     assert (" missing" if state == "missing" else state) in out
+
+
+def test_rows_of_two_compilers_are_what_no_locked_build_ships(home):
+    (home.root / "pyproject.toml").write_text(TABLE.replace("cubins = false\n", ""))
+    rows = home.rows()
+    home.write([*rows[:-1], replace(rows[-1], compiler="13.5.10")])
+    status, out, _ = home.run("check")
+    assert status == 4
+    assert out == (
+        f"pretuned.lock.json: {len(rows)} rows, all fresh, but mode locked does not take them: its rows were measured "
+        f"with NVRTC {rows[0].compiler} and 13.5.10, and a build compiles with one; run `pretuned tune --force` with "
+        "one NVRTC on every machine\n"
+    )
+    assert not locked_takes(home)
 
 
 def test_a_line_for_each_kernel_says_how_its_rows_are_and_why(home):

@@ -103,8 +103,23 @@ def _locked(project: Project, freshness: Freshness, reporter: Reporter, *, every
         lines = "\n".join(f"  {finding}" for finding in wrong[:LISTED])
         lines += f"\n  and {len(wrong) - LISTED} more: `pretuned check`" if len(wrong) > LISTED else ""
         raise LockError(f"mode locked: {project.lock.name} is not fresh; run `pretuned tune` and commit it:\n{lines}")
+    if reason := unlockable(project, lock):
+        raise LockError(f"mode locked: {project.lock.name}: {reason}")
     reporter.info(f"mode locked: {_baking(project.lock, lock)}, all fresh")
     return BakedRows(rows=lock.rows, devices=lock.devices)
+
+
+def unlockable(project: Project, lock: Lock) -> str:
+    """Return why mode locked takes no such lock, though every row is fresh, or nothing: a build has one compiler."""
+    versions = sorted({row.compiler for row in lock.of_gpus().rows})
+    if not project.cubins or not versions:
+        return ""
+    measured = f"its rows were measured with NVRTC {' and '.join(versions)}"
+    if len(versions) > 1:
+        return f"{measured}, and a build compiles with one; run `pretuned tune --force` with one NVRTC on every machine"
+    if project.cuda is not None and not f"{versions[0]}.".startswith(f"{project.cuda}."):
+        return f"{measured}, and `cuda` in the table asks for {project.cuda}; change it, or run `pretuned tune --force`"
+    return ""
 
 
 def _force(

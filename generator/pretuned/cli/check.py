@@ -11,6 +11,7 @@ from pretuned.backends import lock_path
 from pretuned.bake.plan import OLDEST, number_of
 from pretuned.build.contract import compare_specs
 from pretuned.build.freshness import Freshness, UnfreshRow
+from pretuned.build.table import unlockable
 from pretuned.cli.project import console, project_of, specs_of
 from pretuned.config import Project, read_settings
 from pretuned.config.toml import spelled
@@ -39,13 +40,18 @@ def run(options: Namespace) -> ExitCode:
     _warn_of_swaps(specs.values())
     _demand_contract(project, specs, lock)
     found = list(Freshness(specs).unfresh(lock, lock.devices))
-    fresh = bool(lock.rows) and not found
+    unfit = unlockable(project, lock)
+    fresh = bool(lock.rows) and not found and not unfit
     if options.json:
-        print(json.dumps({"fresh": fresh, "rows": len(lock.rows), "findings": list(map(_json, found))}, indent=2))
+        findings = list(map(_json, found))
+        print(json.dumps({"fresh": fresh, "rows": len(lock.rows), "findings": findings, "unfit": unfit}, indent=2))
     elif fresh:
         print(f"{project.lock.name}: {counted(len(lock.rows), 'row')} for {', '.join(lock.devices)}, all fresh")
     elif not lock.rows:
         print(f"{project.lock.name}: no rows; run `pretuned tune` on a machine with a GPU")
+    elif not found:
+        rows = counted(len(lock.rows), "row")
+        print(f"{project.lock.name}: {rows}, all fresh, but mode locked does not take them: {unfit}")
     else:
         print("\n".join(map(str, found) if options.verbose else columns(list(_by_kernel(lock, found)), frozenset({2}))))
         missing = sum(finding.state is None for finding in found)
