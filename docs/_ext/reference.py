@@ -222,9 +222,10 @@ def trial_sizes() -> str:
     sizes = table(("dims that are not constant", "first sizes tried"), rows)
     steps = ", ".join(map(str, trials.MULTIPLES[1:]))
     return (
-        f"{sizes}\nA configuration runs at {trials.AWKWARD} problems with such sizes, in both orders. Of "
-        f"these sizes, and of those near them that are odd multiples of {steps}, the first are taken at which it "
-        "is legal.\n"
+        f"{sizes}\nThey are made smaller where all arrays of a call, constant dims counted, have more than "
+        f"{trials.ELEMENTS:,} elements. A configuration runs at {trials.AWKWARD} problems with such sizes, in both "
+        f"orders. Of these sizes, and of those near them that are odd multiples of {steps}, the first are taken at "
+        "which it is legal.\n"
     )
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from pretuned.compile.host import compiler
-from pretuned.outcome import detail
 from pretuned.spec.loader import load
-from pretuned.tune.execute import PLAIN, SANITIZERS, execute
+from pretuned.tune.execute import execute
+from pretuned.tune.modes import PLAIN, SANITIZERS
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="no C++ compiler here")
 
@@ -37,7 +37,7 @@ def found(tmp_path_factory):
     for report in execute({spec.name: spec}, (PLAIN, *SANITIZERS), cache_folder=tmp_path_factory.mktemp("cache")):
         for finding in report.findings:
             bug = dict(finding.configuration.values)["bug"]
-            messages[bug, finding.mode].append(detail(finding.failure))
+            messages[bug, finding.mode].append(finding.detail)
     return messages
 
 

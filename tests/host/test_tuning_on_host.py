@@ -91,8 +91,8 @@ def test_a_wrong_template_is_found_by_check(project, capsys):
     text = template.read_text()
     assert "min(begin + vec, n)" in text
     template.write_text(text.replace("min(begin + vec, n)", "min(begin + vec, n + 1)"))
-    status, out, _ = run(capsys, "check", "--sanitize", "--sample", "2")
+    status, out, _ = run(capsys, "check", "--sanitize", "--sample", "2", "--budget", "0")
     assert status == 8
     assert "past the end of" in out
-    status, out, _ = run(capsys, "check", "--execute", "--json")
+    status, out, _ = run(capsys, "check", "--execute", "--json", "--budget", "0")
     assert (status, json.loads(out)["findings"][0]["outcome"]) == (8, "wrong result")

@@ -21,7 +21,8 @@ from pretuned.spec.space import all_problems
 from pretuned.tune import decision as decision_module
 from pretuned.tune import results as results_module
 from pretuned.tune.events import Effort, Failed
-from pretuned.tune.execute import PLAIN, execute
+from pretuned.tune.execute import execute
+from pretuned.tune.modes import PLAIN
 from pretuned.tune.request import TuningRequest
 from pretuned.tune.trials import trials
 from pretuned.tune.tuner import Tuner
@@ -133,5 +134,5 @@ def test_the_host_tries_no_library_calls(tmp_path):
 
 @pytest.mark.skipif(compiler() is None, reason="no C++ compiler here")
 def test_a_kernel_with_a_library_call_is_executed_on_the_host(tmp_path):
-    (report,) = execute({"product": loaded(tmp_path)}, [PLAIN], cache_folder=None, workers=1)
+    (report,) = execute({"product": loaded(tmp_path)}, [PLAIN], cache_folder=None)
     assert (report.configurations, report.findings) == (4, [])  # two blocks for two dtypes

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pretuned.device.monitor import DeviceMonitor
     from pretuned.measure.runner import Runner
     from pretuned.record.rows import TunedDevice
+    from pretuned.render import Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,8 +81,8 @@ class Backend(Protocol):
         """Return what reads the device's clocks while races run, or None if nothing does."""
         ...
 
-    def refusal(self, text: str) -> str | None:
-        """Return why no device can run a rendered text, as `kernel.cu:LINE: ...`, or None if one may."""
+    def refusal(self, source: Source) -> str | None:
+        """Return why no device can run a source, as `kernel.cu:LINE: ...`, or None if one may."""
         ...
 
 

@@ -13,6 +13,7 @@ from pretuned.device.monitor import DeviceMonitor, monitor_of
 from pretuned.errors import DeviceError
 from pretuned.measure.runner import Runner
 from pretuned.record.rows import TunedDevice
+from pretuned.render import Source
 
 SPARES: Final = 2  # processes with the GPU ready: one takes 1.5 s to start, and several in a row may be lost
 
@@ -57,7 +58,7 @@ class CudaBackend:
         gpu = _gpu(index)
         return None if gpu is None else monitor_of(gpu.uuid)
 
-    def refusal(self, text: str) -> str | None:  # noqa: ARG002 - whatever it is
+    def refusal(self, source: Source) -> str | None:  # noqa: ARG002 - whatever it is
         """Return None: the compiler says what a GPU cannot run."""
         return None
 

@@ -12,6 +12,7 @@ from pretuned.device import host
 from pretuned.errors import DeviceError
 from pretuned.measure.runner import Runner
 from pretuned.record.rows import TunedDevice
+from pretuned.render import Source
 
 TARGET: Final = "pretuned.measure.host.machine:serve"
 CANDIDATE_S: Final = 60.0  # the most that a candidate gets; on a GPU it takes milliseconds
@@ -61,9 +62,9 @@ class HostBackend:
     def monitor(self, index: int) -> None:
         """Return None: its times are not compared with others."""
 
-    def refusal(self, text: str) -> str | None:
+    def refusal(self, source: Source) -> str | None:
         """Return which line only a GPU can run, if there is one."""
-        return gpu_only(text)
+        return gpu_only(source)
 
 
 BACKEND: Final = HostBackend()

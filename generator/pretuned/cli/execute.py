@@ -3,96 +3,92 @@
 from __future__ import annotations
 
 import json
+import time
 from argparse import Namespace
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Final
 
+from pretuned.cli.chosen import chosen_problems
+from pretuned.cli.progress import progress_line
 from pretuned.cli.project import console, project_of, specs_of
 from pretuned.config import read_settings
 from pretuned.errors import ExitCode, counted
-from pretuned.outcome import detail, kind
-from pretuned.remedies import remedy
+from pretuned.report.execution import execution_json, finding_json, finding_lines, notes
 from pretuned.report.text import columns
 from pretuned.spec.model import KernelSpec
-from pretuned.spec.space import describe
-from pretuned.tune.execute import PLAIN, SANITIZERS, ExecutionReport, Finding, execute
+from pretuned.tune.execute import ExecutionProgress, execute
+from pretuned.tune.findings import ExecutionReport
+from pretuned.tune.modes import PLAIN, SANITIZERS
+
+STEP_S: Final = 60.0  # budgets are suggested in minutes
+MARGIN: Final = 1.3  # times what the rest seems to take
 
 
 def run(options: Namespace) -> ExitCode:
     """Execute configurations, print what is wrong with them, then what was done; the status is SUCCESS or FOUND."""
     project, settings = project_of(options), read_settings()
     specs = specs_of(project, options.kernel)
+    chosen = chosen_problems(options.at, specs) if options.at else None
+    if chosen is not None:
+        specs = {name: spec for name, spec in specs.items() if name in chosen}
     modes = (*([PLAIN] if options.execute else []), *(SANITIZERS if options.sanitize else []))
-    reports = []
-    for report in execute(specs, modes, cache_folder=settings.cache, sample=options.sample):
-        reports.append(report)
-        if not options.json:
-            _print(report, specs[report.kernel])
+    begun_s = time.perf_counter()
+    with progress_line(quiet=options.quiet) as line:
+
+        def listen(progress: ExecutionProgress) -> None:
+            if line is not None:
+                text = f"{progress.kernel}, {progress.mode}: {progress.problem}"
+                line.show(text, progress.done, progress.configurations)
+
+        reports = list(
+            execute(
+                specs,
+                modes,
+                cache_folder=settings.cache,
+                sample=options.sample,
+                chosen=chosen,
+                budget_s=options.budget or None,
+                listen=listen,
+            )
+        )
     findings = [finding for report in reports for finding in report.findings]
     if options.json:
-        print(json.dumps({"executed": [_json(report) for report in reports], "findings": _listed(findings)}, indent=2))
+        data = {"executed": list(map(execution_json, reports)), "findings": list(map(finding_json, findings))}
+        print(json.dumps(data, indent=2))
     else:
-        print("\n".join(columns(list(_table(reports)), frozenset({2, 3, 4, 5, 6}))))
+        for report in reports:
+            _print(report, specs[report.kernel])
+        print("\n".join(columns(list(_table(reports)), frozenset({2, 3, 4, 5}))))
+        console.info(_summary(reports, time.perf_counter() - begun_s))
     return ExitCode.FOUND if findings else ExitCode.SUCCESS
 
 
 def _print(report: ExecutionReport, spec: KernelSpec) -> None:
-    advised = {""}  # each remedy once
-    for finding in report.findings:
-        problem = describe(finding.specialisation) if finding.problem is None else str(finding.problem)
-        at = f" at {problem}" if problem else ""
-        print(f"{finding.kernel}{at}: {finding.configuration}\n  {finding.mode}: {_said(finding)}")
-        if (advice := remedy(finding.failure, spec)) not in advised:
-            advised.add(advice)
-            print(f"  {advice}")
+    for text in finding_lines(report, spec):
+        print(text)
     if report.refused is not None:
-        console.info(f"{report.kernel}: not executed: {report.refused}")
-    else:
-        done = f"{counted(report.executions, 'execution')}, {counted(len(report.findings), 'finding')}"
-        console.info(f"{report.kernel}, {report.mode}: {done}")
-        if report.legal_nowhere:
-            skipped = f"{counted(report.legal_nowhere, 'configuration')} not executed: legal at no size that was tried"
-            console.warning(skipped, place=f"{report.kernel}, {report.mode}", remedy="add sizes to the spec's dims")
-
-
-def _said(finding: Finding) -> str:
-    return f"{kind(finding.failure)}: {detail(finding.failure)}"
+        console.info(f"{report.kernel}, {report.mode}: not executed: {report.refused}")
+        return
+    done = f"{counted(report.executions, 'execution')}, {counted(len(report.findings), 'finding')}"
+    console.info(f"{report.kernel}, {report.mode}: {done}")
+    for note, remedy in notes(report):
+        console.warning(note, place=f"{report.kernel}, {report.mode}", remedy=remedy)
 
 
 def _table(reports: Iterable[ExecutionReport]) -> Iterable[tuple[str, ...]]:
-    yield "kernel", "way", "configurations", "executions", "compiling s", "executing s", "findings"
+    yield "kernel", "way", "configurations", "executions", "seconds", "findings"
     for report in reports:
-        done = (
-            str(report.configurations),
-            str(report.executions),
-            f"{report.compile_s:.1f}",
-            f"{report.execute_s:.1f}",
-        )
+        done = (f"{report.configurations} of {report.total}", str(report.executions), f"{report.execute_s:.1f}")
         yield report.kernel, report.mode, *done, "GPU only" if report.refused else str(len(report.findings))
 
 
-def _json(report: ExecutionReport) -> dict[str, object]:
-    return {
-        "kernel": report.kernel,
-        "way": report.mode,
-        "configurations": report.configurations,
-        "executions": report.executions,
-        "legal nowhere": report.legal_nowhere,
-        "seconds": {"compiling": round(report.compile_s, 3), "executing": round(report.execute_s, 3)},
-        "refused": report.refused,
-    }
-
-
-def _listed(findings: Iterable[Finding]) -> list[dict[str, object]]:
-    return [
-        {
-            "kernel": finding.kernel,
-            "way": finding.mode,
-            "specialisation": dict(finding.specialisation),
-            "problem": None if finding.problem is None else dict(finding.problem.dims),
-            "implementation": finding.configuration.implementation,
-            "configuration": dict(finding.configuration.values),
-            "outcome": kind(finding.failure),
-            "detail": detail(finding.failure),
-        }
-        for finding in findings
-    ]
+def _summary(reports: Sequence[ExecutionReport], seconds: float) -> str:
+    """Return what was done in all, and what it takes to do the rest."""
+    done, left = (sum(report.configurations for report in reports), sum(report.left for report in reports))
+    total, sizes = sum(report.total for report in reports), max((report.sizes for report in reports), default=0)
+    said = f"executed {done} of {counted(total, 'configuration')} at {counted(sizes, 'size')} in {seconds:.0f} s"
+    if not left:
+        unfinished = any(report.unfinished for report in reports)
+        return f"{said}; `--budget 0` executes them at further sizes" if unfinished else said
+    wanted_s = MARGIN * seconds * (done + left) / max(1, done)
+    return f"{said}; `--budget {STEP_S * -(-wanted_s // STEP_S):.0f}` executes the rest"

@@ -180,6 +180,11 @@ def _add_check(command: argparse.ArgumentParser) -> None:
         "with --execute or --sanitize: N configurations of each specialisation, the defaults among them (default: all)"
     )
     command.add_argument("--sample", type=_count, metavar="N", help=text)
+    text = "with --execute or --sanitize: stop after so many seconds (default: 60; 0: no limit)"
+    command.add_argument("--budget", type=_seconds, default=60.0, metavar="SECONDS", help=text)
+    text = "with --execute or --sanitize: at this problem, as in rows=7,cols=50257, instead of others (may be repeated)"
+    command.add_argument("--at", action="append", metavar="NAME=VALUE,...", help=text)
+    command.add_argument("--quiet", action="store_true", help="show no progress")
     command.add_argument("--verbose", action="store_true", help="print a line for each row that is not fresh")
     command.set_defaults(run=_check)
 
@@ -188,6 +193,17 @@ def _check(options: argparse.Namespace) -> ExitCode:
     if options.execute or options.sanitize:
         return execute.run(options)
     return drift.run(options) if options.drift else check.run(options)
+
+
+def _seconds(text: str) -> float:
+    """Return seconds; `none` is 0, which is no limit."""
+    try:
+        seconds = 0.0 if text == "none" else float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number of seconds; write 0 or more, 0 for no limit")
+    return seconds
 
 
 def _count(text: str) -> int:

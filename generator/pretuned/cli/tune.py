@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pretuned.build.freshness import Freshness
 from pretuned.cli import usage
+from pretuned.cli.progress import progress_line
 from pretuned.cli.project import console, place_of, specs_of
 from pretuned.config import Project
 from pretuned.errors import DeviceError, ExitCode, counted
@@ -129,25 +129,19 @@ def _print_json(tuned: Tuned) -> None:
 @contextmanager
 def _progress(*, verbose: bool) -> Iterator[Listener]:
     """Show progress: a bar on a terminal, lines elsewhere, every step with `verbose`."""
-    if verbose or not sys.stderr.isatty():
-        yield lambda event: _line(event, verbose=verbose)
-        return
-    from rich.console import Console  # noqa: PLC0415 - only for terminals
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
-
-    console = Console(stderr=True)
-    parts = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*parts, console=console, transient=True) as progress:
-        task = progress.add_task("starting", total=None)
+    with progress_line(quiet=verbose) as line:
+        if line is None:
+            yield lambda event: _line(event, verbose=verbose)
+            return
 
         def listen(event: Event) -> None:
             match event:
                 case Measuring(kernel=kernel, problem=problem, done=done, rows=rows):
-                    progress.update(task, description=f"{kernel} {problem}", total=rows, completed=done)
+                    line.show(f"{kernel} {problem}", done, rows)
                 case Failed() | OutOfBudget() | Passed() | Waiting() | Planned() | Noisy():
-                    progress.console.print(describe(event), markup=False, highlight=False)
+                    line.print(describe(event))
                 case _:
-                    progress.update(task, description=describe(event))
+                    line.show(describe(event))
 
         yield listen
 

@@ -19,12 +19,14 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import IO, Any, Final
 
+from pretuned.compile.gpu_only import marked, refusal, suspicious
 from pretuned.compile.host_text import write_unit
 from pretuned.compile.result import Binary, Resources, Toolchain, Unavailable
 from pretuned.config.settings import cxx
@@ -63,18 +65,8 @@ _VARIANTS: Final = {
 }
 _MACRO: Final = re.compile(r"-[DU]\w|--(?:un)?define-macro=")
 
-# What a text may ask for that no header can give, and how to say so.
-_GPU_ONLY: Final = {
-    r"\basm\b|\b__asm__\b": "inline PTX",
-    r"\b(?:nvcuda|wmma)\s*::|#\s*include\s*<mma\.h>": "tensor cores (mma.h)",
-    r"\bcooperative_groups\b": "cooperative groups",
-    r"#\s*include\s*<(?:cuda/|cub/|cuda_pipeline)[^>]*>": "a header of CUDA's libraries",
-    rf"#\s*include\s*<(?:{'|'.join(prelude.CCCL_NAMES)})>": "a header of CUDA's libraries",
-    r"\b__cluster_dims__\b|\b__cluster\w+": "clusters",
-    r"\b__nv_tex|\btex[123]D\w*\s*\(|\bsurf[123]D\w+\s*\(": "textures",
-    r"\bCUtensorMap\b": "tensor maps",
-}
-_COMMENT: Final = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_sources: Final = Counter[str]()  # that this process has compiled, by architecture
+
 # A static of a function without an initial value, in objdump's table of symbols.
 _LOCAL_STATIC: Final = re.compile(
     r"^([0-9a-f]+) .{7} \.bss\s+([0-9a-f]+)\s+(?:\.hidden\s+)?(_ZZ(?!N8pretuned)\w+)$", re.MULTILINE
@@ -127,36 +119,37 @@ def version() -> str | None:
     if found is None:
         return None
     content = hashlib.sha256(repr((_COMMON, _VARIANTS, _machine_flags(), prelude.VERSION)).encode())
-    for file in sorted(FOLDER.iterdir()):
+    for file in sorted(file for file in FOLDER.rglob("*") if file.is_file()):
         content.update(file.name.encode() + file.read_bytes())
     return f"{found.version}+{content.hexdigest()[:8]}"
 
 
-def gpu_only(source: str, name: str = NAME) -> str | None:
-    """Return why the host cannot run a text, as `kernel.cu:LINE: ...`, or None if it may; `name` is the text's."""
-    text = _COMMENT.sub(lambda match: "\n" * match.group().count("\n"), source)
-    found = [
-        (text.count("\n", 0, match.start()) + 1, what)
-        for pattern, what in _GPU_ONLY.items()
-        if (match := re.search(pattern, text))
-    ]
-    if not found:
+def gpu_only(source: Source) -> str | None:
+    """Return why the host cannot run a source, as `kernel.cu:LINE: ...`, or None if it may.
+
+    It is looked for in what the preprocessor leaves: not in comments, nor in branches that are not compiled here.
+    """
+    found = compiler()
+    if found is None or not suspicious(source):
         return None
-    line, what = min(found)
-    return f"{name}:{line}: for GPUs only: {what}"
+    with tempfile.TemporaryDirectory(prefix="pretuned-") as folder:
+        unit = Path(folder) / "module.cpp"
+        folders = (*write_unit(marked(source), unit), FOLDER)
+        flags = _flags(found, HOST, source.options)
+        done = _run([found.path, *flags, *(f"-I{one}" for one in folders), "-E", str(unit)])
+    return refusal(done.stdout, done.stderr, {NAME, *(header.name for header in source.headers)})
 
 
 def compile_source(source: Source, architecture: str) -> Binary | CompileError:
     """Compile `source` for `architecture`, one of HOST, MEMORY and RACES."""
-    for name, text in {NAME: source.text, **{header.name: header.text for header in source.headers}}.items():
-        if (refusal := gpu_only(text, name)) is not None:
-            return CompileError(line=refusal)
+    if (refused := gpu_only(source)) is not None:
+        return CompileError(line=refused)
     found = compiler()
     assert found is not None, "serve() has looked"
     flags = _flags(found, architecture, source.options)
     with tempfile.TemporaryDirectory(prefix="pretuned-") as folder:
         unit, made, library = (Path(folder) / name for name in ("module.cpp", "module.o", "module.so"))
-        folders = (*write_unit(source, unit), FOLDER)
+        folders = (*_precompiled(found, architecture), *write_unit(source, unit), FOLDER)
         compiled = _run([found.path, *flags, *(f"-I{one}" for one in folders), "-c", str(unit), "-o", str(made)])
         if compiled.returncode == 0:
             compiled = _run(_link(found, architecture, [str(made), _runtime(architecture)], library))
@@ -178,6 +171,26 @@ def compile_source(source: Source, architecture: str) -> Binary | CompileError:
         compiler=version() or found.version,
         resources=dict.fromkeys(source.functions, used),
     )
+
+
+def _precompiled(found: Compiler, architecture: str) -> tuple[Path, ...]:
+    """Return a folder with the headers as g++ has read them, from the second source of a process on.
+
+    That takes as long as two sources, and makes each of the others three times as fast. Where they do not fit, since a
+    macro changes them or the compiler is another one, the headers themselves are read.
+    """
+    _sources[architecture] += 1
+    return _headers(found, architecture) if found.is_gcc and _sources[architecture] > 1 else ()
+
+
+@cache
+def _headers(found: Compiler, architecture: str) -> tuple[Path, ...]:
+    folder = Path(_keep().name) / f"headers{architecture.replace('+', '-')}"
+    folder.mkdir()
+    made = str(folder / "device.h.gch")
+    flags = _flags(found, architecture, ())
+    done = _run([found.path, *flags, f"-I{FOLDER}", "-x", "c++-header", str(FOLDER / "device.h"), "-o", made])
+    return () if done.returncode else (folder,)
 
 
 def _flags(found: Compiler, architecture: str, options: Sequence[str]) -> tuple[str, ...]:

@@ -82,6 +82,7 @@ class Runner:
         self.index = index
         self.name = name or f"GPU {index}"
         self.candidate_s = candidate_s
+        self.prepare_s = PREPARE_S  # the most that preparing a problem may take
         self.replaced = 0  # children lost so far
         self._target = target
         self._environment = environment
@@ -152,12 +153,12 @@ class Runner:
     def prepare(self, request: PrepareRequest) -> TooLarge | None:
         """Make a problem the one that the requests that follow are about; `TooLarge` where it does not fit."""
         self._prepared = request
-        answer = self._ask(self._stripped(request), PREPARE_S)
+        answer = self._ask(self._stripped(request), self.prepare_s)
         if isinstance(answer, Trouble) and self._ran:
             self.close()
             self.replaced += 1
         if self._child is None:  # perhaps of what a candidate left: once more, in a fresh child
-            answer = self._ask(self._stripped(request), PREPARE_S)
+            answer = self._ask(self._stripped(request), self.prepare_s)
         if isinstance(answer, TooLarge):
             self._prepared = None
             return answer

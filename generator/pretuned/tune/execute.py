@@ -4,114 +4,74 @@ There are four modes. `host` verifies results. `memory` does so under AddressSan
 of all arrays out of bounds. `races` looks for races and uninitialised reads in shared memory. `far` runs the first and
 last blocks over arrays of more elements than an int32 counts, which are mapped but hardly touched. All but the first
 also report barriers that not all threads of a block reach in the same place.
+
+Theory of operation. Modes run one after another, each within its share of what is left of the time. In a mode, every
+kernel has an `Examination`: what is to be executed, in the order of `agenda`, and what was found. Compilers and
+processes that execute work at the same time, on a window of that order; the kernel that has taken the least time goes
+on first. Whatever fails, in a child or while planning, is a finding of its kernel.
 """
 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import queue
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pretuned.backends.host import CANDIDATE_S, TARGET
 from pretuned.compile import host
 from pretuned.compile.host import CPP
 from pretuned.compile.pool import processors
-from pretuned.compile.result import Binary
-from pretuned.device.host import FACTS
 from pretuned.errors import DeviceError
-from pretuned.measure.requests import CompiledCandidate, PrepareRequest
-from pretuned.measure.runner import Runner
-from pretuned.outcome import CompileError, Failure, TimedOut, reworded
+from pretuned.measure.requests import CompiledCandidate, PrepareRequest, TooLarge
+from pretuned.measure.runner import Runner, TuningError
+from pretuned.outcome import Failure, TimedOut
 from pretuned.record.cache import Cache
-from pretuned.render import Source, located, source_of
-from pretuned.spec import space
 from pretuned.spec.model import KernelSpec
-from pretuned.spec.space import Configuration, Pairs, Problem
+from pretuned.spec.space import Configuration, Problem
 from pretuned.tune.binaries import BinaryStore
 from pretuned.tune.events import Effort
-from pretuned.tune.trials import far, trials
+from pretuned.tune.examination import Examination, Pending
+from pretuned.tune.findings import ExecutionReport
+from pretuned.tune.modes import FAR, ExecutionMode
+from pretuned.tune.workbench import Clock
 
-CHUNK: Final = 16  # configurations at one problem, which one process executes in turn
-FAR_SAMPLE: Final = 16
-FAR_S: Final = 30.0  # a block that goes over all of a far array takes longer, which is not a finding
-
-ASAN: Final = "detect_leaks=0:abort_on_error=1:allocator_may_return_null=1"
-UBSAN: Final = "abort_on_error=1:halt_on_error=1"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutionMode:
-    """How configurations are executed: what sources are compiled for, what the child runs, and its environment."""
-
-    name: str
-    architecture: str
-    target: str
-    sanitizer: bool = False
-    limit_s: float = CANDIDATE_S
-
-    def runner(self) -> Runner:
-        """Return a process that executes in this mode."""
-        environment = {"LD_PRELOAD": host.sanitizer_libraries(), "ASAN_OPTIONS": ASAN, "UBSAN_OPTIONS": UBSAN}
-        return Runner(self.target, candidate_s=self.limit_s, environment=environment if self.sanitizer else None)
-
-
-_MACHINE: Final = "pretuned.measure.host.machine"
-PLAIN: Final = ExecutionMode(name="host", architecture=host.HOST, target=TARGET)
-MEMORY: Final = ExecutionMode(
-    name="memory", architecture=host.MEMORY, target=f"{_MACHINE}:serve_memory", sanitizer=True
-)
-RACES: Final = ExecutionMode(name="races", architecture=host.RACES, target=f"{_MACHINE}:serve_races")
-FAR: Final = ExecutionMode(
-    name="far",
-    architecture=host.MEMORY,
-    target="pretuned.measure.host.reach:serve",
-    sanitizer=True,
-    limit_s=FAR_S,
-)
-SANITIZERS: Final = (MEMORY, RACES, FAR)
+WINDOW: Final = 48  # sources that are compiled, or wait for it, ahead of what executes
+WORKERS: Final = 8  # processes that execute, at most: each may take CHECK_BYTES
+POLL_S: Final = 0.02
+LEAST_S: Final = 1.0  # that a configuration gets when the time is nearly over
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """What was wrong with a configuration in a mode; `problem` is None if it did not compile."""
+class ExecutionProgress:
+    """What is executed now, and how many of the configurations have been, over all kernels of the mode."""
 
     kernel: str
-    specialisation: Pairs
+    mode: str
+    problem: Problem
+    done: int
+    configurations: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Executed:
+    """What became of one configuration."""
+
     configuration: Configuration
-    problem: Problem | None
-    mode: str
-    failure: Failure
-
-
-@dataclass(slots=True, kw_only=True)
-class ExecutionReport:
-    """What was executed of one kernel in one mode, what was wrong, and the seconds that it took.
-
-    `legal_nowhere` counts the configurations that no problem tried here admits, so that they were not executed.
-    """
-
-    kernel: str
-    mode: str
-    configurations: int = 0
-    executions: int = 0
-    legal_nowhere: int = 0
-    compile_s: float = 0.0
-    execute_s: float = 0.0
-    findings: list[Finding] = field(default_factory=list)
-    refused: str | None = None  # why the host cannot execute the kernel
+    failure: Failure | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Chunk:
-    prepare: PrepareRequest
-    entries: tuple[CompiledCandidate, ...]
+class Answered:
+    """What became of a chunk: `executed` of its configurations; or why it could not be prepared."""
+
+    executed: tuple[Executed, ...] = ()
+    too_large: str = ""
+    trouble: str = ""
+    seconds: float = 0.0
 
 
 def execute(
@@ -120,145 +80,145 @@ def execute(
     *,
     cache_folder: Path | None,
     sample: int | None = None,
-    workers: int | None = None,
+    chosen: Mapping[str, Sequence[Mapping[str, object]]] | None = None,
+    budget_s: float | None = None,
+    listen: Callable[[ExecutionProgress], None] = lambda _progress: None,
 ) -> Iterator[ExecutionReport]:
-    """Yield a report for each kernel and mode, in that order; raises DeviceError without a C++ compiler.
+    """Yield a report for each mode and kernel, in that order; raises DeviceError without a C++ compiler.
 
-    With `sample`, so many configurations of each specialisation are executed. In mode `far` these are at most
-    FAR_SAMPLE, since they differ little in how they index.
+    With `sample`, so many configurations of each specialisation are executed; with `budget_s`, what that time allows.
+    `chosen` are problems by kernel that are tried instead of those that are chosen here: values of all free dims, and
+    of those specialisations that are meant.
     """
     if CPP.installed() is None:
         raise DeviceError(host.no_compiler())
-    with Cache(cache_folder) as cache, BinaryStore(cache, Effort(), workers=workers, toolchain=CPP) as binaries:
-        for name, spec in specs.items():
-            for mode in modes:
-                report = ExecutionReport(kernel=name, mode=mode.name)
-                _execute(spec, mode, binaries, report, sample, workers or processors())
-                yield report
+    clock, count = Clock(budget_s), min(WORKERS, processors())
+    with Cache(cache_folder) as cache:
+        for index, mode in enumerate(modes):
+            share = Clock(None if budget_s is None else clock.left_s / (len(modes) - index))
+            jobs = [
+                Examination(spec, mode, share, count / len(specs), sample, (chosen or {}).get(name))
+                for name, spec in specs.items()
+            ]
+            with BinaryStore(cache, Effort(), workers=count, toolchain=CPP) as binaries:
+                _Round(mode, jobs, binaries, share, count, listen).run()
+            yield from (job.report for job in jobs)
 
 
-def _execute(
-    spec: KernelSpec,
-    mode: ExecutionMode,
-    binaries: BinaryStore,
-    report: ExecutionReport,
-    sample: int | None,
-    workers: int,
-) -> None:
-    every = {s: dict(_wanted(spec, s, mode, sample)) for s in space.specialisations(spec)}
-    wanted = {s: {c: problems for c, problems in by.items() if problems} for s, by in every.items()}
-    report.legal_nowhere = sum(map(len, every.values())) - sum(map(len, wanted.values()))
-    sources = {(s, c): source_of(spec, s, c) for s, by_configuration in wanted.items() for c in by_configuration}
-    defaults = {s: sources[s, space.default(spec)] for s in wanted if (s, space.default(spec)) in sources}
-    for specialisation, source in defaults.items():
-        if (refusal := host.gpu_only(source.text)) is not None:
-            report.refused = located(spec, specialisation, space.default(spec), refusal)
-    if report.refused is not None or not sources:
-        return
-    started = time.perf_counter()
-    binaries.compile((source, mode.architecture) for source in sources.values())
-    report.compile_s = time.perf_counter() - started
-    entries: dict[tuple[Pairs, Configuration], CompiledCandidate] = {}
-    for (specialisation, configuration), source in sources.items():
-        made = binaries.get(source, mode.architecture)
-        if isinstance(made, Binary):
-            entries[specialisation, configuration] = CompiledCandidate.of(configuration, made)
-        elif not _gpu_only(source, made):
-            report.findings.append(_finding(spec, specialisation, configuration, None, mode, made))
-    report.configurations = len(entries)
-    chunks = list(_chunks(spec, wanted, entries))
-    report.executions = sum(len(chunk.entries) for chunk in chunks)
-    started = time.perf_counter()
-    report.findings += _run(spec, mode, chunks, workers)
-    report.execute_s = time.perf_counter() - started
+class _Round:
+    """One mode over all kernels."""
 
+    def __init__(
+        self,
+        mode: ExecutionMode,
+        jobs: Sequence[Examination],
+        binaries: BinaryStore,
+        clock: Clock,
+        workers: int,
+        listen: Callable[[ExecutionProgress], None],
+    ) -> None:
+        self.mode, self.jobs, self.binaries, self.clock, self.listen = mode, jobs, binaries, clock, listen
+        self._idle: queue.SimpleQueue[Runner] = queue.SimpleQueue()
+        self._workers = workers
+        self._compiling: list[tuple[Examination, Pending]] = []
+        self._running: dict[Future[Answered], tuple[Examination, Pending]] = {}
 
-def _wanted(
-    spec: KernelSpec, specialisation: Pairs, mode: ExecutionMode, sample: int | None
-) -> Iterator[tuple[Configuration, tuple[Problem, ...]]]:
-    if mode is not FAR:
-        for trial in trials(spec, specialisation, FACTS, sample=sample):
-            yield trial.configuration, trial.problems
-        return
-    problem = far(spec, specialisation)
-    if problem is None:
-        return
-    for trial in trials(spec, specialisation, FACTS, sample=min(sample or FAR_SAMPLE, FAR_SAMPLE)):
-        if space.legal(spec, problem, trial.configuration, FACTS):
-            yield trial.configuration, (problem,)
+    def run(self) -> None:
+        """Execute until there is nothing left to do, or no time."""
+        with contextlib.ExitStack() as runners, ThreadPoolExecutor(self._workers) as pool:
+            for _ in range(self._workers):
+                self._idle.put(runners.enter_context(self.mode.runner()))
+            while not self.clock.over:
+                self._feed()
+                self._submit(pool)
+                if not self._compiling and not self._running:
+                    break
+                if self._compiling and len(self._running) < self._workers:
+                    self.binaries.poll(wait_s=POLL_S)
+                else:
+                    wait(self._running, timeout=10 * POLL_S, return_when=FIRST_COMPLETED)
+                    self.binaries.poll()
+                self._collect()
+            wait(self._running)
+            self._collect()
+        for job in self.jobs:
+            job.close()
 
+    def _feed(self) -> None:
+        """Take what is next into the window, and have it compiled."""
+        while len(self._compiling) < WINDOW:
+            hungry = [job for job in self.jobs if job.wants_more(self._outstanding(job))]
+            if not hungry:
+                return
+            job = min(hungry, key=lambda job: (job.layer, job.spent_s, job.taken))
+            for pending in job.take():
+                self.binaries.request([(source, self.mode.architecture) for source in pending.sources.values()])
+                self._compiling.append((job, pending))
 
-def _gpu_only(source: Source, failure: Failure) -> bool:
-    """Whether a source does not compile because only GPUs can run it."""
-    return isinstance(failure, CompileError) and host.gpu_only(source.text) is not None
+    def _outstanding(self, job: Examination) -> int:
+        return sum(other is job for other, _ in (*self._compiling, *self._running.values()))
 
+    def _submit(self, pool: ThreadPoolExecutor) -> None:
+        """Hand out what is compiled, as far as processes are idle; note what did not compile."""
+        waiting, self._compiling = self._compiling, []
+        for job, pending in waiting:
+            architecture = self.mode.architecture
+            found = {c: self.binaries.find(source, architecture) for c, source in pending.sources.items()}
+            if any(binary is None for binary in found.values()) or len(self._running) >= self._workers:
+                self._compiling.append((job, pending))
+                continue
+            entries = job.compiled(pending, found)
+            if entries and not job.over:
+                self._running[pool.submit(self._answer, job, pending, entries)] = (job, pending)
 
-def _chunks(
-    spec: KernelSpec,
-    wanted: Mapping[Pairs, Mapping[Configuration, Sequence[Problem]]],
-    entries: Mapping[tuple[Pairs, Configuration], CompiledCandidate],
-) -> Iterator[_Chunk]:
-    """Yield what one process executes in turn: configurations that share a problem, and so its reference."""
-    for specialisation, by_configuration in wanted.items():
-        default = entries.get((specialisation, space.default(spec)))
-        if default is None:
-            continue
-        at: dict[Problem, list[CompiledCandidate]] = {}
-        for configuration, problems in by_configuration.items():
-            for problem in problems if (specialisation, configuration) in entries else ():
-                at.setdefault(problem, []).append(entries[specialisation, configuration])
-        for problem, found in at.items():
-            prepare = PrepareRequest(spec=spec, problem=problem, default=default)
-            for first in range(0, len(found), CHUNK):
-                yield _Chunk(prepare=prepare, entries=tuple(found[first : first + CHUNK]))
-
-
-def _run(spec: KernelSpec, mode: ExecutionMode, chunks: Sequence[_Chunk], workers: int) -> list[Finding]:
-    """Execute chunks in `workers` processes; raises what preparing one raises."""
-    count = min(workers, len(chunks))
-    if not count:
-        return []
-    idle: queue.SimpleQueue[Runner] = queue.SimpleQueue()
-
-    def found(chunk: _Chunk) -> list[Finding]:
-        runner = idle.get()
+    def _answer(self, job: Examination, pending: Pending, entries: Sequence[CompiledCandidate]) -> Answered:
+        """Execute a chunk; this runs in a thread of its own, and answers whatever happens."""
+        started = time.perf_counter()
+        runner = self._idle.get()
         try:
-            return _found(spec, mode, chunk, runner)
+            runner.prepare_s = max(LEAST_S, min(runner.prepare_s, self.clock.left_s))
+            judge = job.judge(entries, pending.problem.specialisation)
+            refused = runner.prepare(PrepareRequest(spec=job.spec, problem=pending.problem, default=judge))
+            if isinstance(refused, TooLarge):
+                return Answered(too_large=refused.reason)
+            executed = tuple(self._executed(runner, entries))
+            return Answered(executed=executed, seconds=time.perf_counter() - started)
+        except TuningError as error:
+            return Answered(trouble=str(error), seconds=time.perf_counter() - started)
+        except Exception as error:  # noqa: BLE001 - a finding of this kernel, and no end for the others
+            return Answered(trouble=f"{type(error).__name__}: {error}", seconds=time.perf_counter() - started)
         finally:
-            idle.put(runner)
+            self._idle.put(runner)
 
-    with contextlib.ExitStack() as runners, ThreadPoolExecutor(count) as pool:
-        for _ in range(count):
-            idle.put(runners.enter_context(mode.runner()))
-        findings = list(itertools.chain.from_iterable(pool.map(found, chunks)))
-    return sorted(findings, key=lambda found: (found.specialisation, str(found.problem), str(found.configuration)))
+    def _executed(self, runner: Runner, entries: Sequence[CompiledCandidate]) -> Iterator[Executed]:
+        for entry in entries:
+            if self.clock.over:
+                return
+            limit_s = runner.candidate_s = max(LEAST_S, min(self.mode.limit_s, self.clock.left_s))
+            failure = runner.verify(entry).failure
+            if isinstance(failure, TimedOut) and (self.mode is FAR or limit_s < self.mode.limit_s):
+                continue  # of a far array, which is slow by design; or there was no time left
+            yield Executed(configuration=entry.configuration, failure=failure)
 
-
-def _found(spec: KernelSpec, mode: ExecutionMode, chunk: _Chunk, runner: Runner) -> list[Finding]:
-    problem = chunk.prepare.problem
-    if runner.prepare(chunk.prepare) is not None:  # it does not fit into this machine's memory
-        return []
-    verified = [(entry.configuration, runner.verify(entry).failure) for entry in chunk.entries]
-    return [
-        _finding(spec, problem.specialisation, configuration, problem, mode, failure)
-        for configuration, failure in verified
-        if failure is not None and not (mode is FAR and isinstance(failure, TimedOut))  # which is slow by design
-    ]
-
-
-def _finding(
-    spec: KernelSpec,
-    specialisation: Pairs,
-    configuration: Configuration,
-    problem: Problem | None,
-    mode: ExecutionMode,
-    failure: Failure,
-) -> Finding:
-    return Finding(
-        kernel=spec.name,
-        specialisation=specialisation,
-        configuration=configuration,
-        problem=problem,
-        mode=mode.name,
-        failure=reworded(failure, partial(located, spec, specialisation, configuration)),
-    )
+    def _collect(self) -> None:
+        for future in [future for future in self._running if future.done()]:
+            job, pending = self._running.pop(future)
+            answered = future.result()
+            job.spent_s += answered.seconds
+            for one in answered.executed:
+                job.verified(pending.problem, one.configuration, one.failure)
+            if answered.trouble and not self.clock.over:
+                job.unprepared(pending.problem, answered.trouble)
+            if answered.too_large:
+                job.report.notes.append(f"not executed at {pending.problem}: {answered.too_large}")
+            done = sum(len(job.executed) for job in self.jobs)
+            total = sum(job.report.total for job in self.jobs)
+            self.listen(
+                ExecutionProgress(
+                    kernel=job.spec.name,
+                    mode=self.mode.name,
+                    problem=pending.problem,
+                    done=done,
+                    configurations=total,
+                )
+            )

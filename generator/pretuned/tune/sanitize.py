@@ -20,7 +20,7 @@ from pretuned.outcome import Failure, TimedOut
 from pretuned.render import Source
 from pretuned.spec.space import Configuration
 from pretuned.tune.binaries import BinaryStore
-from pretuned.tune.execute import MEMORY
+from pretuned.tune.modes import MEMORY
 
 
 class Sanitizer(contextlib.AbstractContextManager["Sanitizer"]):

@@ -270,7 +270,7 @@ class TuningTask:
         """Return why no candidate can run on this device, or None."""
         source = self.candidate(self.default).source
         assert source is not None  # a default is never a library call
-        reason = self.workbench.device.backend.refusal(source.text)
+        reason = self.workbench.device.backend.refusal(source)
         return reason and located(self.spec, self.specialisation, self.default, reason)
 
     def check(self, configuration: Configuration, problem: Problem, seed: int = 0) -> Failure | None:

@@ -1,23 +1,34 @@
-"""Where configurations are executed if only correctness counts: at awkward problems that a host can do."""
+"""Where configurations are executed if only correctness counts: at awkward problems that a host can do.
+
+Sizes are bounded by the elements of all arrays of a call together, constant dims counted: threads are fibers, and take
+time as the elements do.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from pretuned.measure.launch import arrays
 from pretuned.spec import space
 from pretuned.spec.buckets import fits_arguments, largest
+from pretuned.spec.expressions import Environment, Expression, ExpressionError
 from pretuned.spec.model import KernelSpec
-from pretuned.spec.space import Configuration, DeviceFacts, Pairs, Problem, admitted
+from pretuned.spec.space import Configuration, DeviceFacts, Pairs, Problem, admitted, environment
 
-# About 130,000 elements whatever the number of dims: several tiles of any kernel and a tail in each direction.
+ELEMENTS: Final = 600_000  # of all arrays of a call
+MOST_ELEMENTS: Final = 1 << 24  # the same, where a configuration is legal at no smaller size
+# Several tiles of any kernel and a tail in each direction; smaller where the arrays are larger than that.
 PRIMES: Final[dict[int, tuple[int, ...]]] = {1: (100_003,), 2: (67, 2053), 3: (67, 131, 197)}
+SMALL: Final[dict[int, tuple[int, ...]]] = {1: (37,), 2: (5, 37), 3: (3, 5, 37)}
 MANY: Final = (17, 19, 23, 29)
 MULTIPLES: Final = (1, 2, 4, 8, 16, 32, 64, 128)  # what guards ask of sizes
-AWKWARD: Final = 2  # odd problems of a configuration, besides one of round sizes and one of single elements
+RARE_MULTIPLES: Final = tuple(2**power for power in range(8, 17))  # tried for what is legal nowhere else
+AWKWARD: Final = 2  # odd problems of a configuration, besides one of round sizes
 ROUND: Final = (16, 32, 64, 128)  # multiples, at which vectors and tiles without a tail run
 TILE: Final = 129  # round sizes are larger than most tiles
 FAR: Final = 2**31 + 4099  # elements: more than an int32 can count, and odd
@@ -25,34 +36,121 @@ FAR: Final = 2**31 + 4099  # elements: more than an int32 can count, and odd
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """A configuration with the problems that it is executed at."""
+    """A configuration with the problems that it is executed at: a small one first, then from the most telling on.
+
+    Without problems, `refusal` is what refuses it at all that were tried.
+    """
 
     configuration: Configuration
     problems: tuple[Problem, ...]
+    refusal: str = ""
+
+
+class TrialSizes:
+    """The problems of a specialisation that may be tried, whose arrays have about `elements` at most.
+
+    `chosen` are sizes of the free dims chosen by hand, which are tried instead.
+    """
+
+    def __init__(
+        self, spec: KernelSpec, specialisation: Pairs, elements: int = ELEMENTS, chosen: Iterable[Pairs] = ()
+    ) -> None:
+        self.spec = spec
+        self.specialisation = specialisation
+        self.elements = elements
+        by_hand = (self._problem([dict(dims)[name] for name in spec.free_dims]) for dims in chosen)
+        self.chosen = [problem for problem in by_hand if problem is not None]
+        count = len(spec.free_dims)
+        self.small = list(self._ladder(SMALL.get(count), MULTIPLES, 1))
+        self.odd = list(self._ladder(PRIMES.get(count), MULTIPLES, 1))
+        self.even = list(self._ladder(PRIMES.get(count), ROUND, TILE))
+        edges = (self._problem([size] * count) for size in (1, 0))  # as tuning does: one element, and none
+        self.edges = [problem for problem in edges if problem is not None]
+
+    @property
+    def all(self) -> list[Problem]:
+        """All of them, with the problems that tuning measures."""
+        own = space.problems(self.spec, self.specialisation)
+        return list(dict.fromkeys([*self.chosen, *self.small, *self.odd, *self.even, *self.edges, *own]))
+
+    def of(self, configuration: Configuration, device: DeviceFacts) -> Trial:
+        """Return the trial of a configuration: its problems, or why there are none."""
+
+        def legal(problems: Iterable[Problem]) -> Iterator[Problem]:
+            return (problem for problem in problems if space.legal(self.spec, problem, configuration, device))
+
+        if self.chosen:
+            return self._trial(configuration, list(legal(self.chosen)), self.chosen, device)
+        first = list(itertools.islice(legal(self.small), 1))
+        further = [*itertools.islice(legal(self.odd), AWKWARD), *itertools.islice(legal(self.even), 1)]
+        found = [*first, *further, *(legal(self.edges) if first or further else ())]
+        if not further:
+            found += itertools.islice(legal(self.rare), 1)
+        return self._trial(configuration, found, [*self.even, *self.odd, *self.small, *self.edges], device)
+
+    def _trial(
+        self, configuration: Configuration, found: Sequence[Problem], tried: Sequence[Problem], device: DeviceFacts
+    ) -> Trial:
+        refusal = "" if found else _refusal(self.spec, tried, configuration, device)
+        return Trial(configuration=configuration, problems=tuple(dict.fromkeys(found)), refusal=refusal)
+
+    @cached_property
+    def rare(self) -> list[Problem]:
+        """Problems for what is legal at no usual one, the smallest first: of larger multiples, and the spec's own."""
+        primes = SMALL.get(len(self.spec.free_dims))
+        further = [*self._ladder(primes, RARE_MULTIPLES, 1), *space.problems(self.spec, self.specialisation)]
+        sizes = {problem: elements(self.spec, problem) for problem in further}
+        return [p for p in sorted(sizes, key=lambda p: (sizes[p], p)) if sizes[p] <= MOST_ELEMENTS]
+
+    def _ladder(self, primes: Sequence[int] | None, multiples: Sequence[int], least: int) -> Iterator[Problem]:
+        """Yield problems near the primes, of ever rounder sizes from `least` on, each with its sizes in two orders."""
+        count = len(self.spec.free_dims)
+        wanted = [max(prime, least) for prime in primes or (MANY * math.ceil(count / len(MANY)))[:count]]
+        seen = set()
+        bases = [self._shrunk(wanted), self._shrunk(wanted[::-1])]
+        for multiple, base in itertools.product(multiples, bases):
+            problem = self._problem([multiple * (math.ceil(size / multiple) | 1) for size in base])  # odd multiples
+            if problem is not None and problem not in seen:
+                seen.add(problem)
+                yield problem
+
+    def _shrunk(self, sizes: Sequence[int]) -> list[int]:
+        """Return sizes in about these proportions whose arrays have no more than `elements`, if any are so small."""
+        scale = 1.0
+        while True:
+            scaled = [max(1, int(size * scale)) for size in sizes]
+            if max(scaled, default=1) == 1 or elements(self.spec, self._at(scaled)) <= self.elements:
+                return scaled
+            scale *= 0.7
+
+    def _at(self, sizes: Sequence[int]) -> Problem:
+        dims = tuple(sorted(zip(self.spec.free_dims, sizes, strict=True)))
+        return Problem(specialisation=self.specialisation, dims=dims)
+
+    def _problem(self, sizes: Sequence[object]) -> Problem | None:
+        problem = self._at([int(str(size)) for size in sizes])
+        return problem if fits_arguments(self.spec, problem) and admitted(self.spec, problem) else None
 
 
 def trials(
-    spec: KernelSpec, specialisation: Pairs, device: DeviceFacts, *, sample: int | None = None
+    spec: KernelSpec,
+    specialisation: Pairs,
+    device: DeviceFacts,
+    *,
+    sample: int | None = None,
+    elements: int = ELEMENTS,
+    chosen: Iterable[Pairs] = (),
 ) -> tuple[Trial, ...]:
-    """Return a trial for every configuration of the space, or for `sample` of them.
+    """Return a trial for every configuration of the space, or for `sample` of them, the defaults first.
 
-    Each is tried where its sizes are most awkward, where they are round, and with single elements, as far as it is
-    legal there. One that is legal nowhere here has no problems. A sample holds the default of every implementation, and
-    others that are evenly spread over the order of the space. The host has no library calls, so these are left out.
+    Each is tried where its sizes are most awkward, where they are round, with one element and with none, as far as it
+    is legal there. A sample holds the default of every implementation, and others that are evenly spread over the order
+    of the space. The host has no library calls, so these are left out. None where `requires` admits no size.
     """
-    odd, even = list(_ladder(spec, specialisation, MULTIPLES, 1)), list(_ladder(spec, specialisation, ROUND, TILE))
-    single = _problem(spec, specialisation, [1] * len(spec.free_dims))
-    found = []
-    for configuration in _sampled(spec, [*odd, *even, *space.problems(spec, specialisation)], device, sample):
-
-        def legal(problem: Problem, configuration: Configuration = configuration) -> bool:
-            return space.legal(spec, problem, configuration, device)
-
-        problems = [*list(filter(legal, odd))[:AWKWARD], *list(filter(legal, even))[:1]]
-        if single is not None and legal(single):
-            problems.append(single)
-        found.append(Trial(configuration=configuration, problems=tuple(dict.fromkeys(problems))))
-    return tuple(found)
+    sizes = TrialSizes(spec, specialisation, elements, chosen)
+    if not sizes.all:
+        return ()
+    return tuple(sizes.of(configuration, device) for configuration in _sampled(sizes, device, sample))
 
 
 def far(spec: KernelSpec, specialisation: Pairs) -> Problem | None:
@@ -64,54 +162,62 @@ def far(spec: KernelSpec, specialisation: Pairs) -> Problem | None:
     low, high = 1, FAR
     while low < high:  # the smallest extent that is enough
         extent = (low + high) // 2
-        if _elements(spec, specialisation, [extent] * len(names)) > 2**31:
+        if _largest(spec, specialisation, [extent] * len(names)) > 2**31:
             high = extent
         else:
             low = extent + 1
     extents = [min(low + 1 - low % 2, largest(spec, name)) for name in names]
-    if not names or _elements(spec, specialisation, extents) < 2**31 - 1:
+    if not names or _largest(spec, specialisation, extents) < 2**31 - 1:
         return None
-    return _problem(spec, specialisation, extents)
+    problem = Problem(specialisation=specialisation, dims=tuple(sorted(zip(names, extents, strict=True))))
+    return problem if fits_arguments(spec, problem) and admitted(spec, problem) else None
 
 
-def _elements(spec: KernelSpec, specialisation: Pairs, extents: Sequence[int]) -> int:
+def elements(spec: KernelSpec, problem: Problem) -> int:
+    """Return how many elements all arrays of a call have together."""
+    return sum(buffer.size for buffer in arrays(spec, problem))
+
+
+def _largest(spec: KernelSpec, specialisation: Pairs, extents: Sequence[int]) -> int:
     dims = tuple(sorted(zip(spec.free_dims, extents, strict=True)))
     return max((buffer.size for buffer in arrays(spec, Problem(specialisation=specialisation, dims=dims))), default=0)
 
 
-def _ladder(spec: KernelSpec, specialisation: Pairs, multiples: Sequence[int], least: int) -> Iterator[Problem]:
-    """Yield problems near the primes, of ever rounder sizes from `least` on, each with its sizes in two orders."""
-    count = len(spec.free_dims)
-    primes = PRIMES.get(count) or MANY * math.ceil(count / len(MANY))
-    seen = set()
-    for multiple in multiples:
-        sizes = [multiple * (math.ceil(max(prime, least) / multiple) | 1) for prime in primes[:count]]  # odd multiples
-        for turned in (sizes, sizes[::-1]):
-            problem = _problem(spec, specialisation, turned)
-            if problem is not None and problem not in seen:
-                seen.add(problem)
-                yield problem
+def _refusal(spec: KernelSpec, tried: Sequence[Problem], configuration: Configuration, device: DeviceFacts) -> str:
+    """Return which constraint refuses a configuration at most of the problems that were tried."""
+    where = spec.all_implementations[configuration.implementation].constraints.where
+    counts = [0] * len(where)
+    for problem in tried:
+        values = environment(spec, problem, configuration, device)
+        refusing = (index for index, expression in enumerate(where) if not _holds(expression, values))
+        for index in itertools.islice(refusing, 1):
+            counts[index] += 1
+    if not any(counts):
+        return "`requires` admits no size that was tried"
+    index = counts.index(max(counts))
+    return f"where[{index}] '{where[index]}' refuses it at every size that was tried"
 
 
-def _problem(spec: KernelSpec, specialisation: Pairs, sizes: Sequence[int]) -> Problem | None:
-    dims = tuple(sorted(zip(spec.free_dims, sizes, strict=True)))
-    problem = Problem(specialisation=specialisation, dims=dims)
-    return problem if fits_arguments(spec, problem) and admitted(spec, problem) else None
+def _holds(expression: Expression, values: Environment) -> bool:
+    try:
+        return bool(expression.evaluate(values))
+    except ExpressionError:
+        return False
 
 
-def _sampled(
-    spec: KernelSpec, problems: Sequence[Problem], device: DeviceFacts, sample: int | None
-) -> list[Configuration]:
+def _sampled(sizes: TrialSizes, device: DeviceFacts, sample: int | None) -> list[Configuration]:
     from pretuned.tune.space.points import Points  # noqa: PLC0415 - it imports NumPy, which most commands do without
 
-    points = Points.of(spec, problems[0].specialisation, problems, device)
+    spec = sizes.spec
+    points = Points.of(spec, sizes.specialisation, [*sizes.all, *sizes.rare], device)
     calls = {name for name, implementation in spec.all_implementations.items() if implementation.call is not None}
-    if sample is None or len(points) - len(calls) <= sample:
-        return [configuration for configuration in points if configuration.implementation not in calls]
     own = [space.default_of(spec, name) for name in spec.all_implementations]
     first = [configuration for configuration in own if configuration in points]
-    taken = {points.index(configuration) for configuration in first}
     defaults = [configuration for configuration in first if configuration.implementation not in calls]
+    taken = {points.index(configuration) for configuration in first}
     rest = [row for row in range(len(points)) if row not in taken]
+    if sample is None or len(points) - len(calls) <= sample:
+        others = (points[row] for row in rest)
+        return [*defaults, *(c for c in others if c.implementation not in calls)]
     wanted = max(0, sample - len(defaults))
     return [*defaults, *(points[rest[index * len(rest) // wanted]] for index in range(wanted))]

@@ -12,7 +12,7 @@
 //
 // Where it differs from a GPU: a `__shared__` array holds a pattern, not leftovers, when a block starts; __activemask()
 // is the calling lane alone, which CUDA allows; atomics are plain operations; blocks run in order and never wait for a
-// later one. Inline PTX, tensor cores, clusters and cooperative groups are refused before this is compiled.
+// later one. Inline PTX, tensor cores and clusters are refused before this is compiled.
 
 #pragma once
 

@@ -24,21 +24,24 @@ from pretuned.measure.server import Answerer, server
 from pretuned.outcome import Crashed, LaunchFailed
 from pretuned.spec.model import LibraryCall
 
+CHECK_BYTES: Final = 256 << 20  # that a process may take for the arrays of problems, where only results are checked
 SETS: Final = 2  # one to verify, and one that shows what depends on the first
 
 
 class HostMachine:
-    """This process as a machine."""
+    """This process as a machine. With `limit_bytes`, buffers take no more than that."""
 
     facts: Final = FACTS
     gap_bytes: Final = 0  # where buffers lie says nothing of a GPU
 
-    def __init__(self, *, manner: Manner | None = None) -> None:
+    def __init__(self, *, manner: Manner | None = None, limit_bytes: int | None = None) -> None:
         self._manner = manner or Manner()
+        self._limit_bytes = limit_bytes
 
     def free_bytes(self) -> int:
         """Return the memory that the operating system has to give."""
-        return _available_bytes()
+        available = _available_bytes()
+        return available if self._limit_bytes is None else min(available, self._limit_bytes)
 
     def allocate(self, nbytes: int) -> SealablePages:
         """Return memory for what candidates must not touch; raises OutOfMemory."""
@@ -160,11 +163,16 @@ def serve() -> Answerer:
     return server(lambda _index: HostMachine())
 
 
+def serve_checks() -> Answerer:
+    """Answer requests where only results count: within CHECK_BYTES, as those that follow."""
+    return server(lambda _index: HostMachine(limit_bytes=CHECK_BYTES))
+
+
 def serve_memory() -> Answerer:
     """Answer requests with modules compiled for AddressSanitizer, whose library has to be loaded first."""
-    return server(lambda _index: HostMachine(manner=Manner(strict=True, kept=True)))
+    return server(lambda _index: HostMachine(manner=Manner(strict=True, kept=True), limit_bytes=CHECK_BYTES))
 
 
 def serve_races() -> Answerer:
     """Answer requests with modules compiled for the detector of races."""
-    return server(lambda _index: HostMachine(manner=Manner(strict=True)))
+    return server(lambda _index: HostMachine(manner=Manner(strict=True), limit_bytes=CHECK_BYTES))

@@ -1,0 +1,5 @@
+// Part of ../cooperative_groups.h here.
+
+#pragma once
+
+#include "../cooperative_groups.h"
