@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 import zipfile
@@ -35,8 +36,13 @@ def front_end(request):
 
 @pytest.fixture
 def project(front_end, minimal_for, tmp_path):
-    """A project with a lock, so that rows, winners and their cubins are baked as well."""
+    """A project with a lock, so that rows, winners and their cubins are baked, and with a header of its own."""
     folder = minimal_for(front_end, tmp_path / "project")
+    (folder / "include" / "load").mkdir(parents=True)
+    (folder / "include" / "load" / "once.cuh").write_text("#pragma once\n#define ONCE(x) __ldg(&(x))\n")
+    template, spec = folder / "kernels" / "scale.cu.jinja", folder / "kernels" / "scale.toml"
+    template.write_text("#include <load/once.cuh>\n" + template.read_text().replace("* x[i]", "* ONCE(x[i])"))
+    spec.write_text(spec.read_text() + '\n[compile]\ninclude = ["../include"]\n')
     spec = load(folder / "kernels" / "scale.toml")
     lockfile.write(folder / "pretuned.lock.json", Lock().updated({H100.name: H100}, rows(spec)))
     return folder
@@ -101,6 +107,22 @@ def test_two_builds_give_the_same_wheel(front_end, project, elsewhere, record_pr
     else:
         same = "names and contents"
     record_property("figure", f"byte identity, {front_end}: {same}; built in {one_s:.1f} and {two_s:.1f} s")
+
+
+@pytest.mark.slow
+def test_an_sdist_gives_the_same_wheel(front_end, project, elsewhere):
+    (project / "dist").mkdir()
+    command = [sys.executable, "-c", f"from {BACKENDS[front_end]} import build_sdist; build_sdist('dist')"]
+    subprocess.run(command, cwd=project, check=True, capture_output=True)
+    (sdist,) = (project / "dist").glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        assert any(name.endswith("/include/load/once.cuh") for name in archive.getnames())
+        archive.extractall(elsewhere, filter="data")
+    (unpacked,) = elsewhere.iterdir()
+    here, there = (contents(build(front_end, folder, 0o022, HERE)[0]) for folder in (project, unpacked))
+    baked = {name: digest for name, digest in here.items() if "/tuned/" in name}
+    assert any("/kernels/include/once-" in name for name in baked)
+    assert {name: digest for name, digest in there.items() if "/tuned/" in name} == baked
 
 
 def test_source_date_epoch_is_what_files_are_dated_by(front_end, project, record_property):

@@ -68,10 +68,19 @@ typedef uint64_t uintmax_t;
 #define DBL_MAX 1.79769313486231570814527423731704357e+308
 #define DBL_EPSILON 2.22044604925031308084726333618164062e-16
 #define DBL_TRUE_MIN 4.94065645841246544176568792868221372e-324
+#ifdef __has_builtin
+#if __has_builtin(__builtin_bit_cast)
 #define INFINITY __builtin_bit_cast(float, 0x7f800000u)
 #define NAN __builtin_bit_cast(float, 0x7fc00000u)
-#define HUGE_VALF INFINITY
 #define HUGE_VAL __builtin_bit_cast(double, 0x7ff0000000000000ull)
+#endif
+#endif
+#ifndef INFINITY  // an older NVRTC, for which these are constants
+#define INFINITY (1.0f / 0.0f)
+#define NAN (0.0f / 0.0f)
+#define HUGE_VAL (1.0 / 0.0)
+#endif
+#define HUGE_VALF INFINITY
 #define M_E 2.7182818284590452354
 #define M_LOG2E 1.4426950408889634074
 #define M_LOG10E 0.43429448190325182765
