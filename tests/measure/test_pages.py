@@ -34,7 +34,8 @@ def ended_by(function):
 
 @pytest.mark.parametrize("size", [0, 1, 1000, 1024, 100_003])
 def test_a_buffer_lies_against_the_end_of_a_room_between_holes(size):
-    one, other = HostEnclosure([span(buffer(size)), 512]).rooms
+    enclosure = HostEnclosure([span(buffer(size)), 512])
+    one, other = enclosure.rooms
     region = placed(buffer(size), one)
     assert one.hole_bytes == HOLE_BYTES == other.begin - one.end
     assert (region.address - region.front_bytes, region.end + region.tail_bytes) == one[:2]
