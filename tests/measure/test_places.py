@@ -1,4 +1,4 @@
-"""A problem at another place: other memory and distances, the same inputs, and no more memory than there is."""
+"""A problem at another place: other memory, the same inputs, and no more memory than there is."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from specs import loaded
 
 
 class Machine(HostMachine):
-    gap_bytes = 1 << 16
     free = 1 << 30
     trimmed = 0
 
@@ -37,21 +36,13 @@ def layout(stage):
     return [region.address for regions in stage.workspace.sets for region in regions.values()]
 
 
-def distances(stage):
-    addresses = layout(stage)
-    return [address - addresses[0] for address in addresses]
-
-
 def test_another_place_has_the_same_inputs_elsewhere(stage):
-    addresses, apart, inputs = layout(stage), distances(stage), stage.workspace.array(0, "x")
+    addresses, inputs = layout(stage), stage.workspace.array(0, "x")
     stage.move(0)
     assert layout(stage) == addresses
     stage.move(1)
-    assert distances(stage) != apart
     assert set(layout(stage)).isdisjoint(addresses)
     np.testing.assert_array_equal(stage.workspace.array(1, "x"), inputs)
-    stage.move(0)
-    assert distances(stage) == apart
 
 
 def test_where_two_layouts_do_not_fit_the_old_one_goes_first(stage):

@@ -19,7 +19,7 @@ from pretuned.runtime import prelude
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, Problem
 
-PROTOCOL: Final = 2  # of tuning: raised when earlier outcomes or rows no longer mean the same
+PROTOCOL: Final = 3  # of tuning: raised when earlier outcomes or rows no longer mean the same
 QUARANTINED: Final = (
     Crashed,
     TimedOut,

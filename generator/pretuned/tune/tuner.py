@@ -37,7 +37,7 @@ from pretuned.tune.workbench import Workbench
 # What the parts took on an H100 with 16 cores: enough to say whether a budget is near.
 COMPILE_S: Final = 0.3  # per source, on one core
 SCREEN_S: Final = 0.0015  # per candidate and problem
-ROW_S: Final = 0.15  # per row: races, duels and checks
+ROW_S: Final = 0.2  # per row: races, duels and checks
 KERNEL_S: Final = 0.3  # per kernel: inputs, references, the default
 
 
