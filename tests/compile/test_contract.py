@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import struct
 import subprocess
 
 import pytest
@@ -11,12 +12,13 @@ import pytest
 from documents import ROOT
 from pretuned.build.contract import compare, compare_specs, defaults
 from pretuned.compile.contract import breach, launched, probe
+from pretuned.compile.entries import entry_points
 from pretuned.compile.pool import CompilePool, compile_all
 from pretuned.compile.result import Binary
 from pretuned.errors import SpecError
 from pretuned.outcome import CompileError
 from pretuned.record.cache import Cache
-from pretuned.render import located, source_of
+from pretuned.render import Source, located, source_of
 from pretuned.spec import space
 from pretuned.spec.loader import load, load_folder
 from pretuned.tune.binaries import BinaryStore
@@ -91,6 +93,33 @@ def test_a_barrier_of_the_whole_grid_is_refused(tmp_path, typed):
     made = compile_all([asked], PTX)[asked.key]
     found = breach(source, launched(spec, (), "main"), made.image)
     assert located(spec, (), space.default(spec), found.message) == GRID_BARRIER.message
+
+
+LARGE = """\
+struct Table { char bytes[5000]; };
+extern "C" __global__ void axpy(float* out, Table table, bool b, int i, short s) { out[i] = table.bytes[s] + b; }
+extern "C" __global__ void none() {}
+"""
+
+
+@pytest.mark.parametrize("architecture", ["compute_80", "sm_75", "sm_90", "sm_90a", "sm_100", "sm_120a"])
+def test_sizes_of_all_kinds_of_parameters_are_read(architecture):
+    """More than 4 KB of parameters are listed in another way in a cubin."""
+    source = Source(text=LARGE, options=(), functions=("axpy", "none"))
+    entries = entry_points(compile_all([source], architecture)[source.key].image)
+    assert [taken.bits // 8 for taken in entries["axpy"].taken] == [8, 5000, 1, 4, 2]
+    assert entries["none"].taken == ()
+
+
+def test_parameters_that_a_cubin_lists_in_an_unknown_way_are_accepted(compiled):
+    """As a later compiler may: the total does not fit what was found."""
+    specs, sources, binaries = compiled
+    image = binaries[sources["parameter missing"].key, SM_90].image
+    listed = struct.pack("<BBH", 4, 0x17, 12)
+    assert image.count(listed) == 3
+    other = image.replace(listed, struct.pack("<BBH", 4, 0x7F, 12))
+    assert entry_points(other)["axpy"].taken is None
+    assert breach(sources["parameter missing"], launched(specs["parameter missing"], (), "main"), other) is None
 
 
 def test_an_image_that_says_nothing_of_itself_is_accepted(compiled):

@@ -103,7 +103,8 @@ def breach(source: Source, launches: Sequence[LaunchedFunction], image: bytes) -
         if entry is None:
             wrong = _not_there(launch, entries)
         else:
-            wrong = mismatch(launch.name, types.get(launch.name, entry.taken), launch.passed)
+            taken = types.get(launch.name, entry.taken)
+            wrong = None if taken is None else mismatch(launch.name, taken, launch.passed)
             wrong = wrong and f"{wrong}: write `{declaration(launch.name, launch.passed)}`"
             wrong = wrong or _unlaunchable(source, launch.name, entry)
         if wrong is not None:

@@ -18,7 +18,9 @@ cooperative launch leaves the address of its barrier, and traps where there is n
 A cubin is an ELF of 64 bits for machine 190. The section `.nv.info.NAME` holds the attributes of the entry point NAME:
 a byte with the format, a byte with the attribute, 16 bits with a value, or, in format 4, the size of what follows.
 Attribute 0x17 (EIATTR_KPARAM_INFO) has 12 bytes a parameter: an index of 32 bits, 16 bits each for ordinal and offset,
-and a word whose upper 14 bits are the size in bytes. NVIDIA documents none of this; the names are those of cuobjdump.
+and a word whose upper 14 bits are the size in bytes. Where parameters take more than 4 KB, 0x45 (EIATTR_KPARAM_INFO_V2)
+has the size in the lower 24 bits of that word. 0x19 (EIATTR_CBANK_PARAM_SIZE) is where the last one ends. NVIDIA
+documents none of this (the names are those of cuobjdump), so parameters that do not end there are taken as unknown.
 """
 
 from __future__ import annotations
@@ -50,18 +52,20 @@ _CUDA_MACHINE: Final = 190
 _INFO: Final = b".nv.info."
 _SIZED: Final = 4  # the format of attributes that are followed by so many bytes
 _PARAMETER_INFO: Final = 0x17
+_LARGE_PARAMETER_INFO: Final = 0x45
+_PARAMETER_BYTES: Final = 0x19
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledEntry:
-    """An entry point of a binary.
+    """An entry point of a binary; `taken` is None where its parameters are not known.
 
     `shared_bytes` is its static shared memory where that has the general limit: 0 in a cubin, where the compiler has
     seen that it fits, and in PTX for one architecture alone (sm_90a), which may have more.
     `grid_barrier` says that it waits for all blocks of the grid, as far as PTX shows it.
     """
 
-    taken: tuple[TakenParameter, ...]
+    taken: tuple[TakenParameter, ...] | None
     shared_bytes: int = 0
     grid_barrier: bool = False
 
@@ -124,12 +128,7 @@ def _shared(text: str) -> Iterator[tuple[str, int]]:
 
 
 def _of_cubin(image: bytes) -> dict[str, CompiledEntry]:
-    return {
-        name: CompiledEntry(
-            taken=tuple(TakenParameter(kind="unknown", bits=8 * size) for _, size in sorted(_sizes(content)))
-        )
-        for name, content in _infos(image)
-    }
+    return {name: CompiledEntry(taken=_parameters(content)) for name, content in _infos(image)}
 
 
 def _infos(image: bytes) -> Iterator[tuple[str, bytes]]:
@@ -144,15 +143,22 @@ def _infos(image: bytes) -> Iterator[tuple[str, bytes]]:
             yield image[at + len(_INFO) : image.index(b"\0", at)].decode(), image[offset : offset + length]
 
 
-def _sizes(attributes: bytes) -> Iterator[tuple[int, int]]:
-    """Yield ordinal and size in bytes of each parameter."""
-    at = 0
+def _parameters(attributes: bytes) -> tuple[TakenParameter, ...] | None:
+    """Return the parameters that the attributes of an entry point list; None if they are not all."""
+    at = end = total = 0
+    sizes: dict[int, int] = {}
     while at < len(attributes):
         form, attribute, size = struct.unpack_from("<BBH", attributes, at)
         at += 4
+        if attribute == _PARAMETER_BYTES:
+            total = size
         if form != _SIZED:
             continue
-        if attribute == _PARAMETER_INFO:
-            _, ordinal, _, word = struct.unpack_from("<IHHI", attributes, at)
-            yield ordinal, word >> 18
+        if attribute in {_PARAMETER_INFO, _LARGE_PARAMETER_INFO}:
+            _, ordinal, offset, word = struct.unpack_from("<IHHI", attributes, at)
+            sizes[ordinal] = word >> 18 if attribute == _PARAMETER_INFO else word & 0xFFFFFF
+            end = max(end, offset + sizes[ordinal])
         at += size
+    if end != total or sorted(sizes) != list(range(len(sizes))):
+        return None
+    return tuple(TakenParameter(kind="unknown", bits=8 * size) for _, size in sorted(sizes.items()))
