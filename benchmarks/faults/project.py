@@ -79,6 +79,10 @@ class Done:
     status: int | None
     output: str
 
+    def _setuptools_says_so(self) -> bool:
+        """Return whether setuptools ended with a message: its status for every error is 1."""
+        return self.status == 1 and "\nerror: " in self.output and "Traceback" not in self.output
+
     def failures(self) -> Iterator[tuple[str, str]]:
         """Yield what no command may do, whatever goes wrong."""
         said = self.output.strip().replace("\n", " | ")[-300:]
@@ -89,7 +93,7 @@ class Done:
             last = [frame for frame in frames if "/lib/python" not in frame or "site-packages" in frame][-1:]
             if last and "/generator/pretuned/" in last[0]:
                 yield TRACEBACK, said
-        elif self.status is not None and self.status not in STATUSES:
+        elif self.status is not None and self.status not in STATUSES and not self._setuptools_says_so():
             yield OTHER, f"status {self.status}: {said}"
 
 

@@ -23,6 +23,9 @@ NOT_RUN = {
     "pip install '/path/to/pretuned[cuda13]'": INSTALLS,
     "python -m pytest tests/spec -x -q": "runs tests",
     "python -m pytest tests/gpu -x": NEEDS_GPU,
+    "for campaign in disk kills damage folders compilers; do python benchmarks/faults/$campaign.py --write; done": (
+        "takes an hour"
+    ),
     "PRETUNED_FAST_PATH=0 python -m pytest tests/runtime tests/bake": "runs tests",
     "ruff check && ruff format --check && mypy && lint-imports": "checks the whole repository, as .ci/run does",
     "pretuned tune": NEEDS_GPU,
