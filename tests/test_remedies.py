@@ -23,6 +23,18 @@ def test_an_unknown_type_of_cuda_is_answered_by_its_header(tmp_path, line, heade
     assert remedy(CompileError(line=line), loaded(tmp_path)) == f"write `#include <{header}>` in the template"
 
 
+@pytest.mark.parametrize(
+    ("line", "number"),
+    [
+        ("kernel.cu(3): error: __cluster_dims__ is not supported for this GPU architecture", "90"),
+        ("ptxas error: Instruction 'tcgen05.alloc' requires .target sm_100a or higher", "100a"),
+    ],
+)
+def test_a_feature_of_newer_gpus_is_answered_by_the_architecture_to_write(tmp_path, line, number):
+    wanted = f'write `architectures = ["sm_{number}"]` in the project\'s table'
+    assert remedy(CompileError(line=line), loaded(tmp_path)) == wanted
+
+
 MISSING = {
     "cub/block/block_load.cuh": 'as in `pip install "nvidia-cuda-cccl==13.0.*"` (nvidia-cuda-cccl-cu12 for CUDA 12)',
     "nv/target": "it comes with CUDA's C++ library",

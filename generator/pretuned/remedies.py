@@ -22,6 +22,7 @@ _MISSING: Final = re.compile(
     r"""cannot open source file "([^"]+)"|error: ([^\s:]+): No such file or directory|'([^']+)' file not found"""
 )
 _PACKAGES: Final = {"crt/": "nvidia-cuda-crt", "curand": "nvidia-curand", "cuda": "nvidia-cuda-runtime"}
+_NEWER_GPU: Final = re.compile(r"not supported for this GPU architecture|requires \.target sm_(?P<number>\d+a?)")
 _ALL_BUT: Final = 0.5  # more of the elements are wrong than any slip at an edge explains
 _OFF: Final = re.compile(r"([\d,]+) of ([\d,]+) elements are off")
 _OUT_OF_BOUNDS: Final = re.compile(
@@ -37,7 +38,7 @@ def remedy(failure: Failure, spec: KernelSpec) -> str:
     """Return what to do about a failure of a kernel, or an empty text where its message says it."""
     match failure:
         case CompileError(line=line):
-            return _header(line)
+            return _header(line) or _architecture(line)
         case WrongResult(argument=argument, message=message):
             return _of_result(message) or _of_rounding(spec, argument, message)
         case Crashed(message=message) if _OUT_OF_BOUNDS.search(message) and reads_indices(spec):
@@ -91,6 +92,13 @@ def _where(name: str) -> str:
         f"put it beside the template, or name its folder in the spec: [compile] include = "
         f'["../include"]; a header that reads parameters comes in by `{{% include "{name}" %}}`'
     )
+
+
+def _architecture(line: str) -> str:
+    """Return what to write where a kernel uses what the architecture that it is compiled for does not have."""
+    if match := _NEWER_GPU.search(line):
+        return f'write `architectures = ["sm_{match["number"] or 90}"]` in the project\'s table'
+    return ""
 
 
 def _of_result(message: str) -> str:
