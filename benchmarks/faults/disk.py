@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from project import BAKE, HATCHLING, LOCK, SETUPTOOLS, SETUPTOOLS_BACKEND, TUNE, Area, Done, content
-from table import LOST, OTHER, WRONG, Tried, main
+from table import LOST, OTHER, WRONG, Tried, main, wanted
 
 from pretuned.errors import LockError
 from pretuned.record import lock as lockfile
@@ -211,7 +211,7 @@ def run(count: int, draw: random.Random) -> Iterator[Tried]:
     with tempfile.TemporaryDirectory(prefix="faults-") as name:
         folder = Path(name)
         prepared = bases(folder)
-        for operation in OPERATIONS:
+        for operation in filter(lambda one: wanted(one.name), OPERATIONS):
             start = prepared[operation.table].copy(folder / "start")
             operation.prepare(start)
             before = content(start.project / operation.output)

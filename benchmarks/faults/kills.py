@@ -18,7 +18,7 @@ from pathlib import Path
 
 from disk import bases, no_cache, older_package, sound, stale_wheels
 from project import BAKE, HATCHLING, LOCK, MODULE, TUNE, Area, content
-from table import LOST, OTHER, WRONG, Tried, main
+from table import LOST, OTHER, WRONG, Tried, main, wanted
 
 from pretuned.record import lock as lockfile
 from pretuned.record.cache import FILE
@@ -95,7 +95,7 @@ def run(count: int, draw: random.Random) -> Iterator[Tried]:
     with tempfile.TemporaryDirectory(prefix="faults-") as name:
         folder = Path(name)
         base = bases(folder)[""]
-        for operation in OPERATIONS:
+        for operation in filter(lambda one: wanted(one.name), OPERATIONS):
             start = base.copy(folder / "start")
             operation.prepare(start)
             before = content(start.project / operation.output)

@@ -31,6 +31,7 @@ OTHER = "other"  # a wrong exit status or message, or no recovery
 KINDS = (LOST, WRONG, HUNG, TRACEBACK, LEFT, OTHER)
 HEAD = ("campaign", "faults", "tried", *KINDS)
 _FOOT = "run by:"
+_only = [""]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +62,10 @@ def main(name: str, doc: str, run: Run, *, count: int) -> None:
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=count, help=f"how many faults to try (default: {count})")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", default="", help="those lines of the table that have this in their name")
     parser.add_argument("--write", action="store_true", help=f"put the table into {RESULTS.relative_to(ROOT)}")
     options = parser.parse_args()
+    _only.append(options.only)
     os.nice(10)
     started = time.monotonic()
     lines = tally(run(options.count, random.Random(options.seed)))
@@ -71,9 +74,16 @@ def main(name: str, doc: str, run: Run, *, count: int) -> None:
         command = (
             f"python {Path(sys.argv[0]).resolve().relative_to(ROOT)} --count {options.count} --seed {options.seed}"
         )
+        if options.only:
+            command += f" --only '{options.only}'"
         write(name, lines, f"{name}: {command}; {time.monotonic() - started:.0f} s; {provenance()}")
     if any(sum(counts.failed.values()) for counts in lines.values()):
         raise SystemExit(1)
+
+
+def wanted(line: str) -> bool:
+    """Return whether `--only` leaves a line of the table in."""
+    return _only[-1] in line
 
 
 def tally(found: Iterable[Tried]) -> dict[str, Counts]:
@@ -109,11 +119,12 @@ def text(rows: Iterable[tuple[str, ...]]) -> str:
 def write(name: str, lines: dict[str, Counts], command: str) -> None:
     """Replace the lines of a campaign in the results, keep those of the others, and sum up anew."""
     kept, feet = read()
-    rows = [one for one in kept if one[0] != name] + [row(name, what, counts) for what, counts in lines.items()]
+    rows = [one for one in kept if one[0] != name or (_only[-1] and one[1] not in lines)]
+    rows += [row(name, what, counts) for what, counts in lines.items()]
     rows.sort(key=lambda one: one[0])
     numbers = [[int(cell.replace(",", "")) for cell in one[2:]] for one in rows]
     total = ("all", "", *(f"{sum(column):,}" for column in zip(*numbers, strict=True)))
-    feet = sorted([foot for foot in feet if not foot.startswith(f"{name}:")] + [command])
+    feet = sorted([foot for foot in feet if not foot.startswith(f"{name}:") or _only[-1]] + [command])
     RESULTS.write_text("\n".join([text([*rows, total]), "", _FOOT, *feet]) + "\n", encoding="utf-8")
 
 

@@ -127,6 +127,10 @@ def serve() -> Any:  # noqa: ANN401 - the protocol of pretuned.child
         version()  # loads NVRTC while the parent still renders
     except Exception as error:  # noqa: BLE001 - whatever it is, the parent says it better than a traceback
         reason = f"{type(error).__name__}: {error}"
+        if isinstance(error, OSError) and error.filename is not None:  # CuPy makes its cache as it is imported
+            reason = f"a home folder that can be written (HOME): {error.filename}: {error.strerror}"
+            unwritable = Unavailable(reason=f"compiling with CuPy needs {reason}")
+            return lambda _request: unwritable
         missing = Unavailable(reason=f"compiling needs CuPy and NVRTC ({reason}): {INSTALL}")
         return lambda _request: missing
     return lambda request: compile_source(*request)
