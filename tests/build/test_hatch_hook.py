@@ -15,6 +15,7 @@ from pretuned.build import core
 from pretuned.build.requirements import Installed, Needs
 from pretuned.device.probe import DriverVersion
 from pretuned.errors import LockError
+from pretuned.files import temporary
 
 PYPROJECT = """\
 [build-system]
@@ -200,6 +201,15 @@ def test_an_sdist_has_once_all_that_a_wheel_is_built_from(project, selection, mo
     } <= set(names)
     assert not [name for name in names if name.endswith(".pyc")]
     assert "secret.txt" not in names, "the project's own exclude still holds"
+
+
+def test_what_bakes_have_half_written_ships_with_nothing(project):
+    left = project / "src" / "demo" / ".tuned.writing-12345678"  # by one that was killed
+    write(left, {"new/kernels/one.cubin": b"half"})
+    with temporary(project / "src" / "demo" / "tuned", folder=True) as beside:  # by one that is at work
+        write(beside, {"new/kernels/one.cubin": b"half"})
+        assert not [name for name in [*sdist(project), *wheel(project)[0]] if "writing" in name]
+        assert (left.exists(), beside.exists()) == (False, True)
 
 
 def test_what_must_be_installed_first(project, monkeypatch):
