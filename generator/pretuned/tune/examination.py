@@ -171,6 +171,8 @@ class Examination:
         specialisation = pending.problem.specialisation
         entries = []
         for configuration, made in found.items():
+            if self.over:
+                break
             key = specialisation, configuration
             failed = "" if isinstance(made, Binary) or made is None else self._unmade(key, made)
             if len(self._verdicts) < PROBES:

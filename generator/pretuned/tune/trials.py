@@ -58,7 +58,8 @@ class TrialSizes:
         self.spec = spec
         self.specialisation = specialisation
         self.elements = elements
-        by_hand = (self._problem([dict(dims)[name] for name in spec.free_dims]) for dims in chosen)
+        by_hand = [self._problem([dict(dims)[name] for name in spec.free_dims]) for dims in chosen]
+        self.by_hand = bool(by_hand)
         self.chosen = [problem for problem in by_hand if problem is not None]
         count = len(spec.free_dims)
         self.small = list(self._ladder(SMALL.get(count), MULTIPLES, 1))
@@ -79,7 +80,7 @@ class TrialSizes:
         def legal(problems: Iterable[Problem]) -> Iterator[Problem]:
             return (problem for problem in problems if space.legal(self.spec, problem, configuration, device))
 
-        if self.chosen:
+        if self.by_hand:
             return self._trial(configuration, list(legal(self.chosen)), self.chosen, device)
         first = list(itertools.islice(legal(self.small), 1))
         further = [*itertools.islice(legal(self.odd), AWKWARD), *itertools.islice(legal(self.even), 1)]

@@ -1,0 +1,126 @@
+"""`check --execute` at first contact: what it says of errors, what it leaves out, what it takes."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pretuned.cli.chosen import chosen_problems
+from pretuned.cli.project import UsageError
+from pretuned.compile.host import compiler
+from pretuned.report.execution import finding_lines
+from pretuned.spec.loader import load
+from pretuned.tune.execute import execute
+from pretuned.tune.modes import PLAIN
+from specs import SCALE_TEMPLATE, loaded
+
+HERE = Path(__file__).parent
+MANY = HERE / "many"
+TABLE = '[tool.hatch.build.hooks.pretuned]\nmodule = "src/mypkg/tuned"\n'
+HALVES = "#include <cuda_fp16.h>\n" + SCALE_TEMPLATE
+pytestmark = pytest.mark.skipif(compiler() is None, reason="no C++ compiler here")
+
+
+def test_equal_compile_errors_are_printed_once_and_the_rest_is_not_compiled(tmp_path):
+    folder = shutil.copytree(MANY, tmp_path / "kernels")
+    template = folder / "topk_softmax.cu.jinja"
+    template.write_text(template.read_text().replace("-1e30f", "-LARGEST"))
+    spec = load(folder / "topk_softmax.toml")
+    (report,) = execute({spec.name: spec}, [PLAIN], cache_folder=None)
+    assert (len(report.findings), report.uncompiled, report.executions) == (3, 213, 0)
+    first, last = finding_lines(report, spec)
+    assert first.startswith("topk_softmax: 216 configurations: block=128; ...\n  host: compile error: topk_softmax.cu")
+    assert last == "  the first 3 fail alike, so the other 213 were not compiled"
+
+
+def test_a_reference_that_raises_is_a_finding_and_other_kernels_go_on(tmp_path):
+    for name in ("bad", "good"):
+        (tmp_path / name).mkdir()
+    bad, good = (
+        loaded(tmp_path / name, ("vec   = [1, 2, 4]", "vec   = [1]"), template=HALVES) for name in ("bad", "good")
+    )
+    (tmp_path / "bad" / "reference.py").write_text("def scale(x, a, **_):\n    return a * x / x.max()\n")
+    bad = bad.model_copy(update={"name": "bad"})
+    found = {r.kernel: r for r in execute({"bad": bad, "scale": good}, [PLAIN], cache_folder=None, sample=1)}
+    assert {(finding.outcome, finding.configuration) for finding in found["bad"].findings if not finding.failure} == {
+        ("error", None)
+    }
+    assert any("zero-size array" in finding.detail for finding in found["bad"].findings)
+    assert (found["scale"].findings, found["scale"].configurations) == ([], 2)
+
+
+def test_groups_of_threads_are_those_of_cuda(tmp_path):
+    spec = load(HERE / "groups" / "groups.toml")
+    (report,) = execute({spec.name: spec}, [PLAIN], cache_folder=tmp_path)
+    assert (report.findings, report.configurations) == ([], 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("n", "write NAME=VALUE, as in `--at rows=7,cols=50257`: found 'n'"),
+        ("m=3", "there is no dim or specialisation 'm'; known are T, n"),
+        ("T=float16", "scale needs a size for n too"),
+        ("n=-3", "'-3' is not a size of n; write an integer of 0 or more"),
+        ("n=3,T=half", "scale has T = float16, float32; found 'half'"),
+        ("n=3,n=4", "names 'n' twice; repeat --at for a second problem"),
+        ("n=3000000000", "a size is larger than its argument's type holds"),
+    ],
+)
+def test_a_problem_that_cannot_be_chosen(tmp_path, text, said):
+    with pytest.raises(UsageError) as error:
+        chosen_problems([text], {"scale": loaded(tmp_path)})
+    assert str(error.value) == f"--at {text}: {said}"
+
+
+def test_chosen_problems_alone_are_executed(tmp_path):
+    spec = loaded(tmp_path, template=HALVES)
+    chosen = chosen_problems(["n=12,T=float32", "n=5"], {"scale": spec})
+    (report,) = execute({"scale": spec}, [PLAIN], cache_folder=None, chosen=chosen)
+    assert report.findings == []
+    assert report.executions == 6 + 2 + 2  # all at 12 in float32; at 5, those of vec 1 in both types
+    assert {reason for _, _, reason in report.nowhere} == {
+        "where[1] 'n % vec == 0' refuses it at every size that was tried"
+    }
+
+
+@pytest.mark.slow
+def test_72_specialisations_take_a_minute_and_a_gigabyte_at_most(tmp_path, record_property):
+    shutil.copytree(MANY, tmp_path / "kernels")
+    (tmp_path / "pyproject.toml").write_text(TABLE)
+    environment = os.environ | {"PRETUNED_CACHE_DIR": str(tmp_path / "cache")}
+    command = [sys.executable, "-m", "pretuned", "check", "--execute"]
+    begun, peak = time.monotonic(), 0
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, text=True, stderr=subprocess.PIPE) as process:
+        while process.poll() is None:
+            peak = max(peak, _resident_bytes(process.pid))
+            time.sleep(0.2)
+        assert process.stderr is not None
+        said = process.stderr.read()
+    seconds = time.monotonic() - begun
+    record_property(
+        "figure", f"72 specialisations: {seconds:.0f} s, {peak / 1e6:.0f} MB at most: {said.splitlines()[-1]}"
+    )
+    assert process.returncode == 0
+    assert "0 findings" in said
+    assert re.search(r"executed \d+ of 216 configurations", said)
+    assert peak < 1e9
+
+
+def _resident_bytes(pid):
+    """What a process and those it started take, shared pages counted once a process."""
+    found = 0
+    try:
+        found = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            found += sum(map(_resident_bytes, (task / "children").read_text().split()))
+    except OSError:
+        pass  # it has ended
+    return found
