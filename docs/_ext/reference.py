@@ -256,7 +256,7 @@ def mistakes() -> str:
     parts = []
     for part in table["parts"]:
         parts.append(f"## {part['title']}\n")
-        parts += [_mistake(entry) for entry in part["mistakes"]]
+        parts += [_mistake(entry) for entry in part["mistakes"] if entry["now"]]
     return "\n".join(parts)
 
 

@@ -56,5 +56,9 @@ def test_a_wrong_call_is_reported_in_these_words(mistake: Mistake):
     assert mistakes.CALLS[mistake.call] + "\n" == mistake.now
 
 
+# What was a mistake once, and is none any more.
+ALLOWED = ["a reference without `**_`"]
+
+
 def test_no_mistake_passes_in_silence():
-    assert [mistake.what for mistake in ALL if not mistake.now.strip()] == []
+    assert [mistake.what for mistake in ALL if not mistake.now.strip()] == ALLOWED

@@ -112,7 +112,7 @@ def _collect(folder: Path, template: str, names: dict[str, str], *, assigned: fr
                 _collect(folder, included, names, assigned=assigned, seen=seen)
             except TemplateNotFound:
                 if not (isinstance(statement, nodes.Include) and statement.ignore_missing):
-                    files = [file.relative_to(folder).as_posix() for file in folder.glob("**/*.*")]
+                    files = {file.relative_to(folder).as_posix() for file in folder.glob("**/*.*")} - seen
                     raise RenderError(
                         f"{template}:{statement.lineno}: there is no '{included}' to include{closest(included, files)}"
                     ) from None
