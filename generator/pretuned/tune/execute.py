@@ -42,6 +42,7 @@ from pretuned.tune.workbench import Clock
 WINDOW: Final = 48  # sources that are compiled, or wait for it, ahead of what executes
 WORKERS: Final = 8  # processes that execute, at most: each may take CHECK_BYTES
 POLL_S: Final = 0.02
+SANITIZED: Final = 48  # configurations that one process executes under a sanitizer
 LEAST_S: Final = 1.0  # that a configuration gets when the time is nearly over
 
 
@@ -188,6 +189,8 @@ class _Round:
         except Exception as error:  # noqa: BLE001 - a finding of this kernel, and no end for the others
             return Answered(trouble=f"{type(error).__name__}: {error}", seconds=time.perf_counter() - started)
         finally:
+            if self.mode.sanitizer and len(runner.ran) > SANITIZED:
+                runner.close()  # libraries under AddressSanitizer stay loaded, and on disk, as long as their process
             self._idle.put(runner)
 
     def _executed(self, runner: Runner, entries: Sequence[CompiledCandidate]) -> Iterator[Executed]:
