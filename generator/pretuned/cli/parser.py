@@ -181,8 +181,8 @@ def _add_check(command: argparse.ArgumentParser) -> None:
         "with --execute or --sanitize: N configurations of each specialisation, the defaults among them (default: all)"
     )
     command.add_argument("--sample", type=_count, metavar="N", help=text)
-    text = "with --execute or --sanitize: stop after so many seconds (default: 60; 0: no limit)"
-    command.add_argument("--budget", type=_seconds, default=60.0, metavar="SECONDS", help=text)
+    text = "with --execute or --sanitize: stop after so many seconds (default: 50; 0: no limit)"
+    command.add_argument("--budget", type=_seconds, default=50.0, metavar="SECONDS", help=text)
     text = "with --execute or --sanitize: at this problem, as in rows=7,cols=50257, instead of others (may be repeated)"
     command.add_argument("--at", action="append", metavar="NAME=VALUE,...", help=text)
     command.add_argument("--quiet", action="store_true", help="show no progress")
