@@ -12,7 +12,7 @@ from typing import Final
 
 from pretuned.record.rows import Row
 
-NOISE: Final = 0.03  # winners' times in five tunings of one H100 lie within 2.7% of each other (repeat_h100.txt)
+NOISE: Final = 0.03  # twice what winners of five tunings of one H100 lie apart (repeat_h100.txt)
 SLOWER: Final = 0.01  # by which a slower winner exceeds its default: less is a tie
 
 
