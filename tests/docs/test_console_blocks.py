@@ -23,7 +23,7 @@ NOT_RUN = {
     "pip install '/path/to/pretuned[cuda13]'": INSTALLS,
     "python -m pytest tests/spec -x -q": "runs tests",
     "python -m pytest tests/gpu -x": NEEDS_GPU,
-    "for campaign in disk kills damage folders compilers; do python benchmarks/faults/$campaign.py --write; done": (
+    "for name in disk kills damage folders compilers fuzz; do python benchmarks/faults/$name.py --write; done": (
         "takes an hour"
     ),
     "PRETUNED_FAST_PATH=0 python -m pytest tests/runtime tests/bake": "runs tests",
