@@ -289,7 +289,7 @@ def sanitizer_libraries() -> str:
     found = compiler()
     assert found is not None, "binaries of MEMORY were compiled"
     name = "libasan.so" if found.is_gcc else f"libclang_rt.asan-{platform.machine()}.so"
-    return _run([found.path, f"-print-file-name={name}"]).stdout.strip()
+    return _run([found.path, f"-print-file-name={name}"], limit_s=_VERSION_S).stdout.strip()
 
 
 def _first_error(log: str) -> str:
