@@ -19,10 +19,11 @@ from pretuned.tune.tuner import Tuner
 from wrong_kernels import GRID_BARRIER, SOUND, SPEC, WRONG, write
 
 TABLE = '[tool.hatch.build.hooks.pretuned]\nmodule = "src/demo/tuned"\n'
-KERNELS = {f"k{number:02}": wrong for number, wrong in enumerate([*WRONG.values(), GRID_BARRIER])}
-FAULTS = [
-    f"  {name}.toml: launches[0]: {wrong.message.replace('axpy.cu', f'{name}.cu')}" for name, wrong in KERNELS.items()
-]
+MISSING = WRONG["parameter missing"]
+ALL = [*WRONG.values(), GRID_BARRIER]
+# One by its size, one by its type, one by its name; tests/compile/test_contract.py compares each.
+SAMPLE = [MISSING, WRONG["pointer to half"], WRONG['no extern "C"']]
+ONE = ("block = [128, 256]", "block = [256]")  # configuration
 
 
 class Project:
@@ -60,32 +61,44 @@ def run(project, monkeypatch, capsys):
     return run
 
 
+@pytest.fixture(
+    scope="module", params=[pytest.param(SAMPLE, id="sample"), pytest.param(ALL, id="all", marks=pytest.mark.slow)]
+)
+def kernels(request):
+    """Wrong kernels by name."""
+    return {f"k{number:02}": wrong for number, wrong in enumerate(request.param)}
+
+
 @pytest.fixture(scope="module")
-def wrong(project):
-    return project.of("wrong", {name: kernel.text for name, kernel in KERNELS.items()})
+def wrong(project, kernels):
+    """A project of wrong kernels alone."""
+    return project.of(f"wrong{len(kernels)}", {name: kernel.text for name, kernel in kernels.items()}, edit=ONE)
 
 
 @pytest.mark.parametrize("command", ["check", "bake"])
-def test_commands_refuse_each_with_its_line_and_what_to_write(wrong, run, command):
+def test_commands_refuse_each_with_its_line_and_what_to_write(wrong, kernels, run, command):
     status, out, err = run(wrong, command)
     *_, heading = (line for line in err.splitlines() if not line.startswith("  "))
-    assert heading == f"error: invalid kernel spec ({len(FAULTS)} problems):"
-    assert [line for line in err.splitlines() if line.startswith("  ")] == FAULTS
+    assert heading == f"error: invalid kernel spec ({len(kernels)} problems):"
+    assert [line for line in err.splitlines() if line.startswith("  ")] == [
+        f"  {name}.toml: launches[0]: {kernel.message.replace('axpy.cu', f'{name}.cu')}"
+        for name, kernel in kernels.items()
+    ]
     assert (status, out) == (2, "")
     assert not (wrong / "src").exists()
 
 
 def test_a_cached_binary_is_held_against_the_spec_as_well(project, run):
-    root = project.of("cached", {"axpy": KERNELS["k00"].text}, edit=('  { name = "n", dtype = "int64" },\n', ""))
+    root = project.of("cached", {"axpy": MISSING.text}, edit=('  { name = "n", dtype = "int64" },\n', ""))
     status, _, err = run(root, "bake")
     assert status == 0, err
-    write(root / "kernels", KERNELS["k00"].text)  # the spec passes an argument more; the text is what it was
+    write(root / "kernels", MISSING.text)  # the spec passes an argument more; the text is what it was
     status, _, err = run(root, "bake", "--check")
     assert status == 2
-    assert WRONG["parameter missing"].message in err
+    assert MISSING.message in err
 
 
-def test_tuning_refuses_each_before_it_is_launched(wrong, project):
+def test_tuning_refuses_each_before_it_is_launched(wrong, kernels, project):
     gpu = FakeRunner(lambda _values, _dims: 1.0)
     specs = load_folder(wrong / "kernels")
     requests = [TuningRequest(spec=spec, problems=tuple(all_problems(spec))) for spec in specs.values()]
@@ -95,9 +108,9 @@ def test_tuning_refuses_each_before_it_is_launched(wrong, project):
         with pytest.raises(TuningError) as refused:
             list(Tuner(workbench).tune(requests))
     said = str(refused.value).splitlines()
-    assert [line.partition(":")[0] for line in said] == list(KERNELS)
+    assert [line.partition(":")[0] for line in said] == list(kernels)
     assert not gpu.requests
-    for line, (name, kernel) in zip(said, KERNELS.items(), strict=True):
+    for line, (name, kernel) in zip(said, kernels.items(), strict=True):
         found, wanted = line, kernel.message.replace("axpy.cu", f"{name}.cu")
         if "static shared memory" in wanted:
             assert "uses too much shared data" in found  # ptxas reports it first

@@ -85,7 +85,7 @@ def test_what_programmers_write_on_purpose_is_accepted(compiled, name):
         assert typed is None
 
 
-@pytest.mark.parametrize("typed", [False, True])
+@pytest.mark.parametrize("typed", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_barrier_of_the_whole_grid_is_refused(tmp_path, typed):
     spec = load(write(tmp_path, GRID_BARRIER.text))
     source = source_of(spec, (), space.default(spec))

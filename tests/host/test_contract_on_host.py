@@ -7,7 +7,8 @@ import pytest
 from pretuned.compile.host import compiler
 from pretuned.outcome import LaunchFailed, WrongResult, detail
 from pretuned.spec.loader import load
-from pretuned.tune.execute import PLAIN, execute
+from pretuned.tune.execute import execute
+from pretuned.tune.modes import PLAIN
 from wrong_kernels import BODY, REFERENCE, RIGHT, SPEC, write
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="no C++ compiler here")

@@ -25,7 +25,14 @@ HERE = Path(__file__).parent
 MANY = HERE / "many"
 TABLE = '[tool.hatch.build.hooks.pretuned]\nmodule = "src/mypkg/tuned"\n'
 HALVES = "#include <cuda_fp16.h>\n" + SCALE_TEMPLATE
+FEW = ("block = [128, 256]", "block = [256]")  # configurations
 pytestmark = pytest.mark.skipif(compiler() is None, reason="no C++ compiler here")
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    """A cache folder that keeps what tests have compiled for those behind them."""
+    return tmp_path_factory.mktemp("cache")
 
 
 def test_equal_compile_errors_are_printed_once_and_the_rest_is_not_compiled(tmp_path):
@@ -40,15 +47,15 @@ def test_equal_compile_errors_are_printed_once_and_the_rest_is_not_compiled(tmp_
     assert last == "  the first 3 fail alike, so the other 213 were not compiled"
 
 
-def test_a_reference_that_raises_is_a_finding_and_other_kernels_go_on(tmp_path):
+def test_a_reference_that_raises_is_a_finding_and_other_kernels_go_on(tmp_path, cache):
     for name in ("bad", "good"):
         (tmp_path / name).mkdir()
     bad, good = (
-        loaded(tmp_path / name, ("vec   = [1, 2, 4]", "vec   = [1]"), template=HALVES) for name in ("bad", "good")
+        loaded(tmp_path / name, FEW, ("vec   = [1, 2, 4]", "vec   = [1]"), template=HALVES) for name in ("bad", "good")
     )
     (tmp_path / "bad" / "reference.py").write_text("def scale(x, a, **_):\n    return a * x / x.max()\n")
     bad = bad.model_copy(update={"name": "bad"})
-    found = {r.kernel: r for r in execute({"bad": bad, "scale": good}, [PLAIN], cache_folder=None, sample=1)}
+    found = {r.kernel: r for r in execute({"bad": bad, "scale": good}, [PLAIN], cache_folder=cache)}
     assert {(finding.outcome, finding.configuration) for finding in found["bad"].findings if not finding.failure} == {
         ("error", None)
     }
@@ -56,10 +63,14 @@ def test_a_reference_that_raises_is_a_finding_and_other_kernels_go_on(tmp_path):
     assert (found["scale"].findings, found["scale"].configurations) == ([], 2)
 
 
-def test_groups_of_threads_are_those_of_cuda(tmp_path):
-    spec = load(HERE / "groups" / "groups.toml")
-    (report,) = execute({spec.name: spec}, [PLAIN], cache_folder=tmp_path)
-    assert (report.findings, report.configurations) == ([], 4)
+@pytest.mark.parametrize("tiles", ["[4, 32]", pytest.param("[1, 4, 16, 32]", marks=pytest.mark.slow)])
+def test_groups_of_threads_are_those_of_cuda(tmp_path, cache, tiles):
+    folder = shutil.copytree(HERE / "groups", tmp_path / "groups")
+    text = (folder / "groups.toml").read_text()
+    (folder / "groups.toml").write_text(text.replace("values = [1, 4, 16, 32]", f"values = {tiles}"))
+    spec = load(folder / "groups.toml")
+    (report,) = execute({spec.name: spec}, [PLAIN], cache_folder=cache)
+    assert (report.findings, report.configurations) == ([], tiles.count(",") + 1)
 
 
 @pytest.mark.parametrize(
@@ -80,12 +91,12 @@ def test_a_problem_that_cannot_be_chosen(tmp_path, text, said):
     assert str(error.value) == f"--at {text}: {said}"
 
 
-def test_chosen_problems_alone_are_executed(tmp_path):
-    spec = loaded(tmp_path, template=HALVES)
+def test_chosen_problems_alone_are_executed(tmp_path, cache):
+    spec = loaded(tmp_path, FEW, template=HALVES)
     chosen = chosen_problems(["n=12,T=float32", "n=5"], {"scale": spec})
-    (report,) = execute({"scale": spec}, [PLAIN], cache_folder=None, chosen=chosen)
+    (report,) = execute({"scale": spec}, [PLAIN], cache_folder=cache, chosen=chosen)
     assert report.findings == []
-    assert report.executions == 6 + 2 + 2  # all at 12 in float32; at 5, those of vec 1 in both types
+    assert report.executions == 3 + 1 + 1  # all at 12 in float32; at 5, vec 1 in both types
     assert {reason for _, _, reason in report.nowhere} == {
         "where[1] 'n % vec == 0' refuses it at every size that was tried"
     }

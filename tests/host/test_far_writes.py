@@ -10,10 +10,10 @@ import tempfile
 import pytest
 
 from far_writes import KNOWN, PLACES, one, several
+from host_tuning import tuned_on_host
 from pretuned.compile import host
 from pretuned.compile.host import CPP
 from pretuned.compile.pool import compile_all
-from pretuned.config.settings import Place
 from pretuned.measure.bench import Bench
 from pretuned.measure.host.machine import HostMachine
 from pretuned.measure.host.pages import PAGE
@@ -22,15 +22,14 @@ from pretuned.measure.requests import CompiledCandidate, PrepareRequest
 from pretuned.outcome import WrongResult
 from pretuned.render import source_of
 from pretuned.spec import space
-from pretuned.spec.space import Configuration, all_problems
-from pretuned.tune.events import Failed
-from pretuned.tune.request import TuningRequest, find_device
-from pretuned.tune.session import tune
+from pretuned.spec.space import Configuration
 
 pytestmark = pytest.mark.skipif(host.compiler() is None, reason="no C++ compiler here")
 DEFAULT, FAR = (Configuration(implementation="main", values=(("case", case),)) for case in (0, 1))
 BANDS = 2 * PAGE  # bytes around an array, at most, that are there to be written to
 ELEMENT = 4  # bytes
+# Within the bands, just beyond them, and as far as an index reaches, on both sides.
+SAMPLE = {("y", 1), ("y", 1500), ("y", 9000), ("y", 2**33), ("y", -1), ("y", -9000), ("x", -1), ("x", 100_000_000)}
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +58,10 @@ def forked(function):
         return pickle.loads(answer) if answer else printed.read().decode()
 
 
-@pytest.mark.parametrize(("array", "distance"), PLACES)
+@pytest.mark.parametrize(
+    ("array", "distance"),
+    [pytest.param(*place, marks=() if place in SAMPLE else pytest.mark.slow) for place in PLACES],
+)
 def test_a_far_write_is_an_outcome_of_its_candidate(array, distance, entries, tmp_path):
     spec = one(tmp_path, array, distance)
     (problem,) = space.problems(spec, ())
@@ -80,18 +82,9 @@ def test_a_far_write_is_an_outcome_of_its_candidate(array, distance, entries, tm
 
 def tuned_without(places, folder):
     """Tune the default beside candidates that write to `places`; none may be kept, and each must have failed."""
-    spec = several(folder / "kernels", places)
-    failed = set()
-
-    def listen(event):
-        if isinstance(event, Failed):
-            failed.add(dict(event.configuration.values)["case"])
-
-    request = TuningRequest(spec=spec, problems=tuple(all_problems(spec)))
-    tuned = tune([request], find_device(Place(backend="host"), {}), cache_folder=folder / "cache", listen=listen)
-    (row,) = tuned.rows
-    assert [choice.configuration for choice in row.choices] == [DEFAULT]
-    assert failed == set(range(1, len(places) + 1))
+    _, kept, failures = tuned_on_host(several(folder / "kernels", places), folder / "cache")
+    assert kept == [0]
+    assert set(failures) == set(range(1, len(places) + 1))
 
 
 def test_a_tuning_keeps_no_candidate_that_writes_far_away(tmp_path):
@@ -100,5 +93,5 @@ def test_a_tuning_keeps_no_candidate_that_writes_far_away(tmp_path):
 
 @pytest.mark.slow
 def test_a_tuning_keeps_none_of_all_that_write_far_away(tmp_path):
-    assert set(KNOWN) <= set(PLACES)
+    assert {*KNOWN, *SAMPLE} <= set(PLACES)
     tuned_without(PLACES, tmp_path)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pretuned.spec.loader import load
+from host_tuning import kernel
 from pretuned.spec.model import KernelSpec
 
-N = 5000
 # (array, distance in elements): past the end of the array, or before its start where negative.
 KNOWN = [(array, sign * far) for array, sign, far in (
     *(("y", sign, far) for sign in (1, -1) for far in (1500, 9000, 70_000, 100_000_000)),
@@ -20,33 +19,6 @@ PLACES = [
     *(("x", -far) for far in (1, 9000, 1_000_000, 100_000_000)),
 ]
 
-
-SPEC = """\
-format  = 1
-summary = "y = 2 * x, and a write far away."
-arguments = [
-  {{ name = "y", role = "out", dtype = "float32", shape = ["n"] }},
-  {{ name = "x", role = "in", dtype = "float32", shape = ["n"] }},
-  {{ name = "n", dtype = "int32" }},
-{arguments}]
-
-[dims]
-n = {{ sizes = [{n}] }}
-
-[space]
-case = {cases}
-
-[default]
-case = 0
-
-[[launches]]
-function = "far"
-grid     = ["ceil_div(n, 256)"]
-block    = [256]
-
-[verify]
-reference = "reference.py:far"
-"""
 
 TEMPLATE = """\
 constexpr int passes = {{{{ 1 if case else 500 }}}};
@@ -86,8 +58,4 @@ def one(folder: Path, array: str, distance: int) -> KernelSpec:
 
 
 def _written(folder: Path, *, arguments: str, cases: list[int], parameters: str, place: str) -> KernelSpec:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "far.toml").write_text(SPEC.format(arguments=arguments, n=N, cases=cases))
-    (folder / "far.cu.jinja").write_text(TEMPLATE.format(parameters=parameters, place=place))
-    (folder / "reference.py").write_text("def far(x, **_):\n    return 2 * x\n")
-    return load(folder / "far.toml")
+    return kernel(folder, "far", TEMPLATE.format(parameters=parameters, place=place), cases, arguments=arguments)
