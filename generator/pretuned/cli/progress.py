@@ -5,22 +5,25 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 
 class ProgressLine:
     """What is being done, and how much of it is; texts are printed above it."""
 
-    def __init__(self, progress: object, task: object) -> None:
+    def __init__(self, progress: Progress, task: TaskID) -> None:
         self._progress, self._task = progress, task
 
     def show(self, text: str, done: int | None = None, total: int | None = None) -> None:
         """Show what is being done; counts that are not given stay."""
-        counts = {} if total is None else {"completed": done, "total": total}
-        self._progress.update(self._task, description=text, **counts)  # type: ignore[attr-defined]
+        self._progress.update(self._task, description=text, completed=done, total=total)
 
     def print(self, text: str) -> None:
         """Print a line above."""
-        self._progress.console.print(text, markup=False, highlight=False)  # type: ignore[attr-defined]
+        self._progress.console.print(text, markup=False, highlight=False)
 
 
 @contextmanager

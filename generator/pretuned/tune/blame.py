@@ -1,4 +1,4 @@
-"""Who is to blame where the default fails: the default, or a candidate that ran before it in the same process.
+"""What is to blame where the default fails: the default itself, or a candidate that ran before it in the same process.
 
 A candidate that spoils its process can make those behind it look wrong. So before a default is blamed, it is tried
 alone in a fresh process. If it passes there, those that ran before it are tried in fresh processes of their own, each

@@ -22,7 +22,7 @@ from pretuned.tune.task import TuningTask
 LEAST_PLACES: Final = 6  # of which all have to agree: an interval of 95% needs as many
 MOST_PLACES: Final = 9  # of which all but one have to agree
 EXCUSED: Final = 1
-FEW_PLACES: Final = 3  # whose median shows who is far from a gain
+FEW_PLACES: Final = 3  # whose median shows which candidates are far from a gain
 
 
 def duel(

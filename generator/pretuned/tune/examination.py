@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -69,10 +69,10 @@ class Examination:
 
     # Planning.
 
-    def _attempt(self, step: object) -> None:
+    def _attempt(self, step: Callable[[], object]) -> None:
         """Do a step of planning: whatever goes wrong is a finding of this kernel."""
         try:
-            step()  # type: ignore[operator]
+            step()
         except Exception as error:  # noqa: BLE001 - the other kernels go on
             self._find(None, f"{type(error).__name__}: {error}", ((), None))
             self.over = True
