@@ -119,7 +119,8 @@ def spoilt_document(text: str, rng: random.Random) -> str:
     """Return the text of a TOML document in which one or two values, keys or tables are others."""
     document = tomlkit.parse(text).unwrap()
     for _ in range(rng.choice((1, 1, 1, 2))):
-        places = list(_places(document))
+        if not (places := list(_places(document))):
+            break  # nothing is left of it
         holder, key = rng.choice(places)
         match rng.randrange(6):
             case 0:

@@ -201,6 +201,7 @@ class Area:
         """Return the environment of commands."""
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("PRETUNED", "FAULT", "CXX"))}
         own = {"PRETUNED_CACHE_DIR": str(self.cache), "TMPDIR": str(self.temporary), "SOURCE_DATE_EPOCH": "1700000000"}
+        own["CUDA_VISIBLE_DEVICES"] = ""  # a GPU would be tuned on, with another result each time
         return {**kept, **own, "COLUMNS": "200", "PYTHONDONTWRITEBYTECODE": "1", **(extra or {})}
 
     def start(

@@ -1,7 +1,9 @@
 """The table of the fault campaigns: what was tried, what went wrong of it, and where it was run.
 
 A campaign is a script of this folder: a generator of `Tried`, one a fault, handed to `main`. It prints its lines and
-each failure as it comes; with `--write` its lines replace those that it had in benchmarks/results/faults.txt.
+each failure as it comes; with `--write` its lines replace those that it had in benchmarks/results/faults.txt. Copies of
+the sources can run at once, each with a seed of its own: `python benchmarks/faults/table.py RESULTS...` puts the sums
+of their lines in the place of ours.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -71,9 +73,7 @@ def main(name: str, doc: str, run: Run, *, count: int) -> None:
     lines = tally(run(options.count, random.Random(options.seed)))
     print(text([row(name, what, counts) for what, counts in lines.items()]))
     if options.write:
-        command = (
-            f"python {Path(sys.argv[0]).resolve().relative_to(ROOT)} --count {options.count} --seed {options.seed}"
-        )
+        command = f"python benchmarks/faults/{Path(sys.argv[0]).name} --count {options.count} --seed {options.seed}"
         if options.only:
             command += f" --only '{options.only}'"
         write(name, lines, f"{name}: {command}; {time.monotonic() - started:.0f} s; {provenance()}")
@@ -122,17 +122,41 @@ def write(name: str, lines: dict[str, Counts], command: str) -> None:
     rows = [one for one in kept if one[0] != name or (_only[-1] and one[1] not in lines)]
     rows += [row(name, what, counts) for what, counts in lines.items()]
     rows.sort(key=lambda one: one[0])
+    save(rows, [foot for foot in feet if not foot.startswith(f"{name}:") or _only[-1]] + [command])
+
+
+def save(rows: Sequence[tuple[str, ...]], feet: Iterable[str]) -> None:
+    """Write the results, with a line that sums up all others."""
+    total = ("all", "", *sums(rows))
+    RESULTS.write_text("\n".join([text([*rows, total]), "", _FOOT, *sorted(feet)]) + "\n", encoding="utf-8")
+
+
+def sums(rows: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the sums of the numbers in lines of the table."""
     numbers = [[int(cell.replace(",", "")) for cell in one[2:]] for one in rows]
-    total = ("all", "", *(f"{sum(column):,}" for column in zip(*numbers, strict=True)))
-    feet = sorted([foot for foot in feet if not foot.startswith(f"{name}:") or _only[-1]] + [command])
-    RESULTS.write_text("\n".join([text([*rows, total]), "", _FOOT, *feet]) + "\n", encoding="utf-8")
+    return tuple(f"{sum(column):,}" for column in zip(*numbers, strict=True))
 
 
-def read() -> tuple[list[tuple[str, ...]], list[str]]:
-    """Return the rows and the commands of the results as they are."""
-    if not RESULTS.is_file():
+def merge(files: Iterable[Path]) -> None:
+    """Replace the lines that `files`, results of copies of the sources, have by the sums of theirs."""
+    found: dict[tuple[str, str], list[tuple[str, ...]]] = {}
+    feet: list[str] = []
+    for file in files:
+        rows, commands = read(file)
+        feet += commands
+        for one in rows:
+            found.setdefault((one[0], one[1]), []).append(one)
+    kept, older = read()
+    rows = [one for one in kept if (one[0], one[1]) not in found]
+    rows += [(*place, *sums(lines)) for place, lines in found.items()]
+    save(sorted(rows, key=lambda one: one[0]), [*older, *feet])
+
+
+def read(file: Path = RESULTS) -> tuple[list[tuple[str, ...]], list[str]]:
+    """Return the rows and the commands of results as they are."""
+    if not file.is_file():
         return [], []
-    table, _, feet = RESULTS.read_text(encoding="utf-8").partition(f"\n{_FOOT}\n")
+    table, _, feet = file.read_text(encoding="utf-8").partition(f"\n{_FOOT}\n")
     rows = [tuple(re.split(r" {2,}", line.strip())) for line in table.splitlines()[1:] if line.strip()]
     return [one for one in rows if one[0] != "all"], feet.splitlines()
 
@@ -144,3 +168,7 @@ def provenance() -> str:
     day = dt.datetime.now(dt.UTC).date()
     machine = f"{platform.system()} {platform.machine()}, {len(os.sched_getaffinity(0))} cores"
     return f"commit {commit}, {day}, Python {platform.python_version()}, {machine}"
+
+
+if __name__ == "__main__":
+    merge(map(Path, sys.argv[1:]))

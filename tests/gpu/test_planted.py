@@ -32,7 +32,9 @@ SOMETIMES = 8  # a race that shows in one call of 16: whoever gets far enough to
 
 
 def children() -> str:
-    return subprocess.run(["pgrep", "-f", "pretuned.child"], capture_output=True, text=True, check=False).stdout
+    return subprocess.run(
+        ["pgrep", "-s", "0", "-f", "pretuned.child"], capture_output=True, text=True, check=False
+    ).stdout
 
 
 def test_every_planted_bug_has_its_outcome_and_the_good_one_wins(tmp_path, capsys):

@@ -54,6 +54,6 @@ def test_every_candidate_has_its_outcome_and_nothing_is_left_behind(tmp_path, ca
     expected = {case: EXPECTED[case % 10] for case in dict(spec.space)["case"] if case % 10 in EXPECTED}
     assert {case: type(failure) for case, failure in failures.items()} == expected
     assert len(tuned.rows) == 1
-    assert subprocess.run(["pgrep", "-f", "pretuned.child"], capture_output=True, check=False).stdout == b""
+    assert subprocess.run(["pgrep", "-s", "0", "-f", "pretuned.child"], capture_output=True, check=False).stdout == b""
     again = tune([request], target, cache_folder=tmp_path)
     assert (again.rows, again.effort.launched) == (tuned.rows, 0)

@@ -31,6 +31,8 @@ from specs import SCALE, edited
         'module = "."',
         'module = "src"',
         'module = "demo/\\u0000"',
+        'module = "demo/tuned"\nkernels = "a\\u0000"',
+        'module = "demo/tuned"\nlock = "a\\u0000b/c.json"',
         'module = "demo/tuned"\nkernels = "../other"',
         'module = "demo/tuned"\nkernels = "/etc"',
         'module = "demo/tuned"\nlock = "../mine.txt"',

@@ -248,7 +248,9 @@ def _modules(tables: Iterable[tuple[Keys, Mapping[str, Any]]]) -> Iterator[Entry
 
 def _outside(path: str) -> Iterator[str]:
     """A path is relative to the project, inside it, and spelt with forward slashes."""
-    if "\\" in path:
+    if not path.isprintable():
+        yield f"is {spelled(path)!a}, which has an unprintable character; write a plain path"
+    elif "\\" in path:
         yield f"is {spelled(path)}; write paths with forward slashes"
     elif PurePosixPath(path).is_absolute() or PureWindowsPath(path).drive:
         yield f"'{path}' is absolute; write a path relative to the project's folder"
