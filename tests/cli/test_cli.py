@@ -22,11 +22,17 @@ TABLE = '[tool.hatch.build.hooks.pretuned]\nmodule = "src/demo/tuned"\n'
 TEMPLATE = "#include <cuda_fp16.h>\n" + SCALE_TEMPLATE
 
 
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    """A cache folder: what one test has compiled, those behind it find."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture
-def project(tmp_path, monkeypatch):
+def project(tmp_path, monkeypatch, compiled):
     (tmp_path / "kernels").mkdir()
     (tmp_path / "pyproject.toml").write_text(TABLE)
-    monkeypatch.setenv("PRETUNED_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("PRETUNED_CACHE_DIR", str(compiled))
     monkeypatch.setattr(probe, "gpus", lambda given=None: ())
     monkeypatch.setattr(probe, "driver", lambda given=None: None)
     write(tmp_path / "kernels", template=TEMPLATE)
