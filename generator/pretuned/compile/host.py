@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from pretuned.compile.gpu_only import marked, refusal, suspicious
+from pretuned.compile.host_errors import first_error
 from pretuned.compile.host_text import write_unit
 from pretuned.compile.result import Binary, Resources, Toolchain, Unavailable
 from pretuned.config.settings import cxx
@@ -158,7 +159,7 @@ def compile_source(source: Source, architecture: str) -> Binary | CompileError:
                 if os.strerror(number) in compiled.stderr:
                     raise OSError(number, os.strerror(number), folder)
             unit.with_name("room").write_bytes(bytes(_ROOM_BYTES))  # raises where the disk is at fault
-            return CompileError(line=_first_error(compiled.stderr))
+            return CompileError(line=first_error(compiled.stderr))
         image = library.read_bytes()
         shared_bytes = sum(variable.nbytes for variable in shared_variables(library))
     used = Resources(registers=0, spill_bytes=0, shared_bytes=shared_bytes)
@@ -225,7 +226,7 @@ def _runtime(architecture: str) -> str:
     flags = (*_COMMON, "-O2", *watched, *races)
     done = _run([found.path, *flags, f"-I{FOLDER}", "-c", str(FOLDER / "runtime.cpp"), "-o", str(made)])
     if done.returncode:
-        raise RuntimeError(f"the host's runtime does not compile with {found.version}: {_first_error(done.stderr)}")
+        raise RuntimeError(f"the host's runtime does not compile with {found.version}: {first_error(done.stderr)}")
     return str(made)
 
 
@@ -290,14 +291,6 @@ def sanitizer_libraries() -> str:
     assert found is not None, "binaries of MEMORY were compiled"
     name = "libasan.so" if found.is_gcc else f"libclang_rt.asan-{platform.machine()}.so"
     return _run([found.path, f"-print-file-name={name}"], limit_s=_VERSION_S).stdout.strip()
-
-
-def _first_error(log: str) -> str:
-    """Return the error of a compiler's log that explains the others: an unknown name, or else the first."""
-    lines = [line.strip() for line in log.splitlines() if line.strip()]
-    errors = [line for line in lines if re.search(r"\b(?:error|undefined reference)\b", line)]
-    unknown = (line for line in errors if re.search(r"not declared|does not name a type|undeclared|unknown type", line))
-    return next(unknown, next(iter(errors or lines), ""))
 
 
 def _run(command: Sequence[str], *, limit_s: float | None = None) -> subprocess.CompletedProcess[str]:

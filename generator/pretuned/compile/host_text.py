@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from pretuned.compile.host_errors import ENTRIES, LINKAGE
 from pretuned.render import NAME, Source
 from pretuned.runtime import prelude
 
@@ -50,8 +51,10 @@ def rewritten(source: str) -> str:
 
 def _unit(source: Source) -> str:
     entries = "".join(f"PRETUNED_ENTRY({name})\n" for name in source.functions)
+    linkage = "".join(f"PRETUNED_LINKAGE({name})\n" for name in source.functions)
     beginning = f'#include "device.h"\n#include "{_NVRTC}/{prelude.NAME}"\n'
-    return f'{beginning}#line 1 "{NAME}"\n{rewritten(source.text)}\n#line 1 "entries"\n{entries}'
+    behind = f'#line 1 "{ENTRIES}"\n{entries}#line 1 "{LINKAGE}"\n{linkage}'
+    return f'{beginning}#line 1 "{NAME}"\n{rewritten(source.text)}\n{behind}'
 
 
 def _write_headers(source: Source, folder: Path) -> Path:

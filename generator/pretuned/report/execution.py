@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pretuned.tune.findings import ExecutionReport, Finding
 
 SHOWN: Final = 3  # of findings that differ in numbers only, and of configurations
-_NUMBERS: Final = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?|\b(?:nan|inf)\b")
+_NUMBERS: Final = re.compile(r"-?\b(?:\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?|nan|inf)\b")
 
 
 def finding_lines(report: ExecutionReport, spec: KernelSpec) -> Iterator[str]:
@@ -41,7 +41,7 @@ def finding_lines(report: ExecutionReport, spec: KernelSpec) -> Iterator[str]:
         if further := [finding for found in families[SHOWN:] for finding in found]:
             count, keys = counted(len(further), "finding"), len(_configurations(further))
             yield f"{report.kernel}: {count} more like these, of {counted(keys, 'configuration')} (`--json` lists all)"
-    if report.uncompiled:
+    if report.uncompiled and report.findings:
         compiled = report.total - report.uncompiled - len(report.nowhere)
         yield f"  the first {compiled} fail alike, so the other {report.uncompiled} were not compiled"
 
