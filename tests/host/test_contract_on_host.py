@@ -67,13 +67,11 @@ def test_a_kernel_is_a_function_of_c_however_that_is_written(found, name):
         ),
         (
             "in_a_namespace",
-            "kernel.cu:4:28: error: 'axpy' is in a namespace: write `using my::axpy;` behind that for the "
-            "host device",
+            "kernel.cu:4:28: error: 'axpy' is in a namespace: write `using my::axpy;` behind that for the host device",
         ),
         (
             "overloaded",
-            "kernel.cu:9:18: error: another function has the name of a kernel: give it its own for the host "
-            "device",
+            "kernel.cu:9:18: error: another function has the name of a kernel: give it its own for the host device",
         ),
     ],
 )

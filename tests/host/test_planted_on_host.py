@@ -1,4 +1,4 @@
-"""Ten mistakes in a template: each is found on the host device, by what it should be, with a message that helps."""
+"""Twelve mistakes in a template: each is found on the host device, by what it should be, with a message that helps."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ EXPECTED = {
     8: ("off-by-one grid", "host", "out: 35 of 100,003 elements are off, first at [99968]: nan"),
     9: ("int32 overflow of an index", "far", "signed integer overflow: 33554432 * 64"),
     10: ("wrong shuffle mask", "host", "__shfl_sync(0x0000ffff)"),
+    11: ("maximum of what was there", "host", "; right where outputs and scratch held NaN before the call"),
+    12: ("minimum of what was there", "host", "; right where outputs and scratch held NaN before the call"),
 }
 
 

@@ -15,8 +15,8 @@ LINKAGE: Final = "linkage"
 _ERROR: Final = re.compile(r"\b(?:error|undefined reference)\b")
 _UNKNOWN: Final = re.compile(r"not declared|does not name a type|undeclared|unknown type")
 _BEHIND: Final = re.compile(rf"(?:{ENTRIES}|{LINKAGE}):|[^:]*\b(?:parameters|execution)\.h:")
-_QUOTED: Final = re.compile(r"['‘](?:void )?(\w+)")
-_NOTE: Final = re.compile(rf"^({NAME}:\d+:\d+): note: (?:['‘]([\w:]+)['’] declared here)?", re.MULTILINE)
+_QUOTED: Final = re.compile(r"['\u2018](?:void )?(\w+)")
+_NOTE: Final = re.compile(rf"^({NAME}:\d+:\d+): note: (?:['\u2018]([\w:]+)['\u2019] declared here)?", re.MULTILINE)
 
 
 def first_error(log: str) -> str:

@@ -28,7 +28,7 @@ from pretuned.measure.requests import (
 )
 from pretuned.measure.stage import Stage, footprint
 from pretuned.measure.verdict import mismatch
-from pretuned.measure.workspace import Workspace
+from pretuned.measure.workspace import POISONS, Workspace
 from pretuned.outcome import Failure, LaunchFailed, Timed, WrongResult
 from pretuned.runtime.types import DTYPES
 from pretuned.spec.expressions import ExpressionError
@@ -36,6 +36,8 @@ from pretuned.spec.expressions import ExpressionError
 SCREEN_SETS: Final = 4  # judged again after screening; finals judge all, time and again
 SETTLED: Final = 64  # executions of a finalist that are judged: one wrong in 16 shows in 98 of 100
 SETTLING_S: Final = 0.008  # but no more than this long for one finalist, beyond once on every set
+SMALL_BYTES: Final = 1 << 16  # of the arrays of a call that is verified with every poison
+UNSET: Final = "right where outputs and scratch held NaN before the call"
 RESIDENT_SHARE: Final = 0.5  # of the machine's free memory, for problems that stay prepared
 
 
@@ -244,9 +246,18 @@ class Bench(Generic[K]):
         return None
 
     def _alone(self, loaded: _Loaded[K]) -> tuple[Failure | None, float]:
-        """Run a kernel once, on set 0, and return what `_judge` does."""
+        """Run a kernel once, on set 0, and return what `_judge` does; a small problem is run with every poison."""
         failure = self._strayed(loaded)
-        return (failure, 0.0) if failure is not None else self._judge(loaded, [0])
+        if failure is not None:
+            return failure, 0.0
+        failure, error = self._judge(loaded, [0])
+        small = loaded.buffers.nbytes <= SMALL_BYTES * loaded.buffers.count
+        for turn in range(1, len(POISONS)) if small and failure is None else ():
+            self._run(loaded, 0, turn)
+            failure, _ = self._judge(loaded, [0])
+            if isinstance(failure, WrongResult):
+                return replace(failure, message=f"{failure.message}; {UNSET}"), error
+        return failure, error
 
     def _strayed(self, loaded: _Loaded[K]) -> Failure | None:
         """Run a kernel once, on set 0, and return what is wrong if it wrote to others."""
@@ -258,15 +269,15 @@ class Bench(Generic[K]):
             return None
         return _wrong(self.stage.request.spec.outputs[0].name, "written far outside, to the arrays of other calls")
 
-    def _run(self, loaded: _Loaded[K], index: int) -> None:
-        self._reset(loaded, index)
+    def _run(self, loaded: _Loaded[K], index: int, turn: int = 0) -> None:
+        self._reset(loaded, index, turn)
         self.machine.call(loaded.kernel, loaded.buffers, index)
         self.machine.synchronize()
 
-    def _reset(self, loaded: _Loaded[K], index: int) -> None:
-        self.stage.workspace.reset(index)
+    def _reset(self, loaded: _Loaded[K], index: int, turn: int = 0) -> None:
+        self.stage.workspace.reset(index, turn)
         if loaded.scratch is not None:
-            loaded.scratch.reset(index)
+            loaded.scratch.reset(index, turn)
 
     def _judge(self, loaded: _Loaded[K], sets: Sequence[int]) -> tuple[Failure | None, float]:
         """Return what is wrong with `sets` after a call on each, and the largest error as a share of the tolerance."""

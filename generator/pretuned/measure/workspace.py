@@ -34,8 +34,10 @@ from pretuned.measure.regions import ALIGNMENT, MEMORY_SHARE, CallBuffers, Regio
 from pretuned.runtime.types import DTYPES
 
 GUARD: Final = 0xA5
-POISON: Final = 0xFF  # a NaN in every floating type
-INTEGER_POISON: Final = 0x5B  # nothing that counts or small inputs give
+# What outputs and scratch hold before a call, one after the other. NaN shows what was not written, or is computed with.
+# But comparisons with it are false, and fmaxf(NaN, x) is x: what is compared with shows by numbers at either end.
+POISONS: Final = (0xFF, 0x7B, 0xFB)  # in every floating type: NaN, a large number and a small one
+INTEGER_POISONS: Final = (0x5B, 0xDB)  # nothing that counts or small inputs give
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,14 +117,17 @@ class Workspace:
             self._machine.read(self.sets[index][name].address, host)
         return host
 
-    def reset(self, index: int) -> None:
-        """Bring set `index` to the state before a call: inputs pristine, outputs and scratch poisoned, bands whole."""
+    def reset(self, index: int, turn: int = 0) -> None:
+        """Bring set `index` to the state before a call: inputs pristine, outputs and scratch poisoned, bands whole.
+
+        `turn` and `index` choose the poison: set 0 holds NaN in turn 0.
+        """
         for region in self.sets[index].values():
             self._fill(region.address - region.front_bytes, GUARD, region.front_bytes)
             self._fill(region.end, GUARD, region.tail_bytes)
             if region.pristine is None:
-                poison = POISON if DTYPES[region.buffer.dtype].floating else INTEGER_POISON
-                self._fill(region.address, poison, region.buffer.nbytes)
+                poisons = POISONS if DTYPES[region.buffer.dtype].floating else INTEGER_POISONS
+                self._fill(region.address, poisons[(index + turn) % len(poisons)], region.buffer.nbytes)
             elif region.buffer.nbytes:
                 self._machine.copy(region.address, region.pristine, region.buffer.nbytes)
 
