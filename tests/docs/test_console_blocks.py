@@ -32,7 +32,7 @@ NOT_RUN = {
     "pretuned tune --from-usage usage.jsonl": NEEDS_GPU,
     "pretuned check --drift": NEEDS_GPU,
     "pretuned tune --on host --budget 60": "takes a minute; .ci/run does it",
-    "pretuned check --execute": "takes minutes for a real project; shorter ones are run",
+    "pretuned check --execute": "takes 50 seconds; shorter ones are run",
     "pretuned check --sanitize --sample 8": "takes minutes; .ci/run does it",
     "pretuned show": NEEDS_FILES,
     "pretuned show pretuned.lock.host.json": NEEDS_FILES,

@@ -53,9 +53,10 @@ def test_the_right_configuration_is_found_right(found):
     assert {bug for bug, _ in found} == set(EXPECTED)
 
 
-def test_a_sound_kernel_with_atomics_in_shared_memory_is_left_alone(tmp_path):
+@pytest.mark.parametrize("sample", [1, pytest.param(None, marks=pytest.mark.slow)])
+def test_a_sound_kernel_with_atomics_in_shared_memory_is_left_alone(tmp_path, sample):
     spec = load(Path(__file__).parent / "sound" / "histogram.toml")
-    reports = list(execute({spec.name: spec}, (PLAIN, *SANITIZERS), cache_folder=tmp_path))
+    reports = list(execute({spec.name: spec}, (PLAIN, *SANITIZERS), cache_folder=tmp_path, sample=sample))
     assert [(report.mode, report.findings) for report in reports] == [(w.name, []) for w in (PLAIN, *SANITIZERS)]
     assert all(report.executions for report in reports[:3])
 
