@@ -22,6 +22,7 @@ from table import LOST, OTHER, WRONG, Tried, main, wanted
 
 from pretuned.record import lock as lockfile
 from pretuned.record.cache import FILE
+from pretuned.record.entries import row_from_json
 
 WHEEL = "dist/tiny-1-py3-none-any.whl"
 
@@ -59,7 +60,7 @@ def settled(area: Area) -> set[str]:
     finally:
         connection.close()
     found = (json.loads(value.partition(" ")[2]) for (value,) in values)
-    return {lockfile.row_line(lockfile.row_from_json(data)) for data in found if "choices" in data}
+    return {lockfile.row_line(row_from_json(data)) for data in found if "choices" in data}
 
 
 def verdict(area: Area, operation: Operation, before: str, after: str) -> Iterator[tuple[str, str]]:

@@ -14,6 +14,7 @@ from pretuned.device.host import FACTS
 from pretuned.measure.libraries import release
 from pretuned.record import lock as lockfile
 from pretuned.record.cache import Cache
+from pretuned.record.entries import row_from_json, row_to_json
 from pretuned.record.freshness import FreshnessJudge, State
 from pretuned.record.lock import Lock
 from pretuned.spec import space
@@ -107,10 +108,7 @@ def test_the_lock_names_the_library_only_where_one_was_chosen(tmp_path):
 def test_a_row_stays_fresh_under_another_version_and_is_stale_under_another_call(tmp_path):
     spec = loaded(tmp_path)
     rows, _, _, _ = run(spec, FakeRunner(takes_us(5.0)))
-    old = [
-        lockfile.row_from_json(json.loads(json.dumps(lockfile.row_to_json(row)).replace(release("cupy"), "cupy 1.0")))
-        for row in rows
-    ]
+    old = [row_from_json(json.loads(json.dumps(row_to_json(row)).replace(release("cupy"), "cupy 1.0"))) for row in rows]
     assert {row.winner.library for row in old} == {"cupy 1.0"}
     assert {FreshnessJudge(spec).judge(row).state for row in old} == {State.FRESH}
     other = loaded(tmp_path, ("cupy:multiply", "cupy:add"))
@@ -119,8 +117,8 @@ def test_a_row_stays_fresh_under_another_version_and_is_stale_under_another_call
 
 def test_tuning_again_with_another_version_renews_the_lines_of_what_it_won(tmp_path):
     rows, _, _, _ = run(loaded(tmp_path), FakeRunner(takes_us(5.0)))
-    line = json.dumps(lockfile.row_to_json(rows[0])).replace(release("cupy"), "cupy 1.0")
-    old = lockfile.row_from_json(json.loads(line))
+    line = json.dumps(row_to_json(rows[0])).replace(release("cupy"), "cupy 1.0")
+    old = row_from_json(json.loads(line))
     assert lock_of([old]).updated({}, rows[:1]).rows == (rows[0],)
 
 

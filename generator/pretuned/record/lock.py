@@ -11,17 +11,17 @@ and gives `LockError` with the line to look at, and nothing of it is ever run.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from pretuned.errors import LockError
 from pretuned.files import storage_errors, write_whole
 from pretuned.record import canonical
-from pretuned.record.rows import Choice, Row, Skipped, TunedDevice
-from pretuned.spec.space import Configuration, Pairs, Problem, pairs
+from pretuned.record.entries import device_from_json, row_from_json, row_to_json, skipped_from_json, skipped_to_json
+from pretuned.record.rows import Row, Skipped, TunedDevice
+from pretuned.spec.space import Problem
 
 FORMAT: Final = 1
 _LISTED: Final = 5  # lines that an error names
@@ -110,7 +110,7 @@ def dumps(lock: Lock) -> str:
         "format": canonical.line(FORMAT),
         "devices": canonical.entries({k: canonical.sealed(asdict(device)) for k, device in lock.devices.items()}),
         "rows": canonical.rows(canonical.sealed(row_to_json(row)) for row in lock.rows),
-        "skipped": canonical.rows(canonical.sealed(_skipped_to_json(entry)) for entry in lock.skipped),
+        "skipped": canonical.rows(canonical.sealed(skipped_to_json(entry)) for entry in lock.skipped),
     }
     return canonical.document(parts)
 
@@ -175,11 +175,11 @@ def loads(document: Any, name: str) -> Lock:  # noqa: ANN401 - JSON
             "update pretuned in [build-system] requires"
         )
     try:
-        devices = {key: _device(value, key) for key, value in document["devices"].items()}
+        devices = {key: device_from_json(value, key) for key, value in document["devices"].items()}
     except (AttributeError, KeyError, TypeError) as error:
         raise LockError(f"{name}: devices: {_wrong(error)}") from None
     rows = _entries(document, "rows", row_from_json, name)
-    skipped = _entries(document, "skipped", _skipped_from_json, name)
+    skipped = _entries(document, "skipped", skipped_from_json, name)
     for part, entries in (("rows", rows), ("skipped", skipped)):
         for index, entry in enumerate(entries):
             if entry.device not in devices:
@@ -231,121 +231,3 @@ def _entry(parse: Any, value: Any, place: str) -> Any:  # noqa: ANN401 - one of 
 
 def _wrong(error: Exception) -> str:
     return f"lacks {error}" if isinstance(error, KeyError) else f"has a wrong value ({error})"
-
-
-def row_to_json(row: Row) -> dict[str, Any]:
-    """Return a row as the lock writes it."""
-    return {
-        "kernel": row.kernel,
-        "device": row.device,
-        "specialisation": dict(row.problem.specialisation),
-        "problem": dict(row.problem.dims),
-        "choices": [
-            {
-                "implementation": choice.configuration.implementation,
-                "configuration": dict(choice.configuration.values),
-                "time_us": choice.time_us,
-                "ratio": list(choice.ratio),
-                "beyond": list(choice.beyond),
-                "candidate": choice.candidate,
-                "cubin": choice.cubin,
-            }
-            | ({"library": choice.library} if choice.library else {})
-            for choice in row.choices
-        ],
-        "space": row.space,
-        "verification": row.verification,
-        "compiler": row.compiler,
-        "driver": row.driver,
-        "date": row.date,
-        **({"headers": dict(row.headers)} if row.headers else {}),
-        **({"disturbed": row.noise} if row.noise else {}),
-    }
-
-
-def row_from_json(data: Mapping[str, Any]) -> Row:
-    """Return the row that `row_to_json` wrote; raises KeyError, TypeError or ValueError for other data."""
-    choices = tuple(_choice(choice) for choice in data["choices"])
-    if not choices:
-        raise ValueError("no choices")
-    texts = {
-        key: _text(data[key]) for key in ("kernel", "device", "space", "verification", "compiler", "driver", "date")
-    }
-    headers = _pairs({name: _text(digest) for name, digest in data.get("headers", {}).items()})
-    noise = _text(data.get("disturbed", ""))
-    return Row(problem=_problem(data), choices=choices, noise=noise, headers=headers, **texts)
-
-
-def _choice(data: Mapping[str, Any]) -> Choice:
-    low, high = data["ratio"]
-    return Choice(
-        configuration=Configuration(implementation=_text(data["implementation"]), values=_pairs(data["configuration"])),
-        candidate=_text(data["candidate"]),
-        cubin=_text(data["cubin"]),
-        time_us=_time(data["time_us"]),
-        ratio=(_number(low), _number(high)),
-        beyond=tuple(_text(direction) for direction in data["beyond"]),
-        library=_text(data.get("library", "")),
-    )
-
-
-def _skipped_to_json(entry: Skipped) -> dict[str, Any]:
-    return {
-        "kernel": entry.kernel,
-        "device": entry.device,
-        "specialisation": dict(entry.problem.specialisation),
-        "problem": dict(entry.problem.dims),
-        "reason": entry.reason,
-    }
-
-
-def _skipped_from_json(data: Mapping[str, Any]) -> Skipped:
-    return Skipped(
-        kernel=_text(data["kernel"]),
-        device=_text(data["device"]),
-        problem=_problem(data),
-        reason=_text(data["reason"]),
-    )
-
-
-def _problem(data: Mapping[str, Any]) -> Problem:
-    dims = _pairs(data["problem"])
-    for name, size in dims:
-        if type(size) is not int:
-            raise TypeError(f"'{name}' is {size!r}")
-    return Problem(specialisation=_pairs(data["specialisation"]), dims=dims)
-
-
-def _pairs(data: Mapping[str, Any]) -> Pairs:
-    for name, value in data.items():
-        if not isinstance(value, bool | int | str):
-            raise TypeError(f"'{name}' is {value!r}")
-    return pairs(data)
-
-
-def _device(data: Mapping[str, Any], key: str) -> TunedDevice:
-    values = {item.name: data[item.name] for item in fields(TunedDevice)}
-    for name, value in values.items():
-        if type(value) is not (str if name == "name" else int):
-            raise TypeError(f"'{name}' is {value!r}")
-    if values["name"] != key:
-        raise TypeError(f"'name' is {values['name']!r} under {key!r}")
-    return TunedDevice(**values)
-
-
-def _number(value: Any) -> float:  # noqa: ANN401 - JSON
-    if type(value) not in {int, float} or not math.isfinite(value):
-        raise TypeError(f"{value!r} is not a number")
-    return float(value)
-
-
-def _time(value: Any) -> float:  # noqa: ANN401 - JSON
-    if _number(value) <= 0:
-        raise ValueError(f"{value!r} is not a time")
-    return float(value)
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is not a text")
-    return value

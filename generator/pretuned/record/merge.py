@@ -22,8 +22,9 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Final
 
 from pretuned.errors import LockError
+from pretuned.record.entries import row_to_json
 from pretuned.record.freshness import State
-from pretuned.record.lock import Key, Lock, row_key, row_to_json
+from pretuned.record.lock import Key, Lock, row_key
 from pretuned.record.rows import Row, Skipped, TunedDevice
 
 ORDER: Final = (State.FRESH, State.UNVERIFIED, State.INCOMPLETE, State.STALE)

@@ -12,7 +12,7 @@ from typing import Final
 from pretuned.measure.libraries import release
 from pretuned.outcome import Crashed, Outcome, TimedOut, WrongResult, from_json, to_json
 from pretuned.record.cache import Cache
-from pretuned.record.lock import row_from_json, row_to_json
+from pretuned.record.entries import row_from_json, row_to_json
 from pretuned.record.rows import Row, TunedDevice
 from pretuned.render import Candidate, digest
 from pretuned.runtime import prelude
