@@ -11,14 +11,14 @@ from pretuned.spec.buckets import fits_arguments
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Problem, describe, pairs, specialisations
 
-Chosen = dict[str, list[Mapping[str, object]]]
+Chosen = dict[str, list[Mapping[str, Value]]]
 
 
 def chosen_problems(texts: Sequence[str], specs: Mapping[str, KernelSpec]) -> Chosen:
     """Return by kernel what `--at` asks for; kernels with other dims are left out. Raises UsageError.
 
-    Every free dim needs a size. Constant dims and specialisations may be named too; where they are not, all their
-    values are meant.
+    Every free dim needs a size. Constant dims, of any size, and specialisations may be named too; where they are not,
+    all their values are meant.
     """
     found: Chosen = {}
     for text in texts:
@@ -65,10 +65,10 @@ def _misfit(given: Mapping[str, str], specs: Mapping[str, KernelSpec]) -> str:
     return "no kernel has all of these; name those of one kernel"
 
 
-def _values(text: str, given: Mapping[str, str], spec: KernelSpec) -> Mapping[str, object]:
-    choices, values = _choices(spec), dict[str, object]()
+def _values(text: str, given: Mapping[str, str], spec: KernelSpec) -> Mapping[str, Value]:
+    choices, values = _choices(spec), dict[str, Value]()
     for name, value in given.items():
-        if name in spec.free_dims:
+        if name in spec.dims:
             if not (value.isascii() and value.isdigit()):
                 raise UsageError(f"--at {text}: '{value}' is not a size of {name}; write an integer of 0 or more")
             values[name] = int(value)

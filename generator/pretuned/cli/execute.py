@@ -26,18 +26,18 @@ MARGIN: Final = 1.3  # times what the rest seems to take
 
 def run(options: Namespace) -> ExitCode:
     """Execute configurations, print what is wrong with them, then what was done; the status is SUCCESS or FOUND."""
+    begun_s = time.perf_counter()
     project, settings = project_of(options), read_settings()
     specs = specs_of(project, options.kernel)
     chosen = chosen_problems(options.at, specs) if options.at else None
     if chosen is not None:
         specs = {name: spec for name, spec in specs.items() if name in chosen}
     modes = (*([PLAIN] if options.execute else []), *(SANITIZERS if options.sanitize else []))
-    begun_s = time.perf_counter()
     with progress_line(quiet=options.quiet) as line:
 
         def listen(progress: ExecutionProgress) -> None:
             if line is not None:
-                text = f"{progress.kernel}, {progress.mode}: {progress.problem}"
+                text = f"{progress.kernel}, {progress.mode}: {progress.problem or 'compiling'}"
                 line.show(text, progress.done, progress.configurations)
 
         reports = list(
@@ -47,7 +47,7 @@ def run(options: Namespace) -> ExitCode:
                 cache_folder=settings.cache,
                 sample=options.sample,
                 chosen=chosen,
-                budget_s=options.budget or None,
+                budget_s=options.budget - (time.perf_counter() - begun_s) if options.budget else None,
                 listen=listen,
             )
         )
@@ -70,6 +70,11 @@ def _print(report: ExecutionReport, spec: KernelSpec) -> None:
         console.info(f"{report.kernel}, {report.mode}: not executed: {report.refused}")
         return
     done = f"{counted(report.executions, 'execution')}, {counted(len(report.findings), 'finding')}"
+    if report.cut:
+        problem, configuration = report.cut[0]
+        what = f"{configuration} at {problem}" if str(configuration) else str(problem)
+        done += f"; when the time was over, {counted(len(report.cut), 'execution')} cut off: {what}"
+        done += "; ..." if len(report.cut) > 1 else ""
     console.info(f"{report.kernel}, {report.mode}: {done}")
     for note, remedy in notes(report):
         console.warning(note, place=f"{report.kernel}, {report.mode}", remedy=remedy)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
+
+BAR_WIDTH: Final = 20
 
 
 class ProgressLine:
@@ -34,7 +36,9 @@ def progress_line(*, quiet: bool = False) -> Iterator[ProgressLine | None]:
         return
     from rich.console import Console  # noqa: PLC0415 - only for terminals
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+    from rich.table import Column  # noqa: PLC0415
 
-    parts = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*parts, console=Console(stderr=True), transient=True) as progress:
+    text = TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"))
+    parts = (text, BarColumn(BAR_WIDTH), MofNCompleteColumn(), TimeElapsedColumn())  # counts stay where texts are long
+    with Progress(*parts, console=Console(stderr=True), transient=True, expand=True) as progress:
         yield ProgressLine(progress, progress.add_task("starting", total=None))

@@ -7,6 +7,7 @@ did is an outcome; the next request finds a fresh child that has prepared the sa
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
@@ -83,6 +84,7 @@ class Runner:
         self.name = name or f"GPU {index}"
         self.candidate_s = candidate_s
         self.prepare_s = PREPARE_S  # the most that preparing a problem may take
+        self.ends_s = math.inf  # by time.monotonic(): nothing is waited for after that moment
         self.replaced = 0  # children lost so far
         self._target = target
         self._environment = environment
@@ -141,7 +143,7 @@ class Runner:
         while self._child is None or self._facts is None:
             self.start()
             assert self._child is not None
-            answer = self._child.answer(START_S)
+            answer = self._child.answer(self._left_s(START_S))
             if isinstance(answer, Opened):
                 self._facts = answer.facts
                 break
@@ -196,7 +198,9 @@ class Runner:
             request = ScreenRequest(entries=tuple(map(self._running, waiting)), verify=verify, best_us=best_us)
             lost = self._child.send(request)
             while waiting:
-                answer: Answer | Died | Expired = lost or self._child.answer(self._limit_s(waiting[0], limit_s))
+                answer: Answer | Died | Expired = lost or self._child.answer(
+                    self._left_s(self._limit_s(waiting[0], limit_s))
+                )
                 del waiting[0]
                 if not isinstance(answer, Screened):
                     self._lose(answer)
@@ -232,6 +236,10 @@ class Runner:
         limit_s = max(self._limit_s(entry, RACE_S) for entry in entries)
         answer = self._judged(request, limit_s + RACE_SLACK * (rounds + 3) * PROBE_LAUNCHES * sum(estimates_us) / 1e6)
         return answer if isinstance(answer, Raced) else self._failure(answer)
+
+    def _left_s(self, limit_s: float) -> float:
+        """Return the seconds to wait at most where `limit_s` are allowed."""
+        return max(0.0, min(limit_s, self.ends_s - time.monotonic()))
 
     def _limit_s(self, entry: CompiledCandidate, limit_s: float) -> float:
         return LIBRARY_S if entry.is_call else limit_s
@@ -269,7 +277,7 @@ class Runner:
     def _ask(self, request: Request, timeout_s: float) -> Answer | Died | Expired:
         _ = self.facts  # the child is open
         assert self._child is not None
-        answer: Answer | Died | Expired = self._child.ask(request, timeout_s=timeout_s)
+        answer: Answer | Died | Expired = self._child.ask(request, timeout_s=self._left_s(timeout_s))
         if isinstance(answer, Died | Expired | Lost):
             self._lose(answer)
         return answer

@@ -8,42 +8,50 @@ from typing import TYPE_CHECKING, Final
 
 from pretuned.errors import counted
 from pretuned.remedies import remedy
-from pretuned.spec.space import Configuration, Pairs, describe
+from pretuned.spec.space import Configuration, Pairs, Problem, describe
+from pretuned.tune.modes import FAR_S
 
 if TYPE_CHECKING:
     from pretuned.spec.model import KernelSpec
     from pretuned.tune.findings import ExecutionReport, Finding
 
-SHOWN: Final = 3  # of findings that differ in numbers only, and of configurations
+SHOWN: Final = 3  # of problems, and of configurations
 _NUMBERS: Final = re.compile(r"-?\b(?:\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?|nan|inf)\b")
+_LISTS: Final = re.compile(r"[\s#,.()\[\]+-]+")  # of numbers, whatever their length
 
 
 def finding_lines(report: ExecutionReport, spec: KernelSpec) -> Iterator[str]:
-    """Yield two lines for each thing that is wrong: where, of which configurations; and what.
+    """Yield two lines for each kind of thing that is wrong: where, of which configurations; and what.
 
-    A likely cause follows, each once.
+    Findings are of one kind where their texts differ in numbers only. A likely cause follows, each once.
     """
     advised = {""}
-    groups: dict[tuple[str, str], list[Finding]] = {}
+    alike: dict[tuple[str, str], list[Finding]] = {}
     for finding in report.findings:
-        groups.setdefault((finding.outcome, finding.detail), []).append(finding)
-    alike: dict[tuple[str, str], list[list[Finding]]] = {}
-    for (outcome, detail), found in groups.items():
-        alike.setdefault((outcome, _NUMBERS.sub("#", detail)), []).append(found)
-    for (outcome, _), families in alike.items():
-        for found in families[:SHOWN]:
-            where = _where(report, found, report.uncompiled if outcome == "compile error" else 0)
-            yield f"{where}\n  {report.mode}: {outcome}: {found[0].detail}"
-            advice = "" if found[0].failure is None else remedy(found[0].failure, spec)
-            if advice not in advised:
-                advised.add(advice)
-                yield f"  {advice}"
-        if further := [finding for found in families[SHOWN:] for finding in found]:
-            count, keys = counted(len(further), "finding"), len(_configurations(further))
-            yield f"{report.kernel}: {count} more like these, of {counted(keys, 'configuration')} (`--json` lists all)"
+        alike.setdefault((finding.outcome, _kind(finding.detail)), []).append(finding)
+    for (outcome, _), found in alike.items():
+        where = _where(report, found, report.uncompiled if outcome == "compile error" else 0)
+        yield f"{where}\n  {report.mode}: {outcome}: {found[0].detail}"
+        if further := [finding for finding in found if finding.detail != found[0].detail]:
+            count, places = counted(len(further), "finding"), _in_brief([finding.problem for finding in further])
+            yield f"  {count} like this, with other numbers{places} (`--json` lists all)"
+        advices = (remedy(finding.failure, spec) for finding in found if finding.failure is not None)
+        advice = next(filter(None, advices), "")
+        if advice not in advised:
+            advised.add(advice)
+            yield f"  {advice}"
     if report.uncompiled and report.findings:
         compiled = report.total - report.uncompiled - len(report.nowhere)
         yield f"  the first {compiled} fail alike, so the other {report.uncompiled} were not compiled"
+
+
+def _kind(detail: str) -> str:
+    return _LISTS.sub("#", _NUMBERS.sub("#", detail))
+
+
+def _in_brief(problems: Iterable[Problem | None]) -> str:
+    distinct = list(dict.fromkeys(str(problem) for problem in problems if problem is not None))
+    return f", at {'; '.join(distinct[:SHOWN])}{'; ...' if len(distinct) > SHOWN else ''}" if any(distinct) else ""
 
 
 def _where(report: ExecutionReport, found: Sequence[Finding], uncompiled: int) -> str:
@@ -73,12 +81,18 @@ def notes(report: ExecutionReport) -> Iterator[tuple[str, str]]:
     for specialisation, configuration, reason in report.nowhere:
         reasons.setdefault(reason, []).append((specialisation, configuration))
     for reason, keys in reasons.items():
-        yield f"{_listed(keys)} not executed: {reason}", "choose a size with `--at NAME=SIZE,...`"
+        yield f"{_listed(keys)} not executed: {reason}", _other_sizes(report)
     if report.configurations and report.gpu_only:
         text = next(iter(report.gpu_only.values()))
         yield f"{_listed(list(report.gpu_only))} not executed: {text}", ""
+    if report.slow:
+        yield f"{counted(report.slow, 'configuration')} not finished within {FAR_S:g} s over far arrays", ""
     for note in report.notes:
         yield note, ""
+
+
+def _other_sizes(report: ExecutionReport) -> str:
+    return "choose another size with `--at`" if report.by_hand else "choose a size with `--at NAME=SIZE,...`"
 
 
 def _listed(keys: Sequence[tuple[Pairs, Configuration]]) -> str:

@@ -13,6 +13,7 @@ from pretuned.device.host import FACTS
 from pretuned.measure.requests import CompiledCandidate
 from pretuned.outcome import CompileError, Failure, TimedOut, detail, kind, reworded
 from pretuned.render import Source, located, source_of
+from pretuned.runtime.records import Value
 from pretuned.spec import space
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, Pairs, Problem
@@ -40,7 +41,7 @@ class Pending:
 class Examination:
     """One kernel in one mode.
 
-    `clock` owns the time of the mode, of which this kernel may use `workers` processes. `chosen` are problems to try
+    `clock` owns the time at hand, of which this kernel may use `workers` processes. `chosen` are problems to try
     instead of those of `trials`.
     """
 
@@ -51,18 +52,20 @@ class Examination:
         clock: Clock,
         workers: float,
         sample: int | None,
-        chosen: Sequence[Mapping[str, object]] | None,
+        chosen: Sequence[Mapping[str, Value]] | None,
     ) -> None:
         self.spec, self.mode = spec, mode
-        self.report = ExecutionReport(kernel=spec.name, mode=mode.name)
+        self.report = ExecutionReport(kernel=spec.name, mode=mode.name, by_hand=chosen is not None)
         self.executed: set[ConfigurationKey] = set()
         self.spent_s, self.taken, self.over = 0.0, 0, False
-        self._clock, self._workers, self._sample, self._chosen = clock, workers, sample, chosen
+        self.clock, self._workers, self._sample, self._chosen = clock, workers, sample, chosen
         self._entries: dict[ConfigurationKey, CompiledCandidate] = {}
         self._dead: set[ConfigurationKey] = set()  # did not compile, or hung: not executed again
         self._verdicts: dict[str, str] = {}  # by source: why it did not compile, or nothing
         self._problems: set[Problem] = set()
         self._elements, self._troubles = 0, 0
+        self._cut: dict[tuple[Problem, Configuration], None] = {}
+        self._back: list[Pending] = []  # taken once, but there was no time for it
         self._next: Chunk | None = None
         self._chunks: Iterator[Chunk] = iter(())
         self._attempt(self._begin)
@@ -87,8 +90,7 @@ class Examination:
 
     def _planned(self, level: int) -> Trials:
         found: dict[Pairs, Sequence[Trial]] = {}
-        specialisations = [s for s in space.specialisations(self.spec) if self._sizes(s) is not None]
-        for specialisation in specialisations:
+        for specialisation in self._specialisations():
             if self.mode is FAR:
                 found[specialisation] = list(self._far(specialisation))
                 continue
@@ -103,6 +105,15 @@ class Examination:
         if self.mode is FAR and not any(found.values()):
             self.report.notes.append("no array can grow beyond 2^31 elements by the kernel's free dims")
         return found
+
+    def _specialisations(self) -> list[Pairs]:
+        """Return all of the spec, or those that are meant: a constant dim may be chosen by hand to be any size."""
+        listed = list(space.specialisations(self.spec))
+        if self._chosen is None:
+            return listed
+        constant = [{name: one[name] for name in self.spec.constant_dims if name in one} for one in self._chosen]
+        found = (tuple((name, dims.get(name, value)) for name, value in s) for dims in constant for s in listed)
+        return [s for s in dict.fromkeys(found) if self._sizes(s) is not None]
 
     def _sizes(self, specialisation: Pairs) -> list[Pairs] | None:
         """Return the sizes that were chosen for a specialisation; None where others were meant."""
@@ -126,7 +137,7 @@ class Examination:
         if self.mode is FAR or self._chosen is not None:
             return self._first
         count = sum(len(trial.problems) for found in self._first.values() for trial in found)
-        room_s = LATE_SHARE * self._clock.left_s * self._workers
+        room_s = LATE_SHARE * self.clock.left_s * self._workers
         rate_s = max(0.0, self.spent_s - OVERHEAD_S * self.report.executions) / max(1, self._elements)
         level = next((level for level in LEVELS if count * level * rate_s <= room_s), LEVELS[-1])
         return self._first if level == LEVELS[0] else self._planned(level)
@@ -140,11 +151,11 @@ class Examination:
 
     def wants_more(self, outstanding: int) -> bool:
         """Return whether more of it can be taken while so many chunks are outstanding."""
-        if self.over or self._next is None:
+        if self.over or (self._next is None and not self._back):
             return False
         if len(self._verdicts) < PROBES:
             return outstanding < PROBES
-        return self._next.layer < 2 or self.report.executions > 0 or not outstanding  # noqa: PLR2004 - sizes need times
+        return self.layer < 2 or self.report.executions > 0 or not outstanding  # noqa: PLR2004 - sizes need times
 
     def take(self) -> list[Pending]:
         """Return what is next; nothing where all of it is left out."""
@@ -153,7 +164,11 @@ class Examination:
         return found
 
     def _taken(self) -> Iterator[Pending]:
-        chunk, self.taken = self._next, self.taken + 1
+        self.taken += 1
+        if self._back:
+            yield self._back.pop()
+            return
+        chunk = self._next
         assert chunk is not None  # wants_more() has looked
         specialisation = chunk.problem.specialisation
         living = [c for c in chunk.configurations if (specialisation, c) not in self._dead]
@@ -161,6 +176,10 @@ class Examination:
         self._next = next(self._chunks, None)
         if sources:
             yield Pending(problem=chunk.problem, sources=sources)
+
+    def put_back(self, pending: Pending) -> None:
+        """Have something that was taken taken again, before all else."""
+        self._back.append(pending)
 
     # What was found.
 
@@ -209,6 +228,7 @@ class Examination:
         """Note what became of a configuration at a problem."""
         key = problem.specialisation, configuration
         self.executed.add(key)
+        self._cut.pop((problem, configuration), None)
         self._problems.add(problem)
         self.report.executions += 1
         self._elements += elements(self.spec, problem)
@@ -218,6 +238,16 @@ class Examination:
             self._dead.add(key)
         text = detail(self._reworded(key, failure))
         self._find(failure, text, key, problem)
+
+    def slow(self, problem: Problem, configuration: Configuration) -> None:
+        """Note a configuration that takes longer than its limit, which is no finding: it is not executed again."""
+        self._dead.add((problem.specialisation, configuration))
+        self.report.slow += 1
+
+    def cut(self, pending: Pending, configurations: Sequence[Configuration]) -> None:
+        """Note that the time ended while the first of these ran, and put them back."""
+        self._cut[pending.problem, configurations[0]] = None
+        self.put_back(Pending(problem=pending.problem, sources={c: pending.sources[c] for c in configurations}))
 
     def unprepared(self, problem: Problem, trouble: str) -> None:
         """Note that nothing can be judged at a problem: a reference fails, as a rule."""
@@ -231,12 +261,13 @@ class Examination:
     def close(self) -> None:
         """Work out the figures of the report."""
         report = self.report
+        report.cut = list(self._cut)
         report.configurations, report.execute_s = len(self.executed), self.spent_s
         report.sizes = len({problem.dims for problem in self._problems})
         seen = self.executed | self._dead
         if not self.over:
             report.left = max(0, report.total - len(seen) - len(report.nowhere))
-            report.unfinished = self._next is not None
+            report.unfinished = self._next is not None or bool(self._back)
         report.findings.sort(key=lambda one: (str(one.specialisation), str(one.problem), str(one.configuration)))
 
     def _reworded(self, key: ConfigurationKey, failure: Failure) -> Failure:

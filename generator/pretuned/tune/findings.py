@@ -31,11 +31,12 @@ class Finding:
 class ExecutionReport:
     """What was executed of one kernel in one mode, what was wrong, and the seconds that processes executed.
 
-    `configurations` were executed, of `total` over all specialisations, at `sizes` of the free dims. `left`: those that
-    there was no time for; `unfinished`: whether some sizes were left out for that. `uncompiled`: those that were not
-    compiled, since the first ones failed alike. `nowhere`: those that are legal at no size that was tried, and what
-    refuses them. `gpu_only`: those that the host cannot execute, and why.
-    `notes`: what else was left out, and why.
+    `configurations` were executed, of `total` over all specialisations, at `sizes` of the free dims; with `by_hand`,
+    these were chosen by the caller. `left`: those that there was no time for; `unfinished`: whether some sizes were
+    left out for that; `cut`: what ran when the time ended.
+    `slow`: how many were ended after their limit, over far arrays. `uncompiled`: those that were not compiled, since
+    the first ones failed alike. `nowhere`: those that are legal at no size that was tried, and what refuses them.
+    `gpu_only`: those that the host cannot execute, and why. `notes`: what else was left out, and why.
     """
 
     kernel: str
@@ -44,9 +45,12 @@ class ExecutionReport:
     configurations: int = 0
     executions: int = 0
     sizes: int = 0
+    by_hand: bool = False
     left: int = 0
     unfinished: bool = False
     uncompiled: int = 0
+    slow: int = 0
+    cut: list[tuple[Problem, Configuration]] = field(default_factory=list)
     execute_s: float = 0.0
     findings: list[Finding] = field(default_factory=list)
     nowhere: list[tuple[Pairs, Configuration, str]] = field(default_factory=list)

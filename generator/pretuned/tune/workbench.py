@@ -63,6 +63,11 @@ class Clock:
         """The seconds that are left of the budget: below 0 once it is spent, and math.inf without one."""
         return math.inf if self.budget_s is None else self.budget_s - self.spent_s
 
+    @property
+    def ends_s(self) -> float:
+        """When the budget ends, by time.monotonic(): math.inf without one."""
+        return math.inf if self.budget_s is None else self._begun_s + self.budget_s
+
     def begin_screening(self, share: float) -> None:
         """Give the screening that begins its part of `share` of the budget that is left."""
         if self.budget_s is not None:
