@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,11 +16,8 @@ from pretuned.cli.chosen import chosen_problems
 from pretuned.cli.project import UsageError
 from pretuned.compile.host import compiler
 from pretuned.report.execution import finding_lines
-from pretuned.spec import space
 from pretuned.spec.loader import load
-from pretuned.spec.space import Problem
 from pretuned.tune.execute import execute
-from pretuned.tune.findings import ExecutionReport, Finding
 from pretuned.tune.modes import PLAIN, SANITIZERS
 from specs import SCALE_TEMPLATE, loaded
 
@@ -111,31 +107,6 @@ def test_a_constant_dim_may_be_chosen_that_the_spec_does_not_list():
     chosen = chosen_problems(["n=3,experts=32,T=float32,first=0,topk=2,normalise=true"], {spec.name: spec})
     (report,) = execute({spec.name: spec}, [PLAIN], cache_folder=None, chosen=chosen)
     assert (report.findings, report.total, report.executions) == ([], 3, 3)
-
-
-def test_what_differs_in_numbers_only_is_printed_once(tmp_path):
-    spec = loaded(tmp_path)
-    message = "y: {} of {} elements are off, first at [{}]: {} instead of {}"
-    numbers = [(1, 1, 0, -2.5, 3), (9, 37, "4, 11", "nan", 1e-7), ("99,267", "100,003", 7, 1, -1)]
-    report = ExecutionReport(kernel="scale", mode="host", total=1)
-    for n, one in enumerate(numbers):
-        report.findings.append(
-            Finding(
-                kernel="scale",
-                mode="host",
-                outcome="wrong result",
-                detail=message.format(*one),
-                specialisation=(),
-                configuration=space.default(spec),
-                problem=Problem(specialisation=(), dims=(("n", n),)),
-            )
-        )
-    report.findings.append(replace(report.findings[0], detail="z: 1 of 1 elements are off"))
-    assert list(finding_lines(report, spec)) == [
-        "scale at n=0 and 2 other problems: block=256, vec=1\n  host: wrong result: " + message.format(*numbers[0]),
-        "  2 findings like this, with other numbers, at n=1; n=2 (`--json` lists all)",
-        "scale at n=0: block=256, vec=1\n  host: wrong result: z: 1 of 1 elements are off",
-    ]
 
 
 @pytest.mark.slow

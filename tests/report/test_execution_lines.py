@@ -14,7 +14,7 @@ def _finding(number: int, detail: str) -> Finding:
         outcome="wrong result",
         detail=detail,
         specialisation=(),
-        configuration=Configuration(implementation="", values=(("block", 128),)),
+        configuration=Configuration(implementation="main", values=(("block", 128),)),
         problem=Problem(specialisation=(), dims=(("n", number),)),
     )
 
@@ -28,9 +28,12 @@ def test_findings_that_differ_in_signs_and_thousands_are_alike():
         "out: 5 of 5 elements are off by up to 3, first at [0]: -1.5 instead of -2; allowed: 0",
     ]
     findings = [_finding(number, detail) for number, detail in enumerate(details)]
-    *shown, last = finding_lines(ExecutionReport(kernel="axpy", mode="host", findings=findings), None)
-    assert len(shown) == 3
-    assert last == "axpy: 2 findings more like these, of 1 configuration (`--json` lists all)"
+    findings.append(_finding(0, "sum: 1 of 1 elements are off by up to 3, first at [0]: -1.5 instead of 2; allowed: 0"))
+    assert list(finding_lines(ExecutionReport(kernel="axpy", mode="host", findings=findings), None)) == [
+        f"axpy at n=0 and 4 other problems: block=128\n  host: wrong result: {details[0]}",
+        "  4 findings like this, with other numbers, at n=1; n=2; n=3; ... (`--json` lists all)",
+        f"axpy at n=0: block=128\n  host: wrong result: {findings[-1].detail}",
+    ]
 
 
 def test_what_only_gpus_run_is_no_finding_however_much_was_left_uncompiled():
