@@ -40,6 +40,7 @@ HOST: Final = "host"
 MEMORY: Final = "host+memory"
 RACES: Final = "host+races"
 
+AS_THEY_ARE: Final = 2  # sources of a process before the headers are read ahead: the first ones often fail
 COMPILERS: Final = ("g++", "clang++", "c++")
 _VERSION_S: Final = 20.0
 _PRINTED_BYTES: Final = 16 << 20  # of symbols; no compiler's errors are worth as much
@@ -175,13 +176,13 @@ def compile_source(source: Source, architecture: str) -> Binary | CompileError:
 
 
 def _precompiled(found: Compiler, architecture: str) -> tuple[Path, ...]:
-    """Return a folder with the headers as g++ has read them, from the second source of a process on.
+    """Return a folder with the headers as g++ has read them, from the third source of a process on.
 
     That takes as long as two sources, and makes each of the others three times as fast. Where they do not fit, since a
     macro changes them or the compiler is another one, the headers themselves are read.
     """
     _sources[architecture] += 1
-    return _headers(found, architecture) if found.is_gcc and _sources[architecture] > 1 else ()
+    return _headers(found, architecture) if found.is_gcc and _sources[architecture] > AS_THEY_ARE else ()
 
 
 @cache

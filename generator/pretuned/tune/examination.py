@@ -154,7 +154,8 @@ class Examination:
         if self.over or (self._next is None and not self._back):
             return False
         if len(self._verdicts) < PROBES:
-            return outstanding < PROBES
+            failed = len(self._verdicts) if any(self._verdicts.values()) else 0  # the rest waits for the last probe
+            return outstanding < PROBES - failed
         return self.layer < 2 or self.report.executions > 0 or not outstanding  # noqa: PLR2004 - sizes need times
 
     def take(self) -> list[Pending]:
