@@ -148,6 +148,7 @@ def merge(files: Iterable[Path]) -> None:
             found.setdefault((one[0], one[1]), []).append(one)
     kept, older = read()
     rows = [one for one in kept if (one[0], one[1]) not in found]
+    older = [foot for foot in older if any(foot.startswith(f"{one[0]}:") for one in rows)]
     rows += [(*place, *sums(lines)) for place, lines in found.items()]
     save(sorted(rows, key=lambda one: one[0]), [*older, *feet])
 

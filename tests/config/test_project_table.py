@@ -133,7 +133,7 @@ def test_all_faults_of_a_table_come_at_once():
         ),
         (
             {"module": "src/" + "a" * 5000},
-            "module: has a name of 5000 bytes, and a folder's may have 200; write a shorter one",
+            "module: has a name of 5000 bytes, and a file's or folder's may have 200; write a shorter one",
         ),
         ({"module": "src"}, "module: 'src' names no package; write `module = \"src/mypkg/tuned\"`"),
         (

@@ -258,14 +258,14 @@ def _outside(path: str) -> Iterator[str]:
         yield f"'{path}' leads outside the project; write a path below the project's folder, without '..'"
     elif PurePosixPath(path) == PurePosixPath():
         yield f"is {spelled(path)}; write a path below the project's folder"
+    elif (longest := max(len(part.encode()) for part in PurePosixPath(path).parts)) > _NAME_BYTES:
+        yield f"has a name of {longest} bytes, and a file's or folder's may have {_NAME_BYTES}; write a shorter one"
 
 
 def _no_package(module: str) -> Iterator[str]:
     parts = PurePosixPath(module).parts
     wrong = next((part for part in parts if not part.isidentifier() or keyword.iskeyword(part)), None)
-    if (longest := max((len(part.encode()) for part in parts), default=0)) > _NAME_BYTES:
-        yield f"has a name of {longest} bytes, and a folder's may have {_NAME_BYTES}; write a shorter one"
-    elif wrong is not None:
+    if wrong is not None:
         yield f"'{module}' is not a package path, since '{wrong}' is not a Python name; write `{_EXAMPLES['module']}`"
     elif parts == ("src",):
         yield f"'src' names no package; write `{_EXAMPLES['module']}`"

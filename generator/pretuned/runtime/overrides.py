@@ -22,7 +22,7 @@ from contextvars import ContextVar
 from .devices import named, unknown
 from .errors import OverrideError, no_kernel, not_shipped
 from .table import KERNELS, PACKAGE
-from .text import assignment
+from .text import assignment, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -216,10 +216,12 @@ def _scoped(scope: str, by: str) -> list[str]:
 def _configuration(overrides: Overrides, entry: str) -> None:
     target, colon, assignments = entry.partition(":")
     if not colon or not target.strip():
-        raise OverrideError(f"PRETUNED_CONFIG: '{entry}' is not KERNEL:key=value,... as in 'axpby:block=512,vec=4'")
+        raise OverrideError(
+            f"PRETUNED_CONFIG: {shown(entry)} is not KERNEL:key=value,... as in 'axpby:block=512,vec=4'"
+        )
     for kernel in _scoped(target, "PRETUNED_CONFIG"):
         if not kernel:
-            raise OverrideError(f"PRETUNED_CONFIG: '{entry}' names a package; name one of its kernels")
+            raise OverrideError(f"PRETUNED_CONFIG: {shown(entry)} names a package; name one of its kernels")
         values = dict(_assignment(entry, part) for part in assignments.split(","))
         implementation = values.pop("implementation", None)
         wanted = None if implementation is None else str(implementation), values
@@ -228,12 +230,12 @@ def _configuration(overrides: Overrides, entry: str) -> None:
 
 def _assignment(entry: str, text: str) -> tuple[str, Value]:
     if (found := assignment(text)) is None:
-        raise OverrideError(f"PRETUNED_CONFIG: '{text.strip()}' in '{entry}' is not key=value")
+        raise OverrideError(f"PRETUNED_CONFIG: {shown(text.strip())} in {shown(entry)} is not key=value")
     key, value = found
     if key == "implementation":
         return key, text.partition("=")[2].strip()
     if isinstance(value, str):
-        raise OverrideError(f"PRETUNED_CONFIG: '{value}' in '{entry}' is not an integer, true or false")
+        raise OverrideError(f"PRETUNED_CONFIG: {shown(value)} in {shown(entry)} is not an integer, true or false")
     return key, value
 
 
