@@ -85,7 +85,7 @@ def test_a_configuration_whose_guards_fail_leaves_the_rows_choice(loaded, cupy, 
             {"CONFIG": "pkg.tuned.afine:block=64"},
             "pkg.tuned has no kernel 'afine'; did you mean 'affine'?",
         ),
-        ({"CONFIG": "block=64"}, "'block=64' is not KERNEL:key=value,... as in 'axpby:block=512,vec=4'"),
+        ({"CONFIG": "block=64"}, "'block=64' is not KERNEL:key=value,... as in 'axpby:block=512'"),
         ({"CONFIG": "affine:block"}, "'block' in 'affine:block' is not key=value"),
         ({"CONFIG": "affine:block=big"}, "'big' in 'affine:block=big' is not an integer, true or false"),
         (

@@ -216,9 +216,7 @@ def _scoped(scope: str, by: str) -> list[str]:
 def _configuration(overrides: Overrides, entry: str) -> None:
     target, colon, assignments = entry.partition(":")
     if not colon or not target.strip():
-        raise OverrideError(
-            f"PRETUNED_CONFIG: {shown(entry)} is not KERNEL:key=value,... as in 'axpby:block=512,vec=4'"
-        )
+        raise OverrideError(f"PRETUNED_CONFIG: {shown(entry)} is not KERNEL:key=value,... as in 'axpby:block=512'")
     for kernel in _scoped(target, "PRETUNED_CONFIG"):
         if not kernel:
             raise OverrideError(f"PRETUNED_CONFIG: {shown(entry)} names a package; name one of its kernels")
