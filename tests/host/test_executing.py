@@ -152,14 +152,17 @@ def test_72_specialisations_take_a_minute_and_a_gigabyte_at_most(tmp_path, recor
     assert peak < 1e9
 
 
-def _proportional_bytes(pid):
+def _proportional_bytes(pid, parent=b""):
     """What a process and those it started take: of pages that are shared, each its part."""
     found = 0
     try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        if command == parent:
+            return 0  # it has not begun with its own program, and has its parent's memory
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
         found = sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
         for task in Path(f"/proc/{pid}/task").iterdir():
-            found += sum(map(_proportional_bytes, (task / "children").read_text().split()))
+            found += sum(_proportional_bytes(child, command) for child in (task / "children").read_text().split())
     except OSError:
         pass  # it has ended
     return found
