@@ -1,0 +1,102 @@
+"""Selections: what decides between a kernel's configurations at problems that nobody measured, and what that loses.
+
+A selection belongs to one kernel, device and specialisation. It names the few configurations that ship, and for each a
+*cost*: the predicted time of a call as a sum of terms, with a whole number of femtoseconds for each. A term is an
+expression of the spec's language over the free dims alone, with parameters, types and the device folded in, such as
+`ceil_div(n, 1024)`. So a prediction is exact integer arithmetic, the same in the builder and in a generated package.
+
+The rule. Of the configurations whose guards hold, the one with the lowest cost runs, the first of equals, if it is
+predicted to be faster than the default by the selection's margin; else the default runs. Outside `reach`, the sizes
+that the costs were fitted to, the margin is a wider one. At a problem that has a row the row's own choices come first.
+
+The certificate says what this rule loses at problems that were drawn after it was made, by a recorded seed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pretuned.spec.space import Configuration, Pairs
+
+Cost = tuple[tuple[str, int], ...]  # terms, sorted, each with its femtoseconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictedChoice:
+    """A configuration that ships, with its cost.
+
+    `candidate` is the key of what was measured and `cubin` the digest of what ran; of a library call it is empty, and
+    `library` says whose function ran, with its version.
+    """
+
+    configuration: Configuration
+    candidate: str
+    cubin: str
+    cost: Cost
+    library: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Losses:
+    """What the rule loses at `problems` problems, against the fastest of all that was timed there.
+
+    `mean`, `p95` and `worst` are shares of the fastest's time (0.01 is 1% slower). `slower` is the share of problems at
+    which the rule's choice takes over 2% longer than the default. `worst_at` are the dims of the worst problem.
+    """
+
+    problems: int
+    mean: float
+    p95: float
+    worst: float
+    slower: float
+    worst_at: Pairs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    """The losses at problems drawn by `seed`: `inside` the spec's sizes, and `outside`, up to twice beyond them.
+
+    `outside` is None where the spec admits no problem there. `calls` says whether problems were drawn by the numbers of
+    a usage file's calls.
+    """
+
+    seed: int
+    inside: Losses
+    outside: Losses | None = None
+    calls: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """The rule for one kernel, device and specialisation.
+
+    `choices` has the default last. `margins` are per mille of the default's predicted time: inside `reach`, and
+    outside. `reach` gives the smallest and the largest size of each free dim that the costs were fitted to, `problems`
+    at how many problems. `space`, `verification`, `compiler`, `driver`, `date` and `headers` are as in a row.
+    `certificate` is None where none was made.
+    """
+
+    kernel: str
+    device: str
+    specialisation: Pairs
+    choices: tuple[PredictedChoice, ...]
+    margins: tuple[int, int]
+    reach: tuple[tuple[str, tuple[int, int]], ...]
+    problems: int
+    space: str
+    verification: str
+    compiler: str
+    driver: str
+    date: str
+    certificate: Certificate | None = None
+    headers: Pairs = ()
+
+    @property
+    def key(self) -> tuple[str, str, Pairs]:
+        """What it answers for."""
+        return self.kernel, self.device, self.specialisation
+
+    @property
+    def default(self) -> PredictedChoice:
+        """The author's default."""
+        return self.choices[-1]
