@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pretuned.measure.host.machine import HostMachine
+from pretuned.measure.pristine import Pools
 from pretuned.measure.requests import CompiledCandidate, PrepareRequest
 from pretuned.measure.stage import Stage
 from pretuned.spec import space
@@ -29,7 +30,8 @@ class Machine(HostMachine):
 def stage(tmp_path):
     spec = loaded(tmp_path)
     default = CompiledCandidate(configuration=space.default(spec), image=b"", digest="0")
-    return Stage(Machine(), PrepareRequest(spec=spec, problem=all_problems(spec)[-1], default=default, seed=3))
+    request = PrepareRequest(spec=spec, problem=all_problems(spec)[-1], default=default, seed=3)
+    return Stage(machine := Machine(), request, Pools(machine))
 
 
 def layout(stage):

@@ -44,13 +44,17 @@ def prepared(tmp_path):
     return Bench(Unsealing()), PrepareRequest(spec=spec, problem=problem, default=entry), entry
 
 
-@pytest.mark.parametrize("truth", ["input", "reference"])
+@pytest.mark.parametrize("truth", ["input", "pool", "reference"])
 def test_a_changed_truth_gives_the_process_up_and_is_made_anew(prepared, truth):
     bench, request, entry = prepared
     bench.prepare(request)
     assert bench.verify(entry).failure is None
-    (pristine, _), *_ = bench.stage.workspace.truths
-    address = pristine.address if truth == "input" else bench.stage.references["y"].memory.address
+    held = {
+        "input": bench.stage.pristine.inputs["x"].memory,
+        "pool": bench.stage.pristine.pools[0].memory,
+        "reference": bench.stage.references["y"].memory,
+    }
+    address = held[truth].address
     ctypes.memset(address + 40, 0x3F, 1)
     with pytest.raises(Poisoned, match="what results are judged by"):
         bench.verify(entry)
@@ -65,4 +69,4 @@ def test_digests_follow_buffers_that_move(prepared):
         raced = bench.race(RaceRequest(entries=(entry,), estimates_us=(1.0,), rounds=1, judge=True, place=place))
         assert raced.failures == (None,)
         assert bench.verify(entry).failure is None
-        assert len(bench.stage.digests) == 2
+        assert len(bench.stage.digests) == 3

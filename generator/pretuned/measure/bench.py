@@ -16,6 +16,7 @@ from typing import Final, Generic
 
 from pretuned.measure.launch import arrays, initialised, launches, scalars, scratch
 from pretuned.measure.machine import Check, K, Machine, Off, OutOfMemory, Poisoned, Refused, Unequal
+from pretuned.measure.pristine import Pools
 from pretuned.measure.regions import CallBuffers, Region
 from pretuned.measure.requests import (
     CompiledCandidate,
@@ -57,6 +58,7 @@ class Bench(Generic[K]):
         self.machine = machine
         self._host = ThreadPoolExecutor(1, thread_name_prefix="reference")
         self._stages: OrderedDict[tuple[object, ...], Stage] = OrderedDict()  # the least recently used first
+        self._pools = Pools(machine)
         self._images: dict[str, bytes] = {}
         self._room = RESIDENT_SHARE * machine.free_bytes()
 
@@ -69,7 +71,7 @@ class Bench(Generic[K]):
             self._stages.move_to_end(key)
         else:
             self._make_room(footprint(arrays(request.spec, request.problem)))
-            self._stages[key] = Stage(self.machine, request)
+            self._stages[key] = Stage(self.machine, request, self._pools)
             self._keep_defaults(key, request.default)
         if request.reference != "none":
             self.stage.begin_reference(self._host)

@@ -1,5 +1,11 @@
 """Inputs and references, on the host, in NumPy.
 
+Theory of operation. Drawing numbers takes longer than measuring a kernel does, so inputs are cut out of *pools*: one
+for each seed, type and fill, drawn once. An array is a pool from a place on that its problem and seed draw, round and
+round where it is longer. So the same problem and seed give the same inputs in every process, whatever was prepared
+before; another problem has others; and a machine that holds the pool needs nothing of the host but the place. What an
+author's function makes, and a fill whose bounds are expressions, are drawn for the problem alone.
+
 A type that NumPy has not by itself travels here as its *codes*: its bits in an unsigned type of its size, so that NumPy
 alone is enough. A code without its sign counts the numbers from 0 upwards; behind the largest number comes `top`, the
 code of infinity, or that of NaN in a type that has no infinities.
@@ -7,6 +13,7 @@ code of infinity, or that of NaN in a type that has no infinities.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -27,14 +34,42 @@ SMALL: Final = 8  # integers are up to so far from 0 by default, so that sums of
 
 # Larger inputs repeat a random block; its length is prime, so that a strided access still meets other values.
 BLOCK: Final = 1_048_573
+POOLS: Final = 16  # that stay drawn
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """So many random values of a type, which arrays are cut out of."""
+
+    seed: int
+    dtype: str
+    fill: Fill
+    count: int
+
+    @property
+    def values(self) -> HostArray:
+        """The values in storage type, one-dimensional; not to be written to."""
+        return _pooled(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """An array's values in storage type: a one-dimensional block that is repeated until `shape` is filled."""
+    """An array in storage type: one-dimensional `values` from `begin` on, round and round until `shape` is filled.
 
-    block: HostArray
+    `pool` says which pool the values are; None where they are this array's own.
+    """
+
+    values: HostArray
     shape: tuple[int, ...]
+    begin: int = 0
+    pool: Pool | None = None
+
+    @property
+    def block(self) -> HostArray:
+        """The part that repeats, no longer than the array."""
+        size = math.prod(self.shape)
+        first = self.values[self.begin : self.begin + size]
+        return np.concatenate([first, self.values[: min(self.begin, size - first.size)]]) if self.begin else first
 
     @property
     def full(self) -> HostArray:
@@ -117,12 +152,17 @@ def inputs(spec: KernelSpec, problem: Problem, seed: int) -> dict[str, Stored]:
     for buffer in buffers:
         if buffer.name in given:
             held = "float64" if DTYPES[buffer.dtype].floating else buffer.dtype
-            block = encode(array_for(where, buffer, given[buffer.name], held), buffer.dtype).ravel()
+            values = encode(array_for(where, buffer, given[buffer.name], held), buffer.dtype).ravel()
+            found[buffer.name] = Stored(values, buffer.shape)
+            continue
+        begin = int(generator.integers(BLOCK))  # other arrays and other problems have other values
+        fill = _fill(spec, problem, buffer, asked := fills[buffer.name])
+        if isinstance(asked, FillRange) and any(isinstance(bound, Expression) for bound in asked.bounds):
+            drawn = np.random.default_rng([seed, begin])
+            found[buffer.name] = Stored(_drawn(drawn, buffer.dtype, fill, min(buffer.size, BLOCK)), buffer.shape)
         else:
-            pool = _pool(seed, buffer.name, buffer.dtype, _fill(spec, problem, buffer, fills[buffer.name]), BLOCK)
-            begin = int(generator.integers(len(pool)))  # other problems have other values
-            block = np.concatenate([pool[begin:], pool[:begin]])[: buffer.size]
-        found[buffer.name] = Stored(block, buffer.shape)
+            pool = Pool(seed, buffer.dtype, fill, BLOCK)
+            found[buffer.name] = Stored(pool.values, buffer.shape, begin, pool)
     return found
 
 
@@ -165,10 +205,15 @@ def problem_seed(problem: Problem) -> tuple[int, ...]:
     return tuple(str(problem).encode())
 
 
-@lru_cache(maxsize=64)
-def _pool(seed: int, name: str, dtype: str, fill: Fill, count: int) -> HostArray:
-    """Return the values that array `name` takes at every problem: drawing them takes longer than measuring."""
-    generator, record = np.random.default_rng([seed, *name.encode()]), DTYPES[dtype]
+@lru_cache(maxsize=POOLS)
+def _pooled(pool: Pool) -> HostArray:
+    values = _drawn(np.random.default_rng(pool.seed), pool.dtype, pool.fill, pool.count)
+    values.flags.writeable = False
+    return values
+
+
+def _drawn(generator: np.random.Generator, dtype: str, fill: Fill, count: int) -> HostArray:
+    record = DTYPES[dtype]
     match fill:
         case "normal":
             values: HostArray = generator.standard_normal(count, dtype=np.float32)
@@ -208,6 +253,7 @@ __all__ = [
     "BLOCK",
     "FunctionError",
     "HostArray",
+    "Pool",
     "Stored",
     "decode",
     "encode",

@@ -16,6 +16,7 @@ from pretuned.measure import data
 from pretuned.measure.data import HostArray
 from pretuned.measure.launch import BoundBuffer, arrays
 from pretuned.measure.machine import CheckResult, Digest, MachineMemory, Memory, OutOfMemory
+from pretuned.measure.pristine import Pools, Watched, watched
 from pretuned.measure.regions import MEMORY_SHARE
 from pretuned.measure.requests import PrepareRequest
 from pretuned.measure.workspace import Workspace
@@ -38,11 +39,16 @@ class Reference:
         """Number of elements."""
         return math.prod(self.shape)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * DTYPES[self.dtype].size_bytes
+
 
 class Stage:
     """A prepared problem; raises OutOfMemory where it does not fit, FunctionError where making inputs fails."""
 
-    def __init__(self, machine: MachineMemory, request: PrepareRequest) -> None:
+    def __init__(self, machine: MachineMemory, request: PrepareRequest, pools: Pools) -> None:
         spec, problem = request.spec, request.problem
         self.request = request
         self._machine = machine
@@ -54,35 +60,30 @@ class Stage:
         self._references: dict[str, Reference] | None = None
         self._inputs: dict[str, HostArray] | None = None
         self._place = 0
+        self.pristine = pools.lay_out(self._stored)
+        self._referred: list[Watched] = []
         self.workspace = self._laid_out()
         self.nbytes = self.workspace.allocated_bytes + footprint(buffers)
-        self._of_references: list[tuple[Digest, int]] = []
-        self._of_inputs = self._digested(self.workspace.truths)
-
-    def _referred(self) -> list[tuple[Memory, int]]:
-        references = (self._references or {}).values()
-        return [(found.memory, found.size * DTYPES[found.dtype].size_bytes) for found in references]
-
-    def _digested(self, truths: Sequence[tuple[Memory, int]]) -> list[tuple[Digest, int]]:
-        """Return the digests of what results are judged by, where the machine cannot seal it."""
-        asked = [Digest(address=memory.address, nbytes=nbytes) for memory, nbytes in truths if not memory.sealed]
-        results = self._machine.ask(asked)
-        return [(check, result.count) for check, result in zip(asked, results, strict=True)]
 
     @property
     def digests(self) -> list[Digest]:
         """The checks that show whether what results are judged by is what it was, for `trusts`."""
-        return [check for check, _ in (*self._of_inputs, *self._of_references)]
+        return [one.check for one in self._watched]
 
     def trusts(self, results: Sequence[CheckResult]) -> bool:
         """Return whether the answers to `digests` are those of the beginning."""
-        known = [count for _, count in (*self._of_inputs, *self._of_references)]
-        return [result.count for result in results] == known
+        return [result.count for result in results] == [one.digest for one in self._watched]
+
+    @property
+    def _watched(self) -> list[Watched]:
+        watched = (*self.pristine.pools, *self.pristine.inputs.values(), *self._referred)
+        return [one for one in watched if one.digest is not None]
 
     def move(self, place: int) -> None:
         """Lay the buffers out anew, in other memory and at other distances from each other; `place` 0 is the first.
 
-        Where both layouts do not fit into the device's memory, the old one is given back before.
+        What judges results stays where it is, so nothing comes from the host. Where both layouts do not fit into the
+        device's memory, the old one is given back before.
         """
         if place == self._place:
             return
@@ -91,13 +92,13 @@ class Stage:
             del self.workspace
             self._machine.trim()
         self.workspace = self._laid_out()
-        self._of_inputs = self._digested(self.workspace.truths)
 
     def _laid_out(self) -> Workspace:
         spec, seed = self.request.spec, self.request.seed + PLACES * self._place
         buffers, cold = arrays(spec, self.request.problem), spec.cache == "cold"
         wanted = self._machine.sets_wanted(sum(buffer.nbytes for buffer in buffers)) if cold else 1
-        return Workspace(self._machine, buffers, self._stored, wanted, cold=cold, seed=seed)
+        pristine = {name: one.memory.address for name, one in self.pristine.inputs.items()}
+        return Workspace(self._machine, buffers, pristine, wanted, cold=cold, seed=seed)
 
     def begin_reference(self, host: Executor) -> None:
         """Have `host` make the reference, if nothing does yet."""
@@ -112,10 +113,14 @@ class Stage:
             assert self._expected is not None, "begin_reference() comes first"
             expected = self._expected.result()
             assert expected is not None  # the spec names a reference
-            self._references = {name: self._keep(array) for name, array in expected.items()}
             self._expected = None
-            self._of_references = self._digested(self._referred())
+            self._refer({name: self._keep(array) for name, array in expected.items()})
+        assert self._references is not None
         return self._references
+
+    def _refer(self, references: dict[str, Reference]) -> None:
+        self._references = references
+        self._referred = watched(self._machine, [(one.memory, one.nbytes) for one in references.values()])
 
     @property
     def inputs(self) -> dict[str, HostArray]:
@@ -142,8 +147,7 @@ class Stage:
                 self._machine.widen(region.address, buffer.dtype, buffer.size, memory.address)
             memory.seal()
             found[name] = Reference(memory=memory, dtype=dtype, shape=buffer.shape)
-        self._references = found
-        self._of_references = self._digested(self._referred())
+        self._refer(found)
 
     def _keep(self, array: HostArray) -> Reference:
         memory = self._machine.allocate(max(1, array.nbytes))

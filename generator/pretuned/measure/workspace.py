@@ -1,4 +1,4 @@
-"""The memory of one problem: sets of buffers to rotate through, guard bands, pristine inputs.
+"""The memory of one problem: sets of buffers to rotate through, and guard bands.
 
 Each *set* holds every buffer of one call. Timing rotates through as many sets as it takes to keep a launch from finding
 its own data in L2.
@@ -9,8 +9,8 @@ write that misses its buffer hits a hole, which ends the process that runs candi
 each call; a buffer of the same set, which is compared with what it must hold; or something of another set. `elsewhere`
 finds the latter: a call on one set must leave the digests of the others as they were.
 
-What results are judged by lies elsewhere: pristine inputs here, references in the stage. A machine seals it, so that a
-write ends the process; where it cannot, digests are checked (`Stage.digests`).
+What results are judged by lies elsewhere: pristine inputs (`pretuned.measure.pristine`), and references in the stage. A
+machine seals it, so that a write ends the process; where it cannot, digests are checked (`Stage.digests`).
 
 Where a buffer lies decides how its accesses spread over the channels of memory and the slices of L2, by a percent or
 two of a kernel's time. So buffers lie at random distances from each other: launches that rotate through the sets meet
@@ -19,7 +19,6 @@ many layouts, as calls do, and no candidate wins by the layout that one allocati
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,9 +26,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from pretuned.measure.data import Stored
 from pretuned.measure.launch import BoundBuffer
-from pretuned.measure.machine import Check, Digest, MachineMemory, Memory, OutOfMemory, Unequal, Unlike
+from pretuned.measure.machine import Check, Digest, MachineMemory, OutOfMemory, Unequal, Unlike
 from pretuned.measure.regions import ALIGNMENT, MEMORY_SHARE, CallBuffers, Region, placed, span
 from pretuned.runtime.types import DTYPES
 
@@ -61,7 +59,7 @@ class GuardCheck:
 
 
 class Workspace:
-    """`count` sets of `buffers`, of which inputs hold the arrays of `stored` (by name, in storage types).
+    """`count` sets of `buffers`, of which inputs hold what lies at the addresses `pristine`, by name.
 
     Raises OutOfMemory if not even one set fits; fewer sets than asked are made where not all do. `cold` says whether
     calls shall find nothing of their data in caches. `nbytes` are those of all sets; `allocated_bytes` count the gaps
@@ -72,7 +70,7 @@ class Workspace:
         self,
         machine: MachineMemory,
         buffers: Sequence[BoundBuffer],
-        stored: Mapping[str, Stored],
+        pristine: Mapping[str, int],
         count: int,
         *,
         cold: bool = True,
@@ -82,7 +80,6 @@ class Workspace:
         self.cold = cold
         self._machine = machine
         set_bytes = sum(span(buffer) + machine.gap_bytes for buffer in self.buffers)
-        self._pristine = {name: _tiled(machine, array) for name, array in stored.items()}
         room = int(machine.free_bytes() * MEMORY_SHARE)
         self.count = min(count, room // max(1, set_bytes))
         if self.count == 0:
@@ -97,8 +94,7 @@ class Workspace:
             regions = {}
             for buffer in self.buffers:
                 gap = ALIGNMENT * places.randrange(machine.gap_bytes // ALIGNMENT + 1)
-                pristine = self._pristine[buffer.name].address if buffer.name in self._pristine else None
-                regions[buffer.name] = placed(buffer, next(rooms), gap, pristine=pristine)
+                regions[buffer.name] = placed(buffer, next(rooms), gap, pristine=pristine.get(buffer.name))
             self.sets.append(regions)
             self.reset(index)
 
@@ -158,28 +154,6 @@ class Workspace:
                 begin = spans.pop()[0]
             spans.append((begin, end))
         return [Digest(address=begin, nbytes=end - begin) for begin, end in spans]
-
-    @property
-    def truths(self) -> list[tuple[Memory, int]]:
-        """The pristine inputs, each with its bytes."""
-        sizes = {buffer.name: buffer.nbytes for buffer in self.buffers}
-        return [(memory, sizes[name]) for name, memory in self._pristine.items()]
-
-
-def _tiled(machine: MachineMemory, stored: Stored) -> Memory:
-    """Return memory that holds the array: its block goes over once, and is doubled there."""
-    block = np.ascontiguousarray(stored.block)
-    total = math.prod(stored.shape) * block.itemsize
-    memory = machine.allocate(max(1, total))
-    filled = min(block.nbytes, total)
-    if filled:
-        machine.write(memory.address, block.ravel()[: filled // block.itemsize])
-    while filled < total:  # `filled` stays a multiple of the block
-        more = min(filled, total - filled)
-        machine.copy(memory.address + filled, memory.address, more)
-        filled += more
-    memory.seal()
-    return memory
 
 
 def _elements(nbytes: int, size: int) -> str:
