@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Final, Generic
 
-from pretuned.measure.launch import arrays, initialised, launches, scalars, scratch
+from pretuned.measure.launch import BoundBuffer, arrays, initialised, launches, scalars, scratch
 from pretuned.measure.machine import Check, K, Machine, Off, OutOfMemory, Poisoned, Refused, Unequal
 from pretuned.measure.pristine import Pools
 from pretuned.measure.regions import CallBuffers, Region
@@ -40,6 +40,7 @@ SETTLING_S: Final = 0.008  # but no more than this long for one finalist, beyond
 SMALL_BYTES: Final = 1 << 16  # of the arrays of a call that is verified with every poison
 UNSET: Final = "right where outputs and scratch held NaN before the call"
 RESIDENT_SHARE: Final = 0.5  # of the machine's free memory, for problems that stay prepared
+RESIDENT_ARRAYS: Final = 512  # of these: on the host two sets of each reserve half of the addresses of a process
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +71,7 @@ class Bench(Generic[K]):
         if stage is not None and stage.request.spec == request.spec and stage.trusts(self.machine.ask(stage.digests)):
             self._stages.move_to_end(key)
         else:
-            self._make_room(footprint(arrays(request.spec, request.problem)))
+            self._make_room(arrays(request.spec, request.problem))
             self._stages[key] = Stage(self.machine, request, self._pools)
             self._keep_defaults(key, request.default)
         if request.reference != "none":
@@ -89,11 +90,14 @@ class Bench(Generic[K]):
                 raise
             stage.keep_outputs()
 
-    def _make_room(self, needed: int) -> None:
-        """Forget the problems that were not used for longest, until the rest and a new one fit."""
+    def _make_room(self, buffers: Sequence[BoundBuffer]) -> None:
+        """Forget the problems that were not used for longest, until the rest and a new one of `buffers` fit."""
+        needed = footprint(buffers)
         while self._stages:
             held = sum(stage.nbytes for stage in self._stages.values())
-            if held + needed <= self._room and needed < self.machine.free_bytes() / 2:
+            count = sum(len(stage.workspace.buffers) for stage in self._stages.values())
+            fits = held + needed <= self._room and count + len(buffers) <= RESIDENT_ARRAYS
+            if fits and needed < self.machine.free_bytes() / 2:
                 return
             self._stages.popitem(last=False)
             self.machine.trim()

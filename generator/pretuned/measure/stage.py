@@ -169,7 +169,7 @@ class Stage:
         return share * rtol, share * atol
 
 
-def demand_room(machine: MachineMemory, buffers: tuple[BoundBuffer, ...]) -> None:
+def demand_room(machine: MachineMemory, buffers: Sequence[BoundBuffer]) -> None:
     """Refuse what cannot fit before the host spends seconds on it: one set, pristine inputs, float64 outputs."""
     free = machine.free_bytes()
     needed = footprint(buffers)
@@ -180,7 +180,7 @@ def demand_room(machine: MachineMemory, buffers: tuple[BoundBuffer, ...]) -> Non
         )
 
 
-def footprint(buffers: tuple[BoundBuffer, ...]) -> int:
+def footprint(buffers: Sequence[BoundBuffer]) -> int:
     """Return the fewest bytes that a problem takes: one set, pristine inputs, float64 outputs."""
     inputs = sum(buffer.nbytes for buffer in buffers if buffer.role != "out")
     outputs = sum(8 * buffer.size for buffer in buffers if buffer.role != "in")

@@ -62,8 +62,9 @@ class HostKernel:
         self._path = _stored(image, next(_loads) if manner.kept else 0)
         self._library = ctypes.CDLL(str(self._path), mode=ctypes.RTLD_LOCAL)
         self._library.pretuned_launch.restype = ctypes.c_char_p
-        self._base = _address(self._library.pretuned_launch) - host.symbols(self._path)["pretuned_launch"]
-        for variable in host.shared_variables(self._path):
+        entry, shared = _contents(self._path)
+        self._base = _address(self._library.pretuned_launch) - entry
+        for variable in shared:
             name = variable.name.encode()
             self._library.pretuned_add_shared(
                 ctypes.c_void_p(self._base + variable.offset), ctypes.c_size_t(variable.nbytes), name
@@ -140,6 +141,12 @@ class HostKernel:
 
 def _address(function: Any) -> int:  # noqa: ANN401 - the type has no public name
     return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
+@cache
+def _contents(path: Path) -> tuple[int, tuple[host.SharedVariable, ...]]:
+    """Return the offset of `pretuned_launch` in an image, and its `__shared__` variables: other programs read them."""
+    return host.symbols(path)["pretuned_launch"], host.shared_variables(path)
 
 
 @cache
