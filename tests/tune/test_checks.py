@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pretuned.spec.buckets import problems_beyond
 from pretuned.spec.space import Problem
-from pretuned.tune.decision import check_problems
+from pretuned.tune.soundness import check_problems
 from specs import loaded
 
 FLOAT = (("T", "float32"),)

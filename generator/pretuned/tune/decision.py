@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from pretuned.compile.result import Binary
-from pretuned.measure.launch import arrays
 from pretuned.measure.libraries import release
-from pretuned.measure.requests import PROBE_LAUNCHES, PrepareRequest
+from pretuned.measure.requests import PROBE_LAUNCHES
 from pretuned.measure.rounds import Against, Cut
 from pretuned.record.rows import Choice, Row
-from pretuned.spec.buckets import BEYOND_RATIO, bounds, fits_arguments, problems_beyond, sizes_of
-from pretuned.spec.model import KernelSpec
-from pretuned.spec.space import Configuration, Pairs, Problem, admitted, pairs
+from pretuned.spec.buckets import BEYOND_RATIO, problems_beyond
+from pretuned.spec.space import Configuration, Pairs, Problem, pairs
 from pretuned.tune.duel import duel
 from pretuned.tune.events import Unconfirmed
 from pretuned.tune.race import (
@@ -35,14 +33,11 @@ from pretuned.tune.race import (
     ratio_interval,
     shares_of,
 )
+from pretuned.tune.soundness import TRUSTED_SEED, verify_around
 from pretuned.tune.task import TuningTask
 
 FRESH_SEED: Final = 1  # of the inputs of races and duels, which differ from those of screening
-TRUSTED_SEED: Final = 2  # of inputs where the default's results are the reference: kept apart from other checks
-SANITIZED_SEED: Final = 3  # of no inputs: the kind of check under the memory sanitizer
-FEW: Final = 1 << 17  # elements, which the sanitizer goes over in a fraction of a second
 ATTEMPTS: Final = 8  # to settle on finalists; each drops those that were wrong or failed
-TINY: Final = (0, 1, 37)  # no element, one element, a warp and a few more
 
 
 def in_time(
@@ -90,7 +85,7 @@ class RowDecision:
             if not self._prepared():
                 return None
             ranked = self._ranked(self._finalists())
-            if ranked is not None and self._all_right([candidate.configuration for candidate in ranked]):
+            if ranked is not None and self._right([candidate.configuration for candidate in ranked]):
                 return self._row(ranked, self._beyond(ranked))
         self.times = {self.task.default: self.times[self.task.default]}
         ranked = self._ranked([self.task.default]) if self._prepared() else None
@@ -149,59 +144,11 @@ class RowDecision:
         self.times = {c: time_us for c, time_us in self.times.items() if c not in failures}
         return bool(failures)
 
-    def _all_right(self, chosen: Sequence[Configuration]) -> bool:
-        """Verify at the odd and boundary problems of the row's bucket, and drop what is wrong anywhere.
-
-        The spec's reference judges a candidate at its first row. From then on the default's results do, which the
-        reference has found right too, and which take no time on the host.
-        """
-        task = self.task
-        with self.effort.stage("checking"):
-            for problem in check_problems(task.spec, self.problem):
-                if not task.launchable(task.default, problem):
-                    continue
-                asked = [c for c in chosen if c in self.times and task.launchable(c, problem)]
-                self._check(problem, [c for c in asked if c not in task.proven], 0)
-                trusted = [c for c in asked if c in task.proven and c != task.default]
-                self._check(problem, trusted, TRUSTED_SEED)
-            self._sanitize([c for c in chosen if c not in task.proven and c != task.default])
-        self.times = {c: time_us for c, time_us in self.times.items() if c not in task.failed}
-        task.proven.update(c for c in chosen if c in self.times)
-        return all(c in self.times for c in chosen)
-
-    def _sanitize(self, chosen: Sequence[Configuration]) -> None:
-        """Run candidates under the memory sanitizer, where there is one, and drop those that it reports."""
-        task, sanitizer = self.task, self.task.workbench.sanitizer
-        for configuration in chosen if sanitizer is not None else ():
-            problem, source = self._small(configuration), task.candidate(configuration).source
-            if source is None or task.results.checked(configuration, problem, SANITIZED_SEED):
-                continue
-            request = PrepareRequest(spec=task.spec, problem=problem, default=task.entry(task.default))
-            assert sanitizer is not None
-            failure = sanitizer.finding(request, configuration, source)
-            if failure is None:
-                task.results.keep_check(configuration, problem, SANITIZED_SEED, 0.0)
-            else:
-                task.drop(configuration, problem, failure)
-
-    def _small(self, configuration: Configuration) -> Problem:
-        """Return the largest problem of few elements among those that a candidate is checked at, or the smallest."""
-        spec = self.task.spec
-        problems = [self.problem, *check_problems(spec, self.problem)]
-        sizes = {p: sum(b.size for b in arrays(spec, p)) for p in problems if self.task.launchable(configuration, p)}
-        few = {problem: size for problem, size in sizes.items() if size <= FEW}
-        return max(few, key=few.__getitem__) if few else min(sizes, key=sizes.__getitem__)
-
-    def _check(self, problem: Problem, asked: Sequence[Configuration], seed: int) -> None:
-        task = self.task
-        unknown = [c for c in asked if not task.results.checked(c, problem, seed)]
-        if not unknown or task.prepare(problem, seed, trust_default=seed == TRUSTED_SEED) is not None:
-            return
-        for configuration in unknown:
-            failure = task.check(configuration, problem, seed)
-            if failure is not None:
-                task.drop(configuration, problem, failure)
-                del self.times[configuration]
+    def _right(self, chosen: Sequence[Configuration]) -> bool:
+        """Return whether all of `chosen` are right around the problem too; what is not is out."""
+        right = verify_around(self.task, self.problem, chosen)
+        self.times = {c: time_us for c, time_us in self.times.items() if c not in self.task.failed}
+        return right
 
     def _beyond(self, ranked: Sequence[RankedCandidate]) -> dict[Configuration, list[str]]:
         """Return in which directions each choice also beats the default outside the measured sizes.
@@ -272,20 +219,3 @@ class RowDecision:
             ratio=(round(candidate.ratio[0], 4), round(candidate.ratio[1], 4)),
             beyond=tuple(sorted(beyond)),
         )
-
-
-def check_problems(spec: KernelSpec, problem: Problem) -> Iterator[Problem]:
-    """Yield the odd and boundary problems of the bucket of `problem` that the kernel admits, without repetition.
-
-    Those are: every dim tiny; the bucket's lower bounds; one less than the measured sizes, which breaks every multiple.
-    """
-    dims = {name: int(size) for name, size in problem.dims}
-    trials: list[dict[str, int]] = [dict.fromkeys(dims, size) for size in TINY]
-    trials.append({name: bounds(sizes_of(spec, name), size)[0] or size for name, size in dims.items()})
-    trials.append({name: max(size - 1, 1) for name, size in dims.items()})
-    seen = {problem}
-    for trial in trials:
-        other = Problem(specialisation=problem.specialisation, dims=tuple(sorted(trial.items())))
-        if other not in seen and fits_arguments(spec, other) and admitted(spec, other):
-            seen.add(other)
-            yield other

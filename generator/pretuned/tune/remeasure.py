@@ -14,10 +14,10 @@ from pretuned.outcome import detail, kind
 from pretuned.record.rows import Row
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, Pairs
-from pretuned.tune.decision import TRUSTED_SEED
 from pretuned.tune.drift import Drift, Verdict, judge
 from pretuned.tune.duel import duel
 from pretuned.tune.race import Samples, pooled
+from pretuned.tune.soundness import TRUSTED_SEED
 from pretuned.tune.task import TuningTask
 from pretuned.tune.workbench import Workbench
 
