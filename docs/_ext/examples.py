@@ -80,6 +80,9 @@ EXAMPLES: Final = {
     "project.architectures": 'architectures = ["sm_80", "sm_90a"]',
     "project.cubins": "cubins = true",
     "project.require-tuned": "require-tuned = true",
+    "project.max-loss": "max-loss = 0.02",
+    "project.max-configurations": "max-configurations = 8",
+    "project.usage": 'usage = "calls.jsonl"',
     "project.modules.kernels": 'kernels = "kernels/a"',
     "project.modules.module": 'module = "src/mypkg/a"',
 }

@@ -13,7 +13,8 @@ from pretuned.cli import tune as command
 from pretuned.measure.runner import TuningError
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
-from pretuned.tune.events import Effort
+from pretuned.record.selections import Certificate, Losses
+from pretuned.tune.events import Certified, Effort
 from pretuned.tune.request import TuningDevice
 from pretuned.tune.session import Tuned
 from specs import SCALE, loaded, write
@@ -107,6 +108,43 @@ def test_force_tunes_everything_anew_without_the_cache_and_confirms(machine):
     assert err == "pretuned.lock.json: every row confirmed, nothing to write\n"
     assert (len(machine.asked), machine.given["cache_folder"]) == (4, None)
     assert machine.lock.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("table", "arguments", "most", "loss"),
+    [
+        ("", (), 8, None),
+        ("max-loss = 0.03\nmax-configurations = 4\n", (), 4, 0.03),
+        ("max-loss = 0.03\n", ("--max-loss", "0.01"), 8, 0.01),
+    ],
+)
+def test_what_selections_must_be_like_stands_in_the_table_and_the_option_goes_first(
+    machine, table, arguments, most, loss
+):
+    (machine.root / "pyproject.toml").write_text(TABLE + table)
+    assert machine.run(*arguments)[0] == 0
+    demands = machine.given["demands"]
+    assert (demands.max_configurations, demands.max_loss, demands.certify) == (most, loss, None)
+
+
+def test_what_was_certified_is_summed_up(machine):
+    inside = Losses(problems=32, mean=0.031, p95=0.05, worst=0.08, slower=0.0, worst_at=(("n", 1031),))
+    certificate = Certificate(seed=3, inside=inside)
+    event = Certified(kernel="scale", specialisation=(), certificate=certificate, attempts=1, spent=True)
+    machine.ending = {"certified": (event,)}
+    _, printed, _ = machine.run("--max-loss", "0.02")
+    assert "\n1 selection certified at 32 problems: mean 3.1%, worst 8.0% (scale at n=1031), " in printed
+    assert "\nscale: mean 3.1% is over max-loss 2.0% after 1 refinement: the budget ended\n" in printed
+    (found,) = json.loads(machine.run("--json", "--force")[1])["certificates"]
+    assert (found["kernel"], found["seed"], found["inside"]["worst_at"]) == ("scale", 3, {"n": 1031})
+    assert (found["outside"], found["refinements"], found["budget spent"]) == (None, 1, True)
+
+
+@pytest.mark.parametrize("given", ["2", "0", "-0.1", "two", "nan"])
+def test_a_loss_is_a_share(machine, given):
+    status, _, said = machine.run("--max-loss", given)
+    assert status == 2
+    assert f"'{given}' is not a share between 0 and 1; write 0.02 for 2%" in said
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,10 @@ HOOK = "tool.hatch.build.hooks.pretuned"
 MODES = "expected 'auto', 'locked', 'force' or 'off'"
 OUTSIDE = "leads outside the project; write a path below the project's folder, without '..'"
 ABSOLUTE = "is absolute; write a path relative to the project's folder"
-KNOWN = "'architectures', 'budget', 'cubins', 'cuda', 'kernels', 'lock', 'mode', 'module', 'modules' or 'require-tuned'"
+KNOWN = (
+    "'architectures', 'budget', 'cubins', 'cuda', 'kernels', 'lock', 'max-configurations', 'max-loss', 'mode', "
+    "'module', 'modules', 'require-tuned' or 'usage'"
+)
 EXAMPLE = '`module = "src/mypkg/tuned"`'
 
 
@@ -36,6 +39,9 @@ def test_the_smallest_table_has_the_documented_defaults():
         architectures=(),
         cubins=True,
         require_tuned=False,
+        max_loss=None,
+        max_configurations=8,
+        usage=None,
     )
 
 
@@ -50,6 +56,9 @@ def test_every_key_is_read():
         "architectures": ["sm_80", "sm_90a", "sm_80"],
         "cubins": False,
         "require-tuned": True,
+        "max-loss": 0.015,
+        "max-configurations": 32,
+        "usage": "locks/calls.jsonl",
     }
     assert build_project(table, root=ROOT) == Project(
         root=ROOT,
@@ -61,6 +70,9 @@ def test_every_key_is_read():
         architectures=("sm_80", "sm_90a"),
         cubins=False,
         require_tuned=True,
+        max_loss=0.015,
+        max_configurations=32,
+        usage=ROOT / "locks/calls.jsonl",
     )
 
 
@@ -134,6 +146,37 @@ def test_all_faults_of_a_table_come_at_once():
         (
             {"module": "src/" + "a" * 5000},
             "module: has a name of 5000 bytes, and a file's or folder's may have 200; write a shorter one",
+        ),
+        (
+            {"module": "src/a/tuned", "max-loss": 2},
+            "max-loss: is 2; expected less than 1; write `max-loss = 0.02`",
+        ),
+        (
+            {"module": "src/a/tuned", "max-loss": 0},
+            "max-loss: is 0; expected more than 0; write `max-loss = 0.02`",
+        ),
+        (
+            {"module": "src/a/tuned", "max-loss": "2%"},
+            'max-loss: expected a number, found "2%"; write `max-loss = 0.02`',
+        ),
+        (
+            {"module": "src/a/tuned", "max-configurations": 1},
+            "max-configurations: is 1; expected 2 or more; write `max-configurations = 8`",
+        ),
+        (
+            {"module": "src/a/tuned", "max-configurations": 33},
+            "max-configurations: is 33; expected 32 or less; write `max-configurations = 8`",
+        ),
+        (
+            {"module": "src/a/tuned", "usage": "/var/log/calls.jsonl"},
+            f"usage: '/var/log/calls.jsonl' {ABSOLUTE}",
+        ),
+        (
+            {"module": "src/a/tuned", "usage": "src/a/tuned/calls.jsonl"},
+            (
+                "usage: 'src/a/tuned/calls.jsonl' lies in 'src/a/tuned', which is replaced at each build; "
+                "choose another path"
+            ),
         ),
         ({"module": "src"}, "module: 'src' names no package; write `module = \"src/mypkg/tuned\"`"),
         (

@@ -30,6 +30,7 @@ from pretuned.spec.space import all_problems
 from pretuned.tune.events import Event, Listener, Waiting
 from pretuned.tune.request import TuningDevice, TuningRequest, find_device, label
 from pretuned.tune.session import Tuned, tune
+from pretuned.tune.workbench import Demands
 
 LISTED: Final = 10  # rows that an error names
 PATIENCE: Final = 5  # times its budget a build waits for a GPU that other tunings have
@@ -189,6 +190,7 @@ def _tuned(
             cache_folder=None if project.mode == "force" else settings.cache,
             budget_s=project.budget_s,
             patience_s=PATIENCE * project.budget_s,
+            demands=Demands(max_configurations=project.max_configurations, max_loss=project.max_loss),
             listen=report_waiting,
         )
     except DeviceError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -162,6 +163,11 @@ def _add_tune(command: argparse.ArgumentParser) -> None:
     )
     text = "tune only what programs called, the most called first; PRETUNED_USAGE has them write the file"
     command.add_argument("--from-usage", type=Path, metavar="FILE", help=text)
+    text = (
+        "refine until certificates say X or less on average, as in 0.02 for 2%%, or the budget ends (default: the "
+        "table's max-loss)"
+    )
+    command.add_argument("--max-loss", type=_share, metavar="X", help=text)
     text = f"how large spaces are searched: {', '.join(strategies.names())}, or PACKAGE.MODULE:CLASS (default: auto)"
     command.add_argument("--strategy", default=strategies.AUTO, metavar="NAME", help=text)
     command.add_argument("--verbose", action="store_true", help="print a line for each step and each failed candidate")
@@ -180,7 +186,7 @@ def _add_check(command: argparse.ArgumentParser) -> None:
     text = (
         "with --execute or --sanitize: N configurations of each specialisation, the defaults among them (default: all)"
     )
-    command.add_argument("--sample", type=_count, metavar="N", help=text)
+    command.add_argument("--sample", type=_count_of("configurations"), metavar="N", help=text)
     text = "with --execute or --sanitize: stop after so many seconds (default: 50; 0: no limit)"
     command.add_argument("--budget", type=_seconds, default=50.0, metavar="SECONDS", help=text)
     text = "with --execute or --sanitize: at this problem, as in rows=7,cols=50257, instead of others (may be repeated)"
@@ -207,10 +213,23 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _count(text: str) -> int:
-    if not text.isdigit() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a number of configurations; write 1 or more")
-    return int(text)
+def _count_of(things: str) -> Callable[[str], int]:
+    def count(text: str) -> int:
+        if not (text.isascii() and text.isdigit()) or int(text) == 0:
+            raise argparse.ArgumentTypeError(f"'{text}' is not a number of {things}; write 1 or more")
+        return int(text)
+
+    return count
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = 0.0
+    if not 0 < share < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a share between 0 and 1; write 0.02 for 2%")
+    return share
 
 
 def _add_bake(command: argparse.ArgumentParser) -> None:

@@ -6,6 +6,7 @@ import json
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from pretuned.build.freshness import Freshness
 from pretuned.cli import usage
@@ -16,12 +17,14 @@ from pretuned.errors import DeviceError, ExitCode, counted
 from pretuned.measure.runner import TuningError
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
+from pretuned.report.certificates import certificate_json, summary
 from pretuned.report.effort import by_kernel, describe, stages
 from pretuned.report.lines import of_rows
 from pretuned.report.text import columns, table
 from pretuned.spec.space import all_problems
 from pretuned.strategies import named
 from pretuned.tune.events import (
+    Certified,
     Decided,
     Effort,
     Event,
@@ -32,10 +35,12 @@ from pretuned.tune.events import (
     OutOfBudget,
     Passed,
     Planned,
+    Refining,
     Waiting,
 )
 from pretuned.tune.request import find_device, label
 from pretuned.tune.session import Tuned, tune
+from pretuned.tune.workbench import Demands
 
 
 def run(options: Namespace) -> ExitCode:
@@ -71,7 +76,7 @@ def run(options: Namespace) -> ExitCode:
             device,
             cache_folder=None if options.force else settings.cache,
             budget_s=settings.budget_s if options.budget is None else options.budget,
-            strategy=options.strategy,
+            demands=_demands(options, project),
             listen=listen,
         )
     lock = lockfile.read(project.lock)  # which the tuning of another GPU may have written meanwhile
@@ -86,6 +91,14 @@ def run(options: Namespace) -> ExitCode:
     return ExitCode.INTERRUPTED if tuned.interrupted else ExitCode.SUCCESS
 
 
+def _demands(options: Namespace, project: Project) -> Demands:
+    return Demands(
+        strategy=options.strategy,
+        max_configurations=project.max_configurations,
+        max_loss=project.max_loss if options.max_loss is None else options.max_loss,
+    )
+
+
 def _obsolete(project: Project, lock: Lock) -> list[lockfile.Key]:
     """Return the rows of kernels and problems that the specs no longer have."""
     specs = specs_of(project)
@@ -97,8 +110,9 @@ def _print(options: Namespace, project: Project, tuned: Tuned, *, changed: bool)
     if options.json:
         _print_json(tuned)
     else:
-        print(table(of_rows(tuned.rows)))
-        print()
+        max_loss = _demands(options, project).max_loss
+        blocks = [table(of_rows(tuned.rows)), "\n".join(summary(tuned.certified, max_loss))]
+        print("".join(f"{block}\n\n" for block in blocks if block), end="")
         print("\n".join(stages(tuned.effort)))
         if options.verbose:
             table_of_kernels = by_kernel(tuned.effort)
@@ -116,6 +130,7 @@ def _print_json(tuned: Tuned) -> None:
     data = {
         "device": tuned.device.name,
         "rows": [line.to_json() for line in of_rows(tuned.rows)],
+        "certificates": list(map(_certified, tuned.certified)),
         "left": tuned.left,
         "seconds": {name: round(seconds, 3) for name, seconds in tuned.effort.seconds.items()},
         "device seconds": round(tuned.effort.device_s, 3),
@@ -124,6 +139,16 @@ def _print_json(tuned: Tuned) -> None:
         "launched": tuned.effort.launched,
     }
     print(json.dumps(data, indent=2))
+
+
+def _certified(event: Certified) -> dict[str, object]:
+    return {
+        "kernel": event.kernel,
+        "specialisation": dict(event.specialisation),
+        **certificate_json(event.certificate),
+        "refinements": event.attempts,
+        "budget spent": event.spent,
+    }
 
 
 @contextmanager
@@ -146,6 +171,9 @@ def _progress(*, verbose: bool) -> Iterator[Listener]:
         yield listen
 
 
+_TOLD: Final = Waiting | Planned | Noisy | Decided | Passed | Refining | Certified | OutOfBudget
+
+
 def _line(event: Event, *, verbose: bool) -> None:
-    if verbose or isinstance(event, Waiting | Planned | Noisy | Decided | Passed | OutOfBudget):
+    if verbose or isinstance(event, _TOLD):
         console.info(describe(event))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Final, Literal, get_args
@@ -38,6 +38,9 @@ _EXAMPLES: Final = {
     "architectures": 'architectures = ["sm_90"]',
     "cubins": "cubins = true",
     "require-tuned": "require-tuned = false",
+    "max-loss": "max-loss = 0.02",
+    "max-configurations": "max-configurations = 8",
+    "usage": 'usage = "calls.jsonl"',
 }
 
 
@@ -54,8 +57,10 @@ class Project:
     """A project's table. Paths but `module` are absolute.
 
     `budget_s` is for the whole build, in seconds; `cuda` such as `13.0`, or None for the lock's or the machine's
-    toolchain; `architectures`, such as `sm_90`, come besides those of the lock's devices. `package_dir` has the source
-    folders of packages by import name.
+    toolchain; `architectures`, such as `sm_90`, come besides those of the lock's devices. `max_loss` is the mean that
+    a certificate may say at most (0.02 is 2%), None for any. `max_configurations` ship at most for a specialisation and
+    device, the default included. `usage` is the usage file whose calls tuning goes by, or None. `package_dir` has the
+    source folders of packages by import name.
     """
 
     root: Path
@@ -67,6 +72,9 @@ class Project:
     architectures: tuple[str, ...] = ()
     cubins: bool = True
     require_tuned: bool = False
+    max_loss: float | None = None
+    max_configurations: int = 8
+    usage: Path | None = None
     package_dir: Mapping[str, str] = field(default_factory=lambda: SRC)
 
     def import_name(self, module: str) -> str:
@@ -110,6 +118,9 @@ class ProjectTable(_Table):
     architectures: list[str] = Field(default_factory=list)
     cubins: bool = True
     require_tuned: bool = False
+    max_loss: float | None = Field(default=None, gt=0, lt=1)
+    max_configurations: int = Field(default=8, ge=2, le=32)
+    usage: str | None = None
 
 
 def build_project(
@@ -131,7 +142,8 @@ def build_project(
     except ValidationError as error:
         entries += [_entry(item) for item in error.errors()]
     if parsed is not None and not entries:
-        entries += _link_faults(root, _modules_of(parsed), parsed.lock)
+        files = {"lock": parsed.lock, "usage": parsed.usage}
+        entries += _link_faults(root, _modules_of(parsed), {key: file for key, file in files.items() if file})
     if entries or parsed is None:
         meant = {(*keys[:-1], nearest(str(keys[-1]), _EXAMPLES)) for keys, text in entries if text.startswith(_UNKNOWN)}
         raise ConfigError(
@@ -151,6 +163,9 @@ def build_project(
         architectures=tuple(dict.fromkeys(parsed.architectures)),
         cubins=parsed.cubins,
         require_tuned=parsed.require_tuned,
+        max_loss=parsed.max_loss,
+        max_configurations=parsed.max_configurations,
+        usage=None if parsed.usage is None else root / parsed.usage,
         package_dir=package_dir,
     )
 
@@ -208,8 +223,9 @@ def _meaning(data: Mapping[str, Any]) -> Iterator[Entry]:
                 f"{_MISSING}; the generated package needs a place in your sources: `{_EXAMPLES['module']}`",
             )
     yield from _modules(tables)
-    if isinstance(lock := data.get("lock"), str):
-        yield from (((("lock",), text)) for text in _outside(lock))
+    for key in ("lock", "usage"):
+        if isinstance(path := data.get(key), str):
+            yield from (((key,), text) for text in _outside(path))
     names = data.get("architectures")
     for index, name in enumerate(names if isinstance(names, list) else ()):
         if isinstance(name, str) and not re.fullmatch(ARCHITECTURE, name):
@@ -271,17 +287,18 @@ def _no_package(module: str) -> Iterator[str]:
         yield f"'src' names no package; write `{_EXAMPLES['module']}`"
 
 
-def _link_faults(root: Path, modules: Iterable[tuple[Keys, str, str]], lock: str) -> Iterator[Entry]:
+def _link_faults(root: Path, modules: Sequence[tuple[Keys, str, str]], files: Mapping[str, str]) -> Iterator[Entry]:
     """Yield (keys, message) for what would be read or written outside `root`, or lost at the next build."""
     for keys, kernels, module in modules:
         if _leaves(root, kernels):
             yield (*keys, "kernels"), _linked(kernels)
         if _leaves(root, module):
             yield (*keys, "module"), _linked(module)
-        if PurePosixPath(lock).is_relative_to(PurePosixPath(module)):
-            yield ("lock",), f"'{lock}' lies in '{module}', which is replaced at each build; choose another path"
-    if _leaves(root, str(PurePosixPath(lock).parent)):
-        yield ("lock",), _linked(lock)
+    for key, file in files.items():
+        for module in (module for _, _, module in modules if PurePosixPath(file).is_relative_to(PurePosixPath(module))):
+            yield (key,), f"'{file}' lies in '{module}', which is replaced at each build; choose another path"
+        if _leaves(root, str(PurePosixPath(file).parent)):
+            yield (key,), _linked(file)
 
 
 def _leaves(root: Path, path: str) -> bool:

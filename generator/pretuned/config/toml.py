@@ -94,6 +94,12 @@ def in_words(error: Any) -> str:  # noqa: ANN401, PLR0911 - pydantic's ErrorDeta
             return f"is {given}; expected {error['ctx']['expected']}"
         case "greater_than_equal":
             return f"is {given}; expected {error['ctx']['ge']:g} or more"
+        case "greater_than":
+            return f"is {given}; expected more than {error['ctx']['gt']:g}"
+        case "less_than":
+            return f"is {given}; expected less than {error['ctx']['lt']:g}"
+        case "less_than_equal":
+            return f"is {given}; expected {error['ctx']['le']:g} or less"
         case "string_pattern_mismatch":
             return f"is {given}"
         case "too_long":

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 from pretuned.errors import counted
 from pretuned.outcome import detail, kind, kind_of
+from pretuned.report.certificates import chosen, sentence
 from pretuned.tune.events import (
+    Certified,
     Compiling,
     Decided,
     Effort,
@@ -17,6 +19,7 @@ from pretuned.tune.events import (
     OutOfBudget,
     Passed,
     Planned,
+    Refining,
     Unconfirmed,
     Waiting,
 )
@@ -48,6 +51,14 @@ def describe(event: Event) -> str:  # noqa: C901, PLR0911 - one return a kind of
             return f"{row.kernel}: {row.problem}: {found}" + (" (measured before)" if cached else "")
         case Passed(entry=entry):
             return f"{entry.kernel}: {entry.problem}: skipped: {entry.reason}"
+        case Refining():
+            return (
+                f"{chosen(event.kernel, event.specialisation)}: loses {event.certificate.inside.mean:.1%} on average, "
+                f"and max-loss is {event.max_loss:.1%}: refining (attempt {event.attempt})"
+            )
+        case Certified():
+            before = " (measured before)" if event.cached else ""
+            return f"{chosen(event.kernel, event.specialisation)}: {sentence(event.certificate)}{before}"
         case OutOfBudget(rows=rows):
             return f"the budget is spent; {counted(rows, 'row')} not reached"
 

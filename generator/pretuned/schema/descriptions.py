@@ -112,6 +112,17 @@ DESCRIPTIONS: Final = {
     "ProjectTable.architectures": "Architectures to build the defaults for, besides those of the lock's devices.",
     "ProjectTable.cubins": "false: ship sources only, compiled where they first run.",
     "ProjectTable.require-tuned": "A build that would ship untuned kernels is an error.",
+    "ProjectTable.max-loss": (
+        "The mean loss that a certificate may say at most: 0.02 is 2%. Tuning refines until it holds or the budget "
+        "ends; `check` and builds that may not tune fail where it does not. Default: any."
+    ),
+    "ProjectTable.max-configurations": (
+        "How many configurations ship at most for each specialisation and device, the default included: 2 to 32."
+    ),
+    "ProjectTable.usage": (
+        "A usage file (PRETUNED_USAGE writes it): problems weigh by how often they were called when configurations "
+        "are chosen and certified."
+    ),
     "ModuleEntry.kernels": "The folder of this module's specs and templates.",
     "ModuleEntry.module": "Where this generated package goes: src/mypkg/tuned.",
 }

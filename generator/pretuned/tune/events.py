@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from pretuned.outcome import Failure
 from pretuned.record.rows import Row, Skipped
-from pretuned.spec.space import Configuration, Problem
+from pretuned.record.selections import Certificate
+from pretuned.spec.space import Configuration, Pairs, Problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,13 +98,55 @@ class Unconfirmed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Refining:
+    """The certificate of a selection says more than `max_loss`: its problems are fitted too, and others certify anew.
+
+    `attempt` counts from 1.
+    """
+
+    kernel: str
+    specialisation: Pairs
+    certificate: Certificate
+    max_loss: float
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certified:
+    """The certificate that a selection ends with; `cached` if an earlier build had settled it.
+
+    `attempts`: how often it was refined. `spent`: the budget ended before it could be refined until `max_loss` held.
+    """
+
+    kernel: str
+    specialisation: Pairs
+    certificate: Certificate
+    attempts: int = 0
+    spent: bool = False
+    cached: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OutOfBudget:
     """The budget is spent, and `rows` rows were not reached."""
 
     rows: int
 
 
-Event = Waiting | Planned | Compiling | Measuring | Failed | Noisy | Unconfirmed | Decided | Passed | OutOfBudget
+Event = (
+    Waiting
+    | Planned
+    | Compiling
+    | Measuring
+    | Failed
+    | Noisy
+    | Unconfirmed
+    | Decided
+    | Passed
+    | Refining
+    | Certified
+    | OutOfBudget
+)
 Listener = Callable[[Event], None]
 
 

@@ -9,17 +9,24 @@ from typing import Final
 from pretuned.backends import Backend, named
 from pretuned.config import GPU, Place
 from pretuned.record.rows import TunedDevice
+from pretuned.record.selections import Selection
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, DeviceFacts, Problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuningRequest:
-    """What to tune of one kernel: `problems`, and the ranked configurations of the rows that some of them have now."""
+    """What to tune of one kernel: `problems`, and the ranked configurations of the rows that some of them have now.
+
+    `calls` says how often problems of any size were called, by which they weigh. `selections` are those that the lock
+    has for the device; where certificates are renewed, they are what is certified, and `problems` is empty.
+    """
 
     spec: KernelSpec
     problems: tuple[Problem, ...]
     incumbents: Mapping[Problem, tuple[Configuration, ...]] = field(default_factory=dict)
+    calls: Mapping[Problem, int] = field(default_factory=dict)
+    selections: tuple[Selection, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

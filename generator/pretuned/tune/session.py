@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from filelock import FileLock, Timeout
 
@@ -21,22 +22,26 @@ from pretuned.files import termination_interrupts
 from pretuned.measure.runner import TuningError
 from pretuned.record.cache import Cache
 from pretuned.record.rows import Row, Skipped
+from pretuned.record.selections import Selection
 from pretuned.spec.model import KernelSpec
-from pretuned.strategies import AUTO, named
+from pretuned.strategies import named
 from pretuned.tune.binaries import BinaryStore
 from pretuned.tune.drift import Drift
-from pretuned.tune.events import Effort, Listener, Waiting
+from pretuned.tune.events import Certified, Effort, Event, Listener, Waiting
 from pretuned.tune.request import TuningDevice, TuningRequest
 from pretuned.tune.sanitize import Sanitizer
-from pretuned.tune.workbench import Clock, NoiseWatch, Workbench
+from pretuned.tune.workbench import Clock, Demands, NoiseWatch, Workbench
+
+ORDINARY: Final = Demands()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuned:
-    """What a session found: rows and skipped problems, how many problems were not reached, and the effort.
+    """What a session found, and the effort; `left` problems were not reached.
 
-    `interrupted`: the user ended it. `trouble`: why the device was lost, or empty. `wrong`: which kernels cannot be
-    tuned, and why, or empty. What was settled holds.
+    `certified` has what was reported of certificates, in the order of the requests. `interrupted`: the user ended it.
+    `trouble`: why the device was lost, or empty. `wrong`: which kernels cannot be tuned, and why, or empty. What was
+    settled holds.
     """
 
     device: TuningDevice
@@ -44,6 +49,8 @@ class Tuned:
     skipped: tuple[Skipped, ...]
     left: int
     effort: Effort
+    selections: tuple[Selection, ...] = ()
+    certified: tuple[Certified, ...] = ()
     interrupted: bool = False
     trouble: str = ""
     wrong: str = ""
@@ -56,29 +63,30 @@ def tune(
     cache_folder: Path | None,
     budget_s: float | None = None,
     patience_s: float | None = None,
-    strategy: str = AUTO,
+    demands: Demands = ORDINARY,
     listen: Listener = lambda _event: None,
 ) -> Tuned:
     """Tune every request on `device` within `budget_s` seconds (None: as long as it takes).
 
     One session at a time measures on a device. Another one compiles meanwhile, and waits for `patience_s` seconds at
     most (None: as long as it takes), which cost none of its budget. If everything is measured already, nothing waits.
-    `strategy` is a name or `PACKAGE.MODULE:CLASS`. With `cache_folder` None nothing is kept or reused.
+    With `cache_folder` None nothing is kept or reused.
 
     Raises StrategyError for an unknown strategy; DeviceError if the backend lacks something, the device cannot be used,
     or patience ends. A kernel whose default or reference is wrong does not keep others from being tuned.
     """
     effort = Effort()
-    found: list[Row | Skipped] = []
+    found: list[Row | Skipped | Selection] = []
+    certified: list[Certified] = []
     interrupted, trouble, wrong = False, "", ""
     session = opened(
         device,
         cache_folder=cache_folder,
         budget_s=budget_s,
         patience_s=patience_s,
-        strategy=strategy,
+        demands=demands,
         effort=effort,
-        listen=listen,
+        listen=_collected(certified, listen),
     )
     with session as workbench, effort.whole():
         from pretuned.tune.tuner import Tuner  # noqa: PLC0415 - it imports NumPy
@@ -94,16 +102,31 @@ def tune(
             if not found:
                 raise
             trouble = str(error)
+    rows = tuple(entry for entry in found if isinstance(entry, Row))
+    skipped = tuple(entry for entry in found if isinstance(entry, Skipped))
     return Tuned(
         device=device,
-        rows=tuple(entry for entry in found if isinstance(entry, Row)),
-        skipped=tuple(entry for entry in found if isinstance(entry, Skipped)),
-        left=sum(len(request.problems) for request in requests) - len(found),
+        rows=rows,
+        skipped=skipped,
+        left=sum(len(request.problems) for request in requests) - len(rows) - len(skipped),
         effort=effort,
+        selections=tuple(entry for entry in found if isinstance(entry, Selection)),
+        certified=tuple(certified),
         interrupted=interrupted,
         trouble=trouble,
         wrong=wrong,
     )
+
+
+def _collected(certified: list[Certified], listen: Listener) -> Listener:
+    """Return a listener that passes events on, and adds to `certified` those about certificates."""
+
+    def heard(event: Event) -> None:
+        if isinstance(event, Certified):
+            certified.append(event)
+        listen(event)
+
+    return heard
 
 
 def remeasure(
@@ -134,10 +157,10 @@ def opened(
     listen: Listener,
     budget_s: float | None = None,
     patience_s: float | None = None,
-    strategy: str = AUTO,
+    demands: Demands = ORDINARY,
 ) -> Iterator[Workbench]:
     """Yield the workbench of a session. Nothing has started yet; `take_device` waits for other sessions."""
-    chosen, backend, index = named(strategy), device.backend, device.place.index
+    chosen, backend, index = named(demands.strategy), device.backend, device.place.index
     backend.require()
     clock = Clock(budget_s)
     with ExitStack() as stack:
@@ -164,6 +187,7 @@ def opened(
             clock=clock,
             noise=NoiseWatch(monitor),
             strategy=chosen,
+            demands=demands,
             sanitizer=sanitizer,
             take_device=take_device,
         )

@@ -1,0 +1,57 @@
+"""Certificates in words, while tuning and after it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pretuned.record.selections import Certificate, Losses
+from pretuned.report.certificates import sentence, summary
+from pretuned.report.effort import describe
+from pretuned.tune.events import Certified, Refining
+
+FLOAT = (("T", "float32"),)
+INSIDE = Losses(problems=32, mean=0.0062, p95=0.0214, worst=0.0399, slower=0.0, worst_at=(("m", 1031), ("n", 77)))
+OUTSIDE = Losses(problems=16, mean=0.012, p95=0.05, worst=0.081, slower=0.125, worst_at=(("m", 9000), ("n", 3)))
+CERTIFICATE = Certificate(seed=1, inside=INSIDE)
+IN_WORDS = "32 problems, mean 0.6%, p95 2.1%, worst 4.0% (m=1031, n=77), none slower than the default"
+BAD = Certified(
+    kernel="sums", specialisation=(), certificate=replace(CERTIFICATE, inside=replace(INSIDE, mean=0.031)), attempts=2
+)
+GOOD = Certified(kernel="softmax", specialisation=FLOAT, certificate=CERTIFICATE)
+
+
+def test_a_certificate_in_one_line():
+    assert sentence(CERTIFICATE) == f"certified: {IN_WORDS}"
+    assert sentence(replace(CERTIFICATE, outside=OUTSIDE, calls=True)) == (
+        f"certified, by their calls: {IN_WORDS}; outside the sizes: 16 problems, mean 1.2%, p95 5.0%, worst 8.1% "
+        "(m=9000, n=3), 2 slower than the default"
+    )
+
+
+def test_the_steps_of_certifying():
+    assert describe(GOOD) == f"softmax (T=float32): certified: {IN_WORDS}"
+    assert describe(replace(GOOD, cached=True)).endswith("slower than the default (measured before)")
+    refining = Refining(kernel="sums", specialisation=(), certificate=BAD.certificate, max_loss=0.02, attempt=1)
+    assert describe(refining) == "sums: loses 3.1% on average, and max-loss is 2.0%: refining (attempt 1)"
+
+
+def test_the_summary_counts_problems_and_names_the_worst():
+    worse = replace(INSIDE, problems=96, mean=0.01, worst=0.2, slower=1 / 96, worst_at=(("n", 3),))
+    other = replace(GOOD, kernel="sums", certificate=replace(CERTIFICATE, inside=worse))
+    assert list(summary([GOOD, other], None)) == [
+        (
+            "2 selections certified at 128 problems: mean 0.9%, worst 20.0% (sums (T=float32) at n=3), "
+            "1 slower than the default"
+        )
+    ]
+    assert list(summary([], 0.02)) == []
+
+
+def test_the_summary_says_where_max_loss_does_not_hold_and_why():
+    assert list(summary([GOOD], 0.02))[1:] == ["max-loss 2.0% holds for every selection"]
+    assert list(summary([GOOD, BAD], 0.02))[1:] == [
+        "sums: mean 3.1% is over max-loss 2.0% after 2 refinements: refining did not help further"
+    ]
+    assert list(summary([replace(BAD, spent=True, attempts=0)], 0.02))[1:] == [
+        "sums: mean 3.1% is over max-loss 2.0%: the budget ended"
+    ]
