@@ -11,11 +11,9 @@ over; tests/data/sizes holds a recording. Where `--seconds` do not suffice, ever
 from __future__ import annotations
 
 import argparse
-import datetime as dt
 import gzip
 import json
 import random
-import sys
 import time
 from pathlib import Path
 
@@ -24,7 +22,7 @@ from pretuned.spec import space
 from pretuned.spec.loader import load, load_folder
 from pretuned.tune.request import find_device
 from sizes import drawing, matrix
-from sizes.measuring import Bench, compile_spaces, measure
+from sizes.measuring import Bench, compile_spaces, measure, provenance
 
 HERE = Path(__file__).parent
 WITHIN = {"2% beyond": 1, "far beyond": 4}
@@ -44,12 +42,12 @@ def drawn(spec, specialisation, options):
     return tuned[: options.tuned] + [(group, problem) for group, problem in groups if problem not in known]
 
 
-def record(bench, problems, provenance, path, end):
+def record(bench, problems, made, path, end):
     """Measure until `end` and write what was measured; returns how many problems that were."""
     compiled, facts = bench.compiled, bench.device.facts
     configurations = list(compiled.entries)
     resources = [dict(compiled.binaries[c].resources) if c in compiled.binaries else {} for c in configurations]
-    head = matrix.head_of(compiled.spec, compiled.specialisation, configurations, resources, facts, provenance)
+    head = matrix.head_of(compiled.spec, compiled.specialisation, configurations, resources, facts, made)
     lines = [head]
     for group, problem in problems:
         if time.perf_counter() > end:
@@ -99,13 +97,7 @@ def main():
     started = time.perf_counter()
     compiled = list(compile_spaces([(*which, [p for _, p in problems]) for *which, problems in wanted], device))
     print(f"compiled in {time.perf_counter() - started:.0f} s", flush=True)
-    provenance = {
-        "device": device.name,
-        "driver": device.driver,
-        "compiler": next((b.compiler for one in compiled for b in one.binaries.values()), ""),
-        "date": dt.datetime.now(dt.UTC).date().isoformat(),
-        "command": " ".join(["python", *sys.argv]).replace(str(options.out), "FOLDER"),
-    }
+    made = provenance(device)
     with device.backend.runner(device.place.index) as runner:
         work = [len(problems) * len(one.entries) for one, (*_, problems) in zip(compiled, wanted, strict=True)]
         for at, (one, (spec, specialisation, problems)) in enumerate(zip(compiled, wanted, strict=True)):
@@ -113,9 +105,7 @@ def main():
             share = (end - started) * work[at] / sum(work[at:])
             name = "_".join([spec.name, *(str(value) for _, value in specialisation)])
             path = options.out / f"{name}.json.gz"
-            count = record(
-                Bench(runner=runner, device=device, compiled=one), problems, provenance, path, started + share
-            )
+            count = record(Bench(runner=runner, device=device, compiled=one), problems, made, path, started + share)
             print(
                 f"{name}: {len(one.entries)} configurations at {count} of {len(problems)} problems in "
                 f"{time.perf_counter() - started:.1f} s, {path.stat().st_size:,} bytes",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import statistics
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -138,3 +140,15 @@ def _launches(spec: KernelSpec, problem: Problem, configuration: Configuration, 
     if spec.all_implementations[configuration.implementation].call is not None:
         return True
     return not isinstance(launches(spec, problem, configuration, device.facts), LaunchFailed)
+
+
+def provenance(device: TuningDevice) -> dict[str, str]:
+    """On what, when and by which command something is measured."""
+    words = [("FOLDER" if before == "--out" else word) for before, word in zip(["", *sys.argv], sys.argv, strict=False)]
+    return {
+        "device": device.name,
+        "driver": device.driver,
+        "compiler": device.backend.toolchain.installed() or "",
+        "date": dt.datetime.now(dt.UTC).date().isoformat(),
+        "command": " ".join(["python", *words]),
+    }
