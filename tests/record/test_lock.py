@@ -170,7 +170,7 @@ def test_hostile_texts_come_back(reason, name):
     lock = Lock().updated({name: replace(H100, name=name)}, [], [entry])
     text = lockfile.dumps(lock)
     assert lockfile.loads(json.loads(text), "lock") == lock
-    assert len(text.splitlines()) == text.count("\n") == 11
+    assert len(text.splitlines()) == text.count("\n") == 13
 
 
 def test_what_a_row_suffered_from_is_kept_until_it_is_measured_without_noise(tmp_path, lock):

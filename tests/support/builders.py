@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 
 from pretuned.compile.result import Binary
 from pretuned.record.freshness import space_key
 from pretuned.record.rows import Choice, Row, TunedDevice
+from pretuned.record.selections import Certificate, Losses, PredictedChoice, Selection
 from pretuned.render import candidate, verification_key
 from pretuned.spec import space
 
@@ -66,3 +68,41 @@ def rows(spec, **given):
         for specialisation in space.specialisations(spec)
         for problem in space.problems(spec, specialisation)
     ]
+
+
+def losses(dims, *, mean=0.006, slower=0.0, problems=32):
+    return Losses(problems=problems, mean=mean, p95=0.021, worst=0.043, slower=slower, worst_at=dims)
+
+
+def selection(spec, specialisation, *, device=H100.name, cubin="c" * 64, **given):
+    """A fresh selection of two choices: the last legal configuration at the largest problem, and the default."""
+    problems = list(space.problems(spec, specialisation))
+    default, winner = space.default(spec), list(space.configurations(spec, problems[-1]))[-1]
+    costs = {winner: (("1", 1_900_000), ("ceil_div(n, 1024)", 12_500)), default: (("1", 1_500_000), ("n", 31))}
+    choices = [
+        PredictedChoice(
+            configuration=found, candidate=candidate(spec, specialisation, found).key, cubin=cubin, cost=cost
+        )
+        for found, cost in costs.items()
+    ]
+    ends = zip(problems[0].dims, problems[-1].dims, strict=True)
+    made = Selection(
+        kernel=spec.name,
+        device=device,
+        specialisation=specialisation,
+        choices=tuple(choices),
+        margins=(20, 100),
+        reach=tuple((name, (low, high)) for (name, low), (_, high) in ends),
+        problems=120,
+        space=space_key(spec),
+        verification=verification_key(spec),
+        compiler="13.0.88",
+        driver="580.159.04",
+        date="2026-11-21",
+        certificate=Certificate(seed=7, inside=losses(problems[0].dims), outside=losses(problems[-1].dims, mean=0.011)),
+    )
+    return replace(made, **given)
+
+
+def selections(spec, **given):
+    return [selection(spec, specialisation, **given) for specialisation in space.specialisations(spec)]

@@ -7,7 +7,7 @@ from pretuned.record import canonical
 
 def sealed(document):
     """The document with lines that pretuned takes for its own, as far as they are such."""
-    parts = {key: document[key] for key in ("rows", "skipped") if isinstance(document.get(key), list)}
+    parts = {key: document[key] for key in ("rows", "selections", "skipped") if isinstance(document.get(key), list)}
     found = document | {key: [_sealed(entry) for entry in entries] for key, entries in parts.items()}
     if isinstance(devices := document.get("devices"), dict):
         found["devices"] = {name: _sealed(device) for name, device in devices.items()}

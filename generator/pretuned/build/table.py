@@ -162,7 +162,7 @@ def _auto(
         reporter.warning(f"{device.name} is here, but nothing was tuned: {trouble}: {_baking(project.lock, now.baked)}")
         return _as_it_is(project, now, freshness, reporter)
     _report(project, tuned, reporter)
-    merged = now.baked.updated({device.name: device.record}, tuned.rows, tuned.skipped)
+    merged = now.baked.updated({device.name: device.record}, tuned.rows, tuned.skipped, tuned.selections)
     _report_stale(project, [found for found in now.stale if found.key not in _keys(tuned)], freshness, reporter)
     return BakedRows(rows=merged.rows, devices=merged.devices, tuned=tuned)
 
@@ -199,7 +199,8 @@ def _tuned(
 
 
 def _keys(tuned: Tuned) -> set[lockfile.Key]:
-    return {lockfile.row_key(row) for row in tuned.rows} | {entry.key for entry in tuned.skipped}
+    rows = map(lockfile.row_key, tuned.rows)
+    return {*rows, *(rule.key for rule in tuned.selections), *(entry.key for entry in tuned.skipped)}
 
 
 def _baking(file: Path, lock: Lock) -> str:

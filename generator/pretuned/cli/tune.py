@@ -21,7 +21,7 @@ from pretuned.report.certificates import certificate_json, summary
 from pretuned.report.effort import by_kernel, describe, stages
 from pretuned.report.lines import of_rows
 from pretuned.report.text import columns, table
-from pretuned.spec.space import all_problems
+from pretuned.spec.space import Pairs, Problem, all_problems, specialisations
 from pretuned.strategies import named
 from pretuned.tune.events import (
     Certified,
@@ -81,7 +81,7 @@ def run(options: Namespace) -> ExitCode:
         )
     lock = lockfile.read(project.lock)  # which the tuning of another GPU may have written meanwhile
     kept = lock.without([] if options.kernel else _obsolete(project, lock))
-    fresh = kept.updated({device.name: device.record}, tuned.rows, tuned.skipped)
+    fresh = kept.updated({device.name: device.record}, tuned.rows, tuned.skipped, tuned.selections)
     changed = lockfile.write(project.lock, fresh)
     _print(options, project, tuned, changed=changed)
     if tuned.wrong:
@@ -100,9 +100,12 @@ def _demands(options: Namespace, project: Project) -> Demands:
 
 
 def _obsolete(project: Project, lock: Lock) -> list[lockfile.Key]:
-    """Return the rows of kernels and problems that the specs no longer have."""
+    """Return what stands there for kernels, specialisations and problems that the specs no longer have."""
     specs = specs_of(project)
-    wanted = {(name, problem) for name, spec in specs.items() for problem in all_problems(spec)}
+    wanted: set[tuple[str, Problem | Pairs]] = set()
+    for name, spec in specs.items():
+        wanted |= {(name, problem) for problem in all_problems(spec)}
+        wanted |= {(name, specialisation) for specialisation in specialisations(spec)}
     return [key for key in lock.keys if (key[0], key[2]) not in wanted]
 
 

@@ -5,13 +5,13 @@ What comes from a file is data that anybody may have written, so every field's k
 
 from __future__ import annotations
 
-import math
+import dataclasses
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any
 
+from pretuned.record import fields
 from pretuned.record.rows import Choice, Row, Skipped, TunedDevice
-from pretuned.spec.space import Configuration, Pairs, Problem, pairs
+from pretuned.spec.space import Problem
 
 
 def row_to_json(row: Row) -> dict[str, Any]:
@@ -49,24 +49,25 @@ def row_from_json(data: Mapping[str, Any]) -> Row:
     choices = tuple(_choice(choice) for choice in data["choices"])
     if not choices:
         raise ValueError("no choices")
-    texts = {
-        key: _text(data[key]) for key in ("kernel", "device", "space", "verification", "compiler", "driver", "date")
-    }
-    headers = _pairs({name: _text(digest) for name, digest in data.get("headers", {}).items()})
-    noise = _text(data.get("disturbed", ""))
-    return Row(problem=_problem(data), choices=choices, noise=noise, headers=headers, **texts)
+    return Row(
+        problem=_problem(data),
+        choices=choices,
+        noise=fields.text(data.get("disturbed", "")),
+        headers=fields.headers(data),
+        **{key: fields.text(data[key]) for key in fields.TEXTS},
+    )
 
 
 def _choice(data: Mapping[str, Any]) -> Choice:
     low, high = data["ratio"]
     return Choice(
-        configuration=Configuration(implementation=_text(data["implementation"]), values=_pairs(data["configuration"])),
-        candidate=_text(data["candidate"]),
-        cubin=_text(data["cubin"]),
-        time_us=_time(data["time_us"]),
-        ratio=(_number(low), _number(high)),
-        beyond=tuple(_text(direction) for direction in data["beyond"]),
-        library=_text(data.get("library", "")),
+        configuration=fields.configuration(data),
+        candidate=fields.text(data["candidate"]),
+        cubin=fields.text(data["cubin"]),
+        time_us=fields.time_us(data["time_us"]),
+        ratio=(fields.number(low), fields.number(high)),
+        beyond=tuple(fields.text(direction) for direction in data["beyond"]),
+        library=fields.text(data.get("library", "")),
     )
 
 
@@ -84,52 +85,23 @@ def skipped_to_json(entry: Skipped) -> dict[str, Any]:
 def skipped_from_json(data: Mapping[str, Any]) -> Skipped:
     """Return what `skipped_to_json` wrote; raises KeyError, TypeError or ValueError for other data."""
     return Skipped(
-        kernel=_text(data["kernel"]),
-        device=_text(data["device"]),
+        kernel=fields.text(data["kernel"]),
+        device=fields.text(data["device"]),
         problem=_problem(data),
-        reason=_text(data["reason"]),
+        reason=fields.text(data["reason"]),
     )
 
 
 def _problem(data: Mapping[str, Any]) -> Problem:
-    dims = _pairs(data["problem"])
-    for name, size in dims:
-        if type(size) is not int:
-            raise TypeError(f"'{name}' is {size!r}")
-    return Problem(specialisation=_pairs(data["specialisation"]), dims=dims)
-
-
-def _pairs(data: Mapping[str, Any]) -> Pairs:
-    for name, value in data.items():
-        if not isinstance(value, bool | int | str):
-            raise TypeError(f"'{name}' is {value!r}")
-    return pairs(data)
+    return Problem(specialisation=fields.plain_pairs(data["specialisation"]), dims=fields.sizes(data["problem"]))
 
 
 def device_from_json(data: Mapping[str, Any], key: str) -> TunedDevice:
     """Return the device that stands under `key`; raises KeyError or TypeError for other data."""
-    values = {item.name: data[item.name] for item in fields(TunedDevice)}
+    values = {item.name: data[item.name] for item in dataclasses.fields(TunedDevice)}
     for name, value in values.items():
         if type(value) is not (str if name == "name" else int):
             raise TypeError(f"'{name}' is {value!r}")
     if values["name"] != key:
         raise TypeError(f"'name' is {values['name']!r} under {key!r}")
     return TunedDevice(**values)
-
-
-def _number(value: Any) -> float:  # noqa: ANN401 - JSON
-    if type(value) not in {int, float} or not math.isfinite(value):
-        raise TypeError(f"{value!r} is not a number")
-    return float(value)
-
-
-def _time(value: Any) -> float:  # noqa: ANN401 - JSON
-    if _number(value) <= 0:
-        raise ValueError(f"{value!r} is not a time")
-    return float(value)
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is not a text")
-    return value

@@ -1,8 +1,9 @@
 """`pretuned.lock.json`: every row of a project, for every device it was tuned on; committed and reviewed.
 
-Theory of operation. The file is canonical JSON: a fixed order of keys, one device, row or skipped problem a line, so
-that a diff shows the rows that changed and nothing else. Writing what was read gives the same bytes. A re-tune that
-confirms a row (the same choices in the same order, of the same modules) keeps the line it had, times and date included.
+Theory of operation. The file is canonical JSON: a fixed order of keys, one device, row, selection or skipped problem a
+line, so that a diff shows what changed and nothing else. Writing what was read gives the same bytes. A re-tune that
+confirms a row (the same choices in the same order, of the same modules) keeps the line it had, times and date included;
+so does one that confirms a selection (`selections.confirms`).
 Each line ends with a digest of itself: one that was edited by hand is refused, and lines of two locks can stand in one
 file. The file is replaced as a whole, never written in place. What it holds is data: reading checks every field's kind
 and gives `LockError` with the line to look at, and nothing of it is ever run.
@@ -19,36 +20,53 @@ from typing import Any, Final
 from pretuned.errors import LockError
 from pretuned.files import storage_errors, write_whole
 from pretuned.record import canonical
+from pretuned.record import selections as rules
 from pretuned.record.entries import device_from_json, row_from_json, row_to_json, skipped_from_json, skipped_to_json
 from pretuned.record.rows import Row, Skipped, TunedDevice
-from pretuned.spec.space import Problem
+from pretuned.record.selection_entries import selection_from_json, selection_to_json
+from pretuned.record.selections import Selection
+from pretuned.spec.space import Pairs, Problem, describe
 
 FORMAT: Final = 1
+_LISTS: Final = ("rows", "selections", "skipped")
 _LISTED: Final = 5  # lines that an error names
-Key = tuple[str, str, Problem]
+RowKey = tuple[str, str, Problem]
+Key = RowKey | tuple[str, str, Pairs]  # of a selection, the specialisation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lock:
-    """The content of a lock: devices by the name that rows use, rows and skipped problems in stable order."""
+    """The content of a lock: devices by the name that rows use, and what was found on them, in stable order."""
 
     devices: dict[str, TunedDevice] = field(default_factory=dict)
     rows: tuple[Row, ...] = ()
+    selections: tuple[Selection, ...] = ()
     skipped: tuple[Skipped, ...] = ()
 
     def find(self, kernel: str, device: str, problem: Problem) -> Row | None:
         """Return the row of a problem on a device."""
         return next((row for row in self.rows if row_key(row) == (kernel, device, problem)), None)
 
+    def find_selection(self, kernel: str, device: str, specialisation: Pairs) -> Selection | None:
+        """Return the selection of a specialisation on a device."""
+        return next((rule for rule in self.selections if rule.key == (kernel, device, specialisation)), None)
+
     @property
     def keys(self) -> list[Key]:
-        """Return what the rows and the skipped problems answer for."""
-        return [*(row_key(row) for row in self.rows), *(entry.key for entry in self.skipped)]
+        """Return what rows, selections and skipped problems answer for."""
+        return [*map(row_key, self.rows), *(rule.key for rule in self.selections), *(one.key for one in self.skipped)]
 
-    def updated(self, devices: Mapping[str, TunedDevice], rows: Iterable[Row], skipped: Iterable[Skipped] = ()) -> Lock:
-        """Return the lock with `rows` in place of those they answer for; a confirmed row stays as it was."""
+    def updated(
+        self,
+        devices: Mapping[str, TunedDevice],
+        rows: Iterable[Row] = (),
+        skipped: Iterable[Skipped] = (),
+        selections: Iterable[Selection] = (),
+    ) -> Lock:
+        """Return the lock with what is given in place of what it answers for; what it confirms stays as it was."""
         kept = {row_key(row): row for row in self.rows}
         passed = {entry.key: entry for entry in self.skipped}
+        chosen = {rule.key: rule for rule in self.selections}
         for row in rows:
             before = kept.get(row_key(row))
             kept[row_key(row)] = before if before is not None and confirms(row, before) else row
@@ -56,34 +74,41 @@ class Lock:
         for entry in skipped:
             passed[entry.key] = entry
             kept.pop(entry.key, None)
+        for rule in selections:
+            known = chosen.get(rule.key)
+            chosen[rule.key] = known if known is not None and rules.confirms(rule, known) else rule
         return replace(
             self,
             devices=dict(sorted({**self.devices, **devices}.items())),
             rows=tuple(kept[key] for key in sorted(kept, key=_order)),
+            selections=tuple(chosen[key] for key in sorted(chosen, key=_order)),
             skipped=tuple(passed[key] for key in sorted(passed, key=_order)),
         )
 
     def without(self, keys: Iterable[Key]) -> Lock:
-        """Return the lock without the rows and skipped problems of `keys`, and without devices that nothing names."""
+        """Return the lock without the entries of `keys`, and without devices that nothing names."""
         gone = set(keys)
         rows = tuple(row for row in self.rows if row_key(row) not in gone)
+        selections = tuple(rule for rule in self.selections if rule.key not in gone)
         skipped = tuple(entry for entry in self.skipped if entry.key not in gone)
-        named = {row.device for row in rows} | {entry.device for entry in skipped}
-        return Lock(devices={k: v for k, v in self.devices.items() if k in named}, rows=rows, skipped=skipped)
+        named = {*(row.device for row in rows), *(one.device for one in selections), *(one.device for one in skipped)}
+        devices = {name: device for name, device in self.devices.items() if name in named}
+        return Lock(devices=devices, rows=rows, selections=selections, skipped=skipped)
 
     def of_gpus(self) -> Lock:
         """Return the lock without the rows of other backends' devices, which say nothing about a GPU."""
         return self.without(key for key in self.keys if not self.devices[key[1]].is_gpu)
 
 
-def row_key(row: Row) -> Key:
+def row_key(row: Row) -> RowKey:
     """Return what a row answers for."""
     return row.kernel, row.device, row.problem
 
 
-def _order(key: Key) -> tuple[str, str, str, list[tuple[str, Any]]]:
-    kernel, device, problem = key
-    return kernel, device, json.dumps(problem.specialisation), list(problem.dims)
+def _order(key: Key) -> tuple[str, str, str, Pairs]:
+    kernel, device, where = key
+    specialisation, dims = (where.specialisation, where.dims) if isinstance(where, Problem) else (where, ())
+    return kernel, device, json.dumps(specialisation), dims
 
 
 def confirms(new: Row, old: Row) -> bool:
@@ -110,6 +135,7 @@ def dumps(lock: Lock) -> str:
         "format": canonical.line(FORMAT),
         "devices": canonical.entries({k: canonical.sealed(asdict(device)) for k, device in lock.devices.items()}),
         "rows": canonical.rows(canonical.sealed(row_to_json(row)) for row in lock.rows),
+        "selections": canonical.rows(canonical.sealed(selection_to_json(rule)) for rule in lock.selections),
         "skipped": canonical.rows(canonical.sealed(skipped_to_json(entry)) for entry in lock.skipped),
     }
     return canonical.document(parts)
@@ -179,22 +205,23 @@ def loads(document: Any, name: str) -> Lock:  # noqa: ANN401 - JSON
     except (AttributeError, KeyError, TypeError) as error:
         raise LockError(f"{name}: devices: {_wrong(error)}") from None
     rows = _entries(document, "rows", row_from_json, name)
+    selections = _entries(document, "selections", selection_from_json, name)
     skipped = _entries(document, "skipped", skipped_from_json, name)
-    for part, entries in (("rows", rows), ("skipped", skipped)):
+    for part, entries in (("rows", rows), ("selections", selections), ("skipped", skipped)):
         for index, entry in enumerate(entries):
             if entry.device not in devices:
                 raise LockError(
                     f"{name}: {part}[{index}]: names the device {entry.device!r}, which `devices` does not describe"
                 )
     _refuse_edited(document, name)
-    _refuse_twice([*((row_key(row), row) for row in rows), *((entry.key, entry) for entry in skipped)], name)
-    return Lock().updated(devices, rows, skipped)
+    _refuse_twice([*((row_key(row), row) for row in rows), *((one.key, one) for one in (*selections, *skipped))], name)
+    return Lock().updated(devices, rows, skipped, selections)
 
 
 def _refuse_edited(document: Mapping[str, Any], name: str) -> None:
     """Raise LockError for lines that are not as pretuned wrote them: their times and digests were never measured."""
     lines = {f"devices[{json.dumps(key)}]": value for key, value in document["devices"].items()}
-    lines |= {f"{part}[{n}]": line for part in ("rows", "skipped") for n, line in enumerate(document.get(part, []))}
+    lines |= {f"{part}[{n}]": line for part in _LISTS for n, line in enumerate(document.get(part, []))}
     edited = [place for place, value in lines.items() if not canonical.is_sealed(value)]
     if edited:
         listed = ", ".join(edited[:_LISTED]) + (f" and {more} more" if (more := len(edited) - _LISTED) > 0 else "")
@@ -204,12 +231,14 @@ def _refuse_edited(document: Mapping[str, Any], name: str) -> None:
         )
 
 
-def _refuse_twice(entries: Iterable[tuple[Key, Row | Skipped]], name: str) -> None:
+def _refuse_twice(entries: Iterable[tuple[Key, Row | Selection | Skipped]], name: str) -> None:
     """Raise LockError for two different lines that answer for the same, which a merge by hand leaves."""
-    seen: dict[Key, Row | Skipped] = {}
+    seen: dict[Key, Row | Selection | Skipped] = {}
     for key, entry in entries:
         if seen.setdefault(key, entry) != entry:
-            what = f"two lines answer for {key[0]} on {key[1]} at {key[2]}; delete one of them"
+            where = key[2] if isinstance(key[2], Problem) else describe(key[2])
+            at = f" at {where}" if str(where) else ""
+            what = f"two lines answer for {key[0]} on {key[1]}{at}; delete one of them"
             raise LockError(f"{name}: {what}, or take both locks as they were and run `pretuned merge`")
 
 
@@ -220,7 +249,7 @@ def _entries(document: Mapping[str, Any], key: str, parse: Any, name: str) -> li
     return [_entry(parse, item, f"{name}: {key}[{index}]") for index, item in enumerate(value)]
 
 
-def _entry(parse: Any, value: Any, place: str) -> Any:  # noqa: ANN401 - one of the two parsers below
+def _entry(parse: Any, value: Any, place: str) -> Any:  # noqa: ANN401 - one of the parsers above
     try:
         return parse(value)
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:

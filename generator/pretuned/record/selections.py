@@ -10,13 +10,23 @@ predicted to be faster than the default by the selection's margin; else the defa
 that the costs were fitted to, the margin is a wider one. At a problem that has a row the row's own choices come first.
 
 The certificate says what this rule loses at problems that were drawn after it was made, by a recorded seed.
+
+Costs come from measurements, so a re-tune finds other numbers for the same rule. It *confirms* a selection if it ships
+the same choices, of the same binaries, from the same space, and the one that stands was fitted to as many problems and
+is certified as well: it loses no more on average, but for what other problems alone make of that, and is no more often
+slower than the default. A refinement has more problems, so that what it mends never makes way for what it mended.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from pretuned.spec.space import Configuration, Pairs
+
+# By how much the mean loss of one rule differs from certificate to certificate: at least, and as a share of it.
+MEAN_DIFFERS: Final = 0.002
+MEAN_SHARE: Final = 0.25
 
 Cost = tuple[tuple[str, int], ...]  # terms, sorted, each with its femtoseconds
 
@@ -100,3 +110,26 @@ class Selection:
     def default(self) -> PredictedChoice:
         """The author's default."""
         return self.choices[-1]
+
+
+def confirms(new: Selection, old: Selection) -> bool:
+    """Return whether `new` finds all that `old` says, so that `old` stands; see the rule above."""
+
+    def essence(selection: Selection) -> object:
+        choices = {(c.configuration, c.candidate, c.cubin, c.library) for c in selection.choices}
+        return choices, selection.reach, selection.verification, selection.compiler
+
+    if essence(new) != essence(old) or new.space not in {"", old.space} or new.problems > old.problems:
+        return False
+    if new.certificate is None or old.certificate is None:
+        return new.certificate is None
+    if new.certificate.calls != old.certificate.calls:
+        return False
+    return _as_good(old.certificate.inside, new.certificate.inside) and (
+        new.certificate.outside is None
+        or (old.certificate.outside is not None and _as_good(old.certificate.outside, new.certificate.outside))
+    )
+
+
+def _as_good(old: Losses, new: Losses) -> bool:
+    return old.slower <= new.slower and old.mean <= new.mean + max(MEAN_DIFFERS, MEAN_SHARE * new.mean)
