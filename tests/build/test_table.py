@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -14,6 +15,7 @@ from pretuned.errors import DeviceError, LockError, SpecError
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
 from pretuned.record.rows import Skipped
+from pretuned.spec.space import Problem
 from pretuned.tune.events import Effort
 from pretuned.tune.request import TuningDevice
 from pretuned.tune.session import Tuned
@@ -43,6 +45,7 @@ class Build:
         monkeypatch.setattr(table, "tune", self.tune)
 
     def tune(self, requests, target, **given):
+        self.calls = [request.calls for request in requests]
         self.asked = [
             (problem, request.incumbents.get(problem)) for request in requests for problem in request.problems
         ]
@@ -65,6 +68,17 @@ def build(tmp_path, monkeypatch):
 
 def stale(found):
     return replace(found, choices=(replace(found.choices[0], candidate="of yesterday"), *found.choices[1:]))
+
+
+def test_a_build_that_tunes_asks_for_what_the_table_says(build):
+    build.gpu = TARGET
+    file = build.project.root / "calls.jsonl"
+    dims = {"n": 1536}
+    line = {"format": 1, "package": "p.tuned", "kernel": "scale", "specialisation": {"T": "float32"}, "dims": dims}
+    file.write_text(json.dumps(line | {"calls": 9}))
+    build.resolve(usage=file, max_loss=0.02, max_configurations=3)
+    assert build.calls == [{Problem(specialisation=(("T", "float32"),), dims=(("n", 1536),)): 9}]
+    assert (build.given["demands"].max_loss, build.given["demands"].max_configurations) == (0.02, 3)
 
 
 def test_auto_without_gpu_or_lock_bakes_the_defaults_and_warns(build):

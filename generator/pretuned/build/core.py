@@ -273,12 +273,12 @@ def _is_compiled(
 def sources(project: Project) -> list[Path]:
     """Return the files besides pyproject.toml that the generated packages are made from.
 
-    Those are specs, templates, the lock, and the folders of headers that specs name.
+    Those are specs, templates, the lock, the usage file, and the folders of headers that specs name.
 
-    An sdist has to carry them. Paths are absolute and sorted; the lock is left out where there is none.
+    An sdist has to carry them. Paths are absolute and sorted; lock and usage file are left out where there is none.
     """
     files = {file for module in project.modules for file in module.kernels.rglob("*") if file.is_file()}
-    files |= {project.lock} if project.lock.is_file() else set()
+    files |= {file for file in (project.lock, project.usage) if file is not None and file.is_file()}
     folders = {folder for module in project.modules for folder in named_folders(module.kernels)}
     root = plain(project.root)
     files |= {file for folder in folders if root in folder.parents for file in folder_files(folder)}

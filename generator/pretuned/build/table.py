@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from pretuned.build.freshness import Freshness, LockStatus, Specs, UnfreshRow
+from pretuned.build.usage import of_table, weighed
 from pretuned.config import Project, Settings
 from pretuned.diagnostics import Reporter
 from pretuned.errors import DeviceError, LockError, counted
@@ -183,9 +184,10 @@ def _tuned(
             reporter.info(f"another tuning is using {device.name}; waiting up to {limit_s:g} s for it to end")
         listen(event)
 
+    called = of_table(project, {request.spec.name: request.spec for request in wanted}, reporter)
     try:
         tuned = tune(
-            wanted,
+            weighed(wanted, called),
             device,
             cache_folder=None if project.mode == "force" else settings.cache,
             budget_s=project.budget_s,

@@ -161,8 +161,11 @@ def _add_tune(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--force", action="store_true", help="tune everything anew, fresh rows too, and ignore past measurements"
     )
+    calls = command.add_mutually_exclusive_group()
     text = "tune only what programs called, the most called first; PRETUNED_USAGE has them write the file"
-    command.add_argument("--from-usage", type=Path, metavar="FILE", help=text)
+    calls.add_argument("--from-usage", type=Path, metavar="FILE", help=text)
+    text = "have problems weigh by how often programs called them (default: the table's usage)"
+    calls.add_argument("--usage", type=Path, metavar="FILE", help=text)
     text = (
         "refine until certificates say X or less on average, as in 0.02 for 2%%, or the budget ends (default: the "
         "table's max-loss)"

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
+from pretuned.build import usage
 from pretuned.build.freshness import Freshness
-from pretuned.cli import usage
+from pretuned.build.usage import Usage
 from pretuned.cli.progress import progress_line
-from pretuned.cli.project import console, place_of, specs_of
+from pretuned.cli.project import UsageError, console, place_of, specs_of
 from pretuned.config import Project
 from pretuned.errors import DeviceError, ExitCode, counted
 from pretuned.measure.runner import TuningError
@@ -21,6 +23,7 @@ from pretuned.report.certificates import certificate_json, summary
 from pretuned.report.effort import by_kernel, describe, stages
 from pretuned.report.lines import of_rows
 from pretuned.report.text import columns, table
+from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Pairs, Problem, all_problems, specialisations
 from pretuned.strategies import named
 from pretuned.tune.events import (
@@ -55,10 +58,9 @@ def run(options: Namespace) -> ExitCode:
             "use `--on host` to try things on this machine's processor: "
             f"there is no {label(settings.device)} here to tune on (`pretuned devices` lists what there is)"
         )
-    wanted = Freshness(specs).requests(lock, device, everything=options.force)
-    if options.from_usage is not None:
-        called = usage.read(options.from_usage, project, specs)
-        usage.report_gaps(called, specs)
+    called = _called(options, project, specs)
+    wanted = usage.weighed(Freshness(specs).requests(lock, device, everything=options.force), called)
+    if options.from_usage is not None and called is not None:
         wanted = usage.narrowed(wanted, called)
     if not wanted:
         kept = lock.without([] if options.kernel else _obsolete(project, lock))
@@ -89,6 +91,23 @@ def run(options: Namespace) -> ExitCode:
     if tuned.trouble:
         raise DeviceError(tuned.trouble)
     return ExitCode.INTERRUPTED if tuned.interrupted else ExitCode.SUCCESS
+
+
+def _called(options: Namespace, project: Project, specs: Mapping[str, KernelSpec]) -> Usage | None:
+    """Return what was called by the file that the options name, else the table; raises UsageError for the options'."""
+    file: Path | None = options.from_usage or options.usage
+    if file is None:
+        return usage.of_table(project, specs, console)
+    try:
+        called = usage.read(file, project, specs, console)
+    except OSError as error:
+        raise UsageError(f"'{file}' cannot be read: {error.strerror}") from None
+    if not called:
+        raise UsageError(
+            f"run a program with PRETUNED_USAGE={file.name}, which adds its calls when it ends: "
+            f"'{file}' has {usage.lacking(project, specs)}"
+        )
+    return called
 
 
 def _demands(options: Namespace, project: Project) -> Demands:

@@ -107,7 +107,7 @@ def _is_count(value: object) -> bool:
 
 
 class Answers:
-    """Which problem of those that a spec has measured answers for a called one."""
+    """Which problem was called, and which of those that a spec has measured answers for it."""
 
     def __init__(self, spec: KernelSpec) -> None:
         self._spec = spec
@@ -117,12 +117,20 @@ class Answers:
         self._problems = {repr(one): list(space.problems(spec, one)) for one in space.specialisations(spec)}
         self._nearest: dict[tuple[str, Pairs], Problem] = {}
 
+    def exact(self, called: Called) -> Problem | None:
+        """Return the problem itself; None where the spec admits no such call, or where it leaves nothing to do."""
+        if called.dims.keys() != self._spec.dims.keys() or not all(called.dims.values()):
+            return None
+        dims = space.pairs({name: called.dims[name] for name in self._spec.free_dims})
+        problem = Problem(specialisation=self._specialisation(called), dims=dims)
+        known = repr(problem.specialisation) in self._problems
+        return problem if known and space.admitted(self._spec, problem) else None
+
     def of(self, called: Called) -> Problem | None:
-        """Return the problem, as calls find their row; None where the spec has none for such a call."""
+        """Return the measured problem, as calls find their row; None where the spec has none for such a call."""
         if called.dims.keys() != self._spec.dims.keys():
             return None
-        constant = {name: called.dims[name] for name in self._spec.constant_dims}
-        specialisation = repr(space.pairs({**called.specialisation, **constant}))
+        specialisation = repr(self._specialisation(called))
         if not (problems := self._problems.get(specialisation)):
             return None
         bucket = {name: bucket_of(of, self._edges[name], called.dims[name]) for name, of in self._sizes.items()}
@@ -130,6 +138,10 @@ class Answers:
         if key not in self._nearest:
             self._nearest[key] = min(problems, key=lambda problem: (_apart(problem, bucket), problem.dims))
         return self._nearest[key]
+
+    def _specialisation(self, called: Called) -> Pairs:
+        constant = {name: called.dims[name] for name in self._spec.constant_dims}
+        return space.pairs({**called.specialisation, **constant})
 
 
 def _apart(problem: Problem, bucket: Mapping[str, int]) -> float:
