@@ -1,0 +1,115 @@
+"""Costs: the non-negative sum of few terms that comes nearest to what a configuration was measured to take. Pure.
+
+Errors are relative: an error of 1% counts the same at a problem of 2 us and at one of 2 ms. Coefficients are not
+negative, as none of the terms saves time, and with that constraint alone few of many terms are taken: each pair of
+terms that could only fit noise by cancelling each other is out. The algorithm adds the term that reduces the error most
+until that gains nothing, or until there are as many as people still read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from pretuned.record.selections import Cost
+from pretuned.tune.selection.terms import Floats, Sample, Term
+
+FEMTOSECONDS: Final = 10**9  # of a microsecond
+KIBI: Final = 1024
+COARSE: Final = 1000  # femtoseconds, below which rounding to a whole number shows
+MOST_TERMS: Final = 12  # of a cost: what people still read, and what a call still computes in a microsecond
+_GAIN: Final = 1e-3  # what a further term must correlate with what is left, as a share of all
+_RIDGE: Final = 1e-3  # of a term's own square: chooses between terms that say the same
+
+
+def fit(terms: Sequence[Term], sample: Sample, times_us: Floats) -> Cost:
+    """Return the cost of a configuration that took `times_us` at the problems of `sample`; nan where it did not run.
+
+    A term that has no value at one of these problems, or none that a call could compute, is not used. A configuration
+    that was timed nowhere has an empty cost.
+    """
+    timed = np.isfinite(times_us)
+    if not timed.any():
+        return ()
+    columns = {}
+    for term in terms:
+        values = sample.values(term)[timed]
+        if np.isfinite(values).all() and values.min() >= 0 and values.any():
+            columns[term] = values / times_us[timed]
+    matrix = np.stack(list(columns.values()), axis=1)
+    weights = nonnegative(matrix, np.ones(len(matrix)), most=MOST_TERMS)
+    found: dict[str, int] = {}
+    for term, weight in zip(columns, weights, strict=True):
+        whole, femtoseconds = _in_femtoseconds(term, float(weight))
+        if femtoseconds > 0 and (text := whole.text):
+            found[text] = found.get(text, 0) + femtoseconds
+    return tuple(sorted(found.items()))
+
+
+def _in_femtoseconds(term: Term, weight_us: float) -> tuple[Term, int]:
+    """Return a term with a whole number of femtoseconds; what takes too few of them is counted by the thousand."""
+    divisor = 1
+    while 0 < weight_us * divisor * FEMTOSECONDS < COARSE and divisor < COARSE**4:
+        divisor *= KIBI
+    return replace(term, divisor=divisor), round(weight_us * divisor * FEMTOSECONDS)
+
+
+def nonnegative(matrix: Floats, target: Floats, *, most: int, ridge: float = _RIDGE) -> Floats:
+    """Return the x >= 0 with at most `most` positive entries that makes `matrix @ x` come near to `target`.
+
+    Active sets after Lawson and Hanson, Solving Least Squares Problems (1974), chapter 23, on the normal equations of
+    columns of length 1; it ends early where a further column would gain too little.
+    """
+    lengths = np.sqrt((matrix**2).sum(axis=0))
+    scaled = matrix / np.where(lengths == 0, np.inf, lengths)
+    gram, wanted = scaled.T @ scaled, scaled.T @ target
+    least = _GAIN * math.sqrt(len(target))
+    solution = np.zeros(matrix.shape[1])
+    active: list[int] = []
+    barred: set[int] = set()  # what was added and fell out again at once
+    while len(active) < most:
+        gradient = wanted - gram @ solution
+        gradient[[*active, *barred]] = -np.inf
+        best = int(gradient.argmax())
+        if not gradient[best] > least:
+            break
+        active.append(best)
+        solution, active = _settled(gram, wanted, solution, active, ridge)
+        if best not in active:
+            barred.add(best)
+    found: Floats = solution / np.where(lengths == 0, np.inf, lengths)
+    return found
+
+
+def _settled(
+    gram: Floats, wanted: Floats, solution: Floats, active: list[int], ridge: float
+) -> tuple[Floats, list[int]]:
+    """Return the solution of the active columns, less those that would become negative on the way to it."""
+    while active:
+        chosen = np.array(active)
+        best = np.linalg.solve(gram[np.ix_(chosen, chosen)] + ridge * np.eye(len(chosen)), wanted[chosen])
+        old = solution[chosen]
+        solution = np.zeros_like(solution)
+        if best.min() > 0:
+            solution[chosen] = best
+            break
+        falling = best <= 0
+        step = float(np.min(old[falling] / np.maximum(old[falling] - best[falling], np.finfo(float).tiny)))
+        moved = old + step * (best - old)
+        stays = (moved > 0) & ~(falling & (moved <= moved[falling].min()))
+        solution[chosen[stays]] = moved[stays]
+        active = [index for index, kept in zip(active, stays, strict=True) if kept]
+    return solution, active
+
+
+def prediction(cost: Cost, sample: Sample) -> Floats:
+    """Return the microseconds that `cost` predicts at each problem of `sample`, nan where a term has no value."""
+    total = np.zeros(sample.size)
+    for text, femtoseconds in cost:
+        total = total + femtoseconds * sample.quantity(text)
+    predicted: Floats = total / FEMTOSECONDS if cost else np.full(sample.size, np.nan)
+    return predicted

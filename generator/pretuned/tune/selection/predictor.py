@@ -1,0 +1,220 @@
+"""What configurations take at problems that were not measured, and what follows from that. Pure.
+
+A `Predictor` knows one kernel, device and specialisation. Everything that it returns is a function of what was measured
+alone: problems and configurations are sorted first, so that nothing depends on the order in which results arrived.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from pretuned.compile.result import Resources
+from pretuned.record.selections import Cost
+from pretuned.spec import space
+from pretuned.spec.model import KernelSpec
+from pretuned.spec.space import Configuration, DeviceFacts, Pairs, Problem
+from pretuned.tune.selection import portfolio
+from pretuned.tune.selection.fitting import fit, prediction
+from pretuned.tune.selection.sampling import draw
+from pretuned.tune.selection.terms import Floats, Sample, Term, terms_of
+
+SYNTHETIC: Final = 1500  # problems that configurations are chosen over
+SYNTHETIC_SEED: Final = 0
+REACH: Final = 2.0
+FOLDS: Final = 8
+RELUCTANCE: Final = 2.0  # how much more a loss against the default counts than one against the best
+MARGINS: Final = (0, 5, 10, 15, 20, 30, 40, 50, 70, 100, 150, 200, 300)  # per mille
+FEW: Final = 8  # problems, below which a fit says nothing about its own errors
+UNKNOWN: Final = (50, 100)  # the margins then
+
+Times = Mapping[Problem, Mapping[Configuration, float]]
+
+
+class Predictor:
+    """Predicts times of a kernel's configurations.
+
+    `resources` gives those of a configuration's entry points by name. `calls` are problems with the numbers of their
+    calls, which weigh in what ships.
+    """
+
+    def __init__(
+        self,
+        spec: KernelSpec,
+        specialisation: Pairs,
+        facts: DeviceFacts,
+        resources: Callable[[Configuration], Mapping[str, Resources]],
+        *,
+        calls: Mapping[Problem, int] | None = None,
+    ) -> None:
+        self.spec = spec
+        self.specialisation = specialisation
+        self.facts = facts
+        self.calls = calls or {}
+        self._resources = resources
+        self._terms: dict[Configuration, tuple[Term, ...]] = {}
+        self._samples: dict[tuple[Problem, ...], Sample] = {}
+        self._synthetic: tuple[Problem, ...] | None = None
+
+    def costs(self, times: Times, configurations: Iterable[Configuration]) -> dict[Configuration, Cost]:
+        """Return the costs of those of `configurations` that were timed anywhere."""
+        problems = tuple(sorted(times))
+        return self._costs(problems, times, sorted(set(configurations)))
+
+    def shortlist(self, times: Times, count: int) -> tuple[Configuration, ...]:
+        """Return the configurations that may be the best anywhere, at most `count`, the default first."""
+        return self._chosen(times, count, gain=0.0)
+
+    def choose(self, times: Times, most: int) -> tuple[Configuration, ...]:
+        """Return what ships, at most `most` configurations, the default last."""
+        default, *others = self._chosen(times, most, gain=portfolio.GAIN)
+        return (*others, default)
+
+    def margins(self, times: Times, costs: Mapping[Configuration, Cost]) -> tuple[int, int]:
+        """Return the margins, per mille, inside and outside the sizes measured.
+
+        With the first of them the rule would have lost least at the problems measured, each predicted from the others;
+        what is lost against the default counts three times. Outside it is twice that, as nothing was measured there.
+        """
+        problems = tuple(sorted(times))
+        default = space.default(self.spec)
+        others = [configuration for configuration in sorted(costs) if configuration != default]
+        if len(problems) < FEW or default not in costs or not others:
+            return UNKNOWN
+        listed = [default, *others]
+        predicted = self._left_out(problems, times, listed)
+        measured = _matrix(problems, times, listed)
+        margin = min(MARGINS, key=lambda one: (round(_regret(predicted, measured, one), 4), one))
+        return margin, max(2 * margin, UNKNOWN[0])
+
+    def unsure(self, times: Times, costs: Mapping[Configuration, Cost], problems: Iterable[Problem]) -> list[Problem]:
+        """Return `problems`, those first where the choice is the least certain: where the two lowest costs are near.
+
+        What two costs differ by counts by the distance from what was measured.
+        """
+        measured = np.log([[int(size) for _, size in problem.dims] for problem in sorted(times)])
+        listed = sorted(problems)
+        predicted = self._predicted(tuple(listed), costs, sorted(costs))
+
+        def doubt(row: int) -> float:
+            known = np.sort(predicted[row][np.isfinite(predicted[row])])
+            if len(known) < 2:  # noqa: PLR2004 - nothing to choose between
+                return 0.0
+            place = np.log([int(size) for _, size in listed[row].dims])
+            far = float(np.abs(measured - place).sum(axis=1).min()) if len(measured) else 1.0
+            return far / (0.02 + math.log(known[1] / known[0]))
+
+        return [listed[row] for row in sorted(range(len(listed)), key=lambda row: (-doubt(row), listed[row]))]
+
+    def _chosen(self, times: Times, most: int, *, gain: float) -> tuple[Configuration, ...]:
+        """Choose over synthetic problems, by what is predicted, and over those measured, by what was; half and half."""
+        default = space.default(self.spec)
+        timed = {c for known in times.values() for c, us in known.items() if math.isfinite(us)}
+        listed = [default, *sorted(timed - {default})]
+        problems, synthetic = tuple(sorted(times)), self._drawn()
+        costs = self._costs(problems, times, listed)
+        measured = _matrix(problems, times, listed)
+        everywhere = np.concatenate(
+            [self._predicted(synthetic, costs, listed), self._filled(measured, problems, costs, listed)]
+        )
+        weights = np.concatenate([_weights(synthetic, self.calls), _weights(problems, self.calls)])
+        found = portfolio.choose(portfolio.losses(everywhere), weights, 0, most, gain=gain)
+        return tuple(listed[column] for column in found)
+
+    def _filled(
+        self,
+        measured: Floats,
+        problems: tuple[Problem, ...],
+        costs: Mapping[Configuration, Cost],
+        listed: Sequence[Configuration],
+    ) -> Floats:
+        """Return what was measured, with what is predicted where a configuration was not tried."""
+        return np.where(np.isfinite(measured), measured, self._predicted(problems, costs, listed))
+
+    def _drawn(self) -> tuple[Problem, ...]:
+        if self._synthetic is None:
+            inside = draw(self.spec, self.specialisation, SYNTHETIC * 4 // 5, SYNTHETIC_SEED, calls=self.calls)
+            outside = draw(self.spec, self.specialisation, SYNTHETIC // 5, SYNTHETIC_SEED, reach=REACH)
+            self._synthetic = (*inside, *outside)
+        return self._synthetic
+
+    def _costs(
+        self, problems: tuple[Problem, ...], times: Times, listed: Sequence[Configuration]
+    ) -> dict[Configuration, Cost]:
+        measured, sample = _matrix(problems, times, listed), self._sample(problems)
+        found = {}
+        for column, configuration in enumerate(listed):
+            if cost := fit(self._terms_of(configuration), sample, measured[:, column]):
+                found[configuration] = cost
+        return found
+
+    def _predicted(
+        self, problems: tuple[Problem, ...], costs: Mapping[Configuration, Cost], listed: Sequence[Configuration]
+    ) -> Floats:
+        """Return the predicted times of `listed` (columns) at `problems` (rows), nan where one cannot run."""
+        sample = self._sample(problems)
+        found = np.full((len(problems), len(listed)), np.nan)
+        for column, configuration in enumerate(listed):
+            if configuration in costs:
+                admitted = self._admitted(configuration, sample)
+                found[:, column] = np.where(admitted, prediction(costs[configuration], sample), np.nan)
+        return found
+
+    def _admitted(self, configuration: Configuration, sample: Sample) -> Floats:
+        guards = space.guards(self.spec, self.specialisation, configuration, self.facts).where
+        found = np.ones(sample.size)
+        for condition in guards:
+            found = found * (sample.quantity(condition) > 0)
+        return found
+
+    def _left_out(self, problems: tuple[Problem, ...], times: Times, listed: Sequence[Configuration]) -> Floats:
+        """Return what costs predict at each problem that were fitted to the others, by FOLDS parts."""
+        found = np.full((len(problems), len(listed)), np.nan)
+        for fold in range(min(FOLDS, len(problems))):
+            left = problems[fold::FOLDS]
+            kept = tuple(problem for problem in problems if problem not in set(left))
+            costs = self._costs(kept, times, listed)
+            found[fold::FOLDS] = self._predicted(left, costs, listed)
+        return found
+
+    def _sample(self, problems: tuple[Problem, ...]) -> Sample:
+        if problems not in self._samples:
+            if len(self._samples) > 4 * FOLDS:
+                self._samples.clear()
+            self._samples[problems] = Sample(problems)
+        return self._samples[problems]
+
+    def _terms_of(self, configuration: Configuration) -> tuple[Term, ...]:
+        if configuration not in self._terms:
+            resources = self._resources(configuration)
+            self._terms[configuration] = terms_of(self.spec, self.specialisation, configuration, self.facts, resources)
+        return self._terms[configuration]
+
+
+def _matrix(problems: Sequence[Problem], times: Times, listed: Sequence[Configuration]) -> Floats:
+    """Return the times of `listed` (columns) at `problems` (rows), nan where there is none."""
+    found = np.array([[times[problem].get(one, math.nan) for one in listed] for problem in problems], dtype=np.float64)
+    found = found.reshape(len(problems), len(listed))
+    return np.where(np.isfinite(found) & (found > 0), found, np.nan)
+
+
+def _weights(problems: Sequence[Problem], calls: Mapping[Problem, int]) -> Floats:
+    """Return what each problem counts, half of all together: by the logarithm of its calls, where there are any."""
+    counts = np.array([1 + math.log2(1 + calls.get(problem, 0)) for problem in problems], dtype=np.float64)
+    total: Floats = counts / max(float(counts.sum()), 1.0)
+    return total
+
+
+def _regret(predicted: Floats, measured: Floats, margin: int) -> float:
+    """Return what the rule's choices lose on average; column 0 is the default's."""
+    with np.errstate(invalid="ignore"):
+        faster = np.where(predicted[:, 1:] * 1000 < predicted[:, :1] * (1000 - margin), predicted[:, 1:], np.inf)
+    chosen = np.where(np.isfinite(faster.min(axis=1)), faster.argmin(axis=1) + 1, 0)
+    took, default = measured[np.arange(len(measured)), chosen], measured[:, 0]
+    judged = np.isfinite(took) & np.isfinite(default)
+    best = np.nanmin(measured[judged], axis=1)
+    lost = took[judged] / best - 1 + RELUCTANCE * np.maximum(took[judged] / default[judged] - 1, 0)
+    return float(lost.mean()) if judged.any() else 0.0

@@ -1,0 +1,301 @@
+"""What a call of a configuration may take time for, as terms over the free dims, read off its spec. Pure.
+
+A GPU runs blocks in *waves*: so many at once as its multiprocessors (SMs) hold, by the threads, registers and shared
+memory of a block. A launch therefore takes time by its blocks (what a shared unit such as memory does for each), by the
+blocks on the busiest SM, and by its waves, each of them times the work of one block: the sizes that more blocks do not
+divide. Beside that stand the bytes that a call moves, the elements of a thread, what is left of a tile at the edges,
+and rows whose length in bytes keeps wide accesses from being aligned. Which of these matter, and how much, is fitted to
+what was measured (`pretuned.tune.selection.fitting`).
+
+What an SM holds: CUDA C++ Programming Guide, "Compute Capabilities", and the rounding of its occupancy calculator.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pretuned.compile.result import Resources
+from pretuned.runtime.limits import REGISTERS, WARP, registers_taken
+from pretuned.runtime.records import Value
+from pretuned.runtime.table import ceil_div
+from pretuned.runtime.types import DTYPES
+from pretuned.spec import space
+from pretuned.spec.expressions import Expression, ExpressionError
+from pretuned.spec.model import KernelSpec, LaunchSpec
+from pretuned.spec.space import Configuration, DeviceFacts, Pairs, Problem
+from pretuned.tune.space.columns import evaluate
+
+Floats = npt.NDArray[np.float64]
+
+PITCHES: Final = (4, 8, 16, 32, 64, 128)  # bytes: what a row may be a multiple of, up to a line of the cache
+_RESERVED: Final = 1024  # bytes of shared memory that the driver takes of each block, from compute capability 8.0 on
+_THREADS: Final = {75: 1024, 80: 2048, 86: 1536, 87: 1536, 89: 1536, 90: 2048, 100: 2048, 103: 2048, 110: 1536}
+_BLOCKS: Final = {75: 16, 80: 32, 86: 16, 87: 16, 89: 24, 90: 32, 100: 32, 103: 32, 110: 24}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """The product of `factors`, divided by `divisor` and rounded down, where the condition `where` holds; else 0."""
+
+    factors: tuple[str, ...] = ()
+    divisor: int = 1
+    where: str = ""
+
+    @property
+    def text(self) -> str:
+        """The canonical text of the expression; "" where it is too long, or divides by what might be 0."""
+        product = " * ".join(_nested(factor) for factor in self.factors) or "1"
+        if self.divisor > 1:
+            product = f"({product}) // {self.divisor}"
+        try:
+            expression = Expression.parse(f"{product} if ({self.where}) else 0" if self.where else product)
+        except ExpressionError:
+            return ""
+        return expression.python if is_cost(expression) else ""
+
+
+def is_cost(expression: Expression) -> bool:
+    """Return whether an expression has a value whatever the dims are: it divides by positive literals, has no power."""
+    for node in ast.walk(expression.tree):
+        match node:
+            case (
+                ast.Call(func=ast.Name(id="ceil_div"), args=[_, by])
+                | ast.BinOp(op=ast.FloorDiv() | ast.Mod(), right=by)
+            ):
+                if not (isinstance(by, ast.Constant) and isinstance(by.value, int) and by.value >= 1):
+                    return False
+            case ast.Pow() | ast.Attribute() | ast.Name(id="sizeof"):
+                return False
+    return True
+
+
+class Sample:
+    """Problems of one specialisation as columns, with the values of every quantity that was asked for."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.size = len(problems)
+        names = [name for name, _ in problems[0].dims] if problems else []
+        sizes = np.array([[size for _, size in problem.dims] for problem in problems], dtype=np.int64)
+        self._columns = {name: sizes[:, position] for position, name in enumerate(names)}
+        self._known: dict[str, Floats] = {}
+
+    def quantity(self, text: str) -> Floats:
+        """Return the value of an expression at each problem, nan where it has none."""
+        if (found := self._known.get(text)) is None:
+            if self._columns:
+                integers, known = evaluate(Expression.parse(text), self._columns, {})
+                found = np.where(known, integers.astype(np.float64), np.nan)
+            else:
+                found = np.full(self.size, float(Expression.parse(text).evaluate({})))
+            self._known[text] = found
+        return found
+
+    def values(self, term: Term) -> Floats:
+        """Return the value of a term at each problem, nan where it has none."""
+        product = np.ones(self.size)
+        for factor in term.factors:
+            product = product * self.quantity(factor)
+        if term.divisor > 1:
+            product = np.floor(product / term.divisor)
+        return product * (self.quantity(term.where) != 0) if term.where else product
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shape:
+    """What one launch is made of: texts over the free dims, and numbers at the spec's sizes."""
+
+    blocks: str
+    fixed: int  # the blocks at large sizes where no dim adds any there; else 0
+    work: tuple[str, ...]  # the dims that blocks do not divide, where others are divided
+    threads: int  # of a block, at large sizes
+    at_once: tuple[int, ...]  # blocks that the device holds: the least and the most over the spec's sizes
+    tails: tuple[tuple[str, int], ...]  # (a, b) of each ceil_div(a, b)
+
+
+def terms_of(
+    spec: KernelSpec,
+    specialisation: Pairs,
+    configuration: Configuration,
+    facts: DeviceFacts,
+    resources: Mapping[str, Resources],
+) -> tuple[Term, ...]:
+    """Return the terms of a configuration, parameters, specialisation and device folded in, each once.
+
+    `resources` are those of the binary's entry points by name; where one is missing, registers limit nothing.
+    """
+    known = space.choices(spec, specialisation) | dict(configuration.values) | facts.environment()
+    launches = spec.all_implementations[configuration.implementation].launches
+    shapes = [_shape(spec, launch, known, facts, resources.get(launch.function)) for launch in launches]
+    moved, found = _bytes(spec, known), [Term()]
+    found += [Term(factors=(moved,)), *_products(spec)]
+    counts: list[str] = []
+    work: tuple[str, ...] = ()
+    if shapes:
+        counts, work = _waves(shapes[0]), shapes[0].work
+        found += _of_launch(spec, shapes[0], facts)
+        for shape in shapes[1:]:
+            found += [Term(where=shape.blocks), Term(factors=(_busiest(shape, facts),))]
+    for condition in _pitches(spec, known):
+        factors: list[tuple[str, ...]] = [(), (moved,), *((count,) for count in counts)]
+        if work:
+            factors += [work, *((count, *work) for count in counts)]
+        found += [Term(factors=each, where=condition) for each in factors]
+    return tuple(dict.fromkeys(found))
+
+
+def _fold(text: str, known: Mapping[str, Value] | None = None) -> str:
+    return Expression.parse(text).fold(known or {}).python
+
+
+def _product(texts: Sequence[str]) -> str:
+    kept = [_nested(text) for text in texts if text != "1"]
+    return _fold(" * ".join(kept)) if kept else "1"
+
+
+def _nested(text: str) -> str:
+    return text if text.isidentifier() or text.isdigit() else f"({text})"
+
+
+def _bytes(spec: KernelSpec, known: Mapping[str, Value]) -> str:
+    """Return how many bytes the arrays of a call take: arrays of one shape together."""
+    sizes: Counter[str] = Counter()
+    for argument in spec.arrays:
+        dtype = str(known.get(argument.dtype, argument.dtype))
+        shape = [extent.fold(known).python for extent in argument.shape or ()]
+        sizes[_product(shape)] += DTYPES[dtype].size_bytes
+    return " + ".join(_product([str(size), shape]) for shape, size in sorted(sizes.items()))
+
+
+def _products(spec: KernelSpec) -> Iterator[Term]:
+    names = list(spec.free_dims)
+    for count in range(1, len(names) + 1):
+        for chosen in itertools.combinations(names, count):
+            yield Term(factors=chosen)
+
+
+def _shape(
+    spec: KernelSpec, launch: LaunchSpec, known: Mapping[str, Value], facts: DeviceFacts, resources: Resources | None
+) -> _Shape:
+    grid = [_hoisted(extent.fold(known)) for extent in launch.grid]
+    block = _product([extent.fold(known).python for extent in launch.block])
+    shared = launch.shared.fold(known)
+    corners = [{name: ends(dim.sizes or (1,)) for name, dim in spec.free_dims.items()} for ends in (min, max)]
+    at_once = set()
+    for dims in (*corners, _large(spec)):
+        threads = max(1, _value(Expression.parse(block), dims) or 1)
+        at_once.add(facts.sm_count * _blocks_of_sm(threads, _value(shared, dims) or 0, facts, resources))
+    blocks, tails = _product(grid), dict.fromkeys(pair for text in (*grid, block) for pair in _ceil_divs(text))
+    still = _still(spec, blocks)
+    fixed = len(still) == len(spec.free_dims)
+    return _Shape(
+        blocks=blocks,
+        fixed=(_value(Expression.parse(blocks), _large(spec)) or 1) if fixed else 0,
+        work=() if fixed else still,
+        threads=threads,
+        at_once=tuple(sorted({min(at_once), max(at_once)})),
+        tails=tuple(tails),
+    )
+
+
+def _hoisted(expression: Expression) -> str:
+    """Return the text with conditions taken out of divisors: `ceil_div(n, 4 if c else 1)` divides by two literals."""
+
+    def divided(func: ast.expr, number: ast.expr, by: ast.expr) -> ast.expr:
+        one = isinstance(by, ast.Constant) and by.value == 1
+        return number if one else ast.Call(func=func, args=[number, by], keywords=[])
+
+    class Hoisting(ast.NodeTransformer):
+        def visit_Call(self, node: ast.Call) -> ast.expr:
+            self.generic_visit(node)
+            match node:
+                case ast.Call(func=ast.Name(id="ceil_div"), args=[number, ast.IfExp() as by]):
+                    body, orelse = (divided(node.func, number, one) for one in (by.body, by.orelse))
+                    return ast.IfExp(test=by.test, body=body, orelse=orelse)
+            return node
+
+    return _fold(ast.unparse(Hoisting().visit(ast.parse(expression.python, mode="eval"))))
+
+
+def _ceil_divs(text: str) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(Expression.parse(text).tree):
+        match node:
+            case ast.Call(func=ast.Name(id="ceil_div"), args=[number, ast.Constant(value=int() as by)]) if by > 1:
+                yield ast.unparse(number), by
+
+
+def _blocks_of_sm(threads: int, shared_bytes: int, facts: DeviceFacts, resources: Resources | None) -> int:
+    """Return how many blocks an SM holds at once, at least 1."""
+    capability = max((known for known in _THREADS if known <= facts.compute_capability), default=min(_THREADS))
+    limits = [_BLOCKS[capability], _THREADS[capability] // (ceil_div(threads, WARP) * WARP)]
+    if resources is not None:
+        shared_bytes += resources.shared_bytes
+        limits.append(REGISTERS // max(1, registers_taken(resources.registers, threads)))
+    limits.append((facts.shared_bytes + _RESERVED) // (shared_bytes + _RESERVED))
+    return max(1, min(limits))
+
+
+def _waves(shape: _Shape) -> list[str]:
+    return [_ceil_div(shape.blocks, at_once) for at_once in shape.at_once]
+
+
+def _busiest(shape: _Shape, facts: DeviceFacts) -> str:
+    return _ceil_div(shape.blocks, facts.sm_count)
+
+
+def _ceil_div(text: str, by: int) -> str:
+    """Return `ceil_div(text, by)`, and of a ceil_div one of the product of both divisors, which is the same."""
+    match Expression.parse(text).tree:
+        case ast.Call(func=ast.Name(id="ceil_div"), args=[number, ast.Constant(value=int() as inner)]) if inner > 0:
+            return _fold(f"ceil_div({ast.unparse(number)}, {inner * by})")
+    return _fold(f"ceil_div({text}, {by})")
+
+
+def _large(spec: KernelSpec) -> dict[str, int]:
+    return {name: 4 * max(dim.sizes or (1,)) for name, dim in spec.free_dims.items()}
+
+
+def _still(spec: KernelSpec, blocks: str) -> tuple[str, ...]:
+    """Return the dims that more blocks do not divide: at large sizes the grid does not grow with them."""
+    large, grid = _large(spec), Expression.parse(blocks)
+    return tuple(name for name in large if _value(grid, large) == _value(grid, large | {name: 4 * large[name]}))
+
+
+def _value(expression: Expression, dims: Mapping[str, Value]) -> int | None:
+    try:
+        return expression.evaluate(dims)
+    except ExpressionError:
+        return None
+
+
+def _of_launch(spec: KernelSpec, shape: _Shape, facts: DeviceFacts) -> Iterator[Term]:
+    waves, busiest, work = _waves(shape), _busiest(shape, facts), shape.work
+    full = [_fold(f"{_nested(shape.blocks)} // {at_once}") for at_once in shape.at_once]
+    counts = [shape.blocks, busiest, *waves, *full]
+    for count in counts:
+        yield Term(factors=(count,))
+        if work:
+            yield Term(factors=(count, *work))
+    if elements := work or (tuple(spec.free_dims) if shape.fixed else ()):
+        each = _fold(f"ceil_div({' * '.join(elements)}, {shape.threads * (shape.fixed or 1)})")
+        yield from (Term(factors=factors) for factors in ((each,), (busiest, each), *((wave, each) for wave in waves)))
+    for a, b in shape.tails:
+        left = f"{_nested(a)} % {b}"
+        yield from (Term(where=left), Term(factors=(left,)))
+        if work:
+            yield Term(factors=work, where=left)
+
+
+def _pitches(spec: KernelSpec, known: Mapping[str, Value]) -> Iterator[str]:
+    """Yield the conditions under which rows do not begin at multiples of so many bytes."""
+    for argument in spec.arrays:
+        if argument.shape and (last := argument.shape[-1].fold(known)).constant is None:
+            size = DTYPES[str(known.get(argument.dtype, argument.dtype))].size_bytes
+            yield from (f"{_nested(last.python)} % {pitch // size}" for pitch in PITCHES if pitch > size)

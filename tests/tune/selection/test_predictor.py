@@ -1,0 +1,66 @@
+"""What is learnt from some problems holds at others, and depends on nothing but what was measured."""
+
+from __future__ import annotations
+
+import random
+import statistics
+
+import pytest
+
+from invented_times import FACTS, bundled, configurations, resources, time_us, times
+from pretuned.record.selections import PredictedChoice, Selection
+from pretuned.spec import space
+from pretuned.tune.selection import Predictor, predicted_us, ranking
+from pretuned.tune.selection.sampling import draw
+
+KERNELS = [("sgemm", (), 0.01), ("row_softmax", (("T", "float16"),), 0.03), ("axpby", (("T", "float32"),), 0.01)]
+
+
+def selected(spec, specialisation, measured, predictor, most=8):
+    """Return the selection that follows from what was measured."""
+    chosen = predictor.choose(measured, most)
+    costs = predictor.costs(measured, chosen)
+    reach = {name: [int(dict(problem.dims)[name]) for problem in measured] for name in spec.free_dims}
+    return Selection(
+        kernel=spec.name, device="invented", specialisation=specialisation,
+        choices=tuple(PredictedChoice(configuration=c, candidate="", cubin="", cost=costs[c]) for c in chosen),
+        margins=predictor.margins(measured, costs),
+        reach=tuple((name, (min(sizes), max(sizes))) for name, sizes in sorted(reach.items())),
+        problems=len(measured), space="", verification="", compiler="", driver="", date="",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "specialisation", "most"), KERNELS)
+def test_the_rule_loses_little_at_problems_that_were_not_measured(name, specialisation, most):
+    spec = bundled(name)
+    listed = configurations(spec, specialisation)
+    measured = times(spec, [*space.problems(spec, specialisation), *draw(spec, specialisation, 60, seed=1)], listed)
+    selection = selected(spec, specialisation, measured, Predictor(spec, specialisation, FACTS, resources))
+    losses = []
+    for problem in draw(spec, specialisation, 100, seed=2):
+        known = times(spec, [problem], listed)[problem]
+        losses.append(known[ranking(selection, spec, problem, FACTS)[0]] / min(known.values()) - 1)
+    assert statistics.fmean(losses) < most
+    assert len(selection.choices) <= 8
+
+
+def test_a_prediction_is_near_what_was_measured():
+    spec = bundled("axpby")
+    specialisation = (("T", "float32"),)
+    listed = configurations(spec, specialisation)[:3]
+    predictor = Predictor(spec, specialisation, FACTS, resources)
+    costs = predictor.costs(times(spec, draw(spec, specialisation, 40, seed=3), listed), listed)
+    for problem in draw(spec, specialisation, 40, seed=4):
+        for one in listed:
+            assert predicted_us(costs[one], problem) == pytest.approx(time_us(spec, problem, one), rel=0.05)
+
+
+def test_the_order_in_which_results_arrive_changes_nothing():
+    spec = bundled("sgemm")
+    measured = times(spec, draw(spec, (), 20, seed=5), configurations(spec, ()))
+    first = selected(spec, (), measured, Predictor(spec, (), FACTS, resources))
+    shuffled = {}
+    for problem in random.Random(1).sample(sorted(measured), len(measured)):
+        known = measured[problem]
+        shuffled[problem] = {one: known[one] for one in random.Random(2).sample(sorted(known), len(known))}
+    assert selected(spec, (), shuffled, Predictor(spec, (), FACTS, resources)) == first
