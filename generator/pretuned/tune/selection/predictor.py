@@ -31,7 +31,7 @@ MARGINS: Final = (0, 5, 10, 15, 20, 30, 40, 50, 70, 100, 150, 200, 300)  # per m
 FEW: Final = 8  # problems, below which a fit says nothing about its own errors
 UNKNOWN: Final = (50, 100)  # the margins then
 
-Times = Mapping[Problem, Mapping[Configuration, float]]
+Measured = Mapping[Problem, Mapping[Configuration, float]]
 
 
 class Predictor:
@@ -59,21 +59,21 @@ class Predictor:
         self._samples: dict[tuple[Problem, ...], Sample] = {}
         self._synthetic: tuple[Problem, ...] | None = None
 
-    def costs(self, times: Times, configurations: Iterable[Configuration]) -> dict[Configuration, Cost]:
+    def costs(self, times: Measured, configurations: Iterable[Configuration]) -> dict[Configuration, Cost]:
         """Return the costs of those of `configurations` that were timed anywhere."""
         problems = tuple(sorted(times))
         return self._costs(problems, times, sorted(set(configurations)))
 
-    def shortlist(self, times: Times, count: int) -> tuple[Configuration, ...]:
+    def shortlist(self, times: Measured, count: int) -> tuple[Configuration, ...]:
         """Return the configurations that may be the best anywhere, at most `count`, the default first."""
         return self._chosen(times, count, gain=0.0)
 
-    def choose(self, times: Times, most: int) -> tuple[Configuration, ...]:
+    def choose(self, times: Measured, most: int) -> tuple[Configuration, ...]:
         """Return what ships, at most `most` configurations, the default last."""
         default, *others = self._chosen(times, most, gain=portfolio.GAIN)
         return (*others, default)
 
-    def margins(self, times: Times, costs: Mapping[Configuration, Cost]) -> tuple[int, int]:
+    def margins(self, times: Measured, costs: Mapping[Configuration, Cost]) -> tuple[int, int]:
         """Return the margins, per mille, inside and outside the sizes measured.
 
         With the first of them the rule would have lost least at the problems measured, each predicted from the others;
@@ -90,7 +90,7 @@ class Predictor:
         margin = min(MARGINS, key=lambda one: (round(_regret(predicted, measured, one), 4), one))
         return margin, max(2 * margin, UNKNOWN[0])
 
-    def unsure(self, times: Times, costs: Mapping[Configuration, Cost], problems: Iterable[Problem]) -> list[Problem]:
+    def unsure(self, times: Measured, costs: Mapping[Configuration, Cost], problems: Iterable[Problem]) -> list[Problem]:
         """Return `problems`, those first where the choice is the least certain: where the two lowest costs are near.
 
         What two costs differ by counts by the distance from what was measured.
@@ -109,7 +109,7 @@ class Predictor:
 
         return [listed[row] for row in sorted(range(len(listed)), key=lambda row: (-doubt(row), listed[row]))]
 
-    def _chosen(self, times: Times, most: int, *, gain: float) -> tuple[Configuration, ...]:
+    def _chosen(self, times: Measured, most: int, *, gain: float) -> tuple[Configuration, ...]:
         """Choose over synthetic problems, by what is predicted, and over those measured, by what was; half and half."""
         default = space.default(self.spec)
         timed = {c for known in times.values() for c, us in known.items() if math.isfinite(us)}
@@ -142,7 +142,7 @@ class Predictor:
         return self._synthetic
 
     def _costs(
-        self, problems: tuple[Problem, ...], times: Times, listed: Sequence[Configuration]
+        self, problems: tuple[Problem, ...], times: Measured, listed: Sequence[Configuration]
     ) -> dict[Configuration, Cost]:
         measured, sample = _matrix(problems, times, listed), self._sample(problems)
         found = {}
@@ -170,7 +170,7 @@ class Predictor:
             found = found * (sample.quantity(condition) > 0)
         return found
 
-    def _left_out(self, problems: tuple[Problem, ...], times: Times, listed: Sequence[Configuration]) -> Floats:
+    def _left_out(self, problems: tuple[Problem, ...], times: Measured, listed: Sequence[Configuration]) -> Floats:
         """Return what costs predict at each problem that were fitted to the others, by FOLDS parts."""
         found = np.full((len(problems), len(listed)), np.nan)
         for fold in range(min(FOLDS, len(problems))):
@@ -194,7 +194,7 @@ class Predictor:
         return self._terms[configuration]
 
 
-def _matrix(problems: Sequence[Problem], times: Times, listed: Sequence[Configuration]) -> Floats:
+def _matrix(problems: Sequence[Problem], times: Measured, listed: Sequence[Configuration]) -> Floats:
     """Return the times of `listed` (columns) at `problems` (rows), nan where there is none."""
     found = np.array([[times[problem].get(one, math.nan) for one in listed] for problem in problems], dtype=np.float64)
     found = found.reshape(len(problems), len(listed))
