@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from pretuned.record.selections import Cost
-from pretuned.tune.selection.terms import Floats, Sample, Term
+from pretuned.tune.selection.terms import ProblemTable, Reals, Term
 
 FEMTOSECONDS: Final = 10**9  # of a microsecond
 KIBI: Final = 1024
@@ -26,7 +26,7 @@ _GAIN: Final = 1e-3  # what a further term must correlate with what is left, as 
 _RIDGE: Final = 1e-3  # of a term's own square: chooses between terms that say the same
 
 
-def fit(terms: Sequence[Term], sample: Sample, times_us: Floats) -> Cost:
+def fit(terms: Sequence[Term], sample: ProblemTable, times_us: Reals) -> Cost:
     """Return the cost of a configuration that took `times_us` at the problems of `sample`; nan where it did not run.
 
     A term that has no value at one of these problems, or none that a call could compute, is not used. A configuration
@@ -58,7 +58,7 @@ def _in_femtoseconds(term: Term, weight_us: float) -> tuple[Term, int]:
     return replace(term, divisor=divisor), round(weight_us * divisor * FEMTOSECONDS)
 
 
-def nonnegative(matrix: Floats, target: Floats, *, most: int, ridge: float = _RIDGE) -> Floats:
+def nonnegative(matrix: Reals, target: Reals, *, most: int, ridge: float = _RIDGE) -> Reals:
     """Return the x >= 0 with at most `most` positive entries that makes `matrix @ x` come near to `target`.
 
     Active sets after Lawson and Hanson, Solving Least Squares Problems (1974), chapter 23, on the normal equations of
@@ -81,13 +81,11 @@ def nonnegative(matrix: Floats, target: Floats, *, most: int, ridge: float = _RI
         solution, active = _settled(gram, wanted, solution, active, ridge)
         if best not in active:
             barred.add(best)
-    found: Floats = solution / np.where(lengths == 0, np.inf, lengths)
+    found: Reals = solution / np.where(lengths == 0, np.inf, lengths)
     return found
 
 
-def _settled(
-    gram: Floats, wanted: Floats, solution: Floats, active: list[int], ridge: float
-) -> tuple[Floats, list[int]]:
+def _settled(gram: Reals, wanted: Reals, solution: Reals, active: list[int], ridge: float) -> tuple[Reals, list[int]]:
     """Return the solution of the active columns, less those that would become negative on the way to it."""
     while active:
         chosen = np.array(active)
@@ -106,10 +104,10 @@ def _settled(
     return solution, active
 
 
-def prediction(cost: Cost, sample: Sample) -> Floats:
+def prediction(cost: Cost, sample: ProblemTable) -> Reals:
     """Return the microseconds that `cost` predicts at each problem of `sample`, nan where a term has no value."""
     total = np.zeros(sample.size)
     for text, femtoseconds in cost:
         total = total + femtoseconds * sample.quantity(text)
-    predicted: Floats = total / FEMTOSECONDS if cost else np.full(sample.size, np.nan)
+    predicted: Reals = total / FEMTOSECONDS if cost else np.full(sample.size, np.nan)
     return predicted

@@ -11,14 +11,14 @@ from typing import Final
 
 import numpy as np
 
-from pretuned.tune.selection.terms import Floats
+from pretuned.tune.selection.terms import Reals
 
 CAP: Final = 1.0  # a loss, beyond which a problem counts no more: twice the time
 GAIN: Final = 0.001  # of the mean loss: what a further configuration must save
 _EXCHANGES: Final = 3  # rounds, at most
 
 
-def losses(times_us: Floats) -> Floats:
+def losses(times_us: Reals) -> Reals:
     """Return what each configuration (column) takes longer at each problem (row), as a share of the fastest.
 
     A configuration that does not run there (nan, inf) loses CAP. A problem at which nothing runs loses nothing.
@@ -26,11 +26,11 @@ def losses(times_us: Floats) -> Floats:
     times = np.where(np.isfinite(times_us), times_us, np.inf)
     best = times.min(axis=1, initial=np.inf)
     with np.errstate(invalid="ignore"):
-        shares: Floats = np.minimum(times / best[:, None] - 1, CAP)
+        shares: Reals = np.minimum(times / best[:, None] - 1, CAP)
     return np.where(np.isinf(best)[:, None], 0.0, shares)
 
 
-def choose(lost: Floats, weights: Floats, default: int, most: int, *, gain: float = GAIN) -> list[int]:
+def choose(lost: Reals, weights: Reals, default: int, most: int, *, gain: float = GAIN) -> list[int]:
     """Return the columns that ship, at most `most`, `default` first and the others in the order of what they save.
 
     `lost` has a problem in each row, `weights` say what each counts. Ends where a further one saves less than `gain`.
@@ -52,7 +52,7 @@ def choose(lost: Floats, weights: Floats, default: int, most: int, *, gain: floa
     return list(dict.fromkeys(chosen))
 
 
-def _addition(lost: Floats, share: Floats, chosen: list[int]) -> tuple[int, float]:
+def _addition(lost: Reals, share: Reals, chosen: list[int]) -> tuple[int, float]:
     """Return the column that saves most beside those chosen, the first of equals, and how much."""
     covered = lost[:, chosen].min(axis=1)
     saved = share @ np.maximum(covered[:, None] - lost, 0.0)

@@ -20,7 +20,7 @@ from pretuned.spec.space import Configuration, DeviceFacts, Pairs, Problem
 from pretuned.tune.selection import portfolio
 from pretuned.tune.selection.fitting import fit, prediction
 from pretuned.tune.selection.sampling import draw
-from pretuned.tune.selection.terms import Floats, Sample, Term, terms_of
+from pretuned.tune.selection.terms import ProblemTable, Reals, Term, terms_of
 
 SYNTHETIC: Final = 1500  # problems that configurations are chosen over
 SYNTHETIC_SEED: Final = 0
@@ -31,7 +31,7 @@ MARGINS: Final = (0, 5, 10, 15, 20, 30, 40, 50, 70, 100, 150, 200, 300)  # per m
 FEW: Final = 8  # problems, below which a fit says nothing about its own errors
 UNKNOWN: Final = (50, 100)  # the margins then
 
-Measured = Mapping[Problem, Mapping[Configuration, float]]
+MeasuredTimes = Mapping[Problem, Mapping[Configuration, float]]
 
 
 class Predictor:
@@ -56,24 +56,24 @@ class Predictor:
         self.calls = calls or {}
         self._resources = resources
         self._terms: dict[Configuration, tuple[Term, ...]] = {}
-        self._samples: dict[tuple[Problem, ...], Sample] = {}
+        self._samples: dict[tuple[Problem, ...], ProblemTable] = {}
         self._synthetic: tuple[Problem, ...] | None = None
 
-    def costs(self, times: Measured, configurations: Iterable[Configuration]) -> dict[Configuration, Cost]:
+    def costs(self, times: MeasuredTimes, configurations: Iterable[Configuration]) -> dict[Configuration, Cost]:
         """Return the costs of those of `configurations` that were timed anywhere."""
         problems = tuple(sorted(times))
         return self._costs(problems, times, sorted(set(configurations)))
 
-    def shortlist(self, times: Measured, count: int) -> tuple[Configuration, ...]:
+    def shortlist(self, times: MeasuredTimes, count: int) -> tuple[Configuration, ...]:
         """Return the configurations that may be the best anywhere, at most `count`, the default first."""
         return self._chosen(times, count, gain=0.0)
 
-    def choose(self, times: Measured, most: int) -> tuple[Configuration, ...]:
+    def choose(self, times: MeasuredTimes, most: int) -> tuple[Configuration, ...]:
         """Return what ships, at most `most` configurations, the default last."""
         default, *others = self._chosen(times, most, gain=portfolio.GAIN)
         return (*others, default)
 
-    def margins(self, times: Measured, costs: Mapping[Configuration, Cost]) -> tuple[int, int]:
+    def margins(self, times: MeasuredTimes, costs: Mapping[Configuration, Cost]) -> tuple[int, int]:
         """Return the margins, per mille, inside and outside the sizes measured.
 
         With the first of them the rule would have lost least at the problems measured, each predicted from the others;
@@ -90,7 +90,9 @@ class Predictor:
         margin = min(MARGINS, key=lambda one: (round(_regret(predicted, measured, one), 4), one))
         return margin, max(2 * margin, UNKNOWN[0])
 
-    def unsure(self, times: Measured, costs: Mapping[Configuration, Cost], problems: Iterable[Problem]) -> list[Problem]:
+    def unsure(
+        self, times: MeasuredTimes, costs: Mapping[Configuration, Cost], problems: Iterable[Problem]
+    ) -> list[Problem]:
         """Return `problems`, those first where the choice is the least certain: where the two lowest costs are near.
 
         What two costs differ by counts by the distance from what was measured.
@@ -109,7 +111,7 @@ class Predictor:
 
         return [listed[row] for row in sorted(range(len(listed)), key=lambda row: (-doubt(row), listed[row]))]
 
-    def _chosen(self, times: Measured, most: int, *, gain: float) -> tuple[Configuration, ...]:
+    def _chosen(self, times: MeasuredTimes, most: int, *, gain: float) -> tuple[Configuration, ...]:
         """Choose over synthetic problems, by what is predicted, and over those measured, by what was; half and half."""
         default = space.default(self.spec)
         timed = {c for known in times.values() for c, us in known.items() if math.isfinite(us)}
@@ -126,11 +128,11 @@ class Predictor:
 
     def _filled(
         self,
-        measured: Floats,
+        measured: Reals,
         problems: tuple[Problem, ...],
         costs: Mapping[Configuration, Cost],
         listed: Sequence[Configuration],
-    ) -> Floats:
+    ) -> Reals:
         """Return what was measured, with what is predicted where a configuration was not tried."""
         return np.where(np.isfinite(measured), measured, self._predicted(problems, costs, listed))
 
@@ -142,7 +144,7 @@ class Predictor:
         return self._synthetic
 
     def _costs(
-        self, problems: tuple[Problem, ...], times: Measured, listed: Sequence[Configuration]
+        self, problems: tuple[Problem, ...], times: MeasuredTimes, listed: Sequence[Configuration]
     ) -> dict[Configuration, Cost]:
         measured, sample = _matrix(problems, times, listed), self._sample(problems)
         found = {}
@@ -153,7 +155,7 @@ class Predictor:
 
     def _predicted(
         self, problems: tuple[Problem, ...], costs: Mapping[Configuration, Cost], listed: Sequence[Configuration]
-    ) -> Floats:
+    ) -> Reals:
         """Return the predicted times of `listed` (columns) at `problems` (rows), nan where one cannot run."""
         sample = self._sample(problems)
         found = np.full((len(problems), len(listed)), np.nan)
@@ -163,14 +165,14 @@ class Predictor:
                 found[:, column] = np.where(admitted, prediction(costs[configuration], sample), np.nan)
         return found
 
-    def _admitted(self, configuration: Configuration, sample: Sample) -> Floats:
+    def _admitted(self, configuration: Configuration, sample: ProblemTable) -> Reals:
         guards = space.guards(self.spec, self.specialisation, configuration, self.facts).where
         found = np.ones(sample.size)
         for condition in guards:
             found = found * (sample.quantity(condition) > 0)
         return found
 
-    def _left_out(self, problems: tuple[Problem, ...], times: Measured, listed: Sequence[Configuration]) -> Floats:
+    def _left_out(self, problems: tuple[Problem, ...], times: MeasuredTimes, listed: Sequence[Configuration]) -> Reals:
         """Return what costs predict at each problem that were fitted to the others, by FOLDS parts."""
         found = np.full((len(problems), len(listed)), np.nan)
         for fold in range(min(FOLDS, len(problems))):
@@ -180,11 +182,11 @@ class Predictor:
             found[fold::FOLDS] = self._predicted(left, costs, listed)
         return found
 
-    def _sample(self, problems: tuple[Problem, ...]) -> Sample:
+    def _sample(self, problems: tuple[Problem, ...]) -> ProblemTable:
         if problems not in self._samples:
             if len(self._samples) > 4 * FOLDS:
                 self._samples.clear()
-            self._samples[problems] = Sample(problems)
+            self._samples[problems] = ProblemTable(problems)
         return self._samples[problems]
 
     def _terms_of(self, configuration: Configuration) -> tuple[Term, ...]:
@@ -194,24 +196,24 @@ class Predictor:
         return self._terms[configuration]
 
 
-def _matrix(problems: Sequence[Problem], times: Measured, listed: Sequence[Configuration]) -> Floats:
+def _matrix(problems: Sequence[Problem], times: MeasuredTimes, listed: Sequence[Configuration]) -> Reals:
     """Return the times of `listed` (columns) at `problems` (rows), nan where there is none."""
     found = np.array([[times[problem].get(one, math.nan) for one in listed] for problem in problems], dtype=np.float64)
     found = found.reshape(len(problems), len(listed))
     return np.where(np.isfinite(found) & (found > 0), found, np.nan)
 
 
-def _weights(problems: Sequence[Problem], calls: Mapping[Problem, int]) -> Floats:
+def _weights(problems: Sequence[Problem], calls: Mapping[Problem, int]) -> Reals:
     """Return what each problem counts, half of all together: by the logarithm of its calls, where there are any."""
     counts = np.array([1 + math.log2(1 + calls.get(problem, 0)) for problem in problems], dtype=np.float64)
-    total: Floats = counts / max(float(counts.sum()), 1.0)
+    total: Reals = counts / max(float(counts.sum()), 1.0)
     return total
 
 
-def _regret(predicted: Floats, measured: Floats, margin: int) -> float:
+def _regret(predicted: Reals, measured: Reals, margin: int) -> float:
     """Return what the rule's choices lose on average; column 0 is the default's."""
     with np.errstate(invalid="ignore"):
-        faster = np.where(predicted[:, 1:] * 1000 < predicted[:, :1] * (1000 - margin), predicted[:, 1:], np.inf)
+        faster = np.where(predicted[:, 1:] * 1000 <= predicted[:, :1] * (1000 - margin), predicted[:, 1:], np.inf)
     chosen = np.where(np.isfinite(faster.min(axis=1)), faster.argmin(axis=1) + 1, 0)
     took, default = measured[np.arange(len(measured)), chosen], measured[:, 0]
     judged = np.isfinite(took) & np.isfinite(default)

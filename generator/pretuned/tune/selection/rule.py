@@ -29,7 +29,7 @@ def ranking(selection: Selection, spec: KernelSpec, problem: Problem, facts: Dev
     faster: list[tuple[int, Configuration]] = []
     for choice in selection.choices[:-1]:
         cost = predicted_fs(choice.cost, dims)
-        if cost is not None and cost * PER_MILLE < limit * kept and _holds(spec, choice, problem, facts):
+        if cost is not None and cost * PER_MILLE <= limit * kept and _holds(spec, choice, problem, facts):
             faster.append((cost, choice.configuration))
     faster.sort(key=lambda entry: entry[0])  # stable: the first of equals stays first
     return [*(configuration for _, configuration in faster), default.configuration]

@@ -33,7 +33,7 @@ from pretuned.spec.model import KernelSpec, LaunchSpec
 from pretuned.spec.space import Configuration, DeviceFacts, Pairs, Problem
 from pretuned.tune.space.columns import evaluate
 
-Floats = npt.NDArray[np.float64]
+Reals = npt.NDArray[np.float64]
 
 PITCHES: Final = (4, 8, 16, 32, 64, 128)  # bytes: what a row may be a multiple of, up to a line of the cache
 _RESERVED: Final = 1024  # bytes of shared memory that the driver takes of each block, from compute capability 8.0 on
@@ -77,7 +77,7 @@ def is_cost(expression: Expression) -> bool:
     return True
 
 
-class Sample:
+class ProblemTable:
     """Problems of one specialisation as columns, with the values of every quantity that was asked for."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
@@ -85,9 +85,9 @@ class Sample:
         names = [name for name, _ in problems[0].dims] if problems else []
         sizes = np.array([[size for _, size in problem.dims] for problem in problems], dtype=np.int64)
         self._columns = {name: sizes[:, position] for position, name in enumerate(names)}
-        self._known: dict[str, Floats] = {}
+        self._known: dict[str, Reals] = {}
 
-    def quantity(self, text: str) -> Floats:
+    def quantity(self, text: str) -> Reals:
         """Return the value of an expression at each problem, nan where it has none."""
         if (found := self._known.get(text)) is None:
             if self._columns:
@@ -98,7 +98,7 @@ class Sample:
             self._known[text] = found
         return found
 
-    def values(self, term: Term) -> Floats:
+    def values(self, term: Term) -> Reals:
         """Return the value of a term at each problem, nan where it has none."""
         product = np.ones(self.size)
         for factor in term.factors:
