@@ -40,6 +40,7 @@ class Matrix:
     """
 
     kernel: str
+    text: str  # of the spec
     spec: KernelSpec
     specialisation: Pairs
     device: str
@@ -84,8 +85,8 @@ class Matrix:
         return found
 
 
-def read(path: Path) -> Matrix:
-    """Read a recording."""
+def read(path: Path, spec: KernelSpec | None = None) -> Matrix:
+    """Read a recording; its spec is that of the recording unless another is given."""
     with gzip.open(path, "rt", encoding="utf-8") as file:
         head, *lines = map(json.loads, file)
     specialisation = pairs(head["specialisation"])
@@ -97,7 +98,8 @@ def read(path: Path) -> Matrix:
             raced[at, int(place)] = time_us
     return Matrix(
         kernel=head["kernel"],
-        spec=spec_of(head["kernel"], head["spec"]),
+        text=head["spec"],
+        spec=spec or spec_of(head["kernel"], head["spec"]),
         specialisation=specialisation,
         device=head["provenance"]["device"],
         facts=DeviceFacts(**head["facts"]),
@@ -124,9 +126,16 @@ def read(path: Path) -> Matrix:
     )
 
 
-def spec_of(name: str, text: str) -> KernelSpec:
-    """Return the spec as it was when it was recorded; its templates may have changed since."""
-    return KernelSpec(**tomllib.loads(text), name=name, folder=FOLDERS.get(name, ROOT / "templates"))
+def spec_of(name: str, text: str, sizes: Sequence[int] | None = None, folder: Path | None = None) -> KernelSpec:
+    """Return the spec as it was when it was recorded; its templates may have changed since.
+
+    With `sizes`, every dim that has any has these. `folder` is that of its templates.
+    """
+    document = tomllib.loads(text)
+    for dim in document["dims"].values():
+        if sizes is not None and "sizes" in dim:
+            dim["sizes"] = list(sizes)
+    return KernelSpec(**document, name=name, folder=folder or FOLDERS.get(name, ROOT / "templates"))
 
 
 def recorded(folder: Path = RECORDED) -> Iterator[Matrix]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 from collections.abc import Mapping
 from contextlib import contextmanager
@@ -26,12 +27,13 @@ from pretuned.spec.space import Configuration, Problem, pairs
 def lock_of(tuned: Any, known: Lock | None = None) -> Lock:
     """Return a lock with what a tuning found."""
     return (known or Lock()).updated(
-        {tuned.device.name: tuned.device.record}, tuned.rows, tuned.skipped, **_selections(tuned)
+        {tuned.device.name: tuned.device.record}, tuned.rows, tuned.skipped, selections=tuned.selections
     )
 
 
 def _selections(of: Any) -> dict[str, Any]:
-    return {"selections": of.selections} if hasattr(of, "selections") else {}
+    known = hasattr(of, "selections") and "selections" in inspect.signature(plan).parameters
+    return {"selections": of.selections} if known else {}
 
 
 def without(lock: Lock, device: str) -> Lock:
