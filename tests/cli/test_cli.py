@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from builders import H100, rows
+from builders import H100, rows, selections
 from pretuned.cli import devices, main
 from pretuned.compile.result import Toolchain
 from pretuned.device import host, probe
@@ -68,6 +68,22 @@ def test_show_of_a_lock(project, capsys):
     status, out, _ = run(capsys, "show", "pretuned.lock.json", "--json", "--device", "H100")
     assert [entry["speedup"] for entry in json.loads(out)["rows"]] == [1.25] * 4
     assert json.loads(run(capsys, "show", "--json", "--kernel", "other")[1])["rows"] == []
+
+
+def test_show_of_a_lock_with_selections(project, capsys):
+    lock(project)
+    spec = loaded(project / "kernels", template=TEMPLATE)
+    held = lockfile.read(project / "pretuned.lock.json")
+    lockfile.write(project / "pretuned.lock.json", held.updated({}, selections=selections(spec)))
+    out = run(capsys, "show")[1]
+    assert f"\n\n{H100.name}, at all other sizes: 2 selections\n" in out
+    assert "\nscale   T=float32           2    32 inside   0.6%  2.1%   4.3%       0  n=1024\n" in out
+    found = json.loads(run(capsys, "show", "--json", "--kernel", "scale")[1])["selections"]
+    assert [(one["specialisation"], one["certificate"]["seed"]) for one in found] == [
+        ("T=float16", 7),
+        ("T=float32", 7),
+    ]
+    assert json.loads(run(capsys, "show", "--json", "--device", "L4")[1])["selections"] == []
 
 
 @pytest.mark.parametrize(

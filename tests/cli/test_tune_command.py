@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from builders import H100, row, rows
+from builders import H100, row, rows, selections
 from pretuned.cli import main
 from pretuned.cli import tune as command
 from pretuned.measure.runner import TuningError
@@ -44,6 +44,7 @@ class Machine:
         if self.error is not None:
             raise self.error
         self.given = given
+        self.requests = requests
         self.asked = [(one.spec, problem) for one in requests for problem in one.problems]
         found = tuple(row(spec, problem) for spec, problem in self.asked[self.skip :])
         return Tuned(device=target, rows=found, skipped=(), left=self.skip, effort=Effort(launched=9), **self.ending)
@@ -134,10 +135,53 @@ def test_what_was_certified_is_summed_up(machine):
     machine.ending = {"certified": (event,)}
     _, printed, _ = machine.run("--max-loss", "0.02")
     assert "\n1 selection certified at 32 problems: mean 3.1%, worst 8.0% (scale at n=1031), " in printed
-    assert "\nscale: mean 3.1% is over max-loss 2.0% after 1 refinement: the budget ended\n" in printed
+    assert "\nscale: mean 3.1% is over max-loss 2.0% after 1 refinement: the time for it ended\n" in printed
     (found,) = json.loads(machine.run("--json", "--force")[1])["certificates"]
     assert (found["kernel"], found["seed"], found["inside"]["worst_at"]) == ("scale", 3, {"n": 1031})
     assert (found["outside"], found["refinements"], found["budget spent"]) == (None, 1, True)
+
+
+def test_certificates_are_renewed_and_nothing_is_tuned(machine):
+    before = selections(machine.spec)
+    machine.write(rows(machine.spec))
+    lockfile.write(machine.lock, lockfile.read(machine.lock).updated({}, selections=before))
+    first = before[0]
+    renewed = replace(first, certificate=replace(first.certificate, seed=9))  # which confirms the one that stands
+    machine.ending = {"selections": (renewed,)}
+    status, _, said = machine.run("--certify", "16", "--seed", "9")
+    assert (status, said) == (0, "pretuned.lock.json: written\n")
+    (request,) = machine.requests
+    assert request.problems == ()
+    assert {one.specialisation for one in request.selections} == {one.specialisation for one in before}
+    assert (machine.given["demands"].certify, machine.given["demands"].seed) == (16, 9)
+    now = lockfile.read(machine.lock)
+    assert now.find_selection("scale", H100.name, first.specialisation).certificate.seed == 9
+    assert (len(now.rows), len(now.selections)) == (4, 2)
+
+
+def test_what_has_no_selection_has_no_certificate_to_renew(machine):
+    machine.write(rows(machine.spec))
+    status, _, said = machine.run("--certify", "16")
+    assert (status, said) == (
+        4,
+        f"error: pretuned.lock.json has no selection for {H100.name} that is not stale; run `pretuned tune`\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--certify", "0"], "argument --certify: '0' is not a number of problems; write 1 or more"),
+        (["--certify", "many"], "argument --certify: 'many' is not a number of problems; write 1 or more"),
+        (["--seed", "-1"], "argument --seed: '-1' is not a seed; write a whole number, 0 or more"),
+        (["--seed", "9" * 20], "is not a seed; write a whole number, 0 or more"),
+        (["--certify", "8", "--force"], "error: `--certify` tunes nothing; leave out --force, and write --usage"),
+    ],
+)
+def test_odd_numbers_of_problems_and_seeds_are_refused(machine, arguments, message):
+    status, _, said = machine.run(*arguments)
+    assert status == 2
+    assert message in said
 
 
 @pytest.mark.parametrize("given", ["2", "0", "-0.1", "two", "nan"])

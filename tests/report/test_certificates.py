@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
+from builders import selection
 from pretuned.record.selections import Certificate, Losses
 from pretuned.report.certificates import sentence, summary
 from pretuned.report.effort import describe
+from pretuned.report.selections import of_selections, selection_table
 from pretuned.tune.events import Certified, Refining
+from specs import loaded
 
 FLOAT = (("T", "float32"),)
 INSIDE = Losses(problems=32, mean=0.0062, p95=0.0214, worst=0.0399, slower=0.0, worst_at=(("m", 1031), ("n", 77)))
@@ -18,6 +23,11 @@ BAD = Certified(
     kernel="sums", specialisation=(), certificate=replace(CERTIFICATE, inside=replace(INSIDE, mean=0.031)), attempts=2
 )
 GOOD = Certified(kernel="softmax", specialisation=FLOAT, certificate=CERTIFICATE)
+
+
+@pytest.fixture
+def spec(tmp_path):
+    return loaded(tmp_path)
 
 
 def test_a_certificate_in_one_line():
@@ -32,7 +42,7 @@ def test_the_steps_of_certifying():
     assert describe(GOOD) == f"softmax (T=float32): certified: {IN_WORDS}"
     assert describe(replace(GOOD, cached=True)).endswith("slower than the default (measured before)")
     refining = Refining(kernel="sums", specialisation=(), certificate=BAD.certificate, max_loss=0.02, attempt=1)
-    assert describe(refining) == "sums: loses 3.1% on average, and max-loss is 2.0%: refining (attempt 1)"
+    assert describe(refining) == "sums: loses 3.1% on average, more than 2.0%: refining (attempt 1)"
 
 
 def test_the_summary_counts_problems_and_names_the_worst():
@@ -50,8 +60,38 @@ def test_the_summary_counts_problems_and_names_the_worst():
 def test_the_summary_says_where_max_loss_does_not_hold_and_why():
     assert list(summary([GOOD], 0.02))[1:] == ["max-loss 2.0% holds for every selection"]
     assert list(summary([GOOD, BAD], 0.02))[1:] == [
-        "sums: mean 3.1% is over max-loss 2.0% after 2 refinements: refining did not help further"
+        "sums: mean 3.1% is over max-loss 2.0% after 2 refinements, and more are not tried"
     ]
     assert list(summary([replace(BAD, spent=True, attempts=0)], 0.02))[1:] == [
-        "sums: mean 3.1% is over max-loss 2.0%: the budget ended"
+        "sums: mean 3.1% is over max-loss 2.0%: the time for it ended"
     ]
+
+
+def test_selections_are_shown_with_their_certificates_and_what_ships(spec):
+    two = selection(spec, FLOAT)
+    bare = selection(spec, (("T", "float16"),), certificate=None, device="NVIDIA L4")
+    inside = replace(two.certificate.inside, slower=2 / 32, worst_at=(("n", 5791),))
+    one = replace(two, certificate=replace(two.certificate, inside=inside))
+    assert selection_table(of_selections([bare, one])) == (
+        "NVIDIA H100 80GB HBM3, at all other sizes: 1 selection\n"
+        "kernel  specialisation  ships  certified at  mean   p95  worst  slower  worst at\n"
+        "scale   T=float32           2    32 inside   0.6%  2.1%   4.3%       2  n=5791\n"
+        "                                 32 outside  1.1%  2.1%   4.3%       0  n=65536\n"
+        "\n"
+        "scale (T=float32) ships block=256, vec=4; block=256, vec=1 (the default)\n"
+        "\n"
+        "NVIDIA L4, at all other sizes: 1 selection\n"
+        "kernel  specialisation  ships  certified at  mean  p95  worst  slower  worst at\n"
+        "scale   T=float16           2       nothing\n"
+        "\n"
+        "scale (T=float16) ships block=256, vec=4; block=256, vec=1 (the default)"
+    )
+
+
+def test_a_selection_as_data(spec):
+    (line,) = of_selections([selection(spec, FLOAT)])
+    found = line.to_json()
+    assert (found["specialisation"], found["reach"], found["problems"]) == ("T=float32", {"n": (1024, 65536)}, 120)
+    assert found["configurations"][-1] == "block=256, vec=1"
+    assert (found["certificate"]["seed"], found["certificate"]["outside"]["worst_at"]) == (7, {"n": 65536})
+    assert of_selections([selection(spec, FLOAT, certificate=None)])[0].to_json()["certificate"] is None

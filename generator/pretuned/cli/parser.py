@@ -25,6 +25,7 @@ from pretuned.cli import (
     tune,
 )
 from pretuned.config.settings import Place
+from pretuned.config.toml import INT64_MAX
 from pretuned.errors import ExitCode
 from pretuned.schema import NAMES
 
@@ -167,6 +168,12 @@ def _add_tune(command: argparse.ArgumentParser) -> None:
     text = "have problems weigh by how often programs called them (default: the table's usage)"
     calls.add_argument("--usage", type=Path, metavar="FILE", help=text)
     text = (
+        "renew the certificates of what the lock has, at N fresh problems of each specialisation, and tune nothing else"
+    )
+    command.add_argument("--certify", type=_count_of("problems"), metavar="N", help=text)
+    text = "the seed that draws the problems of certificates (default: one more than the last certificate's)"
+    command.add_argument("--seed", type=_seed, metavar="S", help=text)
+    text = (
         "refine until certificates say X or less on average, as in 0.02 for 2%%, or the budget ends (default: the "
         "table's max-loss)"
     )
@@ -223,6 +230,12 @@ def _count_of(things: str) -> Callable[[str], int]:
         return int(text)
 
     return count
+
+
+def _seed(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or int(text) > INT64_MAX:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a seed; write a whole number, 0 or more")
+    return int(text)
 
 
 def _share(text: str) -> float:

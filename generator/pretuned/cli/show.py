@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,26 +16,45 @@ from pretuned.errors import ExitCode
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
 from pretuned.report.lines import Line, of_lock, of_package
+from pretuned.report.selections import SelectionLine, of_selections, selection_table
 from pretuned.report.text import table
 from pretuned.runtime.devices import Device, itself, siblings, too_far
 
 Facts = Mapping[str, Mapping[str, Any]]  # of devices, by name
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """What is shown: a title, rows and selections, and what is known of their devices."""
+
+    title: str
+    rows: Sequence[Line]
+    selections: Sequence[SelectionLine]
+    devices: Facts
+
+
 def run(options: Namespace) -> ExitCode:
     """Print the table: of what is baked where the project is installed, else of its lock."""
-    title, lines, facts = _source(options)
-    lines = [line for line in lines if not options.kernel or line.kernel in options.kernel]
-    lines = [line for line in lines if not options.device or options.device in line.device]
+    source = _source(options)
+    lines = [line for line in source.rows if _asked(options, line)]
+    rules = [line for line in source.selections if _asked(options, line)]
     if options.json:
-        print(json.dumps({"source": title, "rows": [line.to_json() for line in lines]}, indent=2))
+        found = {"rows": [line.to_json() for line in lines], "selections": [line.to_json() for line in rules]}
+        print(json.dumps({"source": source.title, **found}, indent=2))
         return ExitCode.SUCCESS
-    print(title)
+    print(source.title)
     print()
     print(table(lines) if lines else "no rows, so only the defaults run; run `pretuned tune` on a machine with a GPU")
-    for note in _notes({line.device for line in lines}, facts):
+    if rules:
+        print(f"\n{selection_table(rules)}")
+    for note in _notes({line.device for line in lines}, source.devices):
         print(note)
     return ExitCode.SUCCESS
+
+
+def _asked(options: Namespace, line: Line | SelectionLine) -> bool:
+    of_kernel = not options.kernel or line.kernel in options.kernel
+    return of_kernel and (not options.device or options.device in line.device)
 
 
 def _notes(names: set[str], facts: Facts) -> Iterator[str]:
@@ -53,31 +72,35 @@ def _notes(names: set[str], facts: Facts) -> Iterator[str]:
         yield f"\ncuda:{gpu.index}, {gpu.name}, takes the rows of {matches[0].name}{warned}"
 
 
-def _source(options: Namespace) -> tuple[str, Sequence[Line], Facts]:
-    """Return what is shown: a title, the rows, and what is known of their devices."""
+def _source(options: Namespace) -> Source:
+    """Return what is shown."""
     if options.source is None:
         project = here(options)
         packages = packages_of(project) if project is not None else [package_named(OWN)]
         if project is None or packages:
-            return (
-                "\n".join(map(_title, packages)),
-                [line for package in packages for line in of_package(package)],
-                {name: facts for package in packages for name, facts in package.DEVICES.items()},
-            )
+            return _baked(packages)
         lock = lockfile.read(project.lock)
-        return f"{project.lock.name} (not baked: the project is not installed)", of_lock(lock), _facts(lock)
+        return _locked(f"{project.lock.name} (not baked: the project is not installed)", lock)
     path = Path(options.source)
     if path.suffix == ".json":
         if not path.is_file():
             raise UsageError(f"there is no lock '{path}'")
-        lock = lockfile.read(path)
-        return path.name, of_lock(lock), _facts(lock)
-    package = package_named(options.source)
-    return _title(package), of_package(package), package.DEVICES
+        return _locked(path.name, lockfile.read(path))
+    return _baked([package_named(options.source)])
 
 
-def _facts(lock: Lock) -> Facts:
-    return {name: asdict(device) for name, device in lock.devices.items() if device.is_gpu}
+def _locked(title: str, lock: Lock) -> Source:
+    devices = {name: asdict(device) for name, device in lock.devices.items() if device.is_gpu}
+    return Source(title=title, rows=of_lock(lock), selections=of_selections(lock.selections), devices=devices)
+
+
+def _baked(packages: Sequence[ModuleType]) -> Source:
+    return Source(
+        title="\n".join(map(_title, packages)),
+        rows=[line for package in packages for line in of_package(package)],
+        selections=[],
+        devices={name: facts for package in packages for name, facts in package.DEVICES.items()},
+    )
 
 
 def _title(package: ModuleType) -> str:

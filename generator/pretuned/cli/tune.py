@@ -15,7 +15,7 @@ from pretuned.build.usage import Usage
 from pretuned.cli.progress import progress_line
 from pretuned.cli.project import UsageError, console, place_of, specs_of
 from pretuned.config import Project
-from pretuned.errors import DeviceError, ExitCode, counted
+from pretuned.errors import DeviceError, ExitCode, LockError, counted
 from pretuned.measure.runner import TuningError
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
@@ -41,13 +41,13 @@ from pretuned.tune.events import (
     Refining,
     Waiting,
 )
-from pretuned.tune.request import find_device, label
+from pretuned.tune.request import TuningDevice, TuningRequest, find_device, label
 from pretuned.tune.session import Tuned, tune
 from pretuned.tune.workbench import Demands
 
 
 def run(options: Namespace) -> ExitCode:
-    """Tune stale and missing rows (with `--force` all of them) and write the lock; prints the new rows."""
+    """Tune what is stale and missing (with `--force` all) or renew certificates, write the lock, and print that."""
     named(options.strategy)  # an unknown one is an error, even if there is nothing to tune
     project, settings = place_of(options)
     specs = specs_of(project, options.kernel)
@@ -58,20 +58,9 @@ def run(options: Namespace) -> ExitCode:
             "use `--on host` to try things on this machine's processor: "
             f"there is no {label(settings.device)} here to tune on (`pretuned devices` lists what there is)"
         )
-    called = _called(options, project, specs)
-    wanted = usage.weighed(Freshness(specs).requests(lock, device, everything=options.force), called)
-    if options.from_usage is not None and called is not None:
-        wanted = usage.narrowed(wanted, called)
+    wanted = _wanted(options, project, lock, specs, device)
     if not wanted:
-        kept = lock.without([] if options.kernel else _obsolete(project, lock))
-        gone = len(lock.rows) - len(kept.rows)
-        changed = kept != lock and lockfile.write(project.lock, kept)
-        removed = f"; {counted(gone, 'obsolete row')} removed" if changed else ""
-        rows = "every row" if options.from_usage is None else "every row that was called"
-        console.info(f"{project.lock.name}: {rows} for {device.name} is fresh; nothing to tune{removed}")
-        if options.json:
-            _print_json(Tuned(device=device, rows=(), skipped=(), left=0, effort=Effort()))
-        return ExitCode.SUCCESS
+        return _nothing(options, project, lock, device)
     with _progress(verbose=options.verbose) as listen:
         tuned = tune(
             wanted,
@@ -83,7 +72,8 @@ def run(options: Namespace) -> ExitCode:
         )
     lock = lockfile.read(project.lock)  # which the tuning of another GPU may have written meanwhile
     kept = lock.without([] if options.kernel else _obsolete(project, lock))
-    fresh = kept.updated({device.name: device.record}, tuned.rows, tuned.skipped, tuned.selections)
+    renewed = [] if options.certify is None else [rule.key for rule in tuned.selections]
+    fresh = kept.without(renewed).updated({device.name: device.record}, tuned.rows, tuned.skipped, tuned.selections)
     changed = lockfile.write(project.lock, fresh)
     _print(options, project, tuned, changed=changed)
     if tuned.wrong:
@@ -91,6 +81,49 @@ def run(options: Namespace) -> ExitCode:
     if tuned.trouble:
         raise DeviceError(tuned.trouble)
     return ExitCode.INTERRUPTED if tuned.interrupted else ExitCode.SUCCESS
+
+
+def _wanted(
+    options: Namespace, project: Project, lock: Lock, specs: Mapping[str, KernelSpec], device: TuningDevice
+) -> list[TuningRequest]:
+    """Return what is to be tuned, or to be certified."""
+    called = _called(options, project, specs)
+    if options.certify is not None:
+        return usage.weighed(_certifications(options, project, lock, specs, device), called)
+    wanted = usage.weighed(Freshness(specs).requests(lock, device, everything=options.force), called)
+    return usage.narrowed(wanted, called) if options.from_usage is not None and called is not None else wanted
+
+
+def _certifications(
+    options: Namespace, project: Project, lock: Lock, specs: Mapping[str, KernelSpec], device: TuningDevice
+) -> list[TuningRequest]:
+    """Return requests to renew the certificates of the device's selections; raises LockError where it has none."""
+    if options.force or options.from_usage is not None:
+        raise UsageError("`--certify` tunes nothing; leave out --force, and write --usage in place of --from-usage")
+    fresh = Freshness(specs).status(lock).holds.selections
+    rules = [rule for rule in fresh if rule.device == device.name and rule.kernel in specs]
+    if not rules:
+        raise LockError(
+            f"{project.lock.name} has no selection for {device.name} that is not stale; run `pretuned tune`"
+        )
+    kernels = dict.fromkeys(rule.kernel for rule in rules)
+    return [
+        TuningRequest(spec=specs[name], problems=(), selections=tuple(rule for rule in rules if rule.kernel == name))
+        for name in kernels
+    ]
+
+
+def _nothing(options: Namespace, project: Project, lock: Lock, device: TuningDevice) -> ExitCode:
+    """Report that everything is fresh, and remove what the specs no longer have."""
+    kept = lock.without([] if options.kernel else _obsolete(project, lock))
+    gone = len(lock.rows) - len(kept.rows)
+    changed = kept != lock and lockfile.write(project.lock, kept)
+    removed = f"; {counted(gone, 'obsolete row')} removed" if changed else ""
+    rows = "every row" if options.from_usage is None else "every row that was called"
+    console.info(f"{project.lock.name}: {rows} for {device.name} is fresh; nothing to tune{removed}")
+    if options.json:
+        _print_json(Tuned(device=device, rows=(), skipped=(), left=0, effort=Effort()))
+    return ExitCode.SUCCESS
 
 
 def _called(options: Namespace, project: Project, specs: Mapping[str, KernelSpec]) -> Usage | None:
@@ -115,6 +148,8 @@ def _demands(options: Namespace, project: Project) -> Demands:
         strategy=options.strategy,
         max_configurations=project.max_configurations,
         max_loss=project.max_loss if options.max_loss is None else options.max_loss,
+        certify=options.certify,
+        seed=options.seed,
     )
 
 

@@ -63,8 +63,8 @@ def summary(certified: Sequence[Certified], max_loss: float | None) -> Iterator[
         yield f"max-loss {max_loss:.1%} holds for every selection"
     for one in over:
         tried = f" after {counted(one.attempts, 'refinement')}" if one.attempts else ""
-        why = "the budget ended" if one.spent else "refining did not help further"
+        why = ": the time for it ended" if one.spent else ", and more are not tried" if one.attempts else ""
         yield (
             f"{chosen(one.kernel, one.specialisation)}: mean {one.certificate.inside.mean:.1%} is over max-loss "
-            f"{max_loss:.1%}{tried}: {why}"
+            f"{max_loss:.1%}{tried}{why}"
         )

@@ -54,7 +54,7 @@ def describe(event: Event) -> str:  # noqa: C901, PLR0911 - one return a kind of
         case Refining():
             return (
                 f"{chosen(event.kernel, event.specialisation)}: loses {event.certificate.inside.mean:.1%} on average, "
-                f"and max-loss is {event.max_loss:.1%}: refining (attempt {event.attempt})"
+                f"more than {event.max_loss:.1%}: refining (attempt {event.attempt})"
             )
         case Certified():
             before = " (measured before)" if event.cached else ""

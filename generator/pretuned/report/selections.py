@@ -1,0 +1,93 @@
+"""The selections of a table, whichever place they come from: what ships for all other sizes, and what that loses."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pretuned.errors import counted
+from pretuned.record.selections import Certificate, Losses, Selection
+from pretuned.report.certificates import certificate_json, chosen
+from pretuned.report.text import columns
+from pretuned.spec.space import Pairs, describe
+
+HEAD = ("kernel", "specialisation", "ships", "certified at", "mean", "p95", "worst", "slower", "worst at")
+RIGHT = frozenset({2, 3, 4, 5, 6, 7})  # columns of numbers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectionLine:
+    """A selection for a report. `configurations` are those that ship, the default last.
+
+    `problems`: at how many the costs were fitted, within `reach`. `certificate` is None where none was made.
+    """
+
+    kernel: str
+    device: str
+    specialisation: Pairs
+    configurations: tuple[str, ...]
+    reach: tuple[tuple[str, tuple[int, int]], ...]
+    problems: int
+    certificate: Certificate | None
+    date: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data, by the names of the lock."""
+        certificate = None if self.certificate is None else certificate_json(self.certificate)
+        changed = {"specialisation": describe(self.specialisation), "reach": dict(self.reach)}
+        return asdict(self) | changed | {"certificate": certificate}
+
+
+def of_selections(selections: Iterable[Selection]) -> list[SelectionLine]:
+    """Return the lines of selections."""
+    return [
+        SelectionLine(
+            kernel=rule.kernel,
+            device=rule.device,
+            specialisation=rule.specialisation,
+            configurations=tuple(str(choice.configuration) for choice in rule.choices),
+            reach=rule.reach,
+            problems=rule.problems,
+            certificate=rule.certificate,
+            date=rule.date,
+        )
+        for rule in selections
+    ]
+
+
+def selection_table(lines: Sequence[SelectionLine]) -> str:
+    """Return the certificates by device, and below them which configurations ship.
+
+    A certificate has a row for the problems inside the sizes and one for those outside. `slower` counts problems at
+    which the choice takes over 2% longer than the default.
+    """
+    blocks = []
+    for device, group in itertools.groupby(sorted(lines, key=lambda line: line.device), key=lambda line: line.device):
+        rules = list(group)
+        title = f"{device}, at all other sizes: {counted(len(rules), 'selection')}"
+        rows = columns([HEAD, *(cells for rule in rules for cells in _cells(rule))], RIGHT)
+        blocks.append("\n".join([title, *rows, "", *map(_ships, rules)]))
+    return "\n\n".join(blocks)
+
+
+def _cells(line: SelectionLine) -> Iterator[tuple[str, ...]]:
+    first = (line.kernel, describe(line.specialisation), str(len(line.configurations)))
+    if line.certificate is None:
+        yield (*first, "nothing", *[""] * 5)
+        return
+    yield (*first, *_losses(line.certificate.inside, "inside"))
+    if line.certificate.outside is not None:
+        yield ("", "", "", *_losses(line.certificate.outside, "outside"))
+
+
+def _losses(of: Losses, where: str) -> tuple[str, ...]:
+    shares = (f"{share:.1%}" for share in (of.mean, of.p95, of.worst))
+    return f"{of.problems} {where:<7}", *shares, str(round(of.slower * of.problems)), describe(of.worst_at)
+
+
+def _ships(line: SelectionLine) -> str:
+    *others, default = line.configurations
+    listed = "; ".join([*others, f"{default} (the default)".lstrip()])
+    return f"{chosen(line.kernel, line.specialisation)} ships {listed}"
