@@ -24,7 +24,7 @@ Facts = Mapping[str, Mapping[str, Any]]  # of devices, by name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class ShownTable:
     """What is shown: a title, rows and selections, and what is known of their devices."""
 
     title: str
@@ -72,7 +72,7 @@ def _notes(names: set[str], facts: Facts) -> Iterator[str]:
         yield f"\ncuda:{gpu.index}, {gpu.name}, takes the rows of {matches[0].name}{warned}"
 
 
-def _source(options: Namespace) -> Source:
+def _source(options: Namespace) -> ShownTable:
     """Return what is shown."""
     if options.source is None:
         project = here(options)
@@ -89,13 +89,13 @@ def _source(options: Namespace) -> Source:
     return _baked([package_named(options.source)])
 
 
-def _locked(title: str, lock: Lock) -> Source:
+def _locked(title: str, lock: Lock) -> ShownTable:
     devices = {name: asdict(device) for name, device in lock.devices.items() if device.is_gpu}
-    return Source(title=title, rows=of_lock(lock), selections=of_selections(lock.selections), devices=devices)
+    return ShownTable(title=title, rows=of_lock(lock), selections=of_selections(lock.selections), devices=devices)
 
 
-def _baked(packages: Sequence[ModuleType]) -> Source:
-    return Source(
+def _baked(packages: Sequence[ModuleType]) -> ShownTable:
+    return ShownTable(
         title="\n".join(map(_title, packages)),
         rows=[line for package in packages for line in of_package(package)],
         selections=[],
