@@ -28,8 +28,8 @@ from pretuned.spec.loader import load_folder
 from pretuned.tune.request import TuningRequest, find_device
 from pretuned.tune.session import tune
 from sizes import drawing, packages
-from sizes.judging import figures, grouped, judge, percent, row, worst
-from sizes.measuring import Bench, compile_spaces, provenance
+from sizes.judging import figures, grouped, judge_all, percent, row, worst
+from sizes.measuring import compile_spaces, provenance
 
 ROOT = Path(__file__).parents[1]
 OURS = "pick"
@@ -56,39 +56,13 @@ def picked(package, wanted, rows_of):
     problems = [(spec, problem) for spec, _, drawn in wanted for _, problem in drawn]
     if rows_of:
         for spec, problem in problems:
-            picks[problem, spec.name], _ = packages.explained(package, spec.name, problem, rows_of)
+            picks[spec.name, problem], _ = packages.explained(package, spec.name, problem, rows_of)
         return picks, "no real calls: picks by explain"
     with packages.calls(package) as call:
         for spec, problem in problems:
-            ran = picks[problem, spec.name] = call(spec, problem)
+            ran = picks[spec.name, problem] = call(spec, problem)
             agreed["as explain said" if ran == packages.explained(package, spec.name, problem)[0] else "otherwise"] += 1
     return picks, "real calls: " + ", ".join(f"{count} {how}" for how, count in agreed.most_common())
-
-
-def judged_at(wanted, compiled, picks, device, end, log):
-    """Judge each specialisation's problems, each within its share of the time that is left."""
-    found = []
-    with device.backend.runner(device.place.index) as runner:
-        for at, (one, (spec, specialisation, drawn)) in enumerate(zip(compiled, wanted, strict=True)):
-            started = time.perf_counter()
-            share = (end - started) / (len(wanted) - at)
-            bench, before = Bench(runner=runner, device=device, compiled=one), len(found)
-            for stratum, problem in drawn:
-                if time.perf_counter() > started + share:
-                    break
-                judged = judge(bench, stratum, problem, {OURS: picks[problem, spec.name]})
-                if judged is None:
-                    print(f"  {problem} was not measured", flush=True)
-                    continue
-                found.append(judged)
-                log.write(json.dumps(judged.as_json()) + "\n")
-                log.flush()
-            print(
-                f"{spec.name} {space.describe(specialisation)}: {len(found) - before} of {len(drawn)} problems in "
-                f"{time.perf_counter() - started:.1f} s",
-                flush=True,
-            )
-    return found
 
 
 def in_each(judged):
@@ -208,7 +182,7 @@ def main():
             picks, how = picked(package, drawn[seed], options.rows_of)
             log.write(json.dumps({**head, "seed": seed}) + "\n")
             end = time.perf_counter() + options.seconds
-            judged[seed] = judged_at(drawn[seed], compiled, picks, device, end, log)
+            judged[seed] = judge_all(drawn[seed], compiled, {OURS: picks}, device, end, log)
             lines = [f"seed {seed}; {how}", *report(judged[seed]), ""]
             print(*lines, sep="\n", flush=True)
             texts += lines

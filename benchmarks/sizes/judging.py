@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
 from pretuned.measure.requests import Raced
 from pretuned.report.text import columns
-from pretuned.spec.space import Configuration, Problem
-from sizes.measuring import Bench, measure
+from pretuned.spec import space
+from pretuned.spec.model import KernelSpec
+from pretuned.spec.space import Configuration, Pairs, Problem
+from pretuned.tune.request import TuningDevice
+from sizes.measuring import Bench, Compiled, measure
 
 BEST, ROUNDS, FINAL = 8, 7, 15  # candidates of a first race, its rounds, those of the second
 SLOWER = 1.02  # over the default's time
@@ -103,6 +108,46 @@ def judge(
         times_us=times,
         wrong={c: str(why) for c, why in found.wrong.items()},
     )
+
+
+Drawn = tuple[KernelSpec, Pairs, Sequence[tuple[str, Problem]]]  # of one specialisation: (stratum, problem)
+
+
+def judge_all(
+    wanted: Sequence[Drawn],
+    compiled: Sequence[Compiled],
+    picks: Mapping[str, Mapping[tuple[str, Problem], Configuration]],
+    device: TuningDevice,
+    end: float,
+    log: TextIO,
+) -> list[Judged]:
+    """Judge at each specialisation's problems, within its share of the seconds until `end`, by `time.perf_counter`.
+
+    `picks` are by name, then by kernel and problem. Each that is judged is a line of JSON in `log`.
+    """
+    found: list[Judged] = []
+    with device.backend.runner(device.place.index) as runner:
+        for at, (one, (spec, specialisation, drawn)) in enumerate(zip(compiled, wanted, strict=True)):
+            started, before = time.perf_counter(), len(found)
+            share = (end - started) / (len(wanted) - at)
+            bench = Bench(runner=runner, device=device, compiled=one)
+            for stratum, problem in drawn:
+                if time.perf_counter() > started + share:
+                    break
+                here = {name: chosen[spec.name, problem] for name, chosen in picks.items()}
+                judged = judge(bench, stratum, problem, here)
+                if judged is None:
+                    print(f"  {spec.name} {problem} was not measured", flush=True)
+                    continue
+                found.append(judged)
+                log.write(json.dumps(judged.as_json()) + "\n")
+                log.flush()
+            print(
+                f"{spec.name} {space.describe(specialisation)}: {len(found) - before} of {len(drawn)} problems in "
+                f"{time.perf_counter() - started:.1f} s",
+                flush=True,
+            )
+    return found
 
 
 def figures(losses: Sequence[float]) -> tuple[float, float, float]:
