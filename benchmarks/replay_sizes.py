@@ -11,7 +11,6 @@ import argparse
 import dataclasses
 import random
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -21,13 +20,11 @@ from sizes import matrix, rules
 from sizes.judging import figures, percent
 
 SLOWER = 1.02
-GIVEN_UP = 4096  # what stands for the loss of a pick that has no time, in percent
 
 
-def replayed(recorded, rule, tuned, drawn, tested):
-    """Return (loss, default's loss) at each place of `tested` of a rule that is made from `tuned` and `drawn`."""
-    pick = rule(rules.Known(matrix=recorded, tuned=tuned, drawn=drawn))
-    found = []
+def replayed(known, rule, tested):
+    """Return (loss, default's loss) of a rule's picks at each place of `tested`."""
+    recorded, pick, found = known.matrix, rule(known), []
     for at in tested:
         times = recorded.times[at]
         legal, best = ~np.isnan(times), np.nanmin(times)
@@ -36,11 +33,12 @@ def replayed(recorded, rule, tuned, drawn, tested):
 
 
 def splits(recorded, drawn, seeds):
-    """Yield (places that rules may know besides the tuned sizes, places inside to judge at) for each seed."""
+    """Yield what rules may know, and the places to judge them at by part, for each seed."""
     inside = recorded.places("inside")
     for seed in seeds:
         order = random.Random(seed).sample(inside, len(inside))
-        yield order[:drawn], order[drawn:]
+        known = rules.Known(matrix=recorded, tuned=recorded.places("tuned"), drawn=order[:drawn])
+        yield known, {"inside": order[drawn:], **{part: recorded.places(part) for part in ("unseen", "outside")}}
 
 
 def thinned(recorded):
@@ -53,32 +51,26 @@ def thinned(recorded):
     return dataclasses.replace(recorded, kernel=f"{recorded.kernel} {{256, 1024, 4096}}^3", spec=spec, groups=groups)
 
 
+def outcomes(recorded, drawn, seeds, wanted=()):
+    """Return (loss, default's loss) at every problem of all seeds, by part and rule; of `wanted`, parts of names."""
+    chosen = {name: rule for name, rule in rules.RULES.items() if not wanted or any(one in name for one in wanted)}
+    found = {}
+    for known, parts in splits(recorded, drawn, seeds):
+        for name, rule in chosen.items():
+            order = [at for of in parts.values() for at in of]
+            judged = dict(zip(order, replayed(known, rule, order), strict=True))
+            for part, of in parts.items():
+                found.setdefault((part, name), []).extend(judged[at] for at in of)
+    return {key: of for key, of in found.items() if of}
+
+
 def lines(recorded, options):
-    """Yield a line for each rule and part of a recording."""
-    for name, rule in rules.RULES.items():
-        if options.rule and not any(one in name for one in options.rule):
-            continue
-        parts, started = {"inside": [], "unseen": [], "outside": []}, time.perf_counter()
-        for drawn, tested in splits(recorded, options.drawn, range(options.seeds)):
-            places = {"inside": tested, "unseen": recorded.places("unseen"), "outside": recorded.places("outside")}
-            order = [at for of in places.values() for at in of]
-            found = dict(zip(order, replayed(recorded, rule, recorded.places("tuned"), drawn, order), strict=True))
-            for part, of in places.items():
-                parts[part] += [found[at] for at in of]
-        for part, found in parts.items():
-            if found:
-                losses = [loss for loss, _ in found]
-                slower = sum((1 + loss) > SLOWER * (1 + default) for loss, default in found) / len(found)
-                took = f"{(time.perf_counter() - started) / options.seeds:.2f}"
-                yield (
-                    str(recorded),
-                    part,
-                    name,
-                    str(len(found)),
-                    *map(percent, figures(losses)),
-                    percent(slower),
-                    took,
-                )
+    """Yield a line for each part of a recording and rule."""
+    found = outcomes(recorded, options.drawn, range(options.seeds), options.rule or ())
+    for (part, name), of in sorted(found.items(), key=lambda item: item[0][0]):
+        slower = sum((1 + loss) > SLOWER * (1 + default) for loss, default in of) / len(of)
+        numbers = map(percent, (*figures([loss for loss, _ in of]), slower))
+        yield (str(recorded), part, name, str(len(of)), *numbers)
 
 
 def main():
@@ -90,7 +82,7 @@ def main():
     parser.add_argument("--rule", action="append", help="only rules with this in their name")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    head = ("kernel", "part", "rule", "problems", "mean", "p95", "worst", "slower than the default by >2%", "s")
+    head = ("kernel", "part", "rule", "problems", "mean", "p95", "worst", "slower than the default by >2%")
     table = [head]
     for recorded in matrix.recorded(options.data):
         if options.kernel and recorded.kernel not in options.kernel:
@@ -98,13 +90,13 @@ def main():
         for one in [recorded, *([thinned(recorded)] if recorded.kernel == "hgemm" else [])]:
             fresh = list(lines(one, options))
             table += fresh
-            print(*columns([head, *fresh], frozenset(range(3, 9))), "", sep="\n", flush=True)
+            print(*columns([head, *fresh], frozenset(range(3, 8))), "", sep="\n", flush=True)
     if options.out:
         made = [
             " ".join(["python", *sys.argv]).replace(str(options.out), "FOLDER"),
             f"{options.drawn} drawn problems besides the tuned ones, {options.seeds} seeds",
         ]
-        text = "\n".join([*made, *columns(table, frozenset(range(3, 9)))]) + "\n"
+        text = "\n".join([*made, *columns(table, frozenset(range(3, 8)))]) + "\n"
         (options.out / "replay_sizes.txt").write_text(text, encoding="utf-8")
 
 

@@ -48,6 +48,11 @@ class Known:
         """(problems, configurations) in microseconds, infinite where one is illegal or failed."""
         return np.nan_to_num(self.matrix.times[self.places], nan=np.inf)
 
+    @cached_property
+    def selection(self) -> Selection:
+        """Our selection, made from all of this."""
+        return selected(self)
+
     @property
     def problems(self) -> list[Problem]:
         return [self.matrix.problems[at] for at in self.places]
@@ -213,16 +218,32 @@ def _entropy(labels: npt.NDArray[np.int64]) -> float:
 
 
 def ours(known: Known) -> Pick:
-    """The selection of `pretuned.tune.selection`: at most 8 configurations, by the costs that are predicted.
+    """The selection of `pretuned.tune.selection`: at most 8 configurations, by the costs that are predicted."""
+    selection, matrix = known.selection, known.matrix
+    places = {configuration: at for at, configuration in enumerate(matrix.configurations)}
+
+    def pick(problem: Problem, legal: Legal) -> int:
+        ranked = ranking(selection, matrix.spec, problem, matrix.facts)
+        return next((places[one] for one in ranked if legal[places[one]]), 0)
+
+    return pick
+
+
+def hindsight(known: Known) -> Pick:
+    """The best of what our selection ships, by the times at that very problem: what a perfect rule would lose."""
+    matrix = known.matrix
+    shipped = [matrix.configurations.index(choice.configuration) for choice in known.selection.choices]
+    places = {problem: at for at, problem in enumerate(matrix.problems)}
+    times = np.nan_to_num(matrix.times[:, shipped], nan=np.inf)
+    return lambda problem, _legal: shipped[int(times[places[problem]].argmin())]
+
+
+def selected(known: Known) -> Selection:
+    """Return the selection that is made from what is known.
 
     As when tuning: all candidates are known at the tuned sizes and a third of the drawn problems, those of the
     shortlist at the others too.
     """
-    return _picking(selected(known), known)
-
-
-def selected(known: Known) -> Selection:
-    """Return the selection that is made from what is known."""
     matrix = known.matrix
     places = {configuration: at for at, configuration in enumerate(matrix.configurations)}
     predictor = Predictor(
@@ -266,16 +287,6 @@ def _measured(
     }
 
 
-def _picking(selection: Selection, known: Known) -> Pick:
-    places = {configuration: at for at, configuration in enumerate(known.matrix.configurations)}
-
-    def pick(problem: Problem, legal: Legal) -> int:
-        ranked = ranking(selection, known.matrix.spec, problem, known.matrix.facts)
-        return next((places[one] for one in ranked if legal[places[one]]), 0)
-
-    return pick
-
-
 def _best(times: npt.NDArray[np.float64]) -> int:
     """The place of the least; the default's where nothing is known."""
     return int(times.argmin()) if np.isfinite(times).any() else 0
@@ -288,4 +299,5 @@ RULES: Mapping[str, Callable[[Known], Pick]] = {
     "interpolation of all": interpolated,
     "Helion's tree": helion,
     "selection (ours)": ours,
+    "the best of what ships": hindsight,
 }

@@ -1,0 +1,102 @@
+"""Selections made from recorded times of an H100, judged at sizes that they do not know, beside other rules."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import replay_sizes
+from pretuned.spec import space
+from sizes import matrix
+
+ROOT = Path(__file__).parents[2]
+OURS, SHIPPED = "selection (ours)", "the best of what ships"
+SAMPLE = ("axpby_float16", "sgemm", "transpose_float32")
+
+
+def outcomes(names):
+    """What every rule loses at each problem inside the sizes that it does not know, over the recordings of `names`."""
+    found = {}
+    for name in names:
+        recorded = matrix.read(matrix.RECORDED / f"{name}.json.gz")
+        drawn = min(100, 3 * len(recorded.places("inside")) // 4)
+        for (part, rule), judged in replay_sizes.outcomes(recorded, drawn, [0]).items():
+            if part == "inside":
+                found.setdefault(rule, []).extend(judged)
+    return found
+
+
+def means(found):
+    return {rule: statistics.mean(loss for loss, _ in judged) for rule, judged in found.items()}
+
+
+def slower(judged):
+    """The share of problems at which picks are slower than the default by over 2%."""
+    return statistics.mean(float(1 + loss > replay_sizes.SLOWER * (1 + default)) for loss, default in judged)
+
+
+@pytest.fixture(scope="module")
+def sample():
+    return outcomes(SAMPLE)
+
+
+def test_a_selection_loses_less_than_any_other_rule(sample, record_property):
+    mean = means(sample)
+    record_property("figure", ", ".join(f"{rule} {loss:.2%}" for rule, loss in mean.items()))
+    others = [loss for rule, loss in mean.items() if rule not in {OURS, SHIPPED}]
+    assert mean[OURS] < 0.5 * min(others)
+    assert mean[SHIPPED] <= mean[OURS]
+
+
+def test_a_selection_is_hardly_ever_slower_than_the_default(sample):
+    assert slower(sample[OURS]) <= 0.05
+
+
+@pytest.mark.slow
+def test_a_selection_loses_less_than_any_other_rule_over_all_recordings(record_property):
+    found = outcomes(path.name.removesuffix(".json.gz") for path in sorted(matrix.RECORDED.glob("*.json.gz")))
+    mean = means(found)
+    record_property("figure", ", ".join(f"{rule} {loss:.2%}" for rule, loss in mean.items()))
+    assert mean[OURS] < 0.7 * min(loss for rule, loss in mean.items() if rule not in {OURS, SHIPPED})
+    assert slower(found[OURS]) <= 0.05
+
+
+@pytest.mark.parametrize("path", sorted(matrix.RECORDED.glob("*.json.gz")), ids=lambda path: path.name)
+def test_a_recording_has_the_times_of_the_race_and_times_like_them(path):
+    recorded = matrix.read(path)
+    assert recorded.configurations[0] == space.default(recorded.spec)
+    raced = ~np.isnan(recorded.raced)
+    np.testing.assert_array_equal(recorded.times[raced], recorded.raced[raced])
+    assert (np.isnan(recorded.times) == np.isnan(recorded.screened) & ~raced).all()
+    best = np.nanmin(recorded.times, axis=1)
+    np.testing.assert_array_equal(best, np.nanmin(recorded.raced, axis=1))
+    assert raced[:, 0].all(), "the default is raced everywhere"
+
+
+@pytest.mark.slow
+def test_the_benchmark_of_picks_between_sizes_runs_on_the_host_device(tmp_path):
+    kernels = tmp_path / "kernels"
+    kernels.mkdir()
+    for path in (ROOT / "templates").iterdir():
+        if path.name.startswith("axpby") or path.suffix == ".py" or path.name.endswith(".cuh.jinja"):
+            (kernels / path.name).write_bytes(path.read_bytes())
+    text = (kernels / "axpby.toml").read_text()
+    for old, new in (
+        ("sizes = [4096, 65536, 1048576, 16777216]", "sizes = [4096, 16384]"),
+        ('dtypes = ["float32", "float16", "bfloat16"]', 'dtypes = ["float32"]'),
+        ("block  = [128, 256, 512, 1024]", "block = [256]"),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    (kernels / "axpby.toml").write_text(text)
+    options = ["--on", "host", "--rows-of", "NVIDIA H200", "--templates", kernels, "--per", "6", "--out", tmp_path]
+    command = [sys.executable, ROOT / "benchmarks" / "between_sizes.py", *options]
+    subprocess.run(list(map(str, command)), check=True, capture_output=True, timeout=300)
+    report = (tmp_path / "between_sizes.txt").read_text()
+    assert "inside: mean, p95, worst" in report
+    assert "WRONG" not in report
