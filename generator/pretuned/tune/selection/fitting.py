@@ -21,27 +21,29 @@ from pretuned.tune.selection.terms import ProblemTable, Reals, Term
 FEMTOSECONDS: Final = 10**9  # of a microsecond
 KIBI: Final = 1024
 COARSE: Final = 1000  # femtoseconds, below which rounding to a whole number shows
-MOST_TERMS: Final = 12  # of a cost: what people still read, and what a call still computes in a microsecond
+MOST_TERMS: Final = 14  # of a cost: what people still read, and what a call still computes in a microsecond
+COMPETITIVE: Final = 0.7  # of the best time; what a configuration takes longer by that counts half
 _GAIN: Final = 1e-3  # what a further term must correlate with what is left, as a share of all
-_RIDGE: Final = 1e-3  # of a term's own square: chooses between terms that say the same
+_RIDGE: Final = 1e-4  # of a term's own square: chooses between terms that say the same
 
 
-def fit(terms: Sequence[Term], sample: ProblemTable, times_us: Reals) -> Cost:
-    """Return the cost of a configuration that took `times_us` at the problems of `sample`; nan where it did not run.
+def fit(terms: Sequence[Term], problems: ProblemTable, times_us: Reals, best_us: Reals) -> Cost:
+    """Return the cost of a configuration that took `times_us` at each problem, where the fastest took `best_us`.
 
-    A term that has no value at one of these problems, or none that a call could compute, is not used. A configuration
-    that was timed nowhere has an empty cost.
+    A time is nan where it did not run; with no other the cost is empty. A problem counts by how near to the fastest it
+    came there: how much too slow it is where it will never be chosen decides nothing. A term is not used that has no
+    value at one of the problems, or that a call could not compute.
     """
     timed = np.isfinite(times_us)
     if not timed.any():
         return ()
+    counts = 1 / (1 + (times_us[timed] / best_us[timed] - 1) / COMPETITIVE)
     columns = {}
     for term in terms:
-        values = sample.values(term)[timed]
+        values = problems.values(term)[timed]
         if np.isfinite(values).all() and values.min() >= 0 and values.any():
-            columns[term] = values / times_us[timed]
-    matrix = np.stack(list(columns.values()), axis=1)
-    weights = nonnegative(matrix, np.ones(len(matrix)), most=MOST_TERMS)
+            columns[term] = values * counts / times_us[timed]
+    weights = nonnegative(np.stack(list(columns.values()), axis=1), counts, most=MOST_TERMS)
     found: dict[str, int] = {}
     for term, weight in zip(columns, weights, strict=True):
         whole, femtoseconds = _in_femtoseconds(term, float(weight))
@@ -104,10 +106,10 @@ def _settled(gram: Reals, wanted: Reals, solution: Reals, active: list[int], rid
     return solution, active
 
 
-def prediction(cost: Cost, sample: ProblemTable) -> Reals:
-    """Return the microseconds that `cost` predicts at each problem of `sample`, nan where a term has no value."""
-    total = np.zeros(sample.size)
+def prediction(cost: Cost, problems: ProblemTable) -> Reals:
+    """Return the microseconds that `cost` predicts at each problem, nan where a term has no value."""
+    total = np.zeros(problems.size)
     for text, femtoseconds in cost:
-        total = total + femtoseconds * sample.quantity(text)
-    predicted: Reals = total / FEMTOSECONDS if cost else np.full(sample.size, np.nan)
+        total = total + femtoseconds * problems.quantity(text)
+    predicted: Reals = total / FEMTOSECONDS if cost else np.full(problems.size, np.nan)
     return predicted

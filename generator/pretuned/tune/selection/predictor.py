@@ -56,7 +56,7 @@ class Predictor:
         self.calls = calls or {}
         self._resources = resources
         self._terms: dict[Configuration, tuple[Term, ...]] = {}
-        self._samples: dict[tuple[Problem, ...], ProblemTable] = {}
+        self._tables: dict[tuple[Problem, ...], ProblemTable] = {}
         self._synthetic: tuple[Problem, ...] | None = None
 
     def costs(self, times: MeasuredTimes, configurations: Iterable[Configuration]) -> dict[Configuration, Cost]:
@@ -146,10 +146,13 @@ class Predictor:
     def _costs(
         self, problems: tuple[Problem, ...], times: MeasuredTimes, listed: Sequence[Configuration]
     ) -> dict[Configuration, Cost]:
-        measured, sample = _matrix(problems, times, listed), self._sample(problems)
+        measured, table = _matrix(problems, times, listed), self._table(problems)
+        best = np.array(
+            [min((us for us in times[problem].values() if us > 0), default=math.nan) for problem in problems]
+        )
         found = {}
         for column, configuration in enumerate(listed):
-            if cost := fit(self._terms_of(configuration), sample, measured[:, column]):
+            if cost := fit(self._terms_of(configuration), table, measured[:, column], best):
                 found[configuration] = cost
         return found
 
@@ -157,19 +160,19 @@ class Predictor:
         self, problems: tuple[Problem, ...], costs: Mapping[Configuration, Cost], listed: Sequence[Configuration]
     ) -> Reals:
         """Return the predicted times of `listed` (columns) at `problems` (rows), nan where one cannot run."""
-        sample = self._sample(problems)
+        table = self._table(problems)
         found = np.full((len(problems), len(listed)), np.nan)
         for column, configuration in enumerate(listed):
             if configuration in costs:
-                admitted = self._admitted(configuration, sample)
-                found[:, column] = np.where(admitted, prediction(costs[configuration], sample), np.nan)
+                admitted = self._admitted(configuration, table)
+                found[:, column] = np.where(admitted, prediction(costs[configuration], table), np.nan)
         return found
 
-    def _admitted(self, configuration: Configuration, sample: ProblemTable) -> Reals:
+    def _admitted(self, configuration: Configuration, table: ProblemTable) -> Reals:
         guards = space.guards(self.spec, self.specialisation, configuration, self.facts).where
-        found = np.ones(sample.size)
+        found = np.ones(table.size)
         for condition in guards:
-            found = found * (sample.quantity(condition) > 0)
+            found = found * (table.quantity(condition) > 0)
         return found
 
     def _left_out(self, problems: tuple[Problem, ...], times: MeasuredTimes, listed: Sequence[Configuration]) -> Reals:
@@ -182,12 +185,12 @@ class Predictor:
             found[fold::FOLDS] = self._predicted(left, costs, listed)
         return found
 
-    def _sample(self, problems: tuple[Problem, ...]) -> ProblemTable:
-        if problems not in self._samples:
-            if len(self._samples) > 4 * FOLDS:
-                self._samples.clear()
-            self._samples[problems] = ProblemTable(problems)
-        return self._samples[problems]
+    def _table(self, problems: tuple[Problem, ...]) -> ProblemTable:
+        if problems not in self._tables:
+            if len(self._tables) > 4 * FOLDS:
+                self._tables.clear()
+            self._tables[problems] = ProblemTable(problems)
+        return self._tables[problems]
 
     def _terms_of(self, configuration: Configuration) -> tuple[Term, ...]:
         if configuration not in self._terms:

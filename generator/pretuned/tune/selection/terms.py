@@ -134,11 +134,13 @@ def terms_of(
     known = space.choices(spec, specialisation) | dict(configuration.values) | facts.environment()
     launches = spec.all_implementations[configuration.implementation].launches
     shapes = [_shape(spec, launch, known, facts, resources.get(launch.function)) for launch in launches]
-    moved, found = _bytes(spec, known), [Term()]
-    found += [Term(factors=(moved,)), *_products(spec)]
+    moved = _bytes(spec, known)
+    found = [Term(), Term(factors=(moved,))]
     counts: list[str] = []
     work: tuple[str, ...] = ()
-    if shapes:
+    if not shapes:
+        found += _products(spec)
+    else:
         counts, work = _waves(shapes[0]), shapes[0].work
         found += _of_launch(spec, shapes[0], facts)
         for shape in shapes[1:]:
@@ -175,10 +177,9 @@ def _bytes(spec: KernelSpec, known: Mapping[str, Value]) -> str:
 
 
 def _products(spec: KernelSpec) -> Iterator[Term]:
-    names = list(spec.free_dims)
-    for count in range(1, len(names) + 1):
-        for chosen in itertools.combinations(names, count):
-            yield Term(factors=chosen)
+    """Yield the products of dims, for what is launched by a library: nothing else is known of it."""
+    for count in range(1, len(spec.free_dims) + 1):
+        yield from (Term(factors=chosen) for chosen in itertools.combinations(spec.free_dims, count))
 
 
 def _shape(
@@ -277,15 +278,13 @@ def _value(expression: Expression, dims: Mapping[str, Value]) -> int | None:
 
 def _of_launch(spec: KernelSpec, shape: _Shape, facts: DeviceFacts) -> Iterator[Term]:
     waves, busiest, work = _waves(shape), _busiest(shape, facts), shape.work
-    full = [_fold(f"{_nested(shape.blocks)} // {at_once}") for at_once in shape.at_once]
-    counts = [shape.blocks, busiest, *waves, *full]
-    for count in counts:
+    for count in (shape.blocks, busiest, *waves):
         yield Term(factors=(count,))
         if work:
             yield Term(factors=(count, *work))
     if elements := work or (tuple(spec.free_dims) if shape.fixed else ()):
         each = _fold(f"ceil_div({' * '.join(elements)}, {shape.threads * (shape.fixed or 1)})")
-        yield from (Term(factors=factors) for factors in ((each,), (busiest, each), *((wave, each) for wave in waves)))
+        yield Term(factors=(each,))
     for a, b in shape.tails:
         left = f"{_nested(a)} % {b}"
         yield from (Term(where=left), Term(factors=(left,)))
