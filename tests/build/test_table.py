@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from builders import H100, row, rows
+from builders import H100, losses, row, rows, selections
 from pretuned.build import core, table
 from pretuned.build.freshness import Freshness
 from pretuned.config import ModuleTable, Project, Settings
@@ -46,6 +46,7 @@ class Build:
 
     def tune(self, requests, target, **given):
         self.calls = [request.calls for request in requests]
+        self.select = [request.select for request in requests]
         self.asked = [
             (problem, request.incumbents.get(problem)) for request in requests for problem in request.problems
         ]
@@ -53,8 +54,8 @@ class Build:
         found = [row(self.spec, problem) for problem, _ in self.asked[self.left :]]
         return Tuned(device=target, rows=tuple(found), skipped=(), left=self.left, effort=Effort(), **self.ending)
 
-    def lock(self, entries):
-        lockfile.write(self.project.lock, Lock().updated({H100.name: H100}, entries))
+    def lock(self, entries, rules=()):
+        lockfile.write(self.project.lock, Lock().updated({H100.name: H100}, entries, (), rules))
 
     def resolve(self, **changes):
         project = replace(self.project, **changes)
@@ -76,6 +77,7 @@ def test_a_build_that_tunes_asks_for_what_the_table_says(build):
     dims = {"n": 1536}
     line = {"format": 1, "package": "p.tuned", "kernel": "scale", "specialisation": {"T": "float32"}, "dims": dims}
     file.write_text(json.dumps(line | {"calls": 9}))
+    build.ending = {"selections": tuple(selections(build.spec))}
     build.resolve(usage=file, max_loss=0.02, max_configurations=3)
     assert build.calls == [{Problem(specialisation=(("T", "float32"),), dims=(("n", 1536),)): 9}]
     assert (build.given["demands"].max_loss, build.given["demands"].max_configurations) == (0.02, 3)
@@ -376,3 +378,80 @@ def test_modes_that_ignore_the_lock_do_not_read_it(build, mode):
     build.project.lock.write_text("{")
     build.gpu = TARGET
     assert len(build.resolve(mode=mode).rows) == (4 if mode == "force" else 0)
+
+
+FLOAT16, FLOAT32 = (("T", "float16"),), (("T", "float32"),)
+
+
+def lossy(rule, mean):
+    return replace(rule, certificate=replace(rule.certificate, inside=losses((("n", 1024),), mean=mean)))
+
+
+def test_selections_of_the_lock_are_baked_and_what_is_stale_of_them_is_not(build):
+    first, second = selections(build.spec)
+    build.lock(rows(build.spec), [first, second])
+    assert build.resolve().selections == (first, second)
+    baking = "baking 4 rows and 2 selections of pretuned.lock.json for NVIDIA H100 80GB HBM3"
+    assert build.said == [f"no GPU here: {baking}"]
+    build.lock(rows(build.spec), [stale(first), second])
+    found = build.resolve().selections
+    assert [[choice.configuration for choice in rule.choices] for rule in found] == [
+        [first.default.configuration],
+        [choice.configuration for choice in second.choices],
+    ]
+    assert build.said[2].startswith(
+        "warning: pretuned.lock.json: scale: 1 selection stale, so the default is baked instead; run `pretuned tune`; "
+        "first: the selection of scale on NVIDIA H100 80GB HBM3 at T=float16: stale (the template,"
+    )
+
+
+def test_locked_refuses_a_selection_that_is_not_fresh(build):
+    first, second = selections(build.spec)
+    build.lock(rows(build.spec), [replace(first, space="", certificate=None), second])
+    with pytest.raises(LockError) as error:
+        build.resolve(mode="locked")
+    assert str(error.value) == (
+        "mode locked: pretuned.lock.json is not fresh; run `pretuned tune` and commit it:\n"
+        "  the selection of scale on NVIDIA H100 80GB HBM3 at T=float16: incomplete (the budget ended before it was "
+        "certified)"
+    )
+    build.lock(rows(build.spec), [first, replace(second, compiler="13.1.80")])
+    with pytest.raises(LockError, match=r"its rows were measured with NVRTC 13\.0\.88 and 13\.1\.80"):
+        build.resolve(mode="locked")
+
+
+def test_a_gpu_makes_anew_what_is_stale_or_loses_too_much_and_asks_for_no_rows(build):
+    build.gpu = TARGET
+    first, second = selections(build.spec)
+    build.lock(rows(build.spec), [stale(first), lossy(second, 0.03)])
+    build.ending = {"selections": (first,)}
+    assert build.resolve().selections == (first, lossy(second, 0.03))
+    assert (build.asked, build.select) == ([], [(FLOAT16,)])
+    assert build.said[0].startswith("NVIDIA H100 80GB HBM3: tuned 1 selection that pretuned.lock.json lacks")
+    build.ending = {"selections": (first, second)}
+    assert build.resolve(max_loss=0.02).selections == (first, second)
+    assert (build.asked, build.select) == ([], [(FLOAT16, FLOAT32)])
+
+
+@pytest.mark.parametrize("mode", ["auto", "locked"])
+def test_what_is_baked_keeps_to_max_loss_or_the_build_ends(build, mode):
+    first, second = selections(build.spec)
+    build.lock(rows(build.spec), [lossy(first, 0.02), second])
+    assert len(build.resolve(mode=mode, max_loss=0.02).rows) == 4
+    build.lock(rows(build.spec), [lossy(first, 0.0314)])
+    with pytest.raises(LockError) as error:
+        build.resolve(mode=mode, max_loss=0.02)
+    assert str(error.value) == (
+        "max-loss: run `pretuned tune` with a larger budget, or raise `max-loss` in the table (0.02 now): what would "
+        "be baked does not keep to it:\n"
+        "  scale on NVIDIA H100 80GB HBM3 at T=float32: no selection, so no certificate\n"
+        "  scale on NVIDIA H100 80GB HBM3 at T=float16: loses 3.1% on average, by its certificate"
+    )
+    assert build.resolve(mode="off", max_loss=0.02).rows == ()
+
+
+def test_what_is_left_of_a_stale_selection_is_not_certified(build):
+    first, second = selections(build.spec)
+    build.lock(rows(build.spec), [stale(first), second])
+    with pytest.raises(LockError, match=r"at T=float16: not certified$"):
+        build.resolve(max_loss=0.02)

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from builders import rows
-from pretuned.record.freshness import FreshnessJudge, RowStatus, State
+from builders import rows, selection
+from pretuned.record.freshness import FreshnessJudge, Standing, State
 from pretuned.spec.loader import load
 from specs import loaded
 
@@ -95,7 +95,7 @@ def test_a_constraint_that_excludes_a_choice_makes_its_row_stale(tmp_path):
     before = rows(spec)
     judge = FreshnessJudge(edited(spec, *NARROW))
     verdicts = {(dict(row.specialisation)["T"], dict(row.problem.dims)["n"]): judge.judge(row) for row in before}
-    assert verdicts["float32", 1024] == RowStatus(
+    assert verdicts["float32", 1024] == Standing(
         state=State.STALE, reason="the constraint 'vec * sizeof(T) <= 8' does not admit block=256, vec=4"
     )
     assert verdicts["float16", 1024].state is State.INCOMPLETE
@@ -125,3 +125,42 @@ def test_a_type_that_the_spec_no_longer_has_makes_its_rows_stale(tmp_path):
     judge = FreshnessJudge(edited(spec, "scale.toml", '"float32", "float16"]', '"float32"]'))
     states = {(dict(row.specialisation)["T"], judge.judge(row).state, judge.judge(row).reason) for row in before}
     assert states == {("float16", State.STALE, "the spec has no T=float16"), ("float32", State.FRESH, "")}
+
+
+@pytest.mark.parametrize(("file", "old", "new", "state", "reason"), EDITS)
+def test_a_selection_stands_as_a_row_does(tmp_path, file, old, new, state, reason):
+    spec = loaded(tmp_path)
+    chosen = selection(spec, (("T", "float32"),))
+    assert FreshnessJudge(spec).judge(chosen).state is State.FRESH
+    verdict = FreshnessJudge(edited(spec, file, old, new)).judge(chosen)
+    assert (verdict.state, verdict.reason) == (state, reason)
+
+
+def test_a_selection_that_time_ended_or_whose_dims_or_type_are_gone(tmp_path):
+    spec = loaded(tmp_path)
+    chosen = selection(spec, (("T", "float32"),))
+    judge = FreshnessJudge(spec)
+    ended = judge.judge(replace(chosen, certificate=None, space=""))
+    assert (ended.state, ended.reason) == (State.INCOMPLETE, "the budget ended before it was certified")
+    assert judge.judge(replace(chosen, reach=(("m", (1, 2)),))).reason == "the spec has other dims"
+    narrower = FreshnessJudge(edited(spec, "scale.toml", '"float32", "float16"]', '"float16"]'))
+    assert narrower.judge(chosen).reason == "the spec has no T=float32"
+
+
+def test_what_is_left_of_a_stale_selection_compares_with_its_default_as_before(tmp_path):
+    spec = loaded(tmp_path)
+    chosen = selection(spec, (("T", "float32"),))
+    winner, default = chosen.choices
+    judge = FreshnessJudge(edited(spec, *NARROW))
+    assert judge.judge(chosen).reason == "the constraints do not admit block=256, vec=4"
+    left = judge.selection_remnant(chosen)
+    assert left == replace(chosen, choices=(default,), certificate=None, space="")
+    assert judge.judge(left).state is State.INCOMPLETE
+    other = replace(winner, candidate="of yesterday", configuration=replace(winner.configuration, values=(("vec", 9),)))
+    three = replace(chosen, choices=(other, *chosen.choices))
+    judge = FreshnessJudge(load(spec.folder / "scale.toml"))
+    assert judge.selection_remnant(three).choices == (default,)
+    wide = FreshnessJudge(edited(spec, "scale.toml", '"vec * sizeof(T) <= 8"', '"vec * sizeof(T) <= 16"'))
+    assert wide.selection_remnant(three).choices == chosen.choices
+    stale_default = replace(chosen, choices=(winner, replace(default, candidate="of yesterday")))
+    assert wide.selection_remnant(stale_default) is None

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from builders import H100, rows
+from builders import H100, losses, rows, selections
 from pretuned.errors import LockError
 from pretuned.record import lock as lockfile
 from pretuned.record.freshness import FreshnessJudge, State
@@ -26,8 +26,8 @@ def spec(tmp_path):
     return loaded(tmp_path)
 
 
-def lock(entries, *devices, skipped=()):
-    return Lock().updated({device.name: device for device in devices or (H100,)}, entries, skipped)
+def lock(entries, *devices, skipped=(), rules=()):
+    return Lock().updated({device.name: device for device in devices or (H100,)}, entries, skipped, rules)
 
 
 def merged(*locks, judge=lambda _row: State.FRESH):
@@ -152,3 +152,58 @@ def test_the_order_of_the_locks_decides_nothing(spec, drawn):
         for order in itertools.permutations(locks)
     }
     assert len(texts) == 1
+
+
+def test_selections_of_two_machines_stand_side_by_side(spec):
+    one, two = lock([], rules=selections(spec)), lock([], L4, rules=selections(spec, device=L4.name))
+    found = merged(two, one, one)
+    assert found.lock == lock([], H100, L4, rules=[*selections(spec), *selections(spec, device=L4.name)])
+    assert (found.given, found.conflicts) == ({"a": 2, "b": 2, "c": 0}, ())
+    part = lock(rows(spec), replace(H100, sm_count=66), rules=selections(spec))
+    own = "NVIDIA H100 80GB HBM3 (66 SMs)"
+    assert [rule.device for rule in merged(one, part).lock.selections] == [H100.name, H100.name, own, own]
+
+
+def certified(rule, *, mean=0.006, slower=0.0):
+    inside = losses((("n", 1024),), mean=mean, slower=slower)
+    return replace(rule, certificate=replace(rule.certificate, inside=inside))
+
+
+RULES_OF_SELECTIONS = {
+    "fresh, not incomplete": (lambda rule: certified(rule, mean=0.3), lambda rule: replace(rule, space="")),
+    "certified; the other is not": (
+        lambda rule: replace(rule, date="2026-01-01"),
+        lambda rule: replace(rule, certificate=None),
+    ),
+    "of 2026-11-22, not 2026-11-21": (
+        lambda rule: replace(certified(rule, mean=0.009), date="2026-11-22"),
+        lambda rule: rule,
+    ),
+    "loses 0.50% on average by its certificate, not 0.60%": (
+        lambda rule: certified(rule, mean=0.005, slower=0.1),
+        lambda rule: rule,
+    ),
+    "slower than the default at 0.00% of problems, not 3.12%": (
+        lambda rule: rule,
+        lambda rule: certified(rule, slower=0.03125),
+    ),
+    "equal by every rule; the line that comes first": (
+        lambda rule: replace(rule, driver="1"),
+        lambda rule: replace(rule, driver="2"),
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", RULES_OF_SELECTIONS)
+def test_which_of_two_selections_stands_and_why(spec, reason):
+    first, *_ = selections(spec)
+    better, worse = (change(first) for change in RULES_OF_SELECTIONS[reason])
+    judge = FreshnessJudge(spec)
+    for order in ((better, worse), (worse, better)):
+        found = merged(*(lock([], rules=[rule]) for rule in order), judge=lambda rule: judge.judge(rule).state)
+        assert found.lock.selections == (better,)
+        (conflict,) = found.conflicts
+        names = ("a", "b") if order[0] is better else ("b", "a")
+        assert str(conflict) == (
+            f"the selection of scale on NVIDIA H100 80GB HBM3 at T=float16: {names[0]}, not {names[1]}: {reason}"
+        )

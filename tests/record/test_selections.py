@@ -62,12 +62,12 @@ def test_a_line_begins_with_what_the_rule_loses(lock):
 
 
 CERTIFIED = Certificate(seed=8, inside=losses(AT, mean=0.008), outside=losses(AT, mean=0.010))
+OTHER_COSTS = (("n", 30),)
 NOT_CONFIRMED = {
-    "is fitted to more problems": {"problems": 152},
+    "is a new certificate of the same rule": {},
     "comes from another space": {"space": "other"},
     "is judged by another reference": {"verification": "other"},
     "is compiled by another NVRTC": {"compiler": "13.1.80"},
-    "reaches further": {"reach": (("n", (1, 2**20)),)},
     "loses clearly less": {"certificate": replace(CERTIFIED, inside=losses(AT, mean=0.003))},
     "is slower than the default less often": {"certificate": replace(CERTIFIED, outside=losses(AT, mean=0.001))},
     "weighs by calls": {"certificate": replace(CERTIFIED, calls=True)},
@@ -76,15 +76,25 @@ NOT_CONFIRMED = {
 
 def test_a_re_tune_that_confirms_leaves_the_line(spec, lock):
     old = lock.selections[0]
-    costs = tuple(replace(choice, cost=(("n", 30),)) for choice in old.choices)
-    again = replace(old, choices=costs, margins=(10, 90), certificate=CERTIFIED, date="2027-01-01", driver="600")
+    again = replace(refitted(old), certificate=CERTIFIED, date="2027-01-01", driver="600")
     for new in (again, replace(again, space=""), replace(again, problems=100), replace(again, certificate=None)):
         assert lock.updated({}, (), (), [new]) == lock
 
 
+def refitted(rule):
+    return replace(rule, choices=tuple(replace(choice, cost=OTHER_COSTS) for choice in rule.choices))
+
+
+def test_what_loses_more_than_is_admitted_makes_way_for_what_confirms_it(lock):
+    new = replace(refitted(lock.selections[0]), certificate=CERTIFIED)
+    assert lock.updated({}, (), (), [new], max_loss=0.006) == lock
+    assert lock.updated({}, (), (), [new], max_loss=0.005).selections[0] == new
+
+
 @pytest.mark.parametrize("change", NOT_CONFIRMED.values(), ids=NOT_CONFIRMED)
 def test_a_re_tune_that_finds_something_else_writes_it(lock, change):
-    new = replace(lock.selections[0], **{"certificate": CERTIFIED, **change})
+    rule = refitted(lock.selections[0]) if change else lock.selections[0]
+    new = replace(rule, **{"certificate": CERTIFIED, **change})
     assert lock.updated({}, (), (), [new]).selections == (new, lock.selections[1])
 
 

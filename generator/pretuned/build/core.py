@@ -27,7 +27,7 @@ from pretuned.outcome import detail
 from pretuned.record import cache as cachefile
 from pretuned.record import lock as lockfile
 from pretuned.record.cache import Cache
-from pretuned.record.rows import Row, TunedDevice
+from pretuned.record.rows import TunedDevice
 from pretuned.remedies import remedy
 from pretuned.render import includes, located
 from pretuned.runtime.prelude import is_of_cccl
@@ -101,7 +101,7 @@ def bake_project(
     project = overlay(project, settings)
     modules = load_specs(project)
     table = resolve(project, settings, Freshness(_all(modules)), reporter, listen, every_backend=every_backend)
-    compiler = _compiler(project, [row for row in table.rows if table.devices[row.device].is_gpu])
+    compiler = _compiler(project, table.lock.of_gpus().compilers)
     if project.cubins and (reason := _no_compiler(project, compiler)):
         reporter.warning(f"{reason}: no machine code is baked, the kernels ship as sources")
         project = replace(project, cubins=False)
@@ -143,9 +143,8 @@ def _plan(
     )
 
 
-def _compiler(project: Project, rows: Sequence[Row]) -> str | None:
+def _compiler(project: Project, versions: Sequence[str]) -> str | None:
     """Return the compiler to use: the table's, as exactly as rows of its release tell, else that of most rows."""
-    versions = [row.compiler for row in rows]
     if project.cuda is not None:
         versions = [version for version in versions if version.startswith(f"{project.cuda}.")]
     return max(set(versions), key=lambda version: (versions.count(version), version), default=project.cuda)
@@ -231,8 +230,10 @@ def compile_needs(project: Project, settings: Settings) -> Needs:
     tunes, backend = project.mode in {"auto", "force"}, named(settings.device.backend)
     device = find_device(settings.device, lock.devices) if tunes and backend.ships else None
     freshness = Freshness(specs)
-    tuning = device is not None and bool(freshness.requests(lock, device, everything=project.mode == "force"))
-    compiler = _compiler(project, lock.rows)
+    tuning = device is not None and bool(
+        freshness.requests(lock, device, everything=project.mode == "force", max_loss=project.max_loss)
+    )
+    compiler = _compiler(project, lock.compilers)
     compiles = project.cubins and (tuning or not _is_compiled(project, settings, modules, freshness, lock, compiler))
     return Needs(
         compile=compiles,
@@ -264,7 +265,7 @@ def _is_compiled(
     if compiler is None or settings.cache is None or not (settings.cache / cachefile.FILE).is_file():
         return False
     baked = freshness.status(lock).baked
-    table = BakedRows(rows=baked.rows, devices=baked.devices)
+    table = BakedRows(rows=baked.rows, selections=baked.selections, devices=baked.devices)
     plans = [_plan(project, settings, specs, table, ()) for specs in modules.values()]
     with Cache(settings.cache) as cache, BinaryStore(cache, Effort()) as library:
         return not library.missing(_jobs(plans), compiler)

@@ -2,34 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from pretuned.errors import counted
 from pretuned.record import lock as lockfile
 from pretuned.record.freshness import FreshnessJudge, State
 from pretuned.record.lock import Lock
 from pretuned.record.rows import Row
+from pretuned.record.selections import Selection
 from pretuned.spec import space
 from pretuned.spec.model import KernelSpec
-from pretuned.spec.space import Problem
+from pretuned.spec.space import Pairs, Problem
 from pretuned.tune.request import TuningDevice, TuningRequest
 
 Specs = Mapping[str, KernelSpec]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnfreshRow:
-    """What is not fresh: a row of the lock with its state, or a problem without a row (`state` None)."""
+class Unfresh:
+    """What is not fresh: a row or a selection of the lock with its state, or a problem without a row (`state` None).
+
+    `problem` is None of a selection.
+    """
 
     kernel: str
     device: str
-    problem: Problem
+    specialisation: Pairs
+    problem: Problem | None
     state: State | None
     reason: str
 
     @property
     def key(self) -> lockfile.Key:
-        """The row's key."""
+        """The key in the lock."""
+        if self.problem is None:
+            return self.kernel, self.device, self.specialisation
         return self.kernel, self.device, self.problem
 
     @property
@@ -39,80 +47,157 @@ class UnfreshRow:
 
     def __str__(self) -> str:
         reason = f" ({self.reason})" if self.reason else ""
-        at = f" at {self.problem}" if str(self.problem) else ""
-        return f"{self.kernel} on {self.device}{at}: {self.word}{reason}"
+        what = "" if self.problem is not None else "the selection of "
+        where = space.describe(self.specialisation) if self.problem is None else str(self.problem)
+        return f"{what}{_named(self.kernel, self.device, where)}: {self.word}{reason}"
+
+
+def in_numbers(rows: int, selections: int) -> str:
+    """Return `3 rows and 1 selection`, without what there is none of."""
+    counts = [counted(rows, "row")] if rows or not selections else []
+    return " and ".join([*counts, counted(selections, "selection")] if selections else counts)
+
+
+def in_numbers_of(found: Sequence[Unfresh]) -> str:
+    """Return how many rows and selections these are."""
+    selections = sum(one.problem is None for one in found)
+    return in_numbers(len(found) - selections, selections)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockStatus:
-    """A lock beside the specs: the rows that hold, what is stale, and the lock as it is baked.
+    """A lock beside the specs: what of it holds, what is stale, and the lock as it is baked.
 
-    `baked` has the rows that hold, and of each stale row its default, where this is still what was measured: their
-    buckets run it, and not what the nearest row has found elsewhere.
+    `baked` has what holds, and of each stale row its default, where this is still what was measured: that problem runs
+    it, and not what was found elsewhere. Of a stale selection it has the choices that still are what was measured.
     """
 
     holds: Lock
-    stale: tuple[UnfreshRow, ...]
+    stale: tuple[Unfresh, ...]
     baked: Lock
 
 
 class Freshness:
-    """Judges the rows of locks by specs. One per build: it renders each configuration once."""
+    """Judges what locks hold by specs. One per build: it renders each configuration once."""
 
     def __init__(self, specs: Specs) -> None:
         self.specs = specs
         self._judges = {name: FreshnessJudge(spec) for name, spec in specs.items()}
 
-    def unfresh(self, lock: Lock, devices: Iterable[str] = ()) -> Iterator[UnfreshRow]:
-        """Yield what is not fresh in `lock`: its own rows, then what is missing for each of `devices`.
+    def unfresh(self, lock: Lock, devices: Iterable[str] = ()) -> Iterator[Unfresh]:
+        """Yield what is not fresh in `lock`: its own rows and selections, then rows that `devices` lack.
 
-        A row of a kernel, or at a size, that no longer exists is yielded as stale.
+        What is of a kernel, or at a size, that no longer exists is yielded as stale.
         """
-        for row in lock.rows:
-            state, reason = self.judge(row)
+        entries: tuple[Row | Selection, ...] = (*lock.rows, *lock.selections)
+        for entry in entries:
+            state, reason = self.judge(entry)
             if state is not State.FRESH:
-                yield UnfreshRow(kernel=row.kernel, device=row.device, problem=row.problem, state=state, reason=reason)
+                problem = entry.problem if isinstance(entry, Row) else None
+                yield _unfresh(entry.kernel, entry.device, entry.specialisation, problem, state, reason)
         known = set(lock.keys)
         for name, spec in self.specs.items():
             for device in devices:
                 for problem in space.all_problems(spec):
                     if (name, device, problem) not in known:
-                        yield UnfreshRow(kernel=name, device=device, problem=problem, state=None, reason="")
+                        yield _unfresh(name, device, problem.specialisation, problem, None)
 
-    def judge(self, row: Row) -> tuple[State, str]:
-        """Return a row's state, and why it is not fresh."""
-        if row.kernel not in self._judges:
+    def unselected(self, lock: Lock, devices: Iterable[str]) -> Iterator[tuple[str, str, Pairs]]:
+        """Yield kernel, device and specialisation where there are rows, but nothing decides between their sizes.
+
+        Where no dim is free there is nothing between them.
+        """
+        chosen = {rule.key for rule in lock.selections}
+        tuned = dict.fromkeys((row.kernel, row.device, row.specialisation) for row in lock.rows)
+        for kernel, device, specialisation in tuned:
+            spec = self.specs.get(kernel)
+            if spec is None or not spec.free_dims or device not in devices:
+                continue
+            key = kernel, device, specialisation
+            if key not in chosen and specialisation in set(space.specialisations(spec)):
+                yield key
+
+    def lossy(self, lock: Lock, max_loss: float | None) -> Iterator[str]:
+        """Yield a line for each specialisation of `lock` that is not certified to lose at most `max_loss` (None: any).
+
+        Where there is no other problem than those that have rows, a selection needs no certificate.
+        """
+        if max_loss is None:
+            return
+        for kernel, device, specialisation in self.unselected(lock, lock.devices):
+            yield f"{_named(kernel, device, space.describe(specialisation))}: no selection, so no certificate"
+        for rule in (rule for rule in lock.selections if not rule.keeps_to(max_loss)):
+            loses = (
+                "not certified"
+                if rule.certificate is None
+                else f"loses {rule.certificate.inside.mean:.1%} on average, by its certificate"
+            )
+            yield f"{_named(rule.kernel, rule.device, space.describe(rule.specialisation))}: {loses}"
+
+    def judge(self, entry: Row | Selection) -> tuple[State, str]:
+        """Return the state of a row or a selection, and why it is not fresh."""
+        if entry.kernel not in self._judges:
             return State.STALE, "there is no such kernel"
-        verdict = self._judges[row.kernel].judge(row)
+        verdict = self._judges[entry.kernel].judge(entry)
         return verdict.state, verdict.reason
 
     def status(self, lock: Lock) -> LockStatus:
         """Return what of `lock` holds, and what is baked of it."""
         stale = {found.key: found for found in self.unfresh(lock) if found.state is State.STALE}
-        reduced = (
-            self._judges[row.kernel].remnant(row)
-            for row in lock.rows
-            if lockfile.row_key(row) in stale and row.kernel in self._judges
-        )
-        remnants = [row for row in reduced if row is not None]
+        judges = self._judges
+        old_rows = [row for row in lock.rows if lockfile.row_key(row) in stale and row.kernel in judges]
+        old_rules = [rule for rule in lock.selections if rule.key in stale and rule.kernel in judges]
+        rows = [left for row in old_rows if (left := judges[row.kernel].remnant(row))]
+        rules = [remnant for rule in old_rules if (remnant := judges[rule.kernel].selection_remnant(rule))]
         holds = lock.without(stale)
-        devices = holds.devices | {row.device: lock.devices[row.device] for row in remnants}
-        return LockStatus(holds=holds, stale=tuple(stale.values()), baked=holds.updated(devices, remnants))
+        named = {row.device for row in rows} | {rule.device for rule in rules}
+        devices = holds.devices | {name: lock.devices[name] for name in named}
+        return LockStatus(
+            holds=holds, stale=tuple(stale.values()), baked=holds.updated(devices, rows, selections=rules)
+        )
 
-    def requests(self, lock: Lock, device: TuningDevice, *, everything: bool = False) -> list[TuningRequest]:
-        """Return what `device` needs tuned, so that all its rows are fresh; with `everything`, all of it anew."""
-        bad = {
-            (found.kernel, found.problem) for found in self.unfresh(lock, [device.name]) if found.device == device.name
+    def requests(
+        self, lock: Lock, device: TuningDevice, *, everything: bool = False, max_loss: float | None = None
+    ) -> list[TuningRequest]:
+        """Return what `device` needs tuned, so that all that it has is fresh; with `everything`, all of it anew.
+
+        A selection is made anew where it is not fresh or loses more than `max_loss`.
+        """
+        bad: set[tuple[str, Problem | Pairs]] = {
+            (found.kernel, found.key[2]) for found in self.unfresh(lock, [device.name]) if found.device == device.name
+        }
+        bad |= {
+            (rule.kernel, rule.specialisation)
+            for rule in lock.selections
+            if rule.device == device.name and not rule.keeps_to(max_loss)
         }
         found = []
         for name, spec in self.specs.items():
             wanted = [problem for problem in space.all_problems(spec) if everything or (name, problem) in bad]
-            if wanted:
+            select = tuple(chosen for chosen in space.specialisations(spec) if (name, chosen) in bad)
+            if wanted or select:
                 rows = {problem: lock.find(name, device.name, problem) for problem in wanted}
                 incumbents = {
                     problem: tuple(choice.configuration for choice in row.choices)
                     for problem, row in rows.items()
                     if row is not None
                 }
-                found.append(TuningRequest(spec=spec, problems=tuple(wanted), incumbents=incumbents))
+                held = tuple(r for r in lock.selections if (r.kernel, r.device) == (name, device.name))
+                found.append(
+                    TuningRequest(
+                        spec=spec, problems=tuple(wanted), incumbents=incumbents, selections=held, select=select
+                    )
+                )
         return found
+
+
+def _named(kernel: str, device: str, where: str) -> str:
+    return f"{kernel} on {device}{f' at {where}' if where else ''}"
+
+
+def _unfresh(
+    kernel: str, device: str, specialisation: Pairs, problem: Problem | None, state: State | None, reason: str = ""
+) -> Unfresh:
+    return Unfresh(
+        kernel=kernel, device=device, specialisation=specialisation, problem=problem, state=state, reason=reason
+    )

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pretuned.build.freshness import Freshness, LockStatus, Specs, UnfreshRow
+from pretuned.build.freshness import Freshness, LockStatus, Specs, Unfresh, in_numbers, in_numbers_of
 from pretuned.build.usage import of_table, weighed
 from pretuned.config import Project, Settings
 from pretuned.diagnostics import Reporter
@@ -27,6 +27,7 @@ from pretuned.measure.runner import TuningError
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
 from pretuned.record.rows import Row, TunedDevice
+from pretuned.record.selections import Selection
 from pretuned.spec.space import all_problems
 from pretuned.tune.events import Event, Listener, Waiting
 from pretuned.tune.request import TuningDevice, TuningRequest, find_device, label
@@ -39,11 +40,17 @@ PATIENCE: Final = 5  # times its budget a build waits for a GPU that other tunin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BakedRows:
-    """The rows to bake, their devices, and what was tuned for them, if anything."""
+    """The rows and selections to bake, their devices, and what was tuned for them, if anything."""
 
     rows: tuple[Row, ...]
     devices: Mapping[str, TunedDevice]
+    selections: tuple[Selection, ...] = ()
     tuned: Tuned | None = None
+
+    @property
+    def lock(self) -> Lock:
+        """A lock that holds just this."""
+        return Lock(devices=dict(self.devices), rows=self.rows, selections=self.selections)
 
 
 def resolve(
@@ -71,7 +78,23 @@ def resolve(
             table = _force(project, settings, freshness, reporter, listen)
         case "auto":
             table = _auto(project, settings, freshness, reporter, listen, every_backend=every_backend)
-    return table if every_backend else _of_gpus(table, reporter)
+    table = table if every_backend else _of_gpus(table, reporter)
+    _hold_losses(project, list(freshness.lossy(table.lock, project.max_loss)))
+    return table
+
+
+def _hold_losses(project: Project, lossy: Sequence[str]) -> None:
+    """Raise LockError where what would be baked is not certified to keep to the table's `max-loss`."""
+    if lossy:
+        raise LockError(
+            "max-loss: run `pretuned tune` with a larger budget, or raise `max-loss` in the table "
+            f"({project.max_loss:g} now): what would be baked does not keep to it:\n{_listed(lossy)}"
+        )
+
+
+def _listed(lines: Sequence[str]) -> str:
+    more = [f"and {len(lines) - LISTED} more: `pretuned check`"] if len(lines) > LISTED else []
+    return "\n".join(f"  {line}" for line in [*lines[:LISTED], *more])
 
 
 def _of_gpus(table: BakedRows, reporter: Reporter) -> BakedRows:
@@ -83,8 +106,9 @@ def _of_gpus(table: BakedRows, reporter: Reporter) -> BakedRows:
             f"{counted(len(table.rows) - len(rows), 'row')} of the device {others} left out: its times say nothing "
             f"about a GPU (`pretuned bake --on {others}` bakes them)"
         )
+    selections = tuple(rule for rule in table.selections if table.devices[rule.device].is_gpu)
     devices = {name: device for name, device in table.devices.items() if device.is_gpu}
-    return BakedRows(rows=rows, devices=devices, tuned=table.tuned)
+    return BakedRows(rows=rows, selections=selections, devices=devices, tuned=table.tuned)
 
 
 def _read(project: Project, *, every_backend: bool) -> Lock:
@@ -102,18 +126,17 @@ def _locked(project: Project, freshness: Freshness, reporter: Reporter, *, every
         raise LockError(f"mode locked: {project.lock.name} has no rows; run `pretuned tune` on a GPU and commit it")
     wrong = list(freshness.unfresh(lock, lock.devices))
     if wrong:
-        lines = "\n".join(f"  {finding}" for finding in wrong[:LISTED])
-        lines += f"\n  and {len(wrong) - LISTED} more: `pretuned check`" if len(wrong) > LISTED else ""
+        lines = _listed(list(map(str, wrong)))
         raise LockError(f"mode locked: {project.lock.name} is not fresh; run `pretuned tune` and commit it:\n{lines}")
     if reason := unlockable(project, lock):
         raise LockError(f"mode locked: {project.lock.name}: {reason}")
     reporter.info(f"mode locked: {_baking(project.lock, lock)}, all fresh")
-    return BakedRows(rows=lock.rows, devices=lock.devices)
+    return BakedRows(rows=lock.rows, selections=lock.selections, devices=lock.devices)
 
 
 def unlockable(project: Project, lock: Lock) -> str:
     """Return why mode locked takes no such lock, though every row is fresh, or nothing: a build has one compiler."""
-    versions = sorted({row.compiler for row in lock.of_gpus().rows})
+    versions = sorted(set(lock.of_gpus().compilers))
     if not project.cubins or not versions:
         return ""
     measured = f"its rows were measured with NVRTC {' and '.join(versions)}"
@@ -137,7 +160,8 @@ def _force(
         reporter.warning(f"mode force: {trouble}: only the defaults are baked")
         return BakedRows(rows=(), devices={})
     _report(project, tuned, reporter)
-    return BakedRows(rows=tuned.rows, devices={tuned.device.name: tuned.device.record}, tuned=tuned)
+    devices = {tuned.device.name: tuned.device.record}
+    return BakedRows(rows=tuned.rows, selections=tuned.selections, devices=devices, tuned=tuned)
 
 
 def _auto(
@@ -152,7 +176,7 @@ def _auto(
     lock = _read(project, every_backend=every_backend)
     device = find_device(settings.device, lock.devices)
     now = freshness.status(lock)
-    wanted = [] if device is None else freshness.requests(lock, device)
+    wanted = [] if device is None else freshness.requests(lock, device, max_loss=project.max_loss)
     if device is None or not wanted:
         _report_untuned(project, now, device, freshness, reporter)
         return _as_it_is(project, now, freshness, reporter)
@@ -163,9 +187,11 @@ def _auto(
         reporter.warning(f"{device.name} is here, but nothing was tuned: {trouble}: {_baking(project.lock, now.baked)}")
         return _as_it_is(project, now, freshness, reporter)
     _report(project, tuned, reporter)
-    merged = now.baked.updated({device.name: device.record}, tuned.rows, tuned.skipped, tuned.selections)
+    merged = now.baked.updated(
+        {device.name: device.record}, tuned.rows, tuned.skipped, tuned.selections, max_loss=project.max_loss
+    )
     _report_stale(project, [found for found in now.stale if found.key not in _keys(tuned)], freshness, reporter)
-    return BakedRows(rows=merged.rows, devices=merged.devices, tuned=tuned)
+    return BakedRows(rows=merged.rows, selections=merged.selections, devices=merged.devices, tuned=tuned)
 
 
 def _tuned(
@@ -210,21 +236,21 @@ def _baking(file: Path, lock: Lock) -> str:
     if not lock.rows:
         return "only the defaults are baked"
     devices = ", ".join(sorted({row.device for row in lock.rows}))
-    return f"baking {counted(len(lock.rows), 'row')} of {file.name} for {devices}"
+    return f"baking {in_numbers(len(lock.rows), len(lock.selections))} of {file.name} for {devices}"
 
 
 def _as_it_is(project: Project, now: LockStatus, freshness: Freshness, reporter: Reporter) -> BakedRows:
     """Return what of the lock may be baked, and report what is not fresh."""
     _report_stale(project, now.stale, freshness, reporter)
     if found := list(freshness.unfresh(now.holds)):
-        text = f"{counted(len(found), 'row')} baked though not up to date"
+        text = f"{in_numbers_of(found)} baked though not up to date"
         reporter.info(text, place=project.lock.name, remedy=f"run `pretuned tune`; first: {found[0]}")
-    return BakedRows(rows=now.baked.rows, devices=now.baked.devices)
+    return BakedRows(rows=now.baked.rows, selections=now.baked.selections, devices=now.baked.devices)
 
 
-def _report_stale(project: Project, stale: Iterable[UnfreshRow], freshness: Freshness, reporter: Reporter) -> None:
-    """Warn of stale rows, one line per kernel."""
-    by_kernel: dict[str, list[UnfreshRow]] = {}
+def _report_stale(project: Project, stale: Iterable[Unfresh], freshness: Freshness, reporter: Reporter) -> None:
+    """Warn of what is stale, one line per kernel."""
+    by_kernel: dict[str, list[Unfresh]] = {}
     for finding in stale:
         by_kernel.setdefault(finding.kernel, []).append(finding)
     for kernel, found in by_kernel.items():
@@ -232,7 +258,7 @@ def _report_stale(project: Project, stale: Iterable[UnfreshRow], freshness: Fres
         what = "stale, so the default is baked instead" if known else "not baked"
         remedy = "run `pretuned tune`" if known else "run `pretuned prune --stale`"
         reporter.warning(
-            f"{counted(len(found), 'row')} {what}",
+            f"{in_numbers_of(found)} {what}",
             place=f"{project.lock.name}: {kernel}",
             remedy=f"{remedy}; first: {found[0]}",
         )
@@ -278,7 +304,8 @@ def _report(project: Project, tuned: Tuned, reporter: Reporter) -> None:
     why = "anew (mode force)" if project.mode == "force" else f"that {project.lock.name} lacks"
     done = f"{counted(effort.compiled, 'source')} compiled, {counted(effort.launched, 'measurement')}"
     seconds = f"; seconds: {stages}" if stages else ""
-    reporter.info(f"{tuned.device.name}: tuned {counted(len(tuned.rows), 'row')} {why}: {done}{seconds}")
+    found = in_numbers(len(tuned.rows), len(tuned.selections))
+    reporter.info(f"{tuned.device.name}: tuned {found} {why}: {done}{seconds}")
     _require(project, tuned.left, f"the budget of {project.budget_s:g} s left out")
     if tuned.left and not tuned.trouble:
         reporter.warning(

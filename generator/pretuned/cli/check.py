@@ -10,7 +10,7 @@ from dataclasses import replace
 from pretuned.backends import lock_path
 from pretuned.bake.plan import OLDEST, number_of
 from pretuned.build.contract import compare_specs
-from pretuned.build.freshness import Freshness, UnfreshRow
+from pretuned.build.freshness import Freshness, Unfresh
 from pretuned.build.table import unlockable
 from pretuned.cli.project import console, project_of, specs_of
 from pretuned.config import Project, read_settings
@@ -54,13 +54,17 @@ def run(options: Namespace) -> ExitCode:
         print(f"{project.lock.name}: {rows}, all fresh, but mode locked does not take them: {unfit}")
     else:
         print("\n".join(map(str, found) if options.verbose else columns(list(_by_kernel(lock, found)), frozenset({2}))))
-        missing = sum(finding.state is None for finding in found)
-        lacking = f", {missing} missing" if missing else ""
-        print(
-            f"{project.lock.name}: {len(found) - missing} of {len(lock.rows)} rows are not fresh{lacking}; "
-            "run `pretuned tune`"
-        )
+        print(f"{project.lock.name}: {_not_fresh(lock, found)}; run `pretuned tune`")
     return ExitCode.SUCCESS if fresh else ExitCode.LOCK
+
+
+def _not_fresh(lock: Lock, found: Sequence[Unfresh]) -> str:
+    """Return `3 of 36 rows and 1 of 4 selections are not fresh, 2 missing`."""
+    rules = sum(finding.problem is None for finding in found)
+    missing = sum(finding.state is None for finding in found)
+    parts = [f"{len(found) - missing - rules} of {len(lock.rows)} rows"]
+    parts += [f"{rules} of {counted(len(lock.selections), 'selection')}"] if rules else []
+    return f"{' and '.join(parts)} are not fresh" + (f", {missing} missing" if missing else "")
 
 
 def _warn_of_swaps(specs: Iterable[KernelSpec]) -> None:
@@ -90,9 +94,9 @@ def _demand_contract(project: Project, specs: Mapping[str, KernelSpec], lock: Lo
         console.warning(f"its kernels were not compared with it, since they do not compile: {reason}", place=name)
 
 
-def _by_kernel(lock: Lock, found: Sequence[UnfreshRow]) -> Iterator[tuple[str, ...]]:
+def _by_kernel(lock: Lock, found: Sequence[Unfresh]) -> Iterator[tuple[str, ...]]:
     """Yield one line per kernel and device: how many rows are in which state, and the worst one's reason."""
-    groups: dict[tuple[str, str], list[UnfreshRow]] = {}
+    groups: dict[tuple[str, str], list[Unfresh]] = {}
     for row in lock.rows:
         groups.setdefault((row.kernel, row.device), [])
     for finding in found:
@@ -106,12 +110,12 @@ def _by_kernel(lock: Lock, found: Sequence[UnfreshRow]) -> Iterator[tuple[str, .
         yield kernel, device, str(rows), state, worst.reason if worst is not None else ""
 
 
-def _json(finding: UnfreshRow) -> dict[str, object]:
+def _json(finding: Unfresh) -> dict[str, object]:
     return {
         "kernel": finding.kernel,
         "device": finding.device,
-        "specialisation": dict(finding.problem.specialisation),
-        "problem": dict(finding.problem.dims),
+        "specialisation": dict(finding.specialisation),
+        "problem": None if finding.problem is None else dict(finding.problem.dims),
         "state": finding.word,
         "reason": finding.reason,
     }

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
+from pretuned.build.freshness import in_numbers
 from pretuned.cli.project import UsageError, console, here, specs_of
 from pretuned.config import Project
 from pretuned.errors import ExitCode, counted
 from pretuned.record import lock as lockfile
 from pretuned.record.freshness import FreshnessJudge, State
-from pretuned.record.merge import LockSource, Merged, merge
-from pretuned.record.rows import Row
+from pretuned.record.merge import Judged, LockSource, Merged, merge
 
 
 def run(options: Namespace) -> ExitCode:
@@ -54,16 +54,16 @@ def _source(file: Path, own: Path | None) -> LockSource:
     return LockSource(name=file.name if file == own else str(file), lock=lockfile.read(file))
 
 
-def _judge(project: Project | None) -> Callable[[Row], State]:
-    """Return how rows stand to the project's specs; without a project all are alike."""
+def _judge(project: Project | None) -> Callable[[Judged], State]:
+    """Return how rows and selections stand to the project's specs; without a project all are alike."""
     if project is None:
-        return lambda _row: State.FRESH
+        return lambda _entry: State.FRESH
     judges = {name: FreshnessJudge(spec) for name, spec in specs_of(project).items()}
-    return lambda row: judges[row.kernel].judge(row).state if row.kernel in judges else State.STALE
+    return lambda entry: judges[entry.kernel].judge(entry).state if entry.kernel in judges else State.STALE
 
 
 def _sum(found: Merged) -> str:
-    rows = found.lock.rows
+    lines = in_numbers(len(found.lock.rows), len(found.lock.selections))
     given = ", ".join(f"{count} from {name}" for name, count in found.given.items())
     devices = ", ".join(found.lock.devices) or "no device"
-    return f"{counted(len(rows), 'row')} for {devices}: {given}; {counted(len(found.conflicts), 'conflict')}"
+    return f"{lines} for {devices}: {given}; {counted(len(found.conflicts), 'conflict')}"

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 
-from pretuned.build.freshness import Freshness
+from pretuned.build.freshness import Freshness, in_numbers
 from pretuned.cli.project import UsageError, console, project_of, specs_of
 from pretuned.config import Project
-from pretuned.errors import ExitCode, counted
+from pretuned.errors import ExitCode
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Key, Lock
 from pretuned.runtime.text import no_such
+from pretuned.spec.space import Problem
 
 
 def run(options: Namespace) -> ExitCode:
-    """Remove the rows and skipped problems that fit all the options given, and print how many those were."""
+    """Remove the rows, selections and skipped problems that fit all options given, and print how many those were."""
     if not (options.device or options.kernel or options.stale):
         raise UsageError("name what to remove: --device NAME, --kernel NAME, --stale, or several that must all fit")
     project = project_of(options)
@@ -28,9 +30,8 @@ def run(options: Namespace) -> ExitCode:
     for line in _lines(gone):
         print(line)
     changed = lockfile.write(project.lock, kept) if gone else False
-    console.info(
-        f"{project.lock.name}: " + (f"{counted(len(kept.rows), 'row')} left" if changed else "nothing to remove")
-    )
+    left = in_numbers(len(kept.rows), len(kept.selections))
+    console.info(f"{project.lock.name}: " + (f"{left} left" if changed else "nothing to remove"))
     return ExitCode.SUCCESS
 
 
@@ -51,8 +52,6 @@ def _chosen(options: Namespace, project: Project, lock: Lock) -> Iterator[Key]:
 
 
 def _lines(gone: Iterable[Key]) -> Iterator[str]:
-    counts: dict[tuple[str, str], int] = {}
-    for kernel, device, _ in gone:
-        counts[kernel, device] = counts.get((kernel, device), 0) + 1
-    for (kernel, device), count in sorted(counts.items()):
-        yield f"{kernel} on {device}: {counted(count, 'row')} removed"
+    counts = Counter((kernel, device, isinstance(where, Problem)) for kernel, device, where in gone)
+    for kernel, device in sorted({key[:2] for key in counts}):
+        yield f"{kernel} on {device}: {in_numbers(*(counts[kernel, device, kind] for kind in (True, False)))} removed"

@@ -73,7 +73,13 @@ def run(options: Namespace) -> ExitCode:
     lock = lockfile.read(project.lock)  # which the tuning of another GPU may have written meanwhile
     kept = lock.without([] if options.kernel else _obsolete(project, lock))
     renewed = [] if options.certify is None else [rule.key for rule in tuned.selections]
-    fresh = kept.without(renewed).updated({device.name: device.record}, tuned.rows, tuned.skipped, tuned.selections)
+    fresh = kept.without(renewed).updated(
+        {device.name: device.record},
+        tuned.rows,
+        tuned.skipped,
+        tuned.selections,
+        max_loss=_demands(options, project).max_loss,
+    )
     changed = lockfile.write(project.lock, fresh)
     _print(options, project, tuned, changed=changed)
     if tuned.wrong:
@@ -90,7 +96,9 @@ def _wanted(
     called = _called(options, project, specs)
     if options.certify is not None:
         return usage.weighed(_certifications(options, project, lock, specs, device), called)
-    wanted = usage.weighed(Freshness(specs).requests(lock, device, everything=options.force), called)
+    max_loss = _demands(options, project).max_loss
+    wanted = Freshness(specs).requests(lock, device, everything=options.force, max_loss=max_loss)
+    wanted = usage.weighed(wanted, called)
     return usage.narrowed(wanted, called) if options.from_usage is not None and called is not None else wanted
 
 

@@ -1,9 +1,11 @@
-"""Whether a row of the lock still speaks of the kernel as it is now.
+"""Whether a row or a selection of the lock still speaks of the kernel as it is now.
 
 *Fresh*: every choice renders, compiles, launches and takes arguments as it did. *Incomplete*: fresh, but the space or
 the sizes have changed since (baked, and tuned again when possible). *Unverified*: fresh, but the reference or
 tolerances have changed (verified again when possible). *Stale*: otherwise; never baked as if it were fresh: what is
-left of a stale row is its default alone, where this is still what was measured.
+left of a stale row is its default alone, where this is still what was measured. Of a stale selection it is the choices
+that are what was measured, the default among them: each was compared with that alone, so what is left is no slower. It
+has lost its certificate, which speaks of all of them.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from pretuned.record.rows import Choice, Row
+from pretuned.record.selections import PredictedChoice, Selection
 from pretuned.render import RenderError, candidate, digest, verification_key
+from pretuned.runtime.types import DTYPES
 from pretuned.spec import space
 from pretuned.spec.expressions import ExpressionError
 from pretuned.spec.model import KernelSpec
@@ -21,7 +25,7 @@ from pretuned.spec.space import Configuration, Pairs, Problem
 
 
 class State(StrEnum):
-    """How a row stands to its spec."""
+    """How a row or a selection stands to its spec."""
 
     FRESH = "fresh"
     INCOMPLETE = "incomplete"
@@ -30,8 +34,8 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowStatus:
-    """The state of a row, and why, in a few words; `reason` is empty for a fresh one."""
+class Standing:
+    """The state of a row or a selection, and why, in a few words; `reason` is empty for a fresh one."""
 
     state: State
     reason: str = ""
@@ -53,7 +57,7 @@ def space_key(spec: KernelSpec) -> str:
 
 
 class FreshnessJudge:
-    """Judges rows of one spec; remembers what it rendered, for many rows share their configurations."""
+    """Judges rows and selections of one spec; remembers what it rendered, for many share their configurations."""
 
     def __init__(self, spec: KernelSpec) -> None:
         self.spec = spec
@@ -61,22 +65,25 @@ class FreshnessJudge:
         self._verification = verification_key(spec)
         self._candidates: dict[tuple[Pairs, Configuration], tuple[str, dict[str, str]]] = {}
         self._problems = set(space.all_problems(spec))
+        self._specialisations = set(space.specialisations(spec))
 
     def wanted(self, problem: Problem) -> bool:
         """Return whether the spec still asks for this problem to be measured."""
         return problem in self._problems
 
-    def judge(self, row: Row) -> RowStatus:
-        """Return how `row` stands."""
-        if (reason := self._stale(row)) is not None:
-            return RowStatus(state=State.STALE, reason=reason)
-        if not row.space:
-            return RowStatus(state=State.INCOMPLETE, reason="the budget ended its search early")
-        if row.space != self._space or not self.wanted(row.problem):
-            return RowStatus(state=State.INCOMPLETE, reason="the space or the sizes have changed")
-        if row.verification != self._verification:
-            return RowStatus(state=State.UNVERIFIED, reason="the reference, the inputs or the tolerances have changed")
-        return RowStatus(state=State.FRESH)
+    def judge(self, entry: Row | Selection) -> Standing:
+        """Return how a row or a selection stands."""
+        reason = self._stale(entry) if isinstance(entry, Row) else self._stale_selection(entry)
+        if reason is not None:
+            return Standing(state=State.STALE, reason=reason)
+        if not entry.space:
+            what = "its search early" if isinstance(entry, Row) else "before it was certified"
+            return Standing(state=State.INCOMPLETE, reason=f"the budget ended {what}")
+        if entry.space != self._space or (isinstance(entry, Row) and not self.wanted(entry.problem)):
+            return Standing(state=State.INCOMPLETE, reason="the space or the sizes have changed")
+        if entry.verification != self._verification:
+            return Standing(state=State.UNVERIFIED, reason="the reference, the inputs or the tolerances have changed")
+        return Standing(state=State.FRESH)
 
     def remnant(self, row: Row) -> Row | None:
         """Return what may be baked of a stale row: its default alone, or None where nothing of it holds.
@@ -86,14 +93,16 @@ class FreshnessJudge:
         default = replace(row, choices=(row.default,))
         return default if self._stale(default) is None else None
 
+    def selection_remnant(self, selection: Selection) -> Selection | None:
+        """Return what may be baked of a stale selection; None where its default is not what was measured."""
+        choices = tuple(c for c in selection.choices if self._choice_stale(selection, c) is None)
+        left = replace(selection, choices=choices or selection.choices, certificate=None, space="")
+        return left if self._stale_selection(left) is None else None
+
     def _stale(self, row: Row) -> str | None:
         """Return what has changed so that the row's measurements no longer hold, or None."""
-        if row.problem.specialisation not in set(space.specialisations(self.spec)):
-            return f"the spec has no {space.describe(row.problem.specialisation)}"
-        if {name for name, _ in row.problem.dims} != self.spec.free_dims.keys():
-            return "the spec has other dims"
-        if row.default.configuration != space.default(self.spec):
-            return f"the default is now {space.default(self.spec)}"
+        if (reason := self._of_another_spec(row, {name for name, _ in row.problem.dims})) is not None:
+            return reason
         for choice in row.choices:
             reason = self._changed(row, choice)
             if reason is None:
@@ -101,6 +110,28 @@ class FreshnessJudge:
             if reason is not None:
                 return reason
         return None
+
+    def _stale_selection(self, selection: Selection) -> str | None:
+        """Return what has changed so that the selection's costs no longer hold, or None."""
+        if (reason := self._of_another_spec(selection, {name for name, _ in selection.reach})) is not None:
+            return reason
+        reasons = (self._choice_stale(selection, choice) for choice in selection.choices)
+        return next((reason for reason in reasons if reason is not None), None)
+
+    def _choice_stale(self, selection: Selection, choice: PredictedChoice) -> str | None:
+        if (reason := self._changed(selection, choice)) is not None:
+            return reason
+        if admits(self.spec, selection.specialisation, choice.configuration):
+            return None
+        return f"the constraints do not admit {choice.configuration}"
+
+    def _of_another_spec(self, entry: Row | Selection, dims: set[str]) -> str | None:
+        if entry.specialisation not in self._specialisations:
+            return f"the spec has no {space.describe(entry.specialisation)}"
+        if dims != self.spec.free_dims.keys():
+            return "the spec has other dims"
+        default = space.default(self.spec)
+        return f"the default is now {default}" if entry.default.configuration != default else None
 
     def _excluded(self, problem: Problem, configuration: Configuration) -> str | None:
         """Return which constraint no longer admits what was legal when it was measured; the device has not changed."""
@@ -112,11 +143,11 @@ class FreshnessJudge:
             return f"the constraint '{expression}' does not admit {configuration}"
         return None
 
-    def _changed(self, row: Row, choice: Choice) -> str | None:
+    def _changed(self, entry: Row | Selection, choice: Choice | PredictedChoice) -> str | None:
         configuration = choice.configuration
         if not in_space(self.spec, configuration):
             return f"the configuration {configuration} is not in the space"
-        pair = (row.specialisation, configuration)
+        pair = (entry.specialisation, configuration)
         if pair not in self._candidates:
             try:
                 found = candidate(self.spec, *pair)
@@ -126,10 +157,24 @@ class FreshnessJudge:
         key, headers = self._candidates[pair]
         if key == choice.candidate:
             return None
-        was = dict(row.headers)
+        was = dict(entry.headers)
         if edited := sorted(name for name in headers if was.get(name, headers[name]) != headers[name]):
             return f"the header {' and the header '.join(edited)} has changed"
         return f"the template, options, launches or arguments of {configuration} have changed"
+
+
+def admits(spec: KernelSpec, specialisation: Pairs, configuration: Configuration) -> bool:
+    """Return whether the constraints that neither a call nor a device decides admit a configuration."""
+    implementation = spec.all_implementations.get(configuration.implementation)
+    values = space.environment(spec, Problem(specialisation=specialisation, dims=()), configuration)
+    try:
+        return implementation is None or all(
+            expression.evaluate(values)
+            for expression in implementation.constraints.where
+            if expression.names <= values.keys() | DTYPES.keys()
+        )
+    except ExpressionError:
+        return False
 
 
 def in_space(spec: KernelSpec, configuration: Configuration) -> bool:

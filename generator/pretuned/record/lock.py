@@ -56,14 +56,24 @@ class Lock:
         """Return what rows, selections and skipped problems answer for."""
         return [*map(row_key, self.rows), *(rule.key for rule in self.selections), *(one.key for one in self.skipped)]
 
+    @property
+    def compilers(self) -> list[str]:
+        """Return the NVRTC of each row and selection."""
+        return [*(row.compiler for row in self.rows), *(rule.compiler for rule in self.selections)]
+
     def updated(
         self,
         devices: Mapping[str, TunedDevice],
         rows: Iterable[Row] = (),
         skipped: Iterable[Skipped] = (),
         selections: Iterable[Selection] = (),
+        *,
+        max_loss: float | None = None,
     ) -> Lock:
-        """Return the lock with what is given in place of what it answers for; what it confirms stays as it was."""
+        """Return the lock with what is given in place of what it answers for; what is confirmed stays as it was.
+
+        A selection that loses more than `max_loss` is never confirmed.
+        """
         kept = {row_key(row): row for row in self.rows}
         passed = {entry.key: entry for entry in self.skipped}
         chosen = {rule.key: rule for rule in self.selections}
@@ -76,7 +86,7 @@ class Lock:
             kept.pop(entry.key, None)
         for rule in selections:
             known = chosen.get(rule.key)
-            chosen[rule.key] = known if known is not None and rules.confirms(rule, known) else rule
+            chosen[rule.key] = known if known is not None and rules.confirms(rule, known, max_loss) else rule
         return replace(
             self,
             devices=dict(sorted({**self.devices, **devices}.items())),

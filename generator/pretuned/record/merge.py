@@ -1,4 +1,4 @@
-"""Several locks into one: what each machine found, and which row stands where two answer for the same. Pure.
+"""Several locks into one: what each machine found, and what stands where two answer for the same. Pure.
 
 Devices are taken over by name. One that shares only its name with a device of an earlier lock (a partition of it, say)
 gets a name of its own, as it would where it is tuned. Where two locks have a row for the same kernel, device and
@@ -10,23 +10,30 @@ problem, one of them stands, whole:
 4. the one whose winner is further ahead of its default: the smaller upper end of the ratio's interval, then the lower;
 5. the one whose line comes first, so that the order of the locks never decides.
 
-A row stands before a problem that was skipped, unless it is stale. Every conflict is reported.
+A row stands before a problem that was skipped, unless it is stale. Of two selections for the same kernel, device and
+specialisation one stands by the same rules, where to be certified takes the place of 2, and the smaller mean loss, by
+the certificate, the place of 4. Every conflict is reported.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Final
+from typing import Final, Literal
 
 from pretuned.errors import LockError
 from pretuned.record.entries import row_to_json
 from pretuned.record.freshness import State
 from pretuned.record.lock import Key, Lock, row_key
 from pretuned.record.rows import Row, Skipped, TunedDevice
+from pretuned.record.selection_entries import selection_to_json
+from pretuned.record.selections import Selection
+from pretuned.spec.space import describe
 
+Judged = Row | Selection
+EQUAL: Final = "equal by every rule; the line that comes first"
 ORDER: Final = (State.FRESH, State.UNVERIFIED, State.INCOMPLETE, State.STALE)
 
 
@@ -40,8 +47,12 @@ class LockSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conflict:
-    """Two locks that answer for the same key in different words: which one stands, which makes way, and why."""
+    """Two locks that answer for the same in different words: which one stands, which makes way, and why.
 
+    `problem` is the specialisation of a selection.
+    """
+
+    kind: Literal["row", "selection"]
     kernel: str
     device: str
     problem: str
@@ -50,12 +61,14 @@ class Conflict:
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.kernel} on {self.device} at {self.problem}: {self.kept}, not {self.dropped}: {self.reason}"
+        what = "the selection of " if self.kind == "selection" else ""
+        at = f" at {self.problem}" if self.problem else ""
+        return f"{what}{self.kernel} on {self.device}{at}: {self.kept}, not {self.dropped}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged:
-    """The lock, how many of its rows and skipped problems each source gave, and all that had to be decided.
+    """The lock, how many of its lines each source gave, devices aside, and all that had to be decided.
 
     `notes` are lines about devices and compilers.
     """
@@ -71,8 +84,8 @@ class _Entry:
     """What a source says of a key."""
 
     source: str
-    found: Row | Skipped
-    state: State | None  # of a row
+    found: Judged | Skipped
+    state: State | None  # of what is judged
 
     @property
     def key(self) -> Key:
@@ -119,8 +132,8 @@ def _facts_of(device: TunedDevice) -> dict[str, int]:
     return {key: value for key, value in asdict(device).items() if key != "name"}
 
 
-def merge(sources: Sequence[LockSource], judge: Callable[[Row], State]) -> Merged:
-    """Return what `sources` say together; `judge` returns the state of a row by the specs.
+def merge(sources: Sequence[LockSource], judge: Callable[[Judged], State]) -> Merged:
+    """Return what `sources` say together; `judge` returns the state of a row or a selection by the specs.
 
     Raises LockError for two devices of one name that differ in what rows distinguish them by.
     """
@@ -138,14 +151,17 @@ def merge(sources: Sequence[LockSource], judge: Callable[[Row], State]) -> Merge
         devices.known,
         [entry.found for entry in kept if isinstance(entry.found, Row)],
         [entry.found for entry in kept if isinstance(entry.found, Skipped)],
+        [entry.found for entry in kept if isinstance(entry.found, Selection)],
     )
     given = {source.name: sum(entry.source == source.name for entry in kept) for source in sources}
-    return Merged(lock=lock, given=given, conflicts=tuple(conflicts), notes=(*devices.notes, *_compilers(lock.rows)))
+    return Merged(lock=lock, given=given, conflicts=tuple(conflicts), notes=(*devices.notes, *_compilers(lock)))
 
 
-def _entries(source: LockSource, names: Mapping[str, str], judge: Callable[[Row], State]) -> Iterator[_Entry]:
+def _entries(source: LockSource, names: Mapping[str, str], judge: Callable[[Judged], State]) -> Iterator[_Entry]:
     for row in source.lock.rows:
         yield _Entry(source=source.name, found=replace(row, device=names[row.device]), state=judge(row))
+    for rule in source.lock.selections:
+        yield _Entry(source=source.name, found=replace(rule, device=names[rule.device]), state=judge(rule))
     for entry in source.lock.skipped:
         device = names.get(entry.device, entry.device)
         yield _Entry(source=source.name, found=replace(entry, device=device), state=None)
@@ -161,9 +177,17 @@ def _rank(entry: _Entry) -> tuple[object, ...]:
     if isinstance(entry.found, Skipped):
         return len(ORDER) - 1.5, entry.found.reason
     assert entry.state is not None
+    place, age = ORDER.index(entry.state), -_day(entry.found.date)
+    if isinstance(entry.found, Selection):
+        rule = entry.found
+        return place, rule.certificate is None, age, *_lost(rule), json.dumps(selection_to_json(rule))
     low, high = entry.found.winner.ratio
-    age = -_day(entry.found.date)
-    return ORDER.index(entry.state), bool(entry.found.noise), age, high, low, json.dumps(row_to_json(entry.found))
+    return place, bool(entry.found.noise), age, high, low, json.dumps(row_to_json(entry.found))
+
+
+def _lost(rule: Selection) -> tuple[float, float]:
+    """Return the mean loss, and the share of problems slower than the default, by a certificate; 0 without one."""
+    return (0.0, 0.0) if rule.certificate is None else (rule.certificate.inside.mean, rule.certificate.inside.slower)
 
 
 def _day(date: str) -> int:
@@ -174,11 +198,12 @@ def _day(date: str) -> int:
 
 
 def _conflict(kept: _Entry, dropped: _Entry) -> Conflict:
-    kernel, device, problem = kept.key
+    found = kept.found
     return Conflict(
-        kernel=kernel,
-        device=device,
-        problem=str(problem),
+        kind="selection" if isinstance(found, Selection) else "row",
+        kernel=found.kernel,
+        device=found.device,
+        problem=describe(found.specialisation) if isinstance(found, Selection) else str(found.problem),
         kept=kept.source,
         dropped=dropped.source,
         reason=_reason(kept, dropped),
@@ -188,6 +213,10 @@ def _conflict(kept: _Entry, dropped: _Entry) -> Conflict:
 def _reason(kept: _Entry, dropped: _Entry) -> str:
     """Return by which of the rules one entry stands before another."""
     one, other = kept.found, dropped.found
+    if isinstance(one, Selection) or isinstance(other, Selection):
+        assert isinstance(one, Selection)
+        assert isinstance(other, Selection)
+        return _reason_of_selection(kept.state, one, dropped.state, other)
     if isinstance(one, Skipped):
         return f"skipped ({one.reason})" + ("" if isinstance(other, Skipped) else ", and the row is stale")
     if isinstance(other, Skipped):
@@ -199,12 +228,24 @@ def _reason(kept: _Entry, dropped: _Entry) -> str:
         (_day(one.date) != _day(other.date), f"of {one.date}, not {other.date}"),
         (one.winner.ratio != other.winner.ratio, f"at most {high:.3f} of the default's time, not {its:.3f}"),
     )
-    return next((text for differ, text in rules if differ), "equal by every rule; the line that comes first")
+    return next((text for differ, text in rules if differ), EQUAL)
 
 
-def _compilers(rows: Iterable[Row]) -> Iterator[str]:
+def _reason_of_selection(state: State | None, one: Selection, its_state: State | None, other: Selection) -> str:
+    (mean, slower), (its, its_slower) = map(_lost, (one, other))
+    rules = (
+        (state != its_state, f"{state}, not {its_state}"),
+        ((one.certificate is None) != (other.certificate is None), "certified; the other is not"),
+        (_day(one.date) != _day(other.date), f"of {one.date}, not {other.date}"),
+        (mean != its, f"loses {mean:.2%} on average by its certificate, not {its:.2%}"),
+        (slower != its_slower, f"slower than the default at {slower:.2%} of problems, not {its_slower:.2%}"),
+    )
+    return next((text for differ, text in rules if differ), EQUAL)
+
+
+def _compilers(lock: Lock) -> Iterator[str]:
     """Yield a line where rows were compiled by several NVRTC: one build ships what one of them makes."""
-    versions = sorted({row.compiler for row in rows})
+    versions = sorted(set(lock.compilers))
     if len(versions) > 1:
         yield (
             f"rows were measured with NVRTC {' and '.join(versions)}: a build compiles with one of them, marks the "

@@ -12,9 +12,10 @@ that the costs were fitted to, the margin is a wider one. At a problem that has 
 The certificate says what this rule loses at problems that were drawn after it was made, by a recorded seed.
 
 Costs come from measurements, so a re-tune finds other numbers for the same rule. It *confirms* a selection if it ships
-the same choices, of the same binaries, from the same space, and the one that stands was fitted to as many problems and
-is certified as well: it loses no more on average, but for what other problems alone make of that, and is no more often
-slower than the default. A refinement has more problems, so that what it mends never makes way for what it mended.
+the same choices, of the same binaries, from the same space, and the one that stands is certified as well: it loses no
+more on average, but for what other problems alone make of that, and is no more often slower than the default. A new
+certificate of the same costs confirms nothing: it was asked for. Neither is one confirmed that loses more than is
+admitted, so that what mends it is kept.
 """
 
 from __future__ import annotations
@@ -83,7 +84,8 @@ class Selection:
     `choices` has the default last. `margins` are per mille of the default's predicted time: inside `reach`, and
     outside. `reach` gives the smallest and the largest size of each free dim that the costs were fitted to, `problems`
     at how many problems. `space`, `verification`, `compiler`, `driver`, `date` and `headers` are as in a row.
-    `certificate` is None where none was made.
+    `certificate` is None where the budget ended before, which leaves `space` empty too, or where the spec admits no
+    problem but those that have rows.
     """
 
     kernel: str
@@ -111,20 +113,33 @@ class Selection:
         """The author's default."""
         return self.choices[-1]
 
+    def keeps_to(self, max_loss: float | None) -> bool:
+        """Return whether it is certified to lose no more than `max_loss` inside the sizes on average (None: any).
 
-def confirms(new: Selection, old: Selection) -> bool:
-    """Return whether `new` finds all that `old` says, so that `old` stands; see the rule above."""
+        One that was made whole and has no certificate keeps to it: it found no problem that has no row.
+        """
+        if max_loss is None or self.certificate is None:
+            return max_loss is None or bool(self.space)
+        return self.certificate.inside.mean <= max_loss
+
+
+def confirms(new: Selection, old: Selection, max_loss: float | None = None) -> bool:
+    """Return whether `new` finds all that `old` says, so that `old` stands; see the rule above.
+
+    `max_loss` is the mean loss that is admitted, None for any.
+    """
 
     def essence(selection: Selection) -> object:
         choices = {(c.configuration, c.candidate, c.cubin, c.library) for c in selection.choices}
-        return choices, selection.reach, selection.verification, selection.compiler
+        return choices, selection.verification, selection.compiler
 
-    if essence(new) != essence(old) or new.space not in {"", old.space} or new.problems > old.problems:
+    if essence(new) != essence(old) or new.space not in {"", old.space}:
         return False
     if new.certificate is None or old.certificate is None:
         return new.certificate is None
-    if new.certificate.calls != old.certificate.calls:
-        return False
+    same_rule = (new.choices, new.margins, new.reach) == (old.choices, old.margins, old.reach)
+    if same_rule or new.certificate.calls != old.certificate.calls or not old.keeps_to(max_loss):
+        return new.certificate == old.certificate
     return _as_good(old.certificate.inside, new.certificate.inside) and (
         new.certificate.outside is None
         or (old.certificate.outside is not None and _as_good(old.certificate.outside, new.certificate.outside))

@@ -11,7 +11,7 @@ from pretuned.config import GPU, Place
 from pretuned.record.rows import TunedDevice
 from pretuned.record.selections import Selection
 from pretuned.spec.model import KernelSpec
-from pretuned.spec.space import Configuration, DeviceFacts, Problem
+from pretuned.spec.space import Configuration, DeviceFacts, Pairs, Problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +20,7 @@ class TuningRequest:
 
     `calls` says how often problems of any size were called, by which they weigh. `selections` are those that the lock
     has for the device; where certificates are renewed, they are what is certified, and `problems` is empty.
+    `select` names specialisations whose selection is made although no problem of theirs is asked for.
     """
 
     spec: KernelSpec
@@ -27,6 +28,7 @@ class TuningRequest:
     incumbents: Mapping[Problem, tuple[Configuration, ...]] = field(default_factory=dict)
     calls: Mapping[Problem, int] = field(default_factory=dict)
     selections: tuple[Selection, ...] = ()
+    select: tuple[Pairs, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
