@@ -151,4 +151,4 @@ def test_the_kernels_that_judge_results_compile_for_every_floating_type(architec
     (binary,) = compile_all([source], architecture).values()
     assert isinstance(binary, Binary)
     assert all(name.encode() in binary.image for name in judge.KERNELS)
-    assert {f"compare_{name}" for name, dtype in DTYPES.items() if dtype.floating} <= {*judge.KERNELS}
+    assert {f"widen_{name}" for name, dtype in DTYPES.items() if dtype.floating} <= {*judge.KERNELS}

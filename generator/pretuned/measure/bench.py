@@ -241,8 +241,7 @@ class Bench(Generic[K]):
             return failure
         end = time.perf_counter() + SETTLING_S
         for _ in range(-(-SETTLED // len(sets))):
-            for index in sets:
-                self._reset(loaded, index)
+            self._reset(loaded, sets)
             for index in sets:
                 self.machine.call(loaded.kernel, loaded.buffers, index)
             self.machine.synchronize()
@@ -276,14 +275,14 @@ class Bench(Generic[K]):
         return _wrong(self.stage.request.spec.outputs[0].name, "written far outside, to the arrays of other calls")
 
     def _run(self, loaded: _Loaded[K], index: int, turn: int = 0) -> None:
-        self._reset(loaded, index, turn)
+        self._reset(loaded, [index], turn)
         self.machine.call(loaded.kernel, loaded.buffers, index)
         self.machine.synchronize()
 
-    def _reset(self, loaded: _Loaded[K], index: int, turn: int = 0) -> None:
-        self.stage.workspace.reset(index, turn)
+    def _reset(self, loaded: _Loaded[K], sets: Sequence[int], turn: int = 0) -> None:
+        self.stage.workspace.reset(sets, turn)
         if loaded.scratch is not None:
-            loaded.scratch.reset(index, turn)
+            loaded.scratch.reset(sets, turn)
 
     def _judge(self, loaded: _Loaded[K], sets: Sequence[int]) -> tuple[Failure | None, float]:
         """Return what is wrong with `sets` after a call on each, and the largest error as a share of the tolerance."""

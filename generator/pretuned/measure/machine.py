@@ -36,6 +36,22 @@ class Poisoned(Exception):  # noqa: N818 - the same
     """A candidate has left the machine unusable: nothing more can run in this process."""
 
 
+class ByteFill(NamedTuple):
+    """Set the bytes from `address` on to `value`."""
+
+    address: int
+    nbytes: int
+    value: int
+
+
+class ByteCopy(NamedTuple):
+    """Copy bytes from `source` to `address`."""
+
+    address: int
+    source: int
+    nbytes: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unlike:
     """Is every byte from `address` on `value`?"""
@@ -153,6 +169,9 @@ class MachineMemory(Protocol):
 
     def copy(self, target: int, source: int, nbytes: int) -> None:
         """Copy bytes on the machine."""
+
+    def put(self, tasks: Sequence[ByteFill | ByteCopy]) -> None:
+        """Fill and copy memory; of so many at once in any order, so none may touch what another one does."""
 
     def write(self, address: int, array: HostArray) -> None:
         """Copy a contiguous array to the machine."""

@@ -62,6 +62,7 @@ class Stage:
         self._place = 0
         self.pristine = pools.lay_out(self._stored)
         self._referred: list[Watched] = []
+        self._tolerances: dict[str, tuple[float, float]] = {}
         self.workspace = self._laid_out()
         self.nbytes = self.workspace.allocated_bytes + footprint(buffers)
 
@@ -119,7 +120,7 @@ class Stage:
         return self._references
 
     def _refer(self, references: dict[str, Reference]) -> None:
-        self._references = references
+        self._references, self._tolerances = references, {}
         self._referred = watched(self._machine, [(one.memory, one.nbytes) for one in references.values()])
 
     @property
@@ -158,10 +159,15 @@ class Stage:
 
     def tolerance(self, name: str) -> tuple[float, float]:
         """Return (rtol, atol) of output `name`; where the default is the reference, it may be off as well."""
+        references = self.references
+        if name not in self._tolerances:
+            self._tolerances[name] = self._tolerance(name, references[name])
+        return self._tolerances[name]
+
+    def _tolerance(self, name: str, reference: Reference) -> tuple[float, float]:
         spec = self.request.spec
         argument = next(output for output in spec.outputs if output.name == name)
         rtol, atol = tolerances(spec, argument, self.request.problem.specialisation)
-        reference = self.references[name]
         if atol is None:  # what an element near zero may be off by in a sum of its peers
             floating = reference.dtype == "float64"
             atol = rtol * self._machine.rms(reference.memory.address, reference.size) if floating else 0.0

@@ -20,14 +20,14 @@ many layouts, as calls do, and no candidate wins by the layout that one allocati
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from pretuned.measure.launch import BoundBuffer
-from pretuned.measure.machine import Check, Digest, MachineMemory, OutOfMemory, Unequal, Unlike
+from pretuned.measure.machine import ByteCopy, ByteFill, Check, Digest, MachineMemory, OutOfMemory, Unequal, Unlike
 from pretuned.measure.regions import ALIGNMENT, MEMORY_SHARE, CallBuffers, Region, placed, span
 from pretuned.runtime.types import DTYPES
 
@@ -36,6 +36,7 @@ GUARD: Final = 0xA5
 # But comparisons with it are false, and fmaxf(NaN, x) is x: what is compared with shows by numbers at either end.
 POISONS: Final = (0xFF, 0x7B, 0xFB)  # in every floating type: NaN, a large number and a small one
 INTEGER_POISONS: Final = (0x5B, 0xDB)  # nothing that counts or small inputs give
+TURNS: Final = len(POISONS) * len(INTEGER_POISONS)  # after which both begin anew
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,13 +91,15 @@ class Workspace:
         places = random.Random(seed)  # noqa: S311 - no secret
         rooms = iter(self._memory.rooms)
         self.sets: list[dict[str, Region]] = []
-        for index in range(self.count):
+        for _ in range(self.count):
             regions = {}
             for buffer in self.buffers:
                 gap = ALIGNMENT * places.randrange(machine.gap_bytes // ALIGNMENT + 1)
                 regions[buffer.name] = placed(buffer, next(rooms), gap, pristine=pristine.get(buffer.name))
             self.sets.append(regions)
-            self.reset(index)
+        self._tasks: dict[tuple[int, int], list[ByteFill | ByteCopy]] = {}
+        self._checks: dict[int, list[GuardCheck]] = {}
+        self.reset(range(self.count))
 
     def call_buffers(self, *, zeroed: frozenset[str], scratch: Workspace | None = None) -> CallBuffers:
         """Return the sets as calls see them, those of `scratch` joined to them."""
@@ -113,36 +116,25 @@ class Workspace:
             self._machine.read(self.sets[index][name].address, host)
         return host
 
-    def reset(self, index: int, turn: int = 0) -> None:
-        """Bring set `index` to the state before a call: inputs pristine, outputs and scratch poisoned, bands whole.
+    def reset(self, indices: Sequence[int], turn: int = 0) -> None:
+        """Bring sets to the state before a call: inputs pristine, outputs and scratch poisoned, bands whole.
 
-        `turn` and `index` choose the poison: set 0 holds NaN in turn 0.
+        `turn` and the set's index choose the poison: set 0 holds NaN in turn 0.
         """
-        for region in self.sets[index].values():
-            self._fill(region.address - region.front_bytes, GUARD, region.front_bytes)
-            self._fill(region.end, GUARD, region.tail_bytes)
-            if region.pristine is None:
-                poisons = POISONS if DTYPES[region.buffer.dtype].floating else INTEGER_POISONS
-                self._fill(region.address, poisons[(index + turn) % len(poisons)], region.buffer.nbytes)
-            elif region.buffer.nbytes:
-                self._machine.copy(region.address, region.pristine, region.buffer.nbytes)
+        self._machine.put([task for index in indices for task in self._initial(index, (index + turn) % TURNS)])
 
-    def _fill(self, address: int, value: int, nbytes: int) -> None:
-        if nbytes:
-            self._machine.fill(address, value, nbytes)
+    def _initial(self, index: int, poison: int) -> list[ByteFill | ByteCopy]:
+        if (index, poison) not in self._tasks:
+            regions = self.sets[index].values()
+            tasks = [task for region in regions for task in _initial(region, poison) if task.nbytes]
+            self._tasks[index, poison] = tasks
+        return self._tasks[index, poison]
 
     def guard_checks(self, index: int) -> list[GuardCheck]:
         """Return the checks that find a changed guard band or input in set `index`."""
-        found = []
-        for region in self.sets[index].values():
-            front = Unlike(address=region.address - region.front_bytes, nbytes=region.front_bytes, value=GUARD)
-            found.append(GuardCheck(check=front, region=region, kind="before"))
-            tail = Unlike(address=region.end, nbytes=region.tail_bytes, value=GUARD)
-            found.append(GuardCheck(check=tail, region=region, kind="behind"))
-            if region.buffer.role == "in" and region.pristine is not None:
-                check = Unequal(address=region.address, other=region.pristine, nbytes=region.buffer.nbytes)
-                found.append(GuardCheck(check=check, region=region, kind="changed"))
-        return found
+        if index not in self._checks:
+            self._checks[index] = [check for region in self.sets[index].values() for check in _guarding(region)]
+        return self._checks[index]
 
     def elsewhere(self, index: int) -> list[Digest]:
         """Return the checks whose answers a call on set `index` must leave as they are: all rooms of the other sets."""
@@ -154,6 +146,27 @@ class Workspace:
                 begin = spans.pop()[0]
             spans.append((begin, end))
         return [Digest(address=begin, nbytes=end - begin) for begin, end in spans]
+
+
+def _initial(region: Region, poison: int) -> Iterator[ByteFill | ByteCopy]:
+    yield ByteFill(address=region.address - region.front_bytes, nbytes=region.front_bytes, value=GUARD)
+    yield ByteFill(address=region.end, nbytes=region.tail_bytes, value=GUARD)
+    nbytes = region.buffer.nbytes
+    if region.pristine is not None:
+        yield ByteCopy(address=region.address, source=region.pristine, nbytes=nbytes)
+    else:
+        poisons = POISONS if DTYPES[region.buffer.dtype].floating else INTEGER_POISONS
+        yield ByteFill(address=region.address, nbytes=nbytes, value=poisons[poison % len(poisons)])
+
+
+def _guarding(region: Region) -> Iterator[GuardCheck]:
+    front = Unlike(address=region.address - region.front_bytes, nbytes=region.front_bytes, value=GUARD)
+    yield GuardCheck(check=front, region=region, kind="before")
+    tail = Unlike(address=region.end, nbytes=region.tail_bytes, value=GUARD)
+    yield GuardCheck(check=tail, region=region, kind="behind")
+    if region.buffer.role == "in" and region.pristine is not None:
+        check = Unequal(address=region.address, other=region.pristine, nbytes=region.buffer.nbytes)
+        yield GuardCheck(check=check, region=region, kind="changed")
 
 
 def _elements(nbytes: int, size: int) -> str:

@@ -1,8 +1,8 @@
 """Judging on the device: what a call wrote against what it should have written, and what it must not have touched.
 
 Pass: |out - ref| <= atol + rtol * |ref|, or both are the same infinity, or both NaN. The difference of integers is
-exact; booleans must be equal bit for bit. The kernels stand in judge.cu; CuPy's own elementwise kernels would each
-take seconds to compile on a machine that has not run them before.
+exact; booleans must be equal bit for bit. The kernels stand in tasks.cu and judge.cu; CuPy's own elementwise kernels
+would each take seconds to compile on a machine that has not run them before.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pretuned.compile.nvrtc import compile_source
 from pretuned.compile.result import Binary
 from pretuned.errors import DeviceError
 from pretuned.measure.cuda.launching import driver, enqueue
-from pretuned.measure.machine import Check, CheckResult, Digest, Off, Unequal, Unlike
+from pretuned.measure.machine import ByteCopy, ByteFill, Check, CheckResult, Digest, Off, Unequal, Unlike
 from pretuned.outcome import detail
 from pretuned.render import Source
 from pretuned.runtime.types import DTYPES
@@ -28,24 +28,71 @@ from pretuned.spec.space import DeviceFacts
 
 BLOCK: Final = 256  # threads
 BLOCKS_PER_SM: Final = 8
-SLOTS: Final = 4  # of a check: first index, count, bits of the worst share, the largest error or its bits
+TASK: Final = struct.Struct("5Q2d2i")  # of tasks.cu, in its order
+# Of a check: first index, count, bits of the worst share, the largest error or its bits.
+SLOTS: Final = struct.Struct("4Q")
+PIECE: Final = 1 << 14  # bytes of a task that a block takes at once
+ELEMENTS: Final = 1 << 12  # the same, of elements that are compared
 SWEEP_FACTOR: Final = 2  # times L2
 CANARY_LENGTH: Final = 8192  # operations of four cycles each: some 20 us
 HOLD_NS: Final = 5_000_000  # a host that was interrupted for longer has lost its sample
 FLOATING: Final = tuple(dtype for dtype in DTYPES.values() if dtype.floating)
 KERNELS: Final = (
-    *("unlike", "unequal", "digest", "squares", "sweep", "hold", "canary", "compare_integers"),
-    *(f"{kernel}_{dtype.name}" for kernel in ("compare", "widen") for dtype in FLOATING),
+    *("perform_all", "squares", "sweep", "hold", "canary"),
+    *(f"widen_{dtype.name}" for dtype in FLOATING),
 )
+_FILL, _COPY, _UNLIKE, _UNEQUAL, _DIGEST, _INTEGERS, _FLOATING = range(7)  # `Kind` of tasks.cu
+_KINDS: Final = {dtype.name: _FLOATING + place for place, dtype in enumerate(FLOATING)}
 _NOWHERE: Final = 2**64 - 1
+_UNTOUCHED: Final = SLOTS.pack(_NOWHERE, 0, 0, 0)
+_RIGHT: Final = CheckResult(first=None, count=0, worst=0.0)
 
 
 def source() -> str:
-    """Return the text of judge.cu for all floating types: their headers before it, their kernels behind."""
-    text = files("pretuned.measure.cuda").joinpath("judge.cu").read_text(encoding="utf-8")
+    """Return the text of all kernels: the headers of floating types before it, a kernel for each behind it."""
     headers = dict.fromkeys(f"#include <{dtype.header}>" for dtype in FLOATING if dtype.header)
-    kernels = [f"FLOATING({dtype.name}, {dtype.cuda})" for dtype in FLOATING]
-    return "\n".join((*headers, text, *kernels, ""))
+    kernels = [f"WIDEN({dtype.name}, {dtype.cuda})" for dtype in FLOATING]
+    return "\n".join((*headers, tasks_source(), _text("judge.cu"), *kernels, ""))
+
+
+def tasks_source() -> str:
+    """Return the text of tasks.cu, with the macro before it that has the floating types."""
+    cases = (f"case FLOATING + {place}: return COMPARED({dtype.cuda});" for place, dtype in enumerate(FLOATING))
+    return f"#define FLOATING_CASES {' '.join(cases)}\n{_text('tasks.cu')}"
+
+
+def _text(name: str) -> str:
+    return files("pretuned.measure.cuda").joinpath(name).read_text(encoding="utf-8")
+
+
+def table(tasks: Sequence[Check | ByteFill | ByteCopy]) -> tuple[bytes, int]:
+    """Return tasks as tasks.cu takes them, and the number of their pieces."""
+    rows, pieces = [], 0
+    for task in tasks:
+        address, other, size, rtol, atol, kind, value = _packed(task)
+        length = PIECE if kind < _INTEGERS else ELEMENTS
+        rows.append(TASK.pack(address, other, size, length, pieces, rtol, atol, kind, value))
+        pieces += -(-size // length)
+    return b"".join(rows), pieces
+
+
+def _packed(task: Check | ByteFill | ByteCopy) -> tuple[int, int, int, float, float, int, int]:
+    match task:
+        case ByteFill():
+            return task.address, 0, task.nbytes, 0.0, 0.0, _FILL, task.value
+        case ByteCopy():
+            return task.address, task.source, task.nbytes, 0.0, 0.0, _COPY, 0
+        case Unlike():
+            return task.address, 0, task.nbytes, 0.0, 0.0, _UNLIKE, task.value
+        case Unequal():
+            return task.address, task.other, task.nbytes, 0.0, 0.0, _UNEQUAL, 0
+        case Digest():
+            return task.address, 0, task.nbytes, 0.0, 0.0, _DIGEST, 0
+        case Off():
+            dtype = DTYPES[task.dtype]
+            signed_bytes = -dtype.size_bytes if dtype.kind == "int" else dtype.size_bytes
+            kind = _KINDS[dtype.name] if dtype.floating else _INTEGERS
+            return task.address, task.reference, task.size, task.rtol, task.atol, kind, signed_bytes
 
 
 class CudaJudge:
@@ -70,15 +117,28 @@ class CudaJudge:
         """Return the answers to `checks`, asked together; waits for the device."""
         if not checks:
             return []
-        slots = np.tile(np.array([_NOWHERE, 0, 0, 0], np.uint64), (len(checks), 1))
-        found = cupy.empty(slots.shape, cupy.uint64)
-        found.set(slots, stream=self._stream)
-        for index, check in enumerate(checks):
-            kernel, size, before, after = _packed(check)
-            address = _pointer(found.data.ptr + index * SLOTS * slots.itemsize)
-            self._enqueue(kernel, size, (*before, _size(size), *after, address))
-        answers = found.get(stream=self._stream)
-        return [_result(check, *map(int, answer)) for check, answer in zip(checks, answers, strict=True)]
+        held = self._performed(checks)[: len(checks) * SLOTS.size].get(stream=self._stream).tobytes()
+        answers = (held[begin : begin + SLOTS.size] for begin in range(0, len(held), SLOTS.size))
+        return [
+            _RIGHT if answer == _UNTOUCHED else _result(check, *SLOTS.unpack(answer))
+            for check, answer in zip(checks, answers, strict=True)
+        ]
+
+    def put(self, tasks: Sequence[ByteFill | ByteCopy]) -> None:
+        """Fill and copy memory, in stream order but in any order among each other."""
+        if tasks:
+            self._performed(tasks)
+
+    def _performed(self, tasks: Sequence[Check | ByteFill | ByteCopy]) -> Any:  # noqa: ANN401 - CuPy ships no types
+        """Enqueue tasks, and return the memory that begins with the slots of each."""
+        rows, pieces = table(tasks)
+        content = np.frombuffer(_UNTOUCHED * len(tasks) + rows, np.uint8)
+        held = cupy.empty(content.shape, cupy.uint8)
+        held.set(content, stream=self._stream)
+        listed = _pointer(held.data.ptr + len(tasks) * SLOTS.size)
+        arguments = (listed, struct.pack("i", len(tasks)), _size(pieces), _pointer(held.data.ptr))
+        self._enqueue_grid("perform_all", min(self._blocks, pieces), arguments)
+        return held
 
     def rms(self, address: int, size: int) -> float:
         """Return the root of the mean of the squares of the finite ones of `size` float64; 0 if there are none."""
@@ -108,33 +168,14 @@ class CudaJudge:
 
     def canary(self) -> None:
         """Enqueue the kernel that takes a fixed number of cycles."""
-        self._enqueue_blocks("canary", (struct.pack("i", CANARY_LENGTH), _pointer(self._sink.data.ptr)))
-
-    def _enqueue_blocks(self, kernel: str, arguments: Sequence[bytes]) -> None:
-        enqueue(self._functions[kernel], (self._blocks, 1, 1), (BLOCK, 1, 1), 0, self._stream.ptr, arguments)
+        self._enqueue_grid("canary", self._blocks, (struct.pack("i", CANARY_LENGTH), _pointer(self._sink.data.ptr)))
 
     def _enqueue(self, kernel: str, size: int, arguments: Sequence[bytes]) -> None:
-        blocks = min(self._blocks, -(-size // BLOCK))
+        self._enqueue_grid(kernel, min(self._blocks, -(-size // BLOCK)), arguments)
+
+    def _enqueue_grid(self, kernel: str, blocks: int, arguments: Sequence[bytes]) -> None:
         if blocks:
             enqueue(self._functions[kernel], (blocks, 1, 1), (BLOCK, 1, 1), 0, self._stream.ptr, arguments)
-
-
-def _packed(check: Check) -> tuple[str, int, tuple[bytes, ...], tuple[bytes, ...]]:
-    """Return the kernel of judge.cu that answers, its size, and its arguments before and behind the size."""
-    match check:
-        case Unlike():
-            return "unlike", check.nbytes, (_pointer(check.address),), (struct.pack("i", check.value),)
-        case Unequal():
-            return "unequal", check.nbytes, (_pointer(check.address), _pointer(check.other)), ()
-        case Digest():
-            return "digest", check.nbytes, (_pointer(check.address),), ()
-        case Off():
-            before, dtype = (_pointer(check.address), _pointer(check.reference)), DTYPES[check.dtype]
-            behind = (_double(check.rtol), _double(check.atol))
-            if dtype.floating:
-                return f"compare_{dtype.name}", check.size, before, behind
-            signed_bytes = -dtype.size_bytes if dtype.kind == "int" else dtype.size_bytes
-            return "compare_integers", check.size, before, (*behind, struct.pack("i", signed_bytes))
 
 
 def _result(check: Check, first: int, count: int, worst: int, largest: int) -> CheckResult:
@@ -158,7 +199,3 @@ def _pointer(address: int) -> bytes:
 
 def _size(count: int) -> bytes:
     return struct.pack("Q", count)
-
-
-def _double(value: float) -> bytes:
-    return struct.pack("d", value)

@@ -19,7 +19,17 @@ from pretuned.measure.cuda.library import LibraryKernel
 from pretuned.measure.cuda.timing import Loaded, Timer, sets_wanted
 from pretuned.measure.data import HostArray
 from pretuned.measure.launch import BoundLaunch, BoundScalar
-from pretuned.measure.machine import Check, CheckResult, Machine, OutOfMemory, Refused, Sampler, zero
+from pretuned.measure.machine import (
+    ByteCopy,
+    ByteFill,
+    Check,
+    CheckResult,
+    Machine,
+    OutOfMemory,
+    Refused,
+    Sampler,
+    zero,
+)
 from pretuned.measure.regions import ALIGNMENT, CallBuffers
 from pretuned.measure.server import Answerer, server
 from pretuned.outcome import LaunchFailed
@@ -112,6 +122,10 @@ class CudaMachine:
     def copy(self, target: int, source: int, nbytes: int) -> None:
         """Copy bytes on the device, in stream order."""
         _runtime.memcpyAsync(target, source, nbytes, _runtime.memcpyDeviceToDevice, self.stream.ptr)
+
+    def put(self, tasks: Sequence[ByteFill | ByteCopy]) -> None:
+        """Fill and copy memory in one launch, in stream order."""
+        self._judge.put(tasks)
 
     def write(self, address: int, array: HostArray) -> None:
         """Copy an array to the device, in stream order; it may be changed afterwards."""

@@ -18,7 +18,7 @@ from pretuned.measure.host.judge import answer, rms, view
 from pretuned.measure.host.kernel import HostFault, HostKernel, Manner
 from pretuned.measure.host.pages import HostEnclosure, SealablePages
 from pretuned.measure.launch import BoundLaunch, BoundScalar
-from pretuned.measure.machine import Check, CheckResult, Refused, Sample, Sampler, restore, zero
+from pretuned.measure.machine import ByteCopy, ByteFill, Check, CheckResult, Refused, Sample, Sampler, restore, zero
 from pretuned.measure.regions import CallBuffers
 from pretuned.measure.server import Answerer, server
 from pretuned.outcome import Crashed, LaunchFailed
@@ -65,6 +65,14 @@ class HostMachine:
     def copy(self, target: int, source: int, nbytes: int) -> None:
         """Copy bytes."""
         ctypes.memmove(target, source, nbytes)
+
+    def put(self, tasks: Sequence[ByteFill | ByteCopy]) -> None:
+        """Fill and copy bytes."""
+        for task in tasks:
+            if isinstance(task, ByteFill):
+                self.fill(task.address, task.value, task.nbytes)
+            else:
+                self.copy(task.address, task.source, task.nbytes)
 
     def write(self, address: int, array: HostArray) -> None:
         """Copy an array into memory."""
