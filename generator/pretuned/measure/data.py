@@ -114,6 +114,11 @@ def decode(stored: HostArray, dtype: str) -> HostArray:
     return stored.astype(np.float64) if record.floating else stored
 
 
+def decoded(stored: Stored, dtype: str) -> HostArray:
+    """Return a whole array as `decode` does, its own to write to."""
+    return np.resize(decode(stored.block, dtype), stored.shape)  # in this order: what repeats is decoded once
+
+
 @cache
 def _numbers(dtype: str) -> npt.NDArray[np.float64]:
     """Return the number of every code of a type."""
@@ -241,7 +246,7 @@ def reference(spec: KernelSpec, problem: Problem, stored: Mapping[str, Stored]) 
     if target is None:
         return None
     buffers = {buffer.name: buffer for buffer in arrays(spec, problem)}
-    values: dict[str, Any] = {name: decode(array.full, buffers[name].dtype) for name, array in stored.items()}
+    values: dict[str, Any] = {name: decoded(array, buffers[name].dtype) for name, array in stored.items()}
     values |= {scalar.name: scalar.value for scalar in scalars(spec, problem)}
     where, names = place(spec, target), [argument.name for argument in spec.outputs]
     found = arrays_of(where, call(spec, target, problem, values), names, all_of_them=True)
@@ -256,6 +261,7 @@ __all__ = [
     "Pool",
     "Stored",
     "decode",
+    "decoded",
     "encode",
     "inputs",
     "problem_seed",

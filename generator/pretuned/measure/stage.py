@@ -128,7 +128,7 @@ class Stage:
         """What every `in` and `inout` array held before the call, floating types as float64; not to be written to."""
         if self._inputs is None:
             dtypes = {buffer.name: buffer.dtype for buffer in arrays(self.request.spec, self.request.problem)}
-            self._inputs = {name: data.decode(one.full, dtypes[name]) for name, one in self._stored.items()}
+            self._inputs = {name: data.decoded(one, dtypes[name]) for name, one in self._stored.items()}
             for values in self._inputs.values():
                 values.flags.writeable = False
         return dict(self._inputs)
