@@ -1,12 +1,14 @@
-"""How long it takes to enumerate constrained spaces: `python benchmarks/enumerate.py [SPACE...]`.
+"""How long it takes to enumerate constrained spaces: `python benchmarks/enumerate.py [--limit-s 10] [SPACE...]`.
 
 `Points` beside itertools with a test of each combination (what `spec.space.configurations` does) and, where it is
 installed, python-constraint2. Each runs in a process of its own, whose time starts after the imports and whose peak of
-resident memory is the process's, imports included. Counts have to agree.
+resident memory is the process's, imports included. What has no result after `--limit-s` is ended: itertools takes a
+minute and more for ten million combinations. Counts have to agree.
 """
 
 from __future__ import annotations
 
+import argparse
 import math
 import multiprocessing
 import platform
@@ -67,6 +69,7 @@ GEMM_WHERE = [
     "MDIMC * NDIMC >= MDIMA and KWG % (MDIMC * NDIMC // MDIMA) == 0",
     "MDIMC * NDIMC >= NDIMB and KWG % (MDIMC * NDIMC // NDIMB) == 0",
 ]
+SHORTER = {name: listed[: 3 if len(listed) > 4 else 2] for name, listed in GEMM.items()}
 FREE = {f"p{place}": [1, 2, 3, 5, 8] for place in range(10)}
 SUM = " + ".join(f"p{place} * p{(place + 3) % 10}" for place in range(10))
 LARGER = GEMM | {name: [4, *GEMM[name], 128] for name in ("MDIMC", "NDIMC", "MDIMA", "NDIMB")}
@@ -84,6 +87,7 @@ SIZES = [(n, m) for n in (80, 96, 112, 176, 272, 304, 640, 1000) for m in (48, 6
 SPACES = {  # parameters, constraints, problems (n, m) for the guards
     "dedispersion": (DEDISPERSION, DEDISPERSION_WHERE, SIZES[:1]),
     "gemm": (GEMM, GEMM_WHERE, SIZES[:1]),
+    "gemm, shorter lists": (SHORTER, GEMM_WHERE, SIZES[:1]),
     "one constraint over all": (FREE, [f"({SUM}) % 97 == 0"], SIZES[:1]),
     "gemm, guards, 64 problems": (GEMM, [*GEMM_WHERE, "n % MWG == 0", "m % NWG == 0"], SIZES),
     "gemm, longer lists": (LARGER, [*GEMM_WHERE, *TIGHT], SIZES[:1]),
@@ -145,19 +149,35 @@ def version(package):
         return None
 
 
+def row(tool, name, limit_s):
+    """Return the last three cells of a line, and the count: None where the limit came first."""
+    with multiprocessing.get_context("spawn").Pool(1) as fresh:  # ended at the end of the block
+        fresh.apply(version, ("numpy",))  # it has imported this module
+        try:
+            count, seconds, peak = fresh.apply_async(measured, (tool, name)).get(limit_s)
+        except multiprocessing.TimeoutError:
+            return ("", f"> {limit_s:g}", ""), None
+    return (f"{count:,}", f"{seconds:.2f}", f"{peak:.0f}"), count
+
+
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("spaces", nargs="*", metavar="SPACE", help=f"of {', '.join(SPACES)}")
+    parser.add_argument("--limit-s", type=float, default=10.0, help="seconds for each (default: 10)")
+    options = parser.parse_args()
+    if unknown := set(options.spaces) - set(SPACES):
+        parser.error(f"there is no space {', '.join(sorted(unknown))}; there are {', '.join(SPACES)}")
     tools = [tool for tool in TOOLS if tool != "python-constraint2" or version(tool)]
     rows, counts = [HEAD], {}
-    for name in sys.argv[1:] or SPACES:
+    for name in options.spaces or SPACES:
         parameters, where, sizes = SPACES[name]
         raw = math.prod(map(len, parameters.values()))
         for tool in tools:
             if (tool == "itertools" and raw > LIMIT) or (tool != "Points" and len(sizes) > 1):
                 continue
-            with multiprocessing.get_context("spawn").Pool(1) as fresh:
-                count, seconds, peak = fresh.apply(measured, (tool, name))
-            counts.setdefault(name, set()).add(count)
-            rows.append((name, f"{raw:,}", str(len(where)), tool, f"{count:,}", f"{seconds:.2f}", f"{peak:.0f}"))
+            cells, count = row(tool, name, options.limit_s)
+            counts.setdefault(name, set()).update([] if count is None else [count])
+            rows.append((name, f"{raw:,}", str(len(where)), tool, *cells))
     print("python benchmarks/enumerate.py", *sys.argv[1:])
     print(f"{platform.machine()}, Python {platform.python_version()}, NumPy {np.__version__}", end=", ")
     print(f"python-constraint2 {version('python-constraint2') or 'not installed, and skipped'}\n")

@@ -20,9 +20,9 @@ import argparse
 import json
 import math
 import os
-import random
 import statistics
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from pretuned.child import Child
@@ -41,6 +41,7 @@ from pretuned.tune.session import tune
 TEMPLATES = Path(__file__).parents[1] / "templates"
 ROUNDS, REPEATS, PROCESSES, CANDIDATES, SEED = 11, 7, 7, 4, 1
 DUMMIES = (40, 400, 4_000, 20_000)  # operations of each
+MOST_ROWS = 18
 CHANGES = ("again", "order", "reload", "pages", "gaps", "process")
 KNOWN = """
     row_softmax cols=1024, rows=64, T=float16; row_softmax cols=1024, rows=2048, T=float16; axpby n=65536, T=float32
@@ -56,83 +57,6 @@ CALM = """
 
 def named(text):
     return [tuple(part.split(maxsplit=1)) for part in text.replace("\n", ";").split(";") if part.strip()]
-
-
-# In the worker.
-
-
-class Worker:
-    """A bench on the GPU, and what is changed between two races."""
-
-    def __init__(self):
-        import pynvml  # noqa: PLC0415 - on a machine with a GPU
-
-        from pretuned.measure.bench import Bench  # noqa: PLC0415
-        from pretuned.measure.cuda.machine import CudaMachine  # noqa: PLC0415
-
-        self.machine = CudaMachine(0)
-        self.bench = Bench(self.machine)
-        self.held = []
-        pynvml.nvmlInit()
-        handle = pynvml.nvmlDeviceGetHandleByIndex(0)
-        self.clock = lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM)
-
-    def __call__(self, request):
-        if request == "open":
-            return True
-        change, prepare, raced, dummies, seed = request
-        draw = random.Random(seed)
-        if change in {"pages", "gaps"}:
-            self.reallocate(draw)
-        self.bench.prepare(prepare)
-        if change == "reload":
-            self.reload(draw, raced.entries, dummies)
-        order = list(range(len(raced.entries)))
-        if change == "order":
-            draw.shuffle(order)
-        asked = RaceRequest(
-            entries=tuple(raced.entries[index] for index in order),
-            estimates_us=tuple(raced.estimates_us[index] for index in order),
-            rounds=raced.rounds,
-            rule=RunAll(),
-        )
-        answer = self.bench.race(asked)
-        times = dict(zip(order, answer.times_us, strict=True))
-        return {
-            "times_us": [times[index] for index in range(len(order))],
-            "clock_mhz": self.clock(),
-            "canary_us": answer.canary_us,
-        }
-
-    def reallocate(self, draw):
-        self.machine.synchronize()
-        self.bench._stages.clear()
-        self.held.clear()
-        self.machine.trim()
-        self.held += [self.machine.allocate(draw.randrange(1 << 16, 1 << 27)) for _ in range(draw.randrange(1, 40))]
-
-    def reload(self, draw, entries, dummies):
-        from pretuned.measure.cuda.kernel import LoadedBinary  # noqa: PLC0415
-        from pretuned.measure.cuda.launching import driver  # noqa: PLC0415
-
-        self.machine.synchronize()
-        modules = self.machine._modules
-        for module in modules.values():
-            module.unload()
-        modules.clear()
-        images = [self.bench._images.get(entry.digest) or entry.image for entry in entries]
-        for image in draw.sample(images, len(images)):
-            for _ in range(draw.randrange(4)):
-                driver.moduleLoadData(draw.choice(dummies))  # stays
-            modules[image] = LoadedBinary(image)
-
-
-def serve():
-    """What answers requests in the worker."""
-    return Worker()
-
-
-# In the parent.
 
 
 def recorded(specs, target):
@@ -211,19 +135,119 @@ class Report:
         self.lines.append(line)
 
 
-def main():  # noqa: C901, PLR0912, PLR0915 - an experiment, told in order
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=225.0)
-    parser.add_argument("--tunings", type=int, default=2)
-    options = parser.parse_args()
-    begun, say, raw = time.monotonic(), Report(), []
-    specs = {name: spec for name, spec in load_folder(TEMPLATES).items() if name != "reduce_sum"}
-    target = find_device(GPU, {})
-    tunings = []
-    for _ in range(options.tunings):
-        found, line = recorded(specs, target)
-        tunings.append(found)
-        say(line)
+class Experiment:
+    """The rows that are raced, what races them, and what was seen of each change."""
+
+    def __init__(self, specs, tunings, rows, target):
+        self.rows = rows
+        self.chosen = {key: candidates(tunings, key, space.default(specs[key[0]])) for key in rows}
+        self.ratios = {(key, change): [] for key in rows for change in CHANGES}
+        self.defaults = {(key, change): [] for key in rows for change in CHANGES}
+        self.raw = []
+        self.begun = time.monotonic()
+        sources = {
+            (key, c): source_of(specs[key[0]], key[1].specialisation, c) for key in rows for c in self.chosen[key]
+        }
+        dummies = [dummy(count) for count in DUMMIES]
+        binaries = compile_all([*sources.values(), *dummies], target.record.architecture)
+        self.dummies = [binaries[source.key].image for source in dummies]
+        self.asked = {}
+        for key in rows:
+            entries = tuple(CompiledCandidate.of(c, binaries[sources[key, c].key]) for c in self.chosen[key])
+            estimates = tuple(tunings[0][key]["screened"].get(c, 10.0) for c in self.chosen[key])
+            self.asked[key] = (
+                PrepareRequest(spec=specs[key[0]], problem=key[1], default=entries[0], seed=SEED, reference="none"),
+                RaceRequest(entries=entries, estimates_us=estimates, rounds=ROUNDS, rule=RunAll()),
+            )
+
+    def run(self, worker, key, change, seed, say):
+        """Race a row with one change, and return whether the worker still lives."""
+        prepare, raced = self.asked[key]
+        if change == "gaps":
+            prepare = replace(prepare, seed=seed)
+        answer = worker.ask((change, prepare, raced, self.dummies, seed), timeout_s=60)
+        if not isinstance(answer, dict):
+            say(f"{key[0]} at {key[1]}: {change}: {answer}")
+            return False
+        times = answer["times_us"]
+        pairs = [[a / b for a, b in zip(one, times[0], strict=True)] for one in times[1:]]
+        self.ratios[key, change].append([statistics.median(one) for one in pairs])
+        self.defaults[key, change].append(statistics.median(times[0]))
+        self.raw.append(
+            {
+                "row": f"{key[0]} {key[1]}",
+                "change": change,
+                "at_s": round(time.monotonic() - self.begun, 3),
+                "clock_mhz": answer["clock_mhz"],
+                "canary_us": answer["canary_us"],
+                "medians_us": [statistics.median(one) for one in times],
+                "ratios": self.ratios[key, change][-1],
+            }
+        )
+        return True
+
+    def spreads(self, say):
+        """Report the standard deviations by row and candidate, and over all."""
+        say("standard deviation of log(time / default's time), percent: " + " ".join(f"{one:>8}" for one in CHANGES))
+        pooled = {change: [] for change in CHANGES}
+        for key in self.rows:
+            spreads = [summary(self.defaults[key, change]) for change in CHANGES]
+            at = f"{statistics.median(self.defaults[key, 'process'] or [math.nan]):.2f} us"
+            say(f"{key[0]} at {key[1]}: default {at:<10}".ljust(63) + " ".join(f"{100 * s:8.2f}" for s in spreads))
+            for index, configuration in enumerate(self.chosen[key][1:]):
+                columns = [[one[index] for one in self.ratios[key, change]] for change in CHANGES]
+                for change, column in zip(CHANGES, columns, strict=True):
+                    pooled[change].append(summary(column))
+                values = " ".join(f"{100 * summary(column):8.2f}" for column in columns)
+                say(f"  {str(configuration)[:48]:<50}{statistics.median(columns[-1] or [math.nan]):10.4f} {values}")
+        for name, function in (("median", statistics.median), ("largest", max)):
+            values = [[one for one in pooled[change] if not math.isnan(one)] or [math.nan] for change in CHANGES]
+            say(f"{name:<63}" + " ".join(f"{100 * function(one):8.2f}" for one in values))
+
+    def clocks(self, say):
+        """Report the clocks that races of each change met."""
+        for change in CHANGES:
+            clocks = [one["clock_mhz"] for one in self.raw if one["change"] == change] or [0]
+            canaries = [value for one in self.raw if one["change"] == change for value in one["canary_us"] if value]
+            say(
+                f"{change:<8}: {len(clocks)} races; SM clock {min(clocks)} to {max(clocks)} MHz; "
+                f"canary {min(canaries or [0]):.2f} to {max(canaries or [0]):.2f} us"
+            )
+
+
+def worker():
+    child = Child("placement_worker:serve")
+    child.send("open")
+    return child
+
+
+def race_all(experiment, ends_s, say):
+    """Race in one process after the other until three quarters of the time are over, then with every other change."""
+    waiting = [worker() for _ in range(2)]
+    for _ in range(PROCESSES):
+        child = waiting.pop(0)
+        child.answer(90)
+        waiting.append(worker())
+        for key in experiment.rows:
+            if not experiment.run(child, key, "process", 0, say):
+                break
+        child.kill()
+        if time.monotonic() > ends_s - 0.25 * (ends_s - experiment.begun):
+            break
+    say(f"processes done after {time.monotonic() - experiment.begun:.0f} s")
+    child = waiting.pop(0)
+    child.answer(90)
+    for key in experiment.rows:
+        for change in CHANGES[:-1]:
+            for seed in range(REPEATS):
+                if time.monotonic() < ends_s:
+                    experiment.run(child, key, change, seed, say)
+    for one in (child, *waiting):
+        one.kill()
+
+
+def rows_of(tunings, say):
+    """Return the rows that are raced: known ones, some of those with different winners, and calm ones."""
     first, *others = tunings
     by_name = {(name, str(problem)): (name, problem) for name, problem in first}
     differ = [key for key in first if any(other[key]["winner"] != first[key]["winner"] for other in others)]
@@ -232,105 +256,32 @@ def main():  # noqa: C901, PLR0912, PLR0915 - an experiment, told in order
         say(f"  {key[0]} at {key[1]}")
         for line in where_lost(tunings, key):
             say(line)
-    known = [by_name[name] for name in named(KNOWN)]
-    rows = list(dict.fromkeys([*known[:3], *differ[:4], *known[3:], *(by_name[name] for name in named(CALM)), *differ]))
-    rows = rows[:18]
-    chosen = {key: candidates(tunings, key, space.default(specs[key[0]])) for key in rows}
-    sources = {(key, c): source_of(specs[key[0]], key[1].specialisation, c) for key in rows for c in chosen[key]}
-    dummies = [dummy(count) for count in DUMMIES]
-    binaries = compile_all([*sources.values(), *dummies], target.record.architecture)
-    images = [binaries[source.key].image for source in dummies]
-    asked = {}
-    for key in rows:
-        entries = tuple(CompiledCandidate.of(c, binaries[sources[key, c].key]) for c in chosen[key])
-        estimates = tuple(first[key]["screened"].get(c, 10.0) for c in chosen[key])
-        asked[key] = (
-            PrepareRequest(spec=specs[key[0]], problem=key[1], default=entries[0], seed=SEED, reference="none"),
-            RaceRequest(entries=entries, estimates_us=estimates, rounds=ROUNDS, rule=RunAll()),
-        )
-    ratios = {(key, change): [] for key in rows for change in CHANGES}
-    defaults = {(key, change): [] for key in rows for change in CHANGES}
+    known, calm = ([by_name[name] for name in named(text)] for text in (KNOWN, CALM))
+    return list(dict.fromkeys([*known[:3], *differ[:4], *known[3:], *calm, *differ]))[:MOST_ROWS]
 
-    def run(worker, key, change, seed):
-        prepare, raced = asked[key]
-        if change == "gaps":
-            prepare = PrepareRequest(
-                spec=prepare.spec, problem=prepare.problem, default=prepare.default, seed=seed, reference="none"
-            )
-        answer = worker.ask((change, prepare, raced, images, seed), timeout_s=60)
-        if not isinstance(answer, dict):
-            say(f"{key[0]} at {key[1]}: {change}: {answer}")
-            return False
-        times = answer["times_us"]
-        pairs = [[a / b for a, b in zip(one, times[0], strict=True)] for one in times[1:]]
-        ratios[key, change].append([statistics.median(one) for one in pairs])
-        defaults[key, change].append(statistics.median(times[0]))
-        raw.append(
-            {
-                "row": f"{key[0]} {key[1]}",
-                "change": change,
-                "at_s": round(time.monotonic() - begun, 3),
-                "clock_mhz": answer["clock_mhz"],
-                "canary_us": answer["canary_us"],
-                "medians_us": [statistics.median(one) for one in times],
-                "ratios": ratios[key, change][-1],
-            }
-        )
-        return True
 
-    def worker():
-        child = Child("placement:serve")
-        child.send("open")
-        return child
-
-    waiting = [worker() for _ in range(2)]
-    for _ in range(PROCESSES):
-        child = waiting.pop(0)
-        child.answer(90)
-        waiting.append(worker())
-        for key in rows:
-            if not run(child, key, "process", 0):
-                break
-        child.kill()
-        if time.monotonic() - begun > 0.75 * options.seconds:
-            break
-    say(f"processes done at {time.monotonic() - begun:.0f} s")
-    child = waiting.pop(0)
-    child.answer(90)
-    for key in rows:
-        for change in CHANGES[:-1]:
-            for seed in range(REPEATS):
-                if time.monotonic() - begun < options.seconds:
-                    run(child, key, change, seed)
-    for one in (child, *waiting):
-        one.kill()
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=225.0)
+    parser.add_argument("--tunings", type=int, default=2)
+    options = parser.parse_args()
+    begun, say = time.monotonic(), Report()
+    specs = {name: spec for name, spec in load_folder(TEMPLATES).items() if name != "reduce_sum"}
+    target = find_device(GPU, {})
+    tunings = []
+    for _ in range(options.tunings):
+        found, line = recorded(specs, target)
+        tunings.append(found)
+        say(line)
+    experiment = Experiment(specs, tunings, rows_of(tunings, say), target)
+    race_all(experiment, begun + options.seconds, say)
     say("")
-    say("standard deviation of log(time / default's time), percent: " + " ".join(f"{one:>8}" for one in CHANGES))
-    pooled = {change: [] for change in CHANGES}
-    for key in rows:
-        spreads = [summary(defaults[key, change]) for change in CHANGES]
-        at = f"{statistics.median(defaults[key, 'process'] or [math.nan]):.2f} us"
-        say(f"{key[0]} at {key[1]}: default {at:<10}".ljust(63) + " ".join(f"{100 * s:8.2f}" for s in spreads))
-        for index, configuration in enumerate(chosen[key][1:]):
-            columns = [[one[index] for one in ratios[key, change]] for change in CHANGES]
-            for change, column in zip(CHANGES, columns, strict=True):
-                pooled[change].append(summary(column))
-            values = " ".join(f"{100 * summary(column):8.2f}" for column in columns)
-            say(f"  {str(configuration)[:48]:<50}{statistics.median(columns[-1] or [math.nan]):10.4f} {values}")
-    for name, function in (("median", statistics.median), ("largest", max)):
-        values = [[one for one in pooled[change] if not math.isnan(one)] or [math.nan] for change in CHANGES]
-        say(f"{name:<63}" + " ".join(f"{100 * function(one):8.2f}" for one in values))
-    for change in CHANGES:
-        clocks = [one["clock_mhz"] for one in raw if one["change"] == change] or [0]
-        canaries = [value for one in raw if one["change"] == change for value in one["canary_us"] if value] or [0]
-        say(
-            f"{change:<8}: {len(clocks)} races; SM clock {min(clocks)} to {max(clocks)} MHz; "
-            f"canary {min(canaries):.2f} to {max(canaries):.2f} us"
-        )
+    experiment.spreads(say)
+    experiment.clocks(say)
     say(f"in all {time.monotonic() - begun:.0f} s")
     if folder := os.environ.get("OUT"):
         Path(folder, "placement.txt").write_text("\n".join(say.lines) + "\n", encoding="utf-8")
-        Path(folder, "placement.json").write_text("\n".join(map(json.dumps, raw)) + "\n", encoding="utf-8")
+        Path(folder, "placement.json").write_text("\n".join(map(json.dumps, experiment.raw)) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import stubs
-from disk import bases, no_cache, sound
+from operations import bases, no_cache, sound
 from project import TUNE, Area
 from table import HUNG, OTHER, Tried, main
 

@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from disk import bases
+from operations import bases
 from table import ROOT, TRACEBACK, WRONG, Tried, main
 
 from pretuned.errors import LockError

@@ -8,14 +8,12 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from disk import bases, library, no_cache, older_package, one_row_less, sound
+from operations import bases, no_cache, older_package, one_row_less, preloaded, sound
 from project import BAKE, TUNE, Area, content
 from table import LOST, OTHER, Tried, main
 
@@ -242,9 +240,5 @@ def run(count: int, _draw: random.Random) -> Iterator[Tried]:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory(prefix="faults-") as made:
-        if "LD_PRELOAD" not in os.environ:
-            again = [*NOTHING_KEPT, sys.executable, *sys.argv]
-            status = subprocess.run(again, env={**os.environ, "LD_PRELOAD": str(library(Path(made)))}, check=False)
-            raise SystemExit(status.returncode)
+    preloaded(*NOTHING_KEPT)
     main("folders", __doc__ or "", run, count=1)

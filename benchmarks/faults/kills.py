@@ -11,33 +11,16 @@ import json
 import random
 import sqlite3
 import tempfile
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
-from disk import bases, no_cache, older_package, sound, stale_wheels
+from operations import WHEEL, Operation, bases, no_cache, older_package, rehearsed, sound, stale_wheels
 from project import BAKE, HATCHLING, LOCK, MODULE, TUNE, Area, content
 from table import LOST, OTHER, WRONG, Tried, main, wanted
 
 from pretuned.record import lock as lockfile
 from pretuned.record.cache import FILE
 from pretuned.record.entries import row_from_json
-
-WHEEL = "dist/tiny-1-py3-none-any.whl"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
-    """A command that is killed, its share of the kills, what it writes, and whether another one runs at once."""
-
-    name: str
-    command: tuple[str, ...]
-    share: float
-    output: str
-    prepare: Callable[[Area], None]
-    two: bool = False
-
 
 OPERATIONS = (
     Operation(name="tune", command=TUNE, share=0.2, output=LOCK, prepare=no_cache),
@@ -97,21 +80,12 @@ def run(count: int, draw: random.Random) -> Iterator[Tried]:
         folder = Path(name)
         base = bases(folder)[""]
         for operation in filter(lambda one: wanted(one.name), OPERATIONS):
-            start = base.copy(folder / "start")
-            operation.prepare(start)
-            before = content(start.project / operation.output)
-            good = start.copy(folder / "area")
-            began = time.monotonic()
-            done = good.run(*operation.command)
-            took = time.monotonic() - began
-            after = content(good.project / operation.output)
-            if done.status:
-                raise SystemExit(f"{operation.name}: {done}")
+            good = rehearsed(operation, base, folder)
             share = max(1, round(count * operation.share))
-            print(f"{operation.name}: {took:.1f} s, {share} kills", flush=True)
+            print(f"{operation.name}: {good.took_s:.1f} s, {share} kills", flush=True)
             for _ in range(share):
-                area = start.copy(folder / "area")
-                moment = draw.uniform(0, took * (1.3 if operation.two else 1.05))
+                area = good.start.copy(folder / "area")
+                moment = draw.uniform(0, good.took_s * (1.3 if operation.two else 1.05))
                 killed = area.start(*operation.command)
                 other = area.start(*operation.command) if operation.two else None
                 status = killed.ended(moment)
@@ -123,7 +97,7 @@ def run(count: int, draw: random.Random) -> Iterator[Tried]:
                     failures += ended.failures()
                     if ended.status not in {0, None}:
                         failures.append((OTHER, f"the other one has status {ended.status}: {ended.output[-200:]}"))
-                failures += verdict(area, operation, before, after)
+                failures += verdict(area, operation, good.before, good.after)
                 when = f"killed after {moment:.2f} s" if status is None else "had ended"
                 yield Tried(line=f"kill -9, {operation.name}", name=when, failures=tuple(failures))
 
