@@ -74,6 +74,7 @@ def image():
 def machine(image, monkeypatch):
     monkeypatch.setattr(judge, "PIECE", 64)
     monkeypatch.setattr(judge, "ELEMENTS", 32)
+    monkeypatch.setattr(judge, "PIECES", 9)
     return TaskMachine(image)
 
 
@@ -135,6 +136,19 @@ def test_a_digest_changes_with_any_byte_and_its_place(machine, nbytes):
         machine.fill(memory.address + place, 0xC3, 1)
         seen.add(machine.ask([check])[0].count)
     assert len(seen) == 1 + len({0, nbytes // 2, nbytes - 1})
+
+
+def test_a_digest_changes_where_words_change_places(machine):
+    values = np.arange(125, dtype=np.uint64)
+    memory = machine.allocate(values.nbytes)
+    check = Digest(address=memory.address, nbytes=values.nbytes)
+    seen = set()
+    for other in range(values.size):
+        swapped = values.copy()
+        swapped[[0, other]] = swapped[[other, 0]]
+        machine.write(memory.address, swapped)
+        seen.add(machine.ask([check])[0].count)
+    assert len(seen) == values.size
 
 
 @pytest.mark.parametrize(("out", "reference", "right"), CASES)

@@ -31,8 +31,10 @@ BLOCKS_PER_SM: Final = 8
 TASK: Final = struct.Struct("5Q2d2i")  # of tasks.cu, in its order
 # Of a check: first index, count, bits of the worst share, the largest error or its bits.
 SLOTS: Final = struct.Struct("4Q")
-PIECE: Final = 1 << 14  # bytes of a task that a block takes at once
+PIECE: Final = 1 << 14  # bytes of a task that a block takes at once, at least
 ELEMENTS: Final = 1 << 12  # the same, of elements that are compared
+PIECES: Final = 1024  # of a task, at most: a block for each fits the device, and each ends in atomic operations
+UNIT: Final = 16  # what pieces are a multiple of
 SWEEP_FACTOR: Final = 2  # times L2
 CANARY_LENGTH: Final = 8192  # operations of four cycles each: some 20 us
 HOLD_NS: Final = 5_000_000  # a host that was interrupted for longer has lost its sample
@@ -70,7 +72,7 @@ def table(tasks: Sequence[Check | ByteFill | ByteCopy]) -> tuple[bytes, int]:
     rows, pieces = [], 0
     for task in tasks:
         address, other, size, rtol, atol, kind, value = _packed(task)
-        length = PIECE if kind < _INTEGERS else ELEMENTS
+        length = max(PIECE if kind < _INTEGERS else ELEMENTS, -(-size // (PIECES * UNIT)) * UNIT)
         rows.append(TASK.pack(address, other, size, length, pieces, rtol, atol, kind, value))
         pieces += -(-size // length)
     return b"".join(rows), pieces
@@ -132,7 +134,7 @@ class CudaJudge:
     def _performed(self, tasks: Sequence[Check | ByteFill | ByteCopy]) -> Any:  # noqa: ANN401 - CuPy ships no types
         """Enqueue tasks, and return the memory that begins with the slots of each."""
         rows, pieces = table(tasks)
-        content = np.frombuffer(_UNTOUCHED * len(tasks) + rows, np.uint8)
+        content = np.frombuffer(bytearray(_UNTOUCHED * len(tasks) + rows), np.uint8)
         held = cupy.empty(content.shape, cupy.uint8)
         held.set(content, stream=self._stream)
         listed = _pointer(held.data.ptr + len(tasks) * SLOTS.size)
