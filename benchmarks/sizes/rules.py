@@ -301,3 +301,4 @@ RULES: Mapping[str, Callable[[Known], Pick]] = {
     "selection (ours)": ours,
     "the best of what ships": hindsight,
 }
+OF_OURS = ("selection (ours)", "the best of what ships")

@@ -12,10 +12,10 @@ import pytest
 
 import replay_sizes
 from pretuned.spec import space
-from sizes import matrix
+from sizes import matrix, rules
 
 ROOT = Path(__file__).parents[2]
-OURS, SHIPPED = "selection (ours)", "the best of what ships"
+OURS, SHIPPED = rules.OF_OURS
 SAMPLE = ("axpby_float16", "sgemm", "transpose_float32")
 
 
@@ -48,7 +48,7 @@ def sample():
 def test_a_selection_loses_less_than_any_other_rule(sample, record_property):
     mean = means(sample)
     record_property("figure", ", ".join(f"{rule} {loss:.2%}" for rule, loss in mean.items()))
-    others = [loss for rule, loss in mean.items() if rule not in {OURS, SHIPPED}]
+    others = [loss for rule, loss in mean.items() if rule not in rules.OF_OURS]
     assert mean[OURS] < 0.5 * min(others)
     assert mean[SHIPPED] <= mean[OURS]
 
@@ -62,7 +62,7 @@ def test_a_selection_loses_less_than_any_other_rule_over_all_recordings(record_p
     found = outcomes(path.name.removesuffix(".json.gz") for path in sorted(matrix.RECORDED.glob("*.json.gz")))
     mean = means(found)
     record_property("figure", ", ".join(f"{rule} {loss:.2%}" for rule, loss in mean.items()))
-    assert mean[OURS] < 0.7 * min(loss for rule, loss in mean.items() if rule not in {OURS, SHIPPED})
+    assert mean[OURS] < 0.7 * min(loss for rule, loss in mean.items() if rule not in rules.OF_OURS)
     assert slower(found[OURS]) <= 0.05
 
 
