@@ -28,6 +28,7 @@ SMALL: Final[dict[int, tuple[int, ...]]] = {1: (37,), 2: (5, 37), 3: (3, 5, 37)}
 MANY: Final = (17, 19, 23, 29)
 MULTIPLES: Final = (1, 2, 4, 8, 16, 32, 64, 128)  # what guards ask of sizes
 RARE_MULTIPLES: Final = tuple(2**power for power in range(8, 17))  # tried for what is legal nowhere else
+REMAINDERS: Final = 64  # neighbouring sizes, among which there is every remainder that a guard is likely to ask for
 AWKWARD: Final = 2  # odd problems of a configuration, besides one of round sizes
 ROUND: Final = (16, 32, 64, 128)  # multiples, at which vectors and tiles without a tail run
 TILE: Final = 129  # round sizes are larger than most tiles
@@ -97,9 +98,16 @@ class TrialSizes:
 
     @cached_property
     def rare(self) -> list[Problem]:
-        """Problems for what is legal at no usual one, the smallest first: of larger multiples, and the spec's own."""
+        """Problems for what is legal at no usual one, the smallest first.
+
+        Of every remainder, where a guard may ask for one; of larger multiples; and the spec's own.
+        """
         primes = SMALL.get(len(self.spec.free_dims))
         further = [*self._ladder(primes, RARE_MULTIPLES, 1), *space.problems(self.spec, self.specialisation)]
+        where = [text for one in self.spec.all_implementations.values() for text in one.constraints.where]
+        if any(space.names_dim(self.spec, expression) and "%" in str(expression) for expression in where):
+            near = (self._near(self.small, distance) for distance in range(1, REMAINDERS))
+            further += [problem for problem in near if problem is not None]
         sizes = {problem: elements(self.spec, problem) for problem in further}
         return [p for p in sorted(sizes, key=lambda p: (sizes[p], p)) if sizes[p] <= MOST_ELEMENTS]
 
@@ -114,6 +122,13 @@ class TrialSizes:
             if problem is not None and problem not in seen:
                 seen.add(problem)
                 yield problem
+
+    def _near(self, problems: Sequence[Problem], distance: int) -> Problem | None:
+        """Return the first of `problems` with every size so much larger."""
+        if not problems:
+            return None
+        first = dict(problems[0].dims)
+        return self._problem([int(first[name]) + distance for name in self.spec.free_dims])
 
     def _shrunk(self, sizes: Sequence[int]) -> list[int]:
         """Return sizes in about these proportions whose arrays have no more than `elements`, if any are so small."""
