@@ -7,12 +7,14 @@ from dataclasses import replace
 
 import pytest
 
+from builders import H100, selections
 from pretuned.build import table
 from pretuned.build.freshness import Freshness
 from pretuned.cli import main
 from pretuned.config import read_settings
 from pretuned.errors import LockError
 from pretuned.frontends.registry import load_project
+from pretuned.record import lock as lockfile
 from project_home import TABLE, Home
 from reported import Reported
 from specs import SCALE_TEMPLATE, loaded
@@ -43,6 +45,50 @@ def states(home):
         "missing": None,
         "fresh": missing,
     }
+
+
+def selected(home, *rules):
+    """Write a lock of fresh rows, and of selections."""
+    home.write(home.rows())
+    lockfile.write(home.lock, home.read().updated({}, selections=rules))
+
+
+def losing(home, mean):
+    """Selections of which the first is certified to lose so much on average."""
+    first, *others = selections(home.spec)
+    inside = replace(first.certificate.inside, mean=mean)
+    return [replace(first, certificate=replace(first.certificate, inside=inside)), *others]
+
+
+@pytest.mark.parametrize(("table", "status"), [("", 0), ("max-loss = 0.04\n", 0), ("max-loss = 0.02\n", 4)])
+def test_selections_are_held_to_max_loss_as_locked_holds_them(home, table, status):
+    (home.root / "pyproject.toml").write_text(TABLE + table)
+    selected(home, *losing(home, 0.031))
+    found, out, _ = home.run("check")
+    assert (found == 0) == (status == 0) == locked_takes(home)
+    certified, last = out.splitlines()[-2:]
+    assert certified == (
+        "pretuned.lock.json: 2 selections certified at 64 problems: mean 1.8%, worst 4.3% (scale (T=float16) at "
+        "n=1024), none slower than the default"
+    )
+    assert last == "pretuned.lock.json: 4 rows and 2 selections" + (
+        ", all fresh, but 1 not certified to keep to max-loss (0.02); run `pretuned tune`, which refines them, or "
+        "raise `max-loss` in the table"
+        if status
+        else f" for {H100.name}, all fresh"
+    )
+    named = f"scale on {H100.name} at T=float16: loses 3.1% on average, by its certificate"
+    assert (named in out) == (status != 0)
+    data = json.loads(home.run("check", "--json")[1])
+    assert (data["fresh"], data["selections"], data["over max-loss"]) == (status == 0, 2, [named] if status else [])
+
+
+def test_a_selection_without_a_certificate_is_a_note(home):
+    first, second = selections(home.spec)
+    selected(home, replace(first, certificate=None), second)
+    status, _, said = home.run("check")
+    assert status == 0
+    assert said.endswith("1 selection not certified; run `pretuned tune --certify 64`\n")
 
 
 def locked_takes(home):
@@ -120,7 +166,7 @@ def test_on_host_the_hosts_lock_is_meant(home):
     home.write(home.rows())
     assert home.run("check", "--on", "host")[:2] == (
         4,
-        "pretuned.lock.host.json: no rows; run `pretuned tune` on a machine with a GPU\n",
+        "pretuned.lock.host.json: no rows; run `pretuned tune --on host`\n",
     )
 
 

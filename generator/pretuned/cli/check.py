@@ -5,24 +5,55 @@ from __future__ import annotations
 import json
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from pretuned.backends import lock_path
 from pretuned.bake.plan import OLDEST, number_of
 from pretuned.build.contract import compare_specs
-from pretuned.build.freshness import Freshness, Unfresh
+from pretuned.build.freshness import Freshness, Unfresh, in_numbers
 from pretuned.build.table import unlockable
 from pretuned.cli.project import console, project_of, specs_of
-from pretuned.config import Project, read_settings
+from pretuned.config import GPU, Project, read_settings
 from pretuned.config.toml import spelled
 from pretuned.errors import ExitCode, SpecError, counted
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
+from pretuned.report.certificates import chosen, whole
 from pretuned.report.text import columns
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.scalars import alike
 
 WORDS = ("stale", "missing", "unverified", "incomplete")  # from the worst on
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """A lock, and what keeps mode locked from taking it.
+
+    `found` is not fresh; `unfit` says why a build does not take rows that are, or is empty; `lossy` has a line for each
+    selection that is not certified to keep to the table's `max-loss`.
+    """
+
+    lock: Lock
+    found: Sequence[Unfresh]
+    unfit: str
+    lossy: Sequence[str]
+
+    @property
+    def fresh(self) -> bool:
+        """Whether mode locked takes it."""
+        return bool(self.lock.rows) and not self.found and not self.unfit and not self.lossy
+
+    def to_json(self) -> dict[str, object]:
+        """Return plain data."""
+        return {
+            "fresh": self.fresh,
+            "rows": len(self.lock.rows),
+            "selections": len(self.lock.selections),
+            "findings": list(map(_json, self.found)),
+            "unfit": self.unfit,
+            "over max-loss": list(self.lossy),
+        }
 
 
 def run(options: Namespace) -> ExitCode:
@@ -39,23 +70,51 @@ def run(options: Namespace) -> ExitCode:
         lock = lock.without(key for key in lock.keys if key[0] not in specs)
     _warn_of_swaps(specs.values())
     _demand_contract(project, specs, lock)
-    found = list(Freshness(specs).unfresh(lock, lock.devices))
-    unfit = unlockable(project, lock)
-    fresh = bool(lock.rows) and not found and not unfit
+    freshness = Freshness(specs)
+    checked = Checked(
+        lock=lock,
+        found=list(freshness.unfresh(lock, lock.devices)),
+        unfit=unlockable(project, lock),
+        lossy=list(freshness.lossy(lock, project.max_loss)),
+    )
     if options.json:
-        findings = list(map(_json, found))
-        print(json.dumps({"fresh": fresh, "rows": len(lock.rows), "findings": findings, "unfit": unfit}, indent=2))
-    elif fresh:
-        print(f"{project.lock.name}: {counted(len(lock.rows), 'row')} for {', '.join(lock.devices)}, all fresh")
-    elif not lock.rows:
-        print(f"{project.lock.name}: no rows; run `pretuned tune` on a machine with a GPU")
-    elif not found:
-        rows = counted(len(lock.rows), "row")
-        print(f"{project.lock.name}: {rows}, all fresh, but mode locked does not take them: {unfit}")
+        print(json.dumps(checked.to_json(), indent=2))
     else:
-        print("\n".join(map(str, found) if options.verbose else columns(list(_by_kernel(lock, found)), frozenset({2}))))
-        print(f"{project.lock.name}: {_not_fresh(lock, found)}; run `pretuned tune`")
-    return ExitCode.SUCCESS if fresh else ExitCode.LOCK
+        print("\n".join(_lines(checked, project, options)))
+        if bare := sum(rule.certificate is None for rule in lock.selections):
+            console.info(f"{counted(bare, 'selection')} not certified; run `pretuned tune --certify 64`")
+    return ExitCode.SUCCESS if checked.fresh else ExitCode.LOCK
+
+
+def _lines(checked: Checked, project: Project, options: Namespace) -> Iterator[str]:
+    """Yield what is wrong, and a last line that says what to do about the worst of it."""
+    lock, name = checked.lock, project.lock.name
+    tune = "pretuned tune" + (f" --on {options.on}" if options.on is not None else "")
+    holds = in_numbers(len(lock.rows), len(lock.selections))
+    if not lock.rows:
+        gpu = "" if options.on is not None and options.on != GPU else " on a machine with a GPU"
+        yield f"{name}: no rows; run `{tune}`{gpu}"
+        return
+    if checked.found:
+        by_kernel = columns(list(_by_kernel(lock, checked.found)), frozenset({2}))
+        yield from map(str, checked.found) if options.verbose else by_kernel
+    yield from checked.lossy
+    certificates = [
+        (chosen(rule.kernel, rule.specialisation), rule.certificate) for rule in lock.selections if rule.certificate
+    ]
+    if certificates and not checked.found:
+        yield f"{name}: {whole(certificates)}"
+    if checked.found:
+        yield f"{name}: {_not_fresh(lock, checked.found)}; run `{tune}`"
+    elif checked.unfit:
+        yield f"{name}: {holds}, all fresh, but mode locked does not take them: {checked.unfit}"
+    elif checked.lossy:
+        yield (
+            f"{name}: {holds}, all fresh, but {len(checked.lossy)} not certified to keep to max-loss "
+            f"({project.max_loss:g}); run `{tune}`, which refines them, or raise `max-loss` in the table"
+        )
+    else:
+        yield f"{name}: {holds} for {', '.join(lock.devices)}, all fresh"
 
 
 def _not_fresh(lock: Lock, found: Sequence[Unfresh]) -> str:
@@ -95,7 +154,7 @@ def _demand_contract(project: Project, specs: Mapping[str, KernelSpec], lock: Lo
 
 
 def _by_kernel(lock: Lock, found: Sequence[Unfresh]) -> Iterator[tuple[str, ...]]:
-    """Yield one line per kernel and device: how many rows are in which state, and the worst one's reason."""
+    """Yield one line per kernel and device: how much is in which state, and why the worst of it is."""
     groups: dict[tuple[str, str], list[Unfresh]] = {}
     for row in lock.rows:
         groups.setdefault((row.kernel, row.device), [])
@@ -106,7 +165,7 @@ def _by_kernel(lock: Lock, found: Sequence[Unfresh]) -> Iterator[tuple[str, ...]
         rows = sum((row.kernel, row.device) == (kernel, device) for row in lock.rows)
         counts = [(sum(finding.word == word for finding in wrong), word) for word in WORDS]
         state = ", ".join(f"{count} {word}" for count, word in counts if count) or "fresh"
-        worst = min(wrong, key=lambda finding: WORDS.index(finding.word), default=None)
+        worst = min(wrong, key=lambda finding: (not finding.reason, WORDS.index(finding.word)), default=None)
         yield kernel, device, str(rows), state, worst.reason if worst is not None else ""
 
 

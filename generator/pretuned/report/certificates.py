@@ -42,20 +42,24 @@ def certificate_json(certificate: Certificate) -> dict[str, Any]:
     return found
 
 
+def whole(certificates: Sequence[tuple[str, Certificate]]) -> str:
+    """Return in one line what certificates of one or more selections, by their names, say together."""
+    inside = [(name, certificate.inside) for name, certificate in certificates]
+    problems = sum(of.problems for _, of in inside)
+    mean = sum(of.mean * of.problems for _, of in inside) / problems if problems else 0.0
+    slower = sum(round(of.slower * of.problems) for _, of in inside)
+    name, worst = max(inside, key=lambda one: one[1].worst)
+    return (
+        f"{counted(len(inside), 'selection')} certified at {counted(problems, 'problem')}: mean {mean:.1%}, "
+        f"worst {worst.worst:.1%} ({name} at {describe(worst.worst_at)}), {slower or 'none'} slower than the default"
+    )
+
+
 def summary(certified: Sequence[Certified], max_loss: float | None) -> Iterator[str]:
     """Yield what a tuning certified: the whole in one line, then each selection that loses more than `max_loss`."""
     if not certified:
         return
-    inside = [one.certificate.inside for one in certified]
-    problems = sum(found.problems for found in inside)
-    mean = sum(found.mean * found.problems for found in inside) / problems if problems else 0.0
-    slower = sum(round(found.slower * found.problems) for found in inside)
-    worst = max(certified, key=lambda one: one.certificate.inside.worst)
-    yield (
-        f"{counted(len(certified), 'selection')} certified at {counted(problems, 'problem')}: mean {mean:.1%}, "
-        f"worst {worst.certificate.inside.worst:.1%} ({chosen(worst.kernel, worst.specialisation)} at "
-        f"{describe(worst.certificate.inside.worst_at)}), {slower or 'none'} slower than the default"
-    )
+    yield whole([(chosen(one.kernel, one.specialisation), one.certificate) for one in certified])
     if max_loss is None:
         return
     over = [one for one in certified if one.certificate.inside.mean > max_loss]
