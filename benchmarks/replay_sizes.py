@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from pretuned.report.text import columns
+from pretuned.tune.selection import predicted_us
 from sizes import matrix, rules
 from sizes.judging import figures, percent
 
@@ -73,6 +74,25 @@ def lines(recorded, options):
         yield (str(recorded), part, name, str(len(of)), *numbers)
 
 
+def worst(recorded, options):
+    """Yield where our selection loses most with the first seed: what it picks, the best, and what costs say of both."""
+    known, parts = next(splits(recorded, options.drawn, [0]))
+    costs = {choice.configuration: choice.cost for choice in known.selection.choices}
+    pick, found = rules.ours(known), []
+    for at in [at for of in parts.values() for at in of]:
+        times, problem = recorded.times[at], recorded.problems[at]
+        chosen, best = pick(problem, ~np.isnan(times)), int(np.nanargmin(times))
+        loss = times[chosen] / times[best] - 1
+        cells = [f"{recorded.kernel} {problem}", recorded.groups[at], percent(loss)]
+        for one in (chosen, best):
+            name = recorded.configurations[one]
+            said = f"predicted {predicted_us(costs[name], problem):.2f}" if name in costs else "not shipped"
+            cells.append(f"{name}: {times[one]:.2f} us, {said}")
+        found.append((loss, cells))
+    found.sort(key=lambda entry: -entry[0])
+    yield from columns([("problem", "", "loss", "pick", "best"), *(cells for _, cells in found[: options.worst])])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kernel", nargs="*")
@@ -80,6 +100,7 @@ def main():
     parser.add_argument("--drawn", type=int, default=100)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rule", action="append", help="only rules with this in their name")
+    parser.add_argument("--worst", type=int, default=0, help="print so many of the problems where ours loses most")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     head = ("kernel", "part", "rule", "problems", "mean", "p95", "worst", "slower than the default by >2%")
@@ -91,6 +112,8 @@ def main():
             fresh = list(lines(one, options))
             table += fresh
             print(*columns([head, *fresh], frozenset(range(3, 8))), "", sep="\n", flush=True)
+            if options.worst:
+                print(*worst(one, options), "", sep="\n", flush=True)
     if options.out:
         made = [
             " ".join(["python", *sys.argv]).replace(str(options.out), "FOLDER"),
