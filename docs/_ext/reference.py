@@ -45,6 +45,7 @@ SECTIONS: Final = {
     "scratch": "`scratch`",
     "launches": "`[[launches]]`",
     "compile": "`[compile]`",
+    "cost": "`[cost]`",
     "implementations": "`[implementations.NAME]`",
 }
 

@@ -607,7 +607,54 @@ LAUNCHES = {
         ],
     ),
 }
-CASES = STRUCTURE | VALUES | EXPRESSIONS | NAMES | ARGUMENTS | SPACES | LAUNCHES
+
+
+def cost(term: str) -> list[tuple[str, str]]:
+    return [("[verify]\n", f'[cost]\nterms = ["{term}"]\n\n[verify]\n')]
+
+
+COSTS = {
+    "cost over an unknown name": (
+        cost("ceil_div(n, blok)"),
+        ["cost.terms[0]: unknown name 'blok' in 'ceil_div(n, blok)'; did you mean 'block'?"],
+    ),
+    "cost without a dim": (
+        cost("block * vec"),
+        [
+            (
+                "cost.terms[0]: 'block * vec' is the same at every size, and such a term is there already; "
+                "name a dim, or remove it"
+            )
+        ],
+    ),
+    "cost that divides by a dim": (
+        cost("65536 // n"),
+        [
+            (
+                "cost.terms[0]: '65536 // n' divides by what is not a positive number at every call; "
+                "divide by numbers or parameters"
+            )
+        ],
+    ),
+    "cost with a power": (
+        cost("n ** 2"),
+        ["cost.terms[0]: 'n ** 2' has a power of a dim; multiply instead, as in `n * n`"],
+    ),
+    "negative cost": (
+        cost("n - 2048 * vec"),
+        [
+            (
+                "cost.terms[0]: 'n - 2048 * vec' is -1024 at n=1024, T=float16; "
+                "a term takes time, so it is at least 0: write max(0, ...)"
+            )
+        ],
+    ),
+    "cost without a value": (
+        cost("n * 4611686018427387904"),
+        ["cost.terms[0]: 'n * 4611686018427387904' has no value: a result is beyond 2 ** 62 at n=1024, T=float16"],
+    ),
+}
+CASES = STRUCTURE | VALUES | EXPRESSIONS | NAMES | ARGUMENTS | SPACES | LAUNCHES | COSTS
 
 
 @pytest.mark.parametrize(("edits", "lines"), CASES.values(), ids=CASES)

@@ -13,6 +13,7 @@ _SEEDS: Final = "Configurations that the search of a large space tries first."
 _LAUNCHES: Final = "What is launched, in order, on one stream."
 _CONSTRAINTS: Final = "Which configurations are legal, and what the kernel demands of a call."
 _COMPILE: Final = "How the template is compiled."
+_COST: Final = "What a call takes time for that its launches do not say: predictions weigh it by what is measured."
 _TEMPLATE: Final = "The Jinja template, beside the spec."
 
 DESCRIPTIONS: Final = {
@@ -34,6 +35,7 @@ DESCRIPTIONS: Final = {
     "KernelSpec.seeds": _SEEDS,
     "KernelSpec.launches": _LAUNCHES,
     "KernelSpec.compile": _COMPILE,
+    "KernelSpec.cost": _COST,
     "KernelSpec.implementations": "Several ways to compute the kernel, by name; they compete in one table.",
     "ImplementationSpec.template": _TEMPLATE,
     "ImplementationSpec.call": "Instead of a template: a library's function, as in 'cupy:matmul'.",
@@ -48,6 +50,7 @@ DESCRIPTIONS: Final = {
     "ImplementationSpec.seeds": _SEEDS,
     "ImplementationSpec.launches": _LAUNCHES,
     "ImplementationSpec.compile": _COMPILE,
+    "ImplementationSpec.cost": _COST,
     "ImplementationSpec.constraints": "Which configurations of this implementation are legal.",
     "Argument.name": "The argument's name, in the template and in the generated function.",
     "Argument.dtype": "Its element type: float32, int32, ..., or a specialisation such as T.",
@@ -90,6 +93,10 @@ DESCRIPTIONS: Final = {
     ),
     "Compile.arch-specific": "Compile for sm_90a instead of sm_90: code that runs on that architecture alone.",
     "Constraints.where": "What a legal configuration fulfils. One that names a dim is checked at each call as well.",
+    "CostSpec.terms": (
+        "Expressions over dims, parameters, specialisations and `device`, at least 0, that divide by numbers and "
+        "parameters alone: ['ceil_div(k, bk)']."
+    ),
     "Constraints.requires": "What the kernel itself demands of a call; another call is an error that names it.",
     "Verify.reference": "'reference.py:name': a NumPy function of those inputs, scalars and dims that it names.",
     "Verify.rtol": "Relative tolerance: one number for floating outputs, or a table by the output's dtype.",

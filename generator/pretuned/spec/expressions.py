@@ -99,6 +99,21 @@ class Expression:
         return self.python
 
 
+def has_value_everywhere(expression: Expression) -> bool:
+    """Return whether an expression has a value whatever the dims are: it divides by positive literals, has no power."""
+    for node in ast.walk(expression.tree):
+        match node:
+            case (
+                ast.Call(func=ast.Name(id="ceil_div"), args=[_, by])
+                | ast.BinOp(op=ast.FloorDiv() | ast.Mod(), right=by)
+            ):
+                if (value := literal_value(by)) is None or value < 1:
+                    return False
+            case ast.Pow() | ast.Attribute() | ast.Name(id="sizeof"):
+                return False
+    return True
+
+
 @lru_cache(maxsize=4096)
 def _parsed(text: str) -> Expression:
     tree = syntax_tree(text)
@@ -123,4 +138,5 @@ __all__ = [
     "ExpressionError",
     "Value",
     "ceil_div",
+    "has_value_everywhere",
 ]

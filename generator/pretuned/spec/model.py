@@ -144,6 +144,12 @@ class Constraints(Model):
     requires: tuple[Expr, ...] = ()
 
 
+class CostSpec(Model):
+    """What a call takes time for, beside what launches say: expressions over dims and parameters, at least 0."""
+
+    terms: tuple[Expr, ...] = ()
+
+
 class Verify(Model):
     """How a result is judged: |out - ref| <= atol + rtol * |ref|, with tolerances by the output's type."""
 
@@ -179,7 +185,7 @@ class ImplementationSpec(Model):
     its launches; `seeds` are configurations that a search of a large space tries first.
 
     A library call names its function in `target` (in TOML `call = "cupy:matmul"`), and may name `arguments` and `out`
-    as `LibraryCall` does; it has constraints, and nothing else.
+    as `LibraryCall` does; it has constraints and cost, and nothing else.
     """
 
     target: Name | None = Field(default=None, alias="call")
@@ -195,6 +201,7 @@ class ImplementationSpec(Model):
     launches: tuple[LaunchSpec, ...] = ()
     compile: Compile = Compile()
     constraints: Constraints = Constraints()
+    cost: CostSpec = CostSpec()
 
     @property
     def call(self) -> LibraryCall | None:
@@ -230,6 +237,7 @@ class KernelSpec(Model):
     seeds: tuple[dict[str, Parameter], ...] = ()
     launches: tuple[LaunchSpec, ...] = ()
     compile: Compile = Compile()
+    cost: CostSpec = CostSpec()
 
     implementations: dict[str, ImplementationSpec] = Field(default_factory=dict)
 
@@ -255,6 +263,7 @@ class KernelSpec(Model):
             launches=self.launches,
             compile=self.compile,
             constraints=Constraints(where=self.constraints.where),
+            cost=self.cost,
         )
         return {MAIN: main}
 

@@ -12,6 +12,7 @@ import re
 from pretuned.errors import Fault
 from pretuned.spec.check.arguments import argument_faults, key_faults
 from pretuned.spec.check.configurations import configuration_faults, default_faults
+from pretuned.spec.check.costs import cost_faults, cost_value_faults
 from pretuned.spec.check.headers import header_faults
 from pretuned.spec.check.implementations import (
     call_faults,
@@ -36,7 +37,11 @@ def check(spec: KernelSpec) -> list[Fault]:
         *implementation_faults(spec),
     ]
     for name, implementation in spec.all_implementations.items():
-        own = [*constraint_faults(spec, implementation), *call_faults(spec, implementation)]
+        own = [
+            *constraint_faults(spec, implementation),
+            *cost_faults(spec, implementation),
+            *call_faults(spec, implementation),
+        ]
         if implementation.call is None:
             own += [
                 *configuration_faults(spec, implementation),
@@ -46,7 +51,12 @@ def check(spec: KernelSpec) -> list[Fault]:
             ]
         entries += [(prefix_of(spec, name) + path, message) for path, message in own]
     if not entries:  # what follows evaluates and renders, and wants every name known
-        entries = [*default_faults(spec), *rendering_faults(spec), *signature_faults(spec)]
+        entries = [
+            *default_faults(spec),
+            *cost_value_faults(spec),
+            *rendering_faults(spec),
+            *signature_faults(spec),
+        ]
     ordered = sorted(set(entries), key=lambda entry: (_natural(entry[0]), entry[1]))
     return [Fault(file=spec.file, path=path, message=message) for path, message in ordered]
 

@@ -111,7 +111,7 @@ _POWERS: Final = [2**exponent + step for exponent in range(1, 31) for step in (-
 _EDGES: Final = [2**31 - 2, 2**31 - 1]
 SIZES: Final = sorted({*_SMALL, *_POWERS, *_EDGES})
 # Stands in where a launch asks the device, to see whether its expressions have values: an H100's figures.
-_SOME_DEVICE: Final = DeviceFacts(sm_count=132, compute_capability=90, shared_bytes=232_448, l2_bytes=52_428_800)
+SOME_DEVICE: Final = DeviceFacts(sm_count=132, compute_capability=90, shared_bytes=232_448, l2_bytes=52_428_800)
 
 
 def default_faults(spec: KernelSpec) -> Iterator[PathFault]:
@@ -235,9 +235,9 @@ def _launched(spec: KernelSpec, configuration: Configuration) -> Iterator[PathFa
     implementation = spec.all_implementations[configuration.implementation]
     for specialisation in space.specialisations(spec):
         for problem in space.problems(spec, specialisation):
-            if not space.legal(spec, problem, configuration, _SOME_DEVICE):
+            if not space.legal(spec, problem, configuration, SOME_DEVICE):
                 continue
-            values = space.environment(spec, problem, configuration, _SOME_DEVICE)
+            values = space.environment(spec, problem, configuration, SOME_DEVICE)
             path = ""
             try:
                 for index, launch in enumerate(implementation.launches):

@@ -26,6 +26,8 @@ def implementation_faults(spec: KernelSpec) -> Iterator[PathFault]:
             yield key, f"write `{key}` in each of the [implementations.NAME] tables instead"
     if spec.compile != Compile():
         yield "compile", "write `compile` in each of the [implementations.NAME] tables instead"
+    if spec.cost.terms:
+        yield "cost", "write `cost` in each of the [implementations.NAME] tables instead"
     if spec.constraints.where:
         yield "constraints.where", "write `where` in each of the [implementations.NAME] tables instead"
     yield from _chosen(spec)

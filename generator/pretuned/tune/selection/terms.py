@@ -28,7 +28,7 @@ from pretuned.runtime.records import Value
 from pretuned.runtime.table import ceil_div
 from pretuned.runtime.types import DTYPES
 from pretuned.spec import space
-from pretuned.spec.expressions import Expression, ExpressionError
+from pretuned.spec.expressions import Expression, ExpressionError, has_value_everywhere
 from pretuned.spec.model import KernelSpec, LaunchSpec
 from pretuned.spec.space import Configuration, DeviceFacts, Pairs, Problem
 from pretuned.tune.space.columns import evaluate
@@ -59,22 +59,7 @@ class Term:
             expression = Expression.parse(f"{product} if ({self.where}) else 0" if self.where else product)
         except ExpressionError:
             return ""
-        return expression.python if is_cost(expression) else ""
-
-
-def is_cost(expression: Expression) -> bool:
-    """Return whether an expression has a value whatever the dims are: it divides by positive literals, has no power."""
-    for node in ast.walk(expression.tree):
-        match node:
-            case (
-                ast.Call(func=ast.Name(id="ceil_div"), args=[_, by])
-                | ast.BinOp(op=ast.FloorDiv() | ast.Mod(), right=by)
-            ):
-                if not (isinstance(by, ast.Constant) and isinstance(by.value, int) and by.value >= 1):
-                    return False
-            case ast.Pow() | ast.Attribute() | ast.Name(id="sizeof"):
-                return False
-    return True
+        return expression.python if has_value_everywhere(expression) else ""
 
 
 class ProblemTable:
@@ -150,6 +135,11 @@ def terms_of(
         if work:
             factors += [work, *((count, *work) for count in counts)]
         found += [Term(factors=each, where=condition) for each in factors]
+    for term in spec.all_implementations[configuration.implementation].cost.terms:
+        if has_value_everywhere(folded := term.fold(known)):
+            found += [
+                Term(factors=factors) for factors in ((folded.python,), *((count, folded.python) for count in counts))
+            ]
     return tuple(dict.fromkeys(found))
 
 

@@ -1,0 +1,83 @@
+"""Terms say what launches and shapes say, over the dims alone, and have a value at every problem."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from invented_times import FACTS, bundled, configurations
+from pretuned.compile.result import Resources
+from pretuned.measure.launch import arrays, launches
+from pretuned.spec import space
+from pretuned.spec.expressions import Expression
+from pretuned.tune.selection.sampling import draw
+from pretuned.tune.selection.terms import ProblemTable, terms_of
+from specs import loaded
+
+F16 = (("T", "float16"),)
+
+
+def texts(name, specialisation, resources=None, index=0):
+    """Return the texts of a bundled kernel's configuration, the default where no other is asked for."""
+    spec = bundled(name)
+    configuration = configurations(spec, specialisation)[index]
+    terms = terms_of(spec, specialisation, configuration, FACTS, resources or {})
+    return [term.text for term in terms]
+
+
+def test_terms_are_blocks_waves_tails_bytes_and_pitches():
+    found = texts("sgemm", ())
+    assert found[:2] == ["1", "4 * (k * n) + 4 * (m * k) + 4 * (m * n)"]
+    blocks = "ceil_div(m, 64) * ceil_div(n, 64)"
+    assert {blocks, f"{blocks} * k", f"ceil_div({blocks}, 132)", f"ceil_div({blocks}, 132) * k"} <= set(found)
+    assert {"1 if n % 64 else 0", "n % 64", "k if n % 64 else 0"} <= set(found)
+    assert {"1 if n % 4 else 0", "1 if k % 4 else 0"} <= set(found)
+    assert not any("1 if m % 4" in text for text in found)  # no array has rows of m elements
+
+
+def test_an_sm_holds_as_many_blocks_as_registers_and_shared_memory_allow():
+    def waves(**taken):
+        values = {"registers": 0, "spill_bytes": 0, "shared_bytes": 0} | taken
+        found = texts("transpose", F16, {"transpose": Resources(**values)})
+        blocks = "ceil_div(rows, 32) * ceil_div(cols, 32)"
+        return [
+            int(text.rsplit(", ", 1)[1][:-1]) // 132
+            for text in found
+            if text.startswith(f"ceil_div({blocks}, ") and " if " not in text
+        ]
+
+    assert waves() == [1, 16]  # blocks of 128 threads: 2,048 threads
+    assert waves(registers=64) == [1, 8]  # 65,536 registers
+    assert waves(shared_bytes=48 * 1024) == [1, 4]  # 228 KB, of which each block takes 1 more
+
+
+@pytest.mark.parametrize("name", ["sgemm", "transpose", "axpby", "reduce_sum", "row_softmax"])
+def test_every_term_has_its_value_at_every_problem(name):
+    spec = bundled(name)
+    specialisation = next(iter(space.specialisations(spec)))
+    problems = draw(spec, specialisation, 20, seed=1, reach=2.0)
+    table = ProblemTable(problems)
+    for configuration in configurations(spec, specialisation)[::7]:
+        for term in terms_of(spec, specialisation, configuration, FACTS, {}):
+            expected = [Expression.parse(term.text).evaluate(dict(problem.dims)) for problem in problems]
+            assert min(expected) >= 0
+            assert table.values(term).tolist() == expected, term
+
+
+def test_bytes_and_blocks_are_those_of_a_call():
+    spec = bundled("row_softmax")
+    for problem in draw(spec, F16, 10, seed=2):
+        for configuration in configurations(spec, F16)[::20]:
+            if not space.legal(spec, problem, configuration, FACTS):
+                continue
+            terms = terms_of(spec, F16, configuration, FACTS, {})
+            values = [int(ProblemTable([problem]).values(term)[0]) for term in terms]
+            assert sum(array.nbytes for array in arrays(spec, problem)) in values
+            assert np.prod(launches(spec, problem, configuration, FACTS)[0].grid) in values
+
+
+def test_what_an_author_adds_is_a_term_too(tmp_path):
+    spec = loaded(tmp_path, ("[verify]\n", '[cost]\nterms = ["max(0, n - 1000 * vec)"]\n\n[verify]\n'))
+    terms = terms_of(spec, F16, space.default(spec), FACTS, {})
+    assert "max(0, n - 1000)" in [term.text for term in terms]
+    assert "ceil_div(n, 270336) * max(0, n - 1000)" in [term.text for term in terms]
