@@ -144,7 +144,8 @@ def demand(plans: Collection[BakePlan], compiled: Compiled, binaries: BinaryStor
     if faults:
         raise SpecError(faults[key] for key in sorted(faults))
     made = {source for source, _ in compiled}
-    for name in sorted({subject.spec.file for subject in _shipped(plans) if subject.source.key not in made}):
+    specific = [subject for subject in _shipped(plans) if subject.source.arch_specific]
+    for name in sorted({subject.spec.file for subject in specific if subject.source.key not in made}):
         reporter.warning(
             "no machine code is baked: `arch-specific` code is compiled for named architectures only, and neither the "
             "lock nor the table names one from sm_90 on",

@@ -177,6 +177,8 @@ def _print(options: Namespace, project: Project, tuned: Tuned, *, changed: bool)
     else:
         max_loss = _demands(options, project).max_loss
         blocks = [table(of_rows(tuned.rows)), "\n".join(summary(tuned.certified, max_loss))]
+        if tuned.rows and not tuned.device.backend.ships:
+            blocks.append(f"times of the {tuned.device.name} device say nothing about a GPU")
         print("".join(f"{block}\n\n" for block in blocks if block), end="")
         print("\n".join(stages(tuned.effort)))
         if options.verbose:
