@@ -28,7 +28,7 @@ from pretuned.spec.loader import load_folder
 from pretuned.tune.request import TuningRequest, find_device
 from pretuned.tune.session import tune
 from sizes import drawing, packages
-from sizes.judging import figures, grouped, judge_all, percent, row, worst
+from sizes.judging import SHIPPED, figures, grouped, judge_all, percent, row, worst
 from sizes.measuring import compile_spaces, provenance
 
 ROOT = Path(__file__).parents[1]
@@ -51,18 +51,19 @@ def lock_for(options, specs, device, folder):
 
 
 def picked(package, wanted, rows_of):
-    """The pick at each problem, and how many real calls ran what `explain` says."""
-    picks, agreed = {}, Counter()
+    """The pick at each problem, what ships and could run there, and how many real calls ran what `explain` says."""
     problems = [(spec, problem) for spec, _, drawn in wanted for _, problem in drawn]
+    said = {(s.name, problem): packages.explained(package, s.name, problem, rows_of) for s, problem in problems}
+    picks, shipped = (
+        {key: one.pick for key, one in said.items()},
+        {key: (one.pick, *one.others) for key, one in said.items()},
+    )
     if rows_of:
-        for spec, problem in problems:
-            picks[spec.name, problem], _ = packages.explained(package, spec.name, problem, rows_of)
-        return picks, "no real calls: picks by explain"
+        return picks, shipped, "no real calls: picks by explain"
     with packages.calls(package) as call:
-        for spec, problem in problems:
-            ran = picks[spec.name, problem] = call(spec, problem)
-            agreed["as explain said" if ran == packages.explained(package, spec.name, problem)[0] else "otherwise"] += 1
-    return picks, "real calls: " + ", ".join(f"{count} {how}" for how, count in agreed.most_common())
+        ran = {(spec.name, problem): call(spec, problem) for spec, problem in problems}
+    agreed = Counter("as explain said" if ran[key] == picks[key] else "otherwise" for key in ran)
+    return ran, shipped, "real calls: " + ", ".join(f"{count} {how}" for how, count in agreed.most_common())
 
 
 def in_each(judged):
@@ -81,8 +82,8 @@ def report(judged):
         if not found:
             continue
         yield from ("", f"{part}: what the pick loses against the best of all candidates at that problem")
-        yield from grouped(found, OURS, "kernel", lambda one: one.kernel)
-        yield from ("", *grouped(found, OURS, "", lambda _: "all"))
+        yield from grouped(found, OURS, "kernel", lambda one: one.kernel, whole=True)
+        yield from ("", *grouped(found, SHIPPED, SHIPPED, lambda one: one.kernel, whole=True))
         yield from ("", *grouped(found, OURS, "stratum", lambda one: one.stratum))
         name = lambda one: f"{one.kernel} {space.describe(one.problem.specialisation)}"  # noqa: E731 - used once
         yield from ("", *grouped(found, OURS, "specialisation", name), "", *worst(found, OURS))
@@ -179,10 +180,10 @@ def main():
         compiled = list(compile_spaces(wanted, device))
         print("baked and compiled", flush=True)
         for seed in seeds:
-            picks, how = picked(package, drawn[seed], options.rows_of)
+            picks, shipped, how = picked(package, drawn[seed], options.rows_of)
             log.write(json.dumps({**head, "seed": seed}) + "\n")
             end = time.perf_counter() + options.seconds
-            judged[seed] = judge_all(drawn[seed], compiled, {OURS: picks}, device, end, log)
+            judged[seed] = judge_all(drawn[seed], compiled, {OURS: picks}, device, log, end=end, shipped=shipped)
             lines = [f"seed {seed}; {how}", *report(judged[seed]), ""]
             print(*lines, sep="\n", flush=True)
             texts += lines

@@ -46,8 +46,9 @@ def picked(package, drawn, named):
     picks, why = {}, Counter()
     problems = [(spec, problem) for spec, _, of in drawn for _, problem in of]
     for spec, problem in problems:
-        picks[spec.name, problem], steps = packages.explained(package, spec.name, problem, named)
-        why[steps.partition(";")[0]] += 1
+        said = packages.explained(package, spec.name, problem, named)
+        picks[spec.name, problem] = said.pick
+        why[said.why[0]] += 1
     if named is None:
         with packages.calls(package) as call:
             picks = {(spec.name, problem): call(spec, problem) for spec, problem in problems}
@@ -64,8 +65,7 @@ def report(judged):
     for title, found in parts.items():
         for pick in (OWN, ELSEWHERE) if found else ():
             yield f"\n{title}: {pick}"
-            yield from grouped(found, pick, "kernel", lambda one: one.kernel)
-            yield from grouped(found, pick, "", lambda _: "all")
+            yield from grouped(found, pick, "kernel", lambda one: one.kernel, whole=True)
     over = [one.us(one.picks[ELSEWHERE]) / one.us(one.picks[OWN]) - 1 for one in judged]
     yield ""
     yield (
@@ -107,7 +107,7 @@ def main():
     compiled = list(compile_spaces(wanted, device))
     end = time.perf_counter() + options.seconds
     with (options.out / "elsewhere.jsonl").open("w", encoding="utf-8") as log:
-        judged = judge_all(drawn, compiled, picks, device, end, log)
+        judged = judge_all(drawn, compiled, picks, device, log, end=end)
     lines += report(judged)
     print(*lines, sep="\n")
     (options.out / "elsewhere.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -72,7 +72,7 @@ def tuned_package(spec, device, folder, out):
 def our_picks(package, spec, problems, device):
     """What real calls run; where there is no GPU, what `explain` says."""
     if not device.backend.ships:
-        return {problem: packages.explained(package, spec.name, problem, device.name)[0] for problem in problems}
+        return {problem: packages.explained(package, spec.name, problem, device.name).pick for problem in problems}
     with packages.calls(package) as call:
         return {problem: call(spec, problem) for problem in problems}
 

@@ -21,6 +21,7 @@ from pretuned.tune.request import TuningDevice
 from sizes.measuring import Bench, Compiled, measure
 
 BEST, ROUNDS, FINAL = 8, 7, 15  # candidates of a first race, its rounds, those of the second
+SHIPPED = "the best of what ships"
 SLOWER = 1.02  # over the default's time
 STUDENT = {5: 2.571, 7: 2.365, 11: 2.201, 15: 2.131, 31: 2.040}  # of 95% intervals; for other numbers of rounds 2.6
 HEAD = ("problems", "mean", "p95", "worst", ">5%", "slower than the default by >2%", "surely", "the default's mean")
@@ -84,16 +85,18 @@ def judge(
     stratum: str,
     problem: Problem,
     picks: Mapping[str, Configuration],
-    *,
-    verify: bool = True,
+    shipped: Sequence[Configuration] = (),
 ) -> Judged | None:
     """Screen all candidates, race the BEST of them, the picks and the default, and the three leaders of these again.
 
-    The second race decides: in the first, whoever was lucky is the best. None where the problem does not fit.
+    The second race decides: in the first, whoever was lucky is the best. With `shipped` the best of these is one of the
+    picks, SHIPPED. None where the problem does not fit.
     """
-    found = measure(bench, problem, also=picks.values(), best=BEST, rounds=ROUNDS, verify=verify)
+    found = measure(bench, problem, also=shipped, judged=list(picks.values()), best=BEST, rounds=ROUNDS)
     if found is None:
         return None
+    if able := [c for c in shipped if c in found.raced]:
+        picks = {**picks, SHIPPED: min(able, key=found.raced.__getitem__)}
     entries, default = bench.compiled.entries, bench.compiled.default
     leaders = sorted(found.raced, key=found.raced.__getitem__)[:3]
     again = [c for c in dict.fromkeys((*leaders, *picks.values(), default)) if c in found.raced]
@@ -118,8 +121,10 @@ def judge_all(
     compiled: Sequence[Compiled],
     picks: Mapping[str, Mapping[tuple[str, Problem], Configuration]],
     device: TuningDevice,
-    end: float,
     log: TextIO,
+    *,
+    end: float,
+    shipped: Mapping[tuple[str, Problem], Sequence[Configuration]] | None = None,
 ) -> list[Judged]:
     """Judge at each specialisation's problems, within its share of the seconds until `end`, by `time.perf_counter`.
 
@@ -135,7 +140,7 @@ def judge_all(
                 if time.perf_counter() > started + share:
                     break
                 here = {name: chosen[spec.name, problem] for name, chosen in picks.items()}
-                judged = judge(bench, stratum, problem, here)
+                judged = judge(bench, stratum, problem, here, (shipped or {}).get((spec.name, problem), ()))
                 if judged is None:
                     print(f"  {spec.name} {problem} was not measured", flush=True)
                     continue
@@ -172,12 +177,15 @@ def row(judged: Sequence[Judged], pick: str) -> tuple[str, ...]:
     )
 
 
-def grouped(judged: Sequence[Judged], pick: str, title: str, by: Callable[[Judged], str]) -> Iterator[str]:
-    """Yield a table with a line for each group, in the order of their first problems."""
+def grouped(
+    judged: Sequence[Judged], pick: str, title: str, by: Callable[[Judged], str], *, whole: bool = False
+) -> Iterator[str]:
+    """Yield a table with a line for each group, in the order of their first problems; with `whole` one for all."""
     groups: dict[str, list[Judged]] = {}
     for one in judged:
         groups.setdefault(by(one), []).append(one)
     lines = [(title, *HEAD), *((name, *row(of, pick)) for name, of in groups.items())]
+    lines += [("all", *row(judged, pick))] if whole else []
     yield from columns(lines, frozenset(range(1, len(HEAD) + 1)))
 
 

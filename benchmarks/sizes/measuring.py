@@ -98,20 +98,21 @@ def measure(
     also: Iterable[Configuration] = (),
     best: int = 12,
     rounds: int = 5,
-    verify: bool = False,
+    judged: Sequence[Configuration] = (),
     again: float = 0.0,
 ) -> Measured | None:
-    """Screen all that are legal at `problem`, and race the `best` of them, those of `also` and the default.
+    """Screen all that are legal at `problem`; race the `best` of them, those of `also` and `judged`, and the default.
 
-    With `verify`, those of `also` are judged against what the default writes. What is not raced and takes up to `again`
-    times as long as the best is screened once more, and the lesser time is taken: a disturbance doubles a time now and
-    then. None where the problem does not fit into memory.
+    The results of `judged` must be what the default writes. What is not raced and takes up to `again` times as long as
+    the best is screened once more, and the lesser time is taken: a disturbance doubles a time now and then. None where
+    the problem does not fit into memory.
     """
     runner, device, compiled = bench.runner, bench.device, bench.compiled
     spec, entries, default = compiled.spec, compiled.entries, compiled.default
     ok = [c for c in entries if space.legal(spec, problem, c, device.facts) and _launches(spec, problem, c, device)]
-    asked = [c for c in dict.fromkeys((default, *also)) if c in ok]
-    reference = "now" if verify else "none"
+    checked = [c for c in dict.fromkeys((default, *judged)) if c in ok]
+    asked = [c for c in dict.fromkeys((*checked, *also)) if c in ok]
+    reference = "now" if judged else "none"
     prepared = PrepareRequest(
         spec=spec, problem=problem, default=entries[default], reference=reference, trust_default=True
     )
@@ -119,13 +120,13 @@ def measure(
         return None
     screened, wrong = {}, {}
     best_us = float("inf")
-    for group, judged in ((asked, verify), ([c for c in ok if c not in asked], False)):
+    for group, verify in ((checked, bool(judged)), ([c for c in ok if c not in checked], False)):
         for c, one in zip(
-            group, runner.screen([entries[c] for c in group], verify=judged, best_us=best_us), strict=True
+            group, runner.screen([entries[c] for c in group], verify=verify, best_us=best_us), strict=True
         ):
             if isinstance(one.outcome, Timed):
                 screened[c] = one.outcome.time_us
-            elif c in asked:
+            elif c in checked:
                 wrong[c] = one.outcome
         best_us = min(screened.values(), default=best_us)
     if not screened:

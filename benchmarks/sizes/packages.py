@@ -7,7 +7,7 @@ import inspect
 import sys
 from collections.abc import Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,10 +60,25 @@ def baked(specs: Mapping[str, KernelSpec], lock: Lock, folder: Path, *, cubins: 
     return importlib.import_module(f"{folder.name}.tuned")
 
 
-def explained(package: Any, kernel: str, problem: Problem, device: str | None = None) -> tuple[Configuration, str]:
-    """Return what `explain` says would run on `device`, and why."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explained:
+    """What `explain` says would run, why, and which others of what ships could run."""
+
+    pick: Configuration
+    why: tuple[str, ...]
+    others: tuple[Configuration, ...]
+
+
+def explained(package: Any, kernel: str, problem: Problem, device: str | None = None) -> Explained:
+    """Ask what would run on `device`, the current GPU without one."""
     found = package.explain(kernel, device=device, **dict(problem.dims) | dict(problem.specialisation))
-    return _configuration(found.implementation, found.configuration), "; ".join(found.why)
+    return Explained(
+        pick=_configuration(found.implementation, found.configuration),
+        why=tuple(found.why),
+        others=tuple(
+            _configuration(one.implementation, one.configuration) for one in found.alternatives if not one.refused
+        ),
+    )
 
 
 @contextmanager
