@@ -168,7 +168,7 @@ def test_hostile_text_stays_text(text, tmp_path, monkeypatch):
         module = importlib.import_module("hostile")
         assert list(module.DEVICES) == [text]
         assert list(module.TABLE["affine"]) == [text]
-        assert module.TABLE["affine"][text][0][4] == (text, text, text)
+        assert module.TABLE["affine"][text][0][3] == (text, text, text)
         plain = "".join(text.split())
         if plain.isprintable() and '"' not in plain:
             assert "".join(module.affine.__doc__.split()).startswith(plain)

@@ -131,7 +131,9 @@ def test_a_row_of_an_unknown_device_or_outside_the_space():
     with pytest.raises(BakeError, match="rows name the device 'NVIDIA H100 80GB HBM3', of which nothing is known"):
         plan(sample.specs(), [row], {})
     outside = dataclasses.replace(row, choices=(sample.choice(1.0, block=96, vec=1),))
-    with pytest.raises(BakeError, match=r"a row of affine names block=96, vec=1, which is not in the space"):
+    with pytest.raises(
+        BakeError, match=r"a row or a selection of affine names block=96, vec=1, which is not in the space"
+    ):
         plan(sample.specs(), [outside], sample.DEVICES)
 
 

@@ -45,6 +45,8 @@ def test_remembered_problems_are_bounded(tuned, cupy, cuda, monkeypatch):
     assert all(len(memo) <= 3 for memo in caller.plans.values())
     assert all(len(memo) <= 3 for path in caller.paths.values() for memo in path.memos.values())
     assert [launch.arguments[4] for launch in cuda.launches] == [*range(1, 9), *range(1, 9)]
+    ((_, memo),) = caller.plans.items()
+    assert [key[2][1][1][1] for key in memo] == [6, 7, 8]  # the oldest made way, one by one
 
 
 def test_alignment_is_looked_at_again_at_every_call(tuned, cupy, cuda):

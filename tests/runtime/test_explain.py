@@ -13,7 +13,7 @@ def test_tells_row_times_and_alternatives(tuned):
     found = tuned.explain("affine", device=DEVICE, **PROBLEM)
     assert (found.kernel, found.device, found.rows_of) == ("pkg.tuned.affine", DEVICE, DEVICE)
     assert (found.implementation, found.configuration) == ("main", {"block": 128, "vec": 4})
-    assert (found.bucket, found.measured) == ({"cols": 256, "rows": 0}, {"cols": 1024, "rows": 16})
+    assert found.measured == {"cols": 1024, "rows": 16}
     assert (found.time_us, found.default_us, found.ratio) == (4.0, 8.0, (0.5, 0.6))
     assert (found.date, found.driver, found.compiler) == ("2026-11-20", "580.65.06", "13.0.88")
     assert [(one.implementation, one.configuration, one.time_us) for one in found.alternatives[:2]] == [
@@ -31,7 +31,7 @@ def test_reads_well(tuned):
         "pkg.tuned.affine(T=float32, cols=1024, relu=False, rows=16) on NVIDIA H100 80GB HBM3\n"
         "  runs    block=128, vec=4\n"
         "  why     exact device; the row's choice\n"
-        "  row     NVIDIA H100 80GB HBM3: measured at cols=1024, rows=16 (cols from 256, rows from 0)\n"
+        "  row     NVIDIA H100 80GB HBM3: measured at cols=1024, rows=16\n"
         "  time    4.00 us, default 8.00 us, ratio 0.500 to 0.600\n"
         "  on      2026-11-20, driver 580.65.06, NVRTC 13.0.88\n"
         "  else    block=64, vec=1 (5.00 us)\n"
@@ -51,9 +51,30 @@ def test_marks_what_was_recompiled(tuned):
 def test_tells_what_was_passed_over(tuned):
     found = tuned.explain("affine", device=DEVICE, **PROBLEM | {"cols": 1023})
     assert "passed over block=128, vec=4: 'cols % vec == 0' does not hold" in found.why
-    found = tuned.explain("affine", device=DEVICE, **PROBLEM | {"cols": 65536})
-    assert "passed over block=64, vec=4: not confirmed beyond the sizes (cols>)" in found.why
-    assert found.why[-1] == "the row's default"
+    assert found.why[-1] == "the row's choice"
+    found = tuned.explain("affine", device=DEVICE, **PROBLEM | {"cols": 8190, "relu": True})
+    assert "passed over block=64, vec=4: 'cols % vec == 0' does not hold" in found.why
+
+
+def test_shows_what_a_selection_weighs(tuned):
+    found = tuned.explain("affine", device=DEVICE, **PROBLEM | {"cols": 2048, "relu": True})
+    assert (found.predicted_us, found.default_predicted_us, found.margin) == (9.33216, 12.24, 0.02)
+    assert (found.nearest, found.nearest_us) == ({"cols": 64, "rows": 16}, 8.0)
+    assert (found.certificate.inside.problems, found.certificate.inside.worst) == (32, 0.0405)
+    assert (found.time_us, found.measured, found.rows_of) == (None, None, DEVICE)
+    assert str(found) == (
+        "pkg.tuned.affine(T=float32, cols=2048, relu=True, rows=16) on NVIDIA H100 80GB HBM3\n"
+        "  runs    block=64, vec=1\n"
+        "  why     exact device; the selection's choice\n"
+        "  model   9.33 us predicted, next 9.51 us, default 12.24 us\n"
+        "  margin  what is to run in the default's place has to be 2.0% faster\n"
+        "  near    at cols=64, rows=16, measured: block=128, vec=1 8.00 us\n"
+        "  proof   certified: 32 problems, mean 0.6%, p95 2.1%, worst 4.0%, none slower than the default\n"
+        "          outside the sizes: 8 problems, mean 1.2%, p95 3.1%, worst 5.0%, 12.5% slower than the default\n"
+        "  on      2026-11-20, driver 580.65.06, NVRTC 13.0.88\n"
+        "  else    block=64, vec=4 (predicted 9.51 us)\n"
+        "  else    block=128, vec=1 (predicted 12.24 us)"
+    )
 
 
 @pytest.mark.parametrize("cols", [1, 32, 100, 1022, 1024, 5000, 16384, 70000])

@@ -264,7 +264,7 @@ def test_numbers_that_equal_each_other_are_not_mixed_up(tuned, cupy, cuda, direc
 @pytest.mark.usefixtures("fast_path")
 def test_what_does_not_come_again_leaves_no_blocks_behind(tuned, cupy, cuda, monkeypatch):
     packed = runtime(tuned, "fastpath.packed")
-    monkeypatch.setattr(packed, "REMEMBERED", 8)
+    monkeypatch.setattr(packed, "PACKED", 8)
     kept = []
     monkeypatch.setattr(
         runtime(tuned, "fastpath.paths"),

@@ -329,7 +329,7 @@ def test_explain_tells_the_library_that_was_measured(tuned, called):
     assert str(found).splitlines()[1:6] == [
         "  runs    library",
         "  why     exact device; the row's choice",
-        "  row     NVIDIA H100 80GB HBM3: measured at n=1024 (n from 0)",
+        "  row     NVIDIA H100 80GB HBM3: measured at n=1024",
         "  time    2.00 us, default 8.00 us, ratio 0.200 to 0.300",
         "  on      2026-11-20, driver 580.65.06, NVRTC 13.0.88; measured with cupy 14.2.0",
     ]
@@ -371,8 +371,8 @@ def test_the_package_holds_the_call_and_nothing_to_load_for_it(tmp_path):
     source = (folder / "__init__.py").read_text()
     assert "            call=LibraryFunction('cupy', 'multiply', ('a', 'b'), 'keyword')," in source.replace('"', "'")
     rows = assigned(source, "TABLE")["product"][sample.H100.name]
-    assert rows[0][3][0] == ("library", {}, 2.0, (0.2, 0.3), (), LIBRARY)
-    assert rows[1][3][1] == rows[0][3][0]
+    assert rows[0][2][0] == ("library", {}, 2.0, (0.2, 0.3), LIBRARY)
+    assert rows[1][2][1] == rows[0][2][0]
     shipped = assigned(source, "_SHIPPED")["product"]
     assert [entry[3:] for entry in shipped if entry[1] == "library"] == [("", {})]
     sources = assigned(source, "_BINARIES")

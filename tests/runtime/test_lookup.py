@@ -1,4 +1,4 @@
-"""Which configuration runs: devices, buckets, guards, what lies beyond, and what does not fit."""
+"""Which configuration runs: rows, selections, devices, guards, and what does not fit."""
 
 import re
 
@@ -19,15 +19,18 @@ def run(tuned, cupy, cols, rows=16, **options):
 @pytest.mark.parametrize(
     ("cols", "block"),
     [
-        (64, 64),  # the winner at 64 (block 64, vec 2)
-        (254, 64),  # the last of its bucket that is even
-        (256, 128),  # the edge, isqrt(64 * 1024), belongs to the next: block 128, vec 4
+        (32, 64),  # the winner at 64: block 64, vec 2
+        (64, 64),
+        (254, 64),
+        (256, 64),  # 64 and 1024 are equally near: the smaller
+        (260, 128),  # the winner at 1024: block 128, vec 4
         (4092, 128),
-        (4096, 64),  # isqrt(1024 * 16384): block 64, vec 4
+        (4100, 64),  # the winner at 16384: block 64, vec 4
         (16384, 64),
+        (65536, 64),
     ],
 )
-def test_buckets_meet_at_their_edges(tuned, cupy, cols, block):
+def test_without_a_selection_the_nearest_row_answers(tuned, cupy, cols, block):
     assert run(tuned, cupy, cols)[0] == block
 
 
@@ -43,23 +46,54 @@ def test_a_choice_whose_guard_fails_gives_way_to_the_next(tuned, cupy, cols, blo
     assert cuda.launches[-1].block == (block, 1, 1)
 
 
-def test_beyond_the_sizes_only_confirmed_winners_run(tuned, cupy, cuda):
-    assert run(tuned, cupy, 32)[0] == 64  # confirmed below
-    assert run(tuned, cupy, 65536)[0] == 128  # not confirmed above: the default
-    tuned.accumulate(cupy.ndarray((2,), "float32"), cupy.ndarray((2**20, 2), "float32"))
-    assert cuda.launches[-1].function == "finish"  # confirmed above
-    tuned.accumulate(cupy.ndarray((2,), "float32"), cupy.ndarray((8, 2), "float32"))
-    assert cuda.launches[-1].block == (256, 1, 1)  # not confirmed below
-
-
-def test_a_dim_with_one_size_has_no_beyond(tuned, cupy):
-    assert run(tuned, cupy, 64, rows=1)[0] == run(tuned, cupy, 64, rows=5000)[0] == 64
-
-
-def test_a_bucket_without_a_row_is_answered_by_the_nearest(tuned, cupy):
+def test_a_hole_among_the_rows_is_answered_by_the_nearest(tuned, cupy):
     found = tuned.explain("affine", device="NVIDIA A100-SXM4-40GB", rows=16, cols=100, T="float32", relu=False)
     assert found.configuration == {"block": 1024, "vec": 1}
-    assert "the bucket of cols=64, rows=16 has no row of its own, cols=1024, rows=16 is nearest" in "; ".join(found.why)
+    assert "there is no selection, and cols=1024, rows=16 was measured nearest" in found.why
+
+
+def selected(tuned, cols, rows=16, **options):
+    """Return what is explained where a selection decides."""
+    return tuned.explain("affine", device="NVIDIA H100 80GB HBM3", rows=rows, cols=cols, T="float32", relu=True)
+
+
+@pytest.mark.parametrize(
+    ("cols", "configuration", "why"),
+    [
+        (64, {"block": 128, "vec": 1}, "the row's default"),  # measured
+        (128, {"block": 128, "vec": 1}, "the selection's default"),
+        (1536, {"block": 64, "vec": 1}, "the selection's choice"),  # 8.35 us for 9.68
+        (1100, {"block": 128, "vec": 1}, "the selection's default"),  # 8.21 us for 7.76
+        (8192, {"block": 64, "vec": 4}, "the selection's choice"),
+        (8190, {"block": 64, "vec": 1}, "the selection's choice"),  # the best takes 4 at a time: the next best
+    ],
+)
+def test_between_the_rows_the_selection_decides(tuned, cols, configuration, why):
+    found = selected(tuned, cols)
+    assert (found.configuration, found.why[-1]) == (configuration, why)
+
+
+def test_calls_run_what_the_selection_says(tuned, cupy, cuda):
+    for cols in (128, 1536, 8190, 8192, 8193):
+        for _ in range(3):  # by the slow path, and by the fast one
+            tuned.affine(cupy.ndarray((16, cols), "float32"), 1.0, relu=True)
+            found = selected(tuned, cols).configuration
+            launch = cuda.launches[-1]
+            assert (launch.block[0], launch.grid[1]) == (found["block"], -(-cols // (found["block"] * found["vec"])))
+
+
+def test_outside_its_reach_a_selection_asks_for_the_wider_margin(tuned):
+    inside, outside = selected(tuned, 1100, rows=16), selected(tuned, 1100, rows=15)
+    assert (inside.margin, inside.within_reach) == (0.02, True)
+    assert (outside.margin, outside.within_reach) == (0.1, False)
+
+
+def test_overrides_come_before_a_selection(tuned, monkeypatch):
+    with tuned.using(affine={"block": 64, "vec": 1}):
+        assert selected(tuned, 8192).configuration == {"block": 64, "vec": 1}
+    with tuned.using(defaults=True):
+        found = selected(tuned, 8192)
+    assert (found.configuration, found.predicted_us) == ({"block": 128, "vec": 1}, None)
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,11 @@
-"""Buckets at run time are the spec's: for a million problems, and for sizes that no int32 holds."""
+"""What decides at run time is what the builder says: for drawn problems, and for sizes that no int32 holds."""
 
 import compileall
 import importlib
-import time
+import itertools
+import math
 from contextlib import nullcontext
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ import fake_cuda
 import sample
 from pretuned.bake.package import files
 from pretuned.bake.plan import plan
-from pretuned.runtime import Array, Buffer, Implementation, Kernel, Launch, checks, lookup
+from pretuned.runtime import Array, Buffer, Implementation, Kernel, Launch, answers, checks, refusal
 from pretuned.runtime.adapters import ArrayView
 from pretuned.runtime.devices import Device
 from pretuned.runtime.expressions import Integer
@@ -23,7 +25,6 @@ from pretuned.spec import buckets, space
 from pretuned.spec.loader import load as load_spec
 from pretuned.spec.space import Problem
 
-PROBLEMS = 1_000_000
 SPEC = """\
 format = 1
 summary = "y = x."
@@ -59,7 +60,6 @@ KERNELS = {
     "two": ({"rows": [64, 2048], "cols": [128, 1024, 4096, 8192]}, "int64"),
     "three": ({"m": [128, 1024, 4096], "n": [1024, 4096], "k": [1, 256, 2048]}, "int32"),
 }
-sizes = st.lists(st.integers(1, 2**62), min_size=1, max_size=8, unique=True).map(sorted)
 any_size = st.integers(0, 2**63)
 
 
@@ -106,14 +106,15 @@ def baked(load, folder, cuda, monkeypatch):
     for name, (dims, dtype) in KERNELS.items():
         monkeypatch.setitem(fake_cuda.SIGNATURES, name, "QQ" + codes[dtype] * len(dims))
     tuned = load(folder)
-    for part in ("lookup", "checks", "devices", "overrides", "errors"):
+    for part in ("answers", "checks", "devices", "errors", "problem"):
         setattr(tuned, part, importlib.import_module(f"pkg.tuned._runtime.{part}"))
     return tuned
 
 
 def drawn(draw, listed, count):
-    """Return sizes of a dim: 0, 1, its sizes and edges and their neighbours, the ends of integers, and any others."""
-    near = [value + step for value in (*listed, *buckets.edges(listed)) for step in (-1, 0, 1)]
+    """Return sizes of a dim: 0, 1, its sizes, the middles and their neighbours, the ends of integers, any others."""
+    middles = [math.isqrt(a * b) for a, b in itertools.pairwise(listed)]
+    near = [value + step for value in (*listed, *middles) for step in (-1, 0, 1)]
     ends = [2**bits + step for bits in (8, 31, 32, 33, 62) for step in (-1, 0, 1)]
     fixed = np.array([0, 1, *near, *ends, 2**63 - 1], np.int64)
     spread = np.exp2(draw.uniform(0, 63, count)).astype(np.int64)
@@ -122,66 +123,52 @@ def drawn(draw, listed, count):
     return np.where(kinds == 0, draw.choice(fixed, count), np.where(kinds == 1, small, spread))
 
 
-def reference(listed, values):
-    """Return the size whose bucket holds each value, by the spec's own bounds; every value is in exactly one."""
-    owners, found = np.zeros_like(values), np.zeros(len(values), int)
-    for size in listed:
-        lower, upper = buckets.bounds(listed, size)
-        inside = (values >= lower) & (values < upper if upper is not None else True)
-        owners[inside], found[inside] = size, found[inside] + 1
-    assert (found == 1).all()
-    return owners
+def apart(one, other):
+    return Fraction(max(one, other), min(one, other))
 
 
-def directions(listed, values):
-    """Return on which side of what was measured each value lies, as -1, 0 or 1; one size has no side."""
-    if len(listed) == 1:
-        return np.zeros_like(values)
-    return np.where(values < listed[0], -1, np.where(values > listed[-1], 1, 0))
+def nearest(axes, problem):
+    """Return the measured problem that is nearest by the ratios of sizes, the smaller of equals, in exact integers."""
+    found = []
+    for axis, size in zip(axes, problem, strict=True):
+        best = axis[0]
+        for measured in axis[1:]:
+            closer = apart(max(1, size), measured) < apart(max(1, size), best)
+            best = measured if closer else best
+        found.append(best)
+    return tuple(found)
 
 
-def test_a_million_problems_have_the_buckets_of_the_spec(baked, specs, record_property):
-    begin, count, rows = time.monotonic(), PROBLEMS // len(specs) + 1, 0
-    for index, (name, (dims, _)) in enumerate(KERNELS.items()):
-        kernel, draw = getattr(baked, f"_{name}"), np.random.default_rng(index)
-        columns = [drawn(draw, listed, count) for listed in dims.values()]
-        owners = [reference(listed, column).tolist() for listed, column in zip(dims.values(), columns, strict=True)]
-        sides = [directions(listed, column).tolist() for listed, column in zip(dims.values(), columns, strict=True)]
-        seen = set()
-        for problem, owner, side in zip(
-            zip(*(column.tolist() for column in columns), strict=True),
-            zip(*owners, strict=True),
-            zip(*sides, strict=True),
-            strict=True,
-        ):
-            values = dict(zip(dims, problem, strict=True))
-            assert baked.lookup.bucket(kernel, values) == dict(zip(dims, owner, strict=True)), values
-            beyond = {f"{dim}{'<' if step < 0 else '>'}" for dim, step in zip(dims, side, strict=True) if step}
-            assert baked.lookup.beyond(kernel, values) == beyond, values
-            seen.add(owner)
-        assert seen == {tuple(dict(problem.dims)[dim] for dim in dims) for problem in space.problems(specs[name], ())}
-        rows += len(seen)
-    taken_s = time.monotonic() - begin
-    record_property(
-        "figure",
-        f"buckets at run time: {count * len(specs):,} problems, {rows} rows, as the spec has them: {taken_s:.1f} s",
-    )
-
-
-def test_the_row_of_a_problem_is_that_of_its_bucket(baked, specs):
+def test_the_nearest_row_answers_where_nothing_was_selected(baked, specs):
     device = baked.devices.Device("NVIDIA H100 80GB HBM3", {"compute_capability": 90, "sm_count": 132})
     for index, (name, (dims, _)) in enumerate(KERNELS.items()):
-        kernel, draw = getattr(baked, f"_{name}"), np.random.default_rng(100 + index)
+        kernel, draw = getattr(baked, f"_{name}"), np.random.default_rng(index)
         columns = [drawn(draw, listed, 3000).tolist() for listed in dims.values()]
+        seen = set()
         for problem in zip(*columns, strict=True):
             values = dict(zip(dims, problem, strict=True))
-            decision = baked.lookup.Decision(kernel.shipped[0], values)
-            baked.lookup.find_row(kernel, device, {}, decision, baked.overrides.Overrides())
-            lower, measured = decision.row.lower, decision.row.measured
-            for dim, size in values.items():
-                begins, ends = buckets.bounds(dims[dim], measured[dim])
-                assert lower[dim] == begins <= size
-                assert ends is None or size < ends
+            called = baked.problem.CalledProblem(kernel, device, {}, values)
+            answer = baked.answers.table_of(kernel).of(()).answer(called, kernel.devices)
+            measured = tuple(answer.row.measured[dim] for dim in dims)
+            assert measured == nearest(dims.values(), problem), values
+            assert answer.exact == (measured == problem)
+            seen.add(measured)
+        assert seen == {tuple(dict(problem.dims)[dim] for dim in dims) for problem in space.problems(specs[name], ())}
+
+
+@given(st.lists(st.tuples(any_size, any_size), min_size=1, max_size=12, unique=True), st.tuples(any_size, any_size))
+def test_among_scattered_rows_the_nearest_answers(measured, sizes):
+    """Holes included: the rows need not be at all combinations of their sizes."""
+    of_device = answers.OfDevice()
+    for one in measured:
+        of_device.add_row(one, ({}, dict(zip("mn", one, strict=True)), (), ("", "", "")))
+    found = tuple(of_device.nearest(sizes).measured.values())
+
+    def away(one):
+        return math.hypot(*(math.log(max(1, a) / max(1, b)) for a, b in zip(one, sizes, strict=True)))
+
+    assert found in measured
+    assert away(found) <= min(map(away, measured)) + 1e-9
 
 
 def test_what_an_argument_cannot_hold_is_refused_and_nothing_else(baked, specs):
@@ -192,7 +179,7 @@ def test_what_an_argument_cannot_hold_is_refused_and_nothing_else(baked, specs):
             values = dict(zip(dims, problem, strict=True))
             fits = buckets.fits_arguments(specs[name], Problem(specialisation=(), dims=space.pairs(values)))
             try:
-                baked.checks.admit(kernel, values, None)
+                baked.checks.admit(kernel, baked.problem.CalledProblem(kernel, None, {}, values))
             except baked.errors.ArgumentError as error:
                 told = str(error)
                 assert f"expected at most {DTYPES[dtype].range[1]} ({dtype}), found " in told
@@ -222,41 +209,10 @@ def test_a_size_reaches_the_kernel_as_it_is_or_not_at_all(baked, cupy, cuda, nam
             assert [launch.arguments for launch in cuda.launches] == wanted
 
 
-def bucket(listed, size):
-    """Return the measured size that answers for a size, as a package with these sizes would have it."""
-    kernel = Kernel(
-        "properties",
-        arguments=(),
-        implementations={},
-        shipped=(),
-        rows={},
-        devices={},
-        binaries={},
-        sizes={"n": tuple(listed)},
-        edges={"n": buckets.edges(listed)},
-    )
-    (found,) = lookup.bucket(kernel, {"n": size}).values()
-    return found
-
-
-@given(sizes, any_size)
-def test_every_size_has_a_bucket(listed, size):
-    found = bucket(listed, size)
-    lower, upper = buckets.bounds(listed, found)
-    assert lower <= size
-    assert upper is None or size < upper
-
-
-@given(sizes, any_size, any_size)
-def test_a_larger_size_has_no_smaller_bucket(listed, one, other):
-    assert bucket(listed, min(one, other)) <= bucket(listed, max(one, other))
-
-
-@given(sizes)
-def test_a_measured_size_and_an_edge_begin_what_is_theirs(listed):
-    assert [bucket(listed, size) for size in listed] == listed
-    for edge, below, above in zip(buckets.edges(listed), listed, listed[1:], strict=False):
-        assert (bucket(listed, edge - 1), bucket(listed, edge)) == (below, above)
+def refused_for(kernel, n):
+    """Return why the kernel's one configuration cannot run a problem, or None."""
+    device = Device("a GPU", {})
+    return refusal.refusal(kernel, kernel.shipped[0], {"n": Integer(n)}, device, lambda _name, _nbytes: True, [])
 
 
 @pytest.mark.parametrize(
@@ -285,7 +241,7 @@ def test_a_launch_that_no_gpu_takes_is_passed_over(n, refused):
         devices={},
         binaries={"source": ((), False, ())},
     )
-    found = lookup.refusal(kernel, kernel.shipped[0], {"n": n}, Device("a GPU", {}), lambda _name, _nbytes: True)
+    found = refused_for(kernel, n)
     assert found == refused if refused is None else found.startswith(refused)
 
 
@@ -301,7 +257,7 @@ def test_a_configuration_whose_scratch_has_no_size_is_passed_over(n, refused):
         devices={},
         binaries={"source": ((), False, ())},
     )
-    found = lookup.refusal(kernel, kernel.shipped[0], {"n": n}, Device("a GPU", {}), lambda _name, _nbytes: True)
+    found = refused_for(kernel, n)
     assert found == refused if refused is None else found.startswith(refused)
 
 

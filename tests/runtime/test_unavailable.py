@@ -59,7 +59,10 @@ def test_explain_answers_without_a_gpu_where_nothing_was_measured(tuned, cuda, t
     with pytest.raises(RuntimeError, match="needs an NVIDIA GPU"):
         tuned.explain("affine", **problem)  # there are rows, and which count is the device's to say
     kernels = __import__(f"{tuned.__name__}._runtime.table", fromlist=["table"]).KERNELS
-    kernels["affine"].rows.clear()
+    for literal in kernels["affine"].literals[1:3]:  # rows, selections
+        literal.clear()
+    answers = __import__(f"{tuned.__name__}._runtime.answers", fromlist=["answers"])
+    answers._own.clear()
     found = tuned.explain("affine", **problem)
     assert (found.device, found.configuration, found.tuned) == ("any GPU", {"block": 128, "vec": 1}, False)
 

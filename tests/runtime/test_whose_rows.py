@@ -17,7 +17,7 @@ def chooser(tuned):
 
 def only(chooser, *cols):
     """The rows at these columns alone."""
-    return tuple(row for row in chooser.rows if row.measured["cols"] in cols)
+    return tuple(row for row in chooser.rows if row[1]["cols"] in cols)
 
 
 def test_real_devices_and_slices_of_them_take_the_rows_that_the_table_says(chooser):

@@ -1,56 +1,12 @@
-"""Which measured size answers for which."""
+"""The sizes beyond those that were measured."""
 
 from __future__ import annotations
-
-import math
-
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pretuned.spec import buckets
 from pretuned.spec.space import Problem
 from specs import loaded
 
 FLOAT32 = (("T", "float32"),)
-sizes = st.lists(st.integers(1, 2**62), min_size=1, max_size=8, unique=True).map(sorted)
-
-
-def owners(listed, size):
-    """Return the measured sizes whose bucket holds `size`."""
-    found = []
-    for measured in listed:
-        lower, upper = buckets.bounds(listed, measured)
-        if lower <= size and (upper is None or size < upper):
-            found.append(measured)
-    return found
-
-
-def test_an_edge_is_the_integer_square_root():
-    assert buckets.edges([128, 1024, 4096]) == (362, 2048)
-    assert buckets.edges([7]) == ()
-    assert buckets.bounds([128, 1024, 4096], 1024) == (362, 2048)
-    assert buckets.bounds([128, 1024, 4096], 4096) == (2048, None)
-
-
-@given(sizes, st.integers(0, 2**63))
-def test_every_size_falls_in_one_bucket(listed, size):
-    assert len(owners(listed, size)) == 1
-
-
-@given(sizes)
-def test_a_measured_size_is_in_its_own_bucket(listed):
-    assert [owners(listed, size) for size in listed] == [[size] for size in listed]
-
-
-@given(st.lists(st.integers(1, 10_000), min_size=1, max_size=8, unique=True).map(sorted), st.integers(1, 20_000))
-def test_a_bucket_is_the_nearest_by_ratio(listed, size):
-    def distance(measured):
-        return abs(math.log(size / measured))
-
-    owner = owners(listed, size)[0]
-    nearest = min(map(distance, listed))
-
-    assert distance(owner) - nearest < 1e-9 or size in buckets.edges(listed)  # an edge is rounded to an integer
 
 
 def problem(n):

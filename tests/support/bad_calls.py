@@ -24,10 +24,9 @@ SHIPS = (
 )
 TABLE = "the table has no device 'H100'; known are NVIDIA A100-SXM4-40GB, NVIDIA H100 80GB HBM3"
 NONE_LEFT = "no configuration can run this call (cols=16777216, rows=1)"
-BEYOND = (
-    "passed over block=64, vec=4: not confirmed beyond the sizes (cols>); "
-    "passed over block=128, vec=1: a grid of 131072 blocks along y, and 0 to 65535 are possible"
-)
+UNALIGNED = "x is not aligned to 16 bytes"
+LAST = "passed over block=128, vec=1: a grid of 131072 blocks along y, and 0 to 65535 are possible"
+BEYOND = f"passed over block=64, vec=4: a grid of 65536 blocks along y, and 0 to 65535 are possible; {LAST}"
 SMALL = {"rows": 1, "cols": 1, "T": "float32", "relu": False}
 EVENT = types.SimpleNamespace(ptr=5)  # CuPy's events and memory have a ptr, as its streams have
 
@@ -160,7 +159,7 @@ BOTH = [
     ("no configuration left", ValueError, lambda m: m.affine(m.array((1, 2**24), "float32"), y=None),
      f"{A}{NONE_LEFT}: {BEYOND}"),
     ("alignment, and no configuration left", ValueError, aligned_to_4,
-     f"{A}{NONE_LEFT}: passed over block=128, vec=4: x is not aligned to 16 bytes; {BEYOND}"),
+     f"{A}{NONE_LEFT}: passed over block=128, vec=4: {UNALIGNED}; passed over block=64, vec=4: {UNALIGNED}; {LAST}"),
     ("alignment to an element", ValueError, lambda m: m.affine(m.array((16, 1024), "float32", offset=2)),
      f"{A}x: expected an address that is a multiple of 4 bytes (float32), found one 2 bytes beyond"),
     ("alignment of the output", ValueError, lambda m: m.numbers(y=m.array((1024,), "float32", offset=1)),

@@ -67,16 +67,23 @@ class Chooser:
         """Take the `_runtime` of the sample package, imported, as a function from a module's name."""
         self._devices, self._lookup, self._calls = (runtime(name) for name in ("devices", "lookup", "calls"))
         self._overrides, self.kernel = runtime("overrides"), runtime("table").KERNELS["affine"]
-        self.rows = self.kernel.rows[H100]
+        self._answers, self._problem = runtime("answers"), runtime("problem")
+        self.rows = self.kernel.literals[1][H100]
 
-    def decide(self, device, table, cols=1024):
-        """Return the decision for a call on `device`, with the rows by device of `table`."""
+    def decide(self, device, table, cols=1024, selected=()):
+        """Return the decision for a call on `device`, with the rows by device of `table`; `selected` have a selection.
+
+        It is the one that the sample has of the H100 where relu is set.
+        """
+        ((_, *selection),) = self.kernel.literals[2][H100]
+        selections = {"affine": dict.fromkeys(selected, (({"T": "float32", "relu": False}, *selection),))}
         overrides = self._overrides.Overrides()
-        overrides.devices, overrides.table = {name: facts(name) for name in table}, {"affine": table}
+        overrides.table = self._answers.LockTable({name: facts(name) for name in table}, {"affine": table}, selections)
         specialisation = {"T": "float32", "relu": False}
         values = {"rows": 16, "cols": cols, **specialisation}
         here = self._devices.Device(device, facts(device))
-        return self._lookup.decide(self.kernel, here, specialisation, values, lambda _name, _size: True, overrides)
+        called = self._problem.CalledProblem(self.kernel, here, specialisation, values)
+        return self._lookup.decide(self.kernel, called, lambda _name, _size: True, overrides)
 
     def text(self):
         """Return whose rows every device takes from every table, and the warning."""

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pretuned.bake.literals import function
-from pretuned.runtime.expressions import Integer
-from pretuned.runtime.lookup import evaluate as evaluated
+from pretuned.runtime.expressions import Integer, operands
+from pretuned.runtime.problem import evaluate as evaluated
 from pretuned.runtime.table import ceil_div, sizeof
 from pretuned.spec.expressions import Expression, ExpressionError
 from pretuned.tune.space.columns import evaluate, holds
@@ -70,7 +70,9 @@ def printed(expression, environment):
         return scalar(expression, environment)
     device = SimpleNamespace(sm_count=environment["device.sm_count"])
     try:
-        return int(evaluated(eval(function([expression], several=False), scope), values, device))
+        return int(
+            evaluated(eval(function([expression], several=False), scope), {**operands(values), "device": device})
+        )
     except ArithmeticError:
         return None
 

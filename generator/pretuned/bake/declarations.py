@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from pretuned.bake.functions import keywords, shape_text
 from pretuned.bake.literals import function, literal
 from pretuned.bake.plan import KernelPlan
-from pretuned.runtime.buckets import edges
-from pretuned.spec.buckets import sizes_of
 from pretuned.spec.expressions import Expression
 from pretuned.spec.model import Argument, ImplementationSpec, KernelSpec, LaunchSpec
 
@@ -37,18 +35,17 @@ def declaration_lines(kernel: KernelPlan) -> Iterator[str]:
     name = literal(spec.name)
     yield f"    shipped=_SHIPPED[{name}],"
     yield f"    rows=TABLE[{name}],"
+    if kernel.selections:
+        yield f"    selections=SELECTIONS[{name}],"
     yield "    devices=DEVICES,"
     yield "    binaries=_BINARIES,"
     yield ")"
 
 
 def _tables(spec: KernelSpec) -> Iterator[tuple[str, str]]:
-    """Yield the declaration's plain data: where dims are read, their buckets, and the specialisations."""
-    sizes = {name: sizes_of(spec, name) for name in spec.free_dims}
+    """Yield the declaration's plain data: where dims are read, and the specialisations."""
     choices = sorted(spec.specialisations.items())
     yield "dims", literal({name: _place(spec, name) for name in sorted(spec.dims)})
-    yield "sizes", literal(sizes)
-    yield "edges", literal({name: edges(values) for name, values in sizes.items()})
     yield "types", literal(tuple(name for name, choice in choices if choice.dtypes))
     yield (
         "follows",

@@ -17,7 +17,15 @@ from pretuned.bake.declarations import declaration_lines
 from pretuned.bake.functions import check_names, function_lines
 from pretuned.bake.literals import literal, wrapped
 from pretuned.bake.plan import BakePlan, Compiled
-from pretuned.bake.tables import binary_lines, device_lines, header_files, shipped_lines, sources_of, table_lines
+from pretuned.bake.tables import (
+    binary_lines,
+    device_lines,
+    header_files,
+    selection_lines,
+    shipped_lines,
+    sources_of,
+    table_lines,
+)
 from pretuned.errors import BakeError
 
 # Names, texts and expressions are the specs', and are neither renamed nor reworded to please a linter.
@@ -29,6 +37,7 @@ _WAIVED: Final = (
     ("SIM201, SIM202, SIM208, SIM210, SIM211, SIM212, SIM220, SIM221, SIM222, SIM223, SIM300", "as above"),
     ("RUF100", "not every package needs all of these"),
 )
+COLUMNS: Final = 120  # of a line
 _OFFERED: Final = ("explain", "prepare", "use", "using")  # besides the kernels
 _BODY: Final = """from __future__ import annotations
 
@@ -38,9 +47,9 @@ from ._runtime import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ._runtime import Binaries, Devices, GpuArray, Shipped, Stream, Table
+    from ._runtime import Binaries, Devices, GpuArray, Selections, Shipped, Stream, Table
 
-__all__ = [{names}]
+{exported}
 """
 
 
@@ -87,16 +96,16 @@ def _source(plan: BakePlan, binaries: Compiled, version: str) -> str:
     """Return the text of `__init__.py`."""
     declared = [line for kernel in plan.kernels for line in ("", *declaration_lines(kernel))]
     imports = _imports("\n".join(declared))
-    names = ["DEVICES", "TABLE", "PretunedError", *_OFFERED, *(kernel.spec.name for kernel in plan.kernels)]
-    body = _BODY.format(
-        imports="\n".join(f"    {name}," for name in imports), names=", ".join(map(literal, _all_order(names)))
-    )
+    names = ["DEVICES", "SELECTIONS", "TABLE", "PretunedError", *_OFFERED]
+    exported = _exported([*names, *(kernel.spec.name for kernel in plan.kernels)])
+    body = _BODY.format(imports="\n".join(f"    {name}," for name in imports), exported=exported)
     lines = [*_head(plan, version), "", *(f"# ruff: noqa: {codes} - {reason}" for codes, reason in _WAIVED), ""]
     lines += body.splitlines()
     for kernel in plan.kernels:
         lines += ["", "", *function_lines(kernel)]
     lines += ["", "", "# fmt: off", ""]
-    for section in (device_lines(plan), table_lines(plan, binaries), shipped_lines(plan), binary_lines(plan, binaries)):
+    tables = table_lines(plan, binaries), selection_lines(plan, binaries)
+    for section in (device_lines(plan), *tables, shipped_lines(plan), binary_lines(plan, binaries)):
         lines += [*section, ""]
     lines += ["# The kernels as their specs describe them.", *declared[1:]]
     return "\n".join(lines) + "\n"
@@ -117,6 +126,13 @@ def _imports(text: str) -> list[str]:
     )
     used = {name for name in optional if f"{name}(" in text}
     return _all_order([*used, *_OFFERED, "Kernel", "PretunedError", "launcher"])
+
+
+def _exported(names: list[str]) -> str:
+    """Return `__all__`, a name a line where they do not fit into one."""
+    listed = list(map(literal, _all_order(names)))
+    line = f"__all__ = [{', '.join(listed)}]"
+    return line if len(line) <= COLUMNS else "\n".join(("__all__ = [", *(f"    {name}," for name in listed), "]"))
 
 
 def _all_order(names: list[str]) -> list[str]:

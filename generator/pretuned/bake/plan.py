@@ -1,8 +1,8 @@
 """What a generated package ships, and what has to be compiled for it.
 
-Of every kernel: the configurations that rows name, the default for every specialisation, and what was asked for beside
-them. Defaults are compiled for every architecture, and as PTX for the oldest; winners for the architecture of the
-device that they won on.
+Of every kernel: the configurations that rows and selections name, the default for every specialisation, and what was
+asked for beside them. Defaults are compiled for every architecture, and as PTX for the oldest; winners for the
+architecture of the device that they won on.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from pretuned.compile.result import Binary
 from pretuned.errors import BakeError
 from pretuned.record.freshness import in_space
 from pretuned.record.rows import Choice, Row, TunedDevice
+from pretuned.record.selections import PredictedChoice, Selection
 from pretuned.render import Source, source_of
+from pretuned.runtime.costs import written
 from pretuned.runtime.types import DTYPES
 from pretuned.spec import space
 from pretuned.spec.expressions import ExpressionError
@@ -51,11 +53,21 @@ class Shipped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelPlan:
-    """One kernel: its rows (in the order of the table) and what ships, the default first in each specialisation."""
+    """One kernel: rows and selections (in the order of the tables), and what ships.
+
+    In each specialisation the default ships first.
+    """
 
     spec: KernelSpec
     rows: tuple[Row, ...]
+    selections: tuple[Selection, ...]
     shipped: tuple[Shipped, ...]
+
+    @property
+    def entries(self) -> tuple[Row | Selection, ...]:
+        """Rows and selections."""
+        entries: list[Row | Selection] = [*self.rows, *self.selections]
+        return tuple(entries)
 
     def source(self, specialisation: Pairs, configuration: Configuration) -> Source | None:
         """Return the source of a configuration that ships; None for a library call."""
@@ -64,9 +76,11 @@ class KernelPlan:
             shipped.source for shipped in self.shipped if (shipped.specialisation, shipped.configuration) == wanted
         )
 
-    def recompiled(self, row: Row, choice: Choice, device: TunedDevice, compiled: Compiled) -> Binary | None:
-        """Return the binary that ships for a choice of a row, if it is another one than was measured."""
-        source = self.source(row.specialisation, choice.configuration)
+    def recompiled(
+        self, entry: Row | Selection, choice: Choice | PredictedChoice, device: TunedDevice, compiled: Compiled
+    ) -> Binary | None:
+        """Return the binary that ships for a choice of a row or a selection, if it is another than was measured."""
+        source = self.source(entry.specialisation, choice.configuration)
         binary = None if source is None else compiled.get((source.key, device.architecture_of(source)))
         return None if binary is None or binary.digest == choice.cubin else binary
 
@@ -85,24 +99,31 @@ def plan(
     rows: Sequence[Row],
     devices: Mapping[str, TunedDevice],
     *,
+    selections: Sequence[Selection] = (),
     architectures: Sequence[str] = (),
     cubins: bool = True,
     extra: Sequence[Extra] = (),
 ) -> BakePlan:
     """Return what ships for `specs`.
 
-    `rows` of other kernels, and rows at sizes that the spec no longer has, are left out. `devices` gives every row's
-    device; `architectures` (`sm_90`) are those to build defaults for besides the devices'. `extra` is (kernel,
-    configuration) to ship as well. Raises BakeError for a row or an extra that the specs do not admit.
+    What `rows` and `selections` have of other kernels, at sizes that the spec no longer has, or of specialisations that
+    it no longer has, is left out. `devices` gives every row's device; `architectures` (`sm_90`) are those to build
+    defaults for besides the devices'. `extra` is (kernel, configuration) to ship as well. Raises BakeError for a row, a
+    selection or an extra that the specs do not admit.
     """
     for name, _ in extra:
         if name not in specs:
             raise BakeError(f"--with names the kernel '{name}', which is not one of {', '.join(sorted(specs))}")
     kernels = tuple(
-        _kernel(spec, [row for row in rows if row.kernel == name], [c for kernel, c in extra if kernel == name])
+        _kernel(
+            spec,
+            [row for row in rows if row.kernel == name],
+            [selection for selection in selections if selection.kernel == name],
+            [configuration for kernel, configuration in extra if kernel == name],
+        )
         for name, spec in sorted(specs.items())
     )
-    named = sorted({row.device for kernel in kernels for row in kernel.rows})
+    named = sorted({entry.device for kernel in kernels for entry in kernel.entries})
     if missing := [name for name in named if name not in devices]:
         raise BakeError(f"rows name the device '{missing[0]}', of which nothing is known")
     real = [device.architecture for device in devices.values() if device.is_gpu]
@@ -114,9 +135,17 @@ def plan(
     )
 
 
-def _kernel(spec: KernelSpec, rows: Sequence[Row], extra: Sequence[Configuration]) -> KernelPlan:
-    problems = set(space.all_problems(spec))
+def _kernel(
+    spec: KernelSpec, rows: Sequence[Row], selections: Sequence[Selection], extra: Sequence[Configuration]
+) -> KernelPlan:
+    problems, specialisations = set(space.all_problems(spec)), list(space.specialisations(spec))
     kept = sorted((row for row in rows if row.problem in problems), key=_order)
+    chosen = sorted(
+        (selection for selection in selections if selection.specialisation in specialisations),
+        key=lambda selection: (selection.device, repr(selection.specialisation)),
+    )
+    for selection in chosen:
+        _readable(spec, selection)
     shipped: dict[tuple[Pairs, Configuration], Shipped] = {}
     default = space.default(spec)
     admitted = {c: [s for s in space.specialisations(spec) if _admits(spec, s, c)] for c in extra}
@@ -124,16 +153,33 @@ def _kernel(spec: KernelSpec, rows: Sequence[Row], extra: Sequence[Configuration
         _known(spec, configuration, "--with")
         if not found:
             raise BakeError(f"--with {spec.name}: {configuration} is legal for no specialisation")
-    for specialisation in space.specialisations(spec):
+    for specialisation in specialisations:
         named = {choice.configuration for row in kept if row.specialisation == specialisation for choice in row.choices}
+        named |= {
+            one.configuration for found in chosen if found.specialisation == specialisation for one in found.choices
+        }
         named |= {configuration for configuration, found in admitted.items() if specialisation in found}
         for configuration in (default, *sorted(named - {default}, key=lambda c: (c.implementation, c.values))):
-            _known(spec, configuration, "a row")
+            _known(spec, configuration, "a row or a selection")
             everywhere = configuration == default or specialisation in admitted.get(configuration, [])
             shipped[specialisation, configuration] = _shipped(
                 spec, specialisation, configuration, everywhere=everywhere
             )
-    return KernelPlan(spec=spec, rows=tuple(kept), shipped=tuple(shipped.values()))
+    return KernelPlan(spec=spec, rows=tuple(kept), selections=tuple(chosen), shipped=tuple(shipped.values()))
+
+
+def _readable(spec: KernelSpec, selection: Selection) -> None:
+    """Raise BakeError for a selection that a generated package could not read."""
+    of = f"the selection of {spec.name} on {selection.device}"
+    if not selection.choices or selection.default.configuration != space.default(spec):
+        raise BakeError(f"{of} does not end with the default; tune {spec.name} again")
+    for choice in selection.choices:
+        try:
+            written(choice.cost, spec.free_dims)
+        except ValueError as error:
+            raise BakeError(f"{of}, {choice.configuration}: {error}") from None
+    if unknown := sorted({name for name, _ in selection.reach} - spec.free_dims.keys()):
+        raise BakeError(f"{of}: its reach names '{unknown[0]}', which is not a dim that calls decide")
 
 
 def _order(row: Row) -> tuple[str, str, tuple[int, ...]]:
@@ -196,11 +242,11 @@ def _jobs(kernels: Iterable[KernelPlan], devices: Mapping[str, TunedDevice], wan
     oldest = f"compute_{min(wanted, default=OLDEST)}"
     for kernel in kernels:
         won: dict[tuple[Pairs, Configuration], set[int]] = {}
-        for row in kernel.rows:
-            for choice in row.choices:
-                theirs = won.setdefault((row.specialisation, choice.configuration), set())
-                if devices[row.device].is_gpu:  # others' choices ship as sources
-                    theirs.add(number_of(devices[row.device].architecture))
+        for entry in kernel.entries:
+            for choice in entry.choices:
+                theirs = won.setdefault((entry.specialisation, choice.configuration), set())
+                if devices[entry.device].is_gpu:  # others' choices ship as sources
+                    theirs.add(number_of(devices[entry.device].architecture))
         for shipped in kernel.shipped:
             if shipped.source is None:
                 continue

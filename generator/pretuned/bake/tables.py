@@ -4,21 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pretuned.bake.literals import literal
+from pretuned.bake.literals import literal, prose
 from pretuned.bake.plan import BakePlan, Compiled, KernelPlan
 from pretuned.record.rows import Choice, Row, TunedDevice
+from pretuned.record.selections import Certificate, Losses, Selection
 from pretuned.render import Source, digest
-from pretuned.spec.buckets import bounds, sizes_of
+from pretuned.runtime.costs import names_read, written
 from pretuned.spec.model import KernelSpec
 
 _DEVICE_FACTS = ("sm_count", "compute_capability", "memory_gbps", "l2_bytes", "shared_bytes", "memory_bytes", "power_w")
 
 _TABLE_KEY = (
-    "The table, one row per line, by kernel and device: the specialisation, the sizes at which the bucket begins, the",
-    "sizes that were measured, what to run from the fastest on, and the evidence: date, driver, NVRTC. A choice gives",
-    "implementation, configuration, time in us, and the interval of its time over the default's. Where they say more:",
-    "the directions beyond the sizes in which it has also beaten the default, the library whose function it calls, and",
-    "True where the binary is not the one that was measured.",
+    "The table, one row per line, by kernel and device: the specialisation, the sizes that were measured, what to run",
+    "there from the fastest on, and the evidence: date, driver, NVRTC. A choice gives implementation, configuration,",
+    "time in us, and the interval of its time over the default's. Where they say more: the library whose function it",
+    "calls, and True where the binary is not the one that was measured.",
+)
+_SELECTIONS_KEY = (
+    "The selections decide at problems that have no row, by kernel and device: the specialisation; the configurations,",
+    "the default last; their costs, one a line, which predict the time of a call in femtoseconds: the lowest runs, if",
+    "it is below the default's by a margin; the margins in per mille, inside the sizes that the costs were fitted to,",
+    "and outside; these sizes; at how many problems; the certificate; the evidence. The certificate has the seed of",
+    "problems that were drawn after the costs were made, and what the choices lose there, inside these sizes and",
+    "outside: number of problems, mean, 95th percentile, worst, the share slower than the default, the worst problem.",
 )
 _SHIPPED_KEY = (
     "What ships, by kernel: specialisation, implementation, configuration, source (none for a library's function), and",
@@ -81,29 +89,83 @@ def table_lines(plan: BakePlan, binaries: Compiled) -> Iterator[str]:
     yield "}"
 
 
+def selection_lines(plan: BakePlan, binaries: Compiled) -> Iterator[str]:
+    """Yield the selections: their costs one configuration a line, by kernel and device."""
+    devices = {device.name: device for device in plan.devices}
+    yield from (f"# {line}" for line in _SELECTIONS_KEY)
+    yield "SELECTIONS: Selections = {"
+    for kernel in plan.kernels:
+        if not kernel.selections:
+            continue
+        yield f"    {literal(kernel.spec.name)}: {{"
+        for name in sorted({selection.device for selection in kernel.selections}):
+            yield f"        {literal(name)}: ("
+            for selection in kernel.selections:
+                if selection.device == name:
+                    yield from _selection(kernel, selection, devices[name], binaries)
+            yield "        ),"
+        yield "    },"
+    yield "}"
+
+
+def _selection(kernel: KernelPlan, selection: Selection, device: TunedDevice, binaries: Compiled) -> Iterator[str]:
+    choices, predicted = [], selection.predicted
+    for choice in predicted:
+        recompiled = kernel.recompiled(selection, choice, device, binaries) is not None
+        head = choice.configuration.implementation, dict(choice.configuration.values)
+        choices.append((*head, *_said([choice.library, recompiled])))
+    dims = kernel.spec.free_dims
+    costs = [written(choice.cost, dims) for choice in predicted]
+    reads = names_read(costs, dims)
+    yield f"            ({literal(dict(selection.specialisation))},"
+    yield f"             {literal(tuple(choices))},"
+    yield f"             lambda {', '.join(reads)}: (" if reads else "             lambda: ("
+    for choice, cost in zip(predicted, costs, strict=True):
+        yield f"                 {cost},  # {prose(str(choice.configuration))}"
+    yield "             ),"
+    rest = selection.margins, dict(selection.reach), selection.problems, _certificate(selection.certificate)
+    evidence = selection.date, selection.driver, selection.compiler
+    yield f"             {', '.join(map(literal, (*rest, evidence)))}),"
+
+
+def _certificate(certificate: Certificate | None) -> tuple[object, ...] | None:
+    if certificate is None:
+        return None
+    outside = None if certificate.outside is None else _losses(certificate.outside)
+    return (certificate.seed, _losses(certificate.inside), outside, *_said([certificate.calls]))
+
+
+def _losses(losses: Losses) -> tuple[object, ...]:
+    shares = map(float, (losses.mean, losses.p95, losses.worst, losses.slower))
+    return (losses.problems, *shares, dict(losses.worst_at))
+
+
+def _said(more: list[object]) -> list[object]:
+    """Return values without the last ones that say nothing."""
+    while more and not more[-1]:
+        more.pop()
+    return more
+
+
 def _row(kernel: KernelPlan, row: Row, device: TunedDevice, binaries: Compiled) -> str:
     dims = {name: int(size) for name, size in row.problem.dims}
-    lower = {name: bounds(sizes_of(kernel.spec, name), size)[0] for name, size in dims.items()}
     choices = tuple(_choice(kernel, row, choice, device, binaries) for choice in row.choices)
-    return literal((dict(row.specialisation), lower, dims, choices, (row.date, row.driver, row.compiler)))
+    return literal((dict(row.specialisation), dims, choices, (row.date, row.driver, row.compiler)))
 
 
 def _choice(
     kernel: KernelPlan, row: Row, choice: Choice, device: TunedDevice, binaries: Compiled
 ) -> tuple[object, ...]:
-    """Return a choice as it stands in the table, without the last values that say nothing."""
+    """Return a choice as it stands in the table."""
     configuration = choice.configuration
     low, high = choice.ratio
     recompiled = kernel.recompiled(row, choice, device, binaries) is not None
-    more = [tuple(choice.beyond), choice.library, recompiled]
-    while more and not more[-1]:
-        more.pop()
     return (
         configuration.implementation,
         dict(configuration.values),
         float(choice.time_us),
         (float(low), float(high)),
-        *more,
+        *_said([choice.library, recompiled]),
     )
 
 

@@ -109,6 +109,12 @@ class Selection:
         return self.kernel, self.device, self.specialisation
 
     @property
+    def predicted(self) -> tuple[PredictedChoice, ...]:
+        """The choices that a call can take by their costs, the default last: those without a cost predict nothing."""
+        *others, default = self.choices
+        return (*(choice for choice in others if choice.cost and default.cost), default)
+
+    @property
     def default(self) -> PredictedChoice:
         """The author's default."""
         return self.choices[-1]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pretuned.config.toml import INT64_MAX
-from pretuned.runtime.buckets import bucket_of, distance, edges
+from pretuned.runtime.nearest import MeasuredSizes
 from pretuned.runtime.records import Value
 from pretuned.spec import space
 from pretuned.spec.buckets import sizes_of
@@ -111,11 +111,12 @@ class Answers:
 
     def __init__(self, spec: KernelSpec) -> None:
         self._spec = spec
-        self._sizes = {name: sizes_of(spec, name) for name in spec.free_dims}
-        self._edges = {name: edges(sizes) for name, sizes in self._sizes.items()}
         # By text, in which true is not 1.
-        self._problems = {repr(one): list(space.problems(spec, one)) for one in space.specialisations(spec)}
-        self._nearest: dict[tuple[str, Pairs], Problem] = {}
+        self._problems = {
+            repr(one): {_sizes(problem): problem for problem in space.problems(spec, one)}
+            for one in space.specialisations(spec)
+        }
+        self._measured = {one: MeasuredSizes(problems) for one, problems in self._problems.items() if problems}
 
     def exact(self, called: Called) -> Problem | None:
         """Return the problem itself; None where the spec admits no such call, or where it leaves nothing to do."""
@@ -131,21 +132,18 @@ class Answers:
         if called.dims.keys() != self._spec.dims.keys():
             return None
         specialisation = repr(self._specialisation(called))
-        if not (problems := self._problems.get(specialisation)):
+        if specialisation not in self._measured:
             return None
-        bucket = {name: bucket_of(of, self._edges[name], called.dims[name]) for name, of in self._sizes.items()}
-        key = specialisation, space.pairs(bucket)
-        if key not in self._nearest:
-            self._nearest[key] = min(problems, key=lambda problem: (_apart(problem, bucket), problem.dims))
-        return self._nearest[key]
+        sizes = tuple(called.dims[name] for name in sorted(self._spec.free_dims))
+        return self._problems[specialisation][self._measured[specialisation].nearest(sizes)]
 
     def _specialisation(self, called: Called) -> Pairs:
         constant = {name: called.dims[name] for name in self._spec.constant_dims}
         return space.pairs({**called.specialisation, **constant})
 
 
-def _apart(problem: Problem, bucket: Mapping[str, int]) -> float:
-    return distance({name: int(size) for name, size in problem.dims}, bucket)
+def _sizes(problem: Problem) -> tuple[int, ...]:
+    return tuple(int(size) for _, size in problem.dims)
 
 
 def gaps(spec: KernelSpec, calls: Iterable[Called]) -> Iterator[Gap]:

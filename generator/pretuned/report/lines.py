@@ -97,7 +97,7 @@ def _package_lines(table: Any) -> Iterator[Line]:  # noqa: ANN401 - the generate
                     default_us=row.choices[-1].time_us,
                     winner_us=choice.time_us,
                     ratio=choice.ratio,
-                    beyond=choice.beyond,
+                    beyond=(),
                     others=max(0, len(row.choices) - 2),
                     note="recompiled" if choice.recompiled else choice.library,
                     date=evidence.date,

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from .table import Devices as Devices
     from .table import Foreign
     from .table import GpuArray as GpuArray
+    from .table import Selections as Selections
     from .table import Shipped as Shipped
     from .table import Stream as Stream
     from .table import Table as Table
@@ -159,7 +160,7 @@ def using(
     Args:
         device: Whose rows to use, by a name in `DEVICES`.
         defaults: Run defaults only, of all kernels or of those named.
-        table: A lock file whose rows are used in place of the package's.
+        table: A lock file whose rows and selections are used in place of the package's.
         strict: A call for which nothing was measured is an error.
         configurations: By kernel, a configuration that ships; `implementation` is a key where there are several.
 

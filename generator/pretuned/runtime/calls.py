@@ -21,7 +21,7 @@ from .fastpath.paths import FastPath
 from .libraries import call, missing
 from .lookup import decide
 from .overrides import ambient, on_change, process_overrides
-from .plans import INVALID, REMEMBERED, PreparedCall, keep_captured, make, packs, wrong_scalar
+from .plans import INVALID, REMEMBERED, PreparedCall, keep_captured, make, packs, remember, wrong_scalar
 from .table import PACKAGE
 from .text import described
 
@@ -219,9 +219,7 @@ class Caller:
         found = memo.get(key)
         if found is None:
             found = self._planned(overrides, ordinal, handle, keywords, views, launches_only=launches_only)
-            if len(memo) >= REMEMBERED:
-                memo.clear()
-            memo[key] = found
+            remember(memo, key, found, REMEMBERED)
         return found
 
     def _planned(
@@ -237,7 +235,7 @@ class Caller:
         """Check a problem that was not seen before, decide what runs it, and prepare that."""
         kernel, device = self.kernel, in_hand(self.driver, ordinal)
         given = dict(zip(kernel.keywords, keywords, strict=True))
-        specialisation, values = problem(kernel, views, given, device)
+        found = problem(kernel, views, given, device)
         addresses = {array.name: seen.address if seen else 0 for array, seen in zip(self.arrays, views, strict=True)}
 
         def aligned(name: str, nbytes: int) -> bool:
@@ -246,13 +244,13 @@ class Caller:
         def uncalled(module: str, function: str) -> str | None:
             return f"{module}.{function} may allocate" if launches_only else missing(module, function)
 
-        decision = decide(kernel, device, specialisation, values, aligned, overrides, uncalled)
+        decision = decide(kernel, found, aligned, overrides, uncalled)
         _report(kernel, decision, device.name, overrides)
         plan = make(self.driver, kernel, decision, device, handle)
         if overrides.usage:
             from .usage import counter_of  # noqa: PLC0415 - brings json, which few processes need
 
-            plan.counter = counter_of(kernel, device.name, specialisation, values, overrides.usage)
+            plan.counter = counter_of(kernel, device.name, found.specialisation, found.values, overrides.usage)
         return plan
 
     def _check_scalars(self, scalars: Sequence[Foreign]) -> None:
@@ -303,8 +301,10 @@ class Caller:
 def _report(kernel: Kernel, decision: Decision, device: str, overrides: Overrides) -> None:
     """Log a first dispatch; warn once for a device without rows, and once for rows of another that is not like it."""
     if (logging := sys.modules.get("logging")) is not None:  # nothing listens where it was never imported
-        ran = described(decision.shipped.implementation, decision.shipped.configuration)
-        logging.getLogger(PACKAGE).debug("%s on %s: %s: %s", kernel.name, device, ran, "; ".join(decision.why))
+        log = logging.getLogger(PACKAGE)
+        if log.isEnabledFor(logging.DEBUG):
+            ran = described(decision.shipped.implementation, decision.shipped.configuration)
+            log.debug("%s on %s: %s: %s", kernel.name, device, ran, "; ".join(decision.why))
     if not decision.warning or not overrides.warn:
         return
     with _lock:

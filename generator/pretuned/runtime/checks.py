@@ -6,17 +6,20 @@ import math
 
 from .adapters import on_gpu
 from .errors import ArgumentError, ArgumentTypeError, qualified
-from .lookup import holds, sizes_of
-from .table import PACKAGE, Scalar, sizeof
+from .expressions import operands
+from .problem import CalledProblem, evaluate, holds
+from .table import PACKAGE, sizeof
 from .text import no_such, shown
 from .types import DTYPES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from .adapters import ArrayView
     from .devices import Device
+    from .problem import Operands
     from .records import Value, Values
     from .table import Array, Kernel
 
@@ -39,20 +42,21 @@ def same_device(kernel: Kernel, views: Sequence[ArrayView | None], otherwise: in
 
 def problem(
     kernel: Kernel, views: Sequence[ArrayView | None], keywords: Mapping[str, Value], device: Device
-) -> tuple[Values, Values]:
-    """Return (specialisation, every value that expressions may read) of a call; raises what is wrong with it."""
+) -> CalledProblem:
+    """Return the problem of a call; raises what is wrong with it."""
     arrays = kernel.arrays
     given = {array.name: view for array, view in zip(arrays, views, strict=True) if view is not None}
-    types = _types(kernel, arrays, given)
+    types = _types(kernel, given)
     _ranks(kernel, arrays, given, types, device)
     dims = {name: given[argument].shape[axis] for name, (argument, axis) in kernel.dims.items()}
     specialisation = specialise(kernel, {**types, **dims, **keywords})
     values: Values = {**specialisation, **follow(kernel, specialisation), **dims}
-    _shapes(kernel, arrays, given, values, device)
+    found = CalledProblem(kernel, device, specialisation, values)
+    _shapes(kernel, arrays, given, found.operands)
     _dtypes(kernel, arrays, given, values)
     _addresses(kernel, given)
-    admit(kernel, values, device)
-    return specialisation, values
+    admit(kernel, found)
+    return found
 
 
 def follow(kernel: Kernel, specialisation: Values) -> Values:
@@ -63,27 +67,25 @@ def follow(kernel: Kernel, specialisation: Values) -> Values:
 def specialise(kernel: Kernel, values: Values) -> Values:
     """Return the shipped specialisation that `values` name; raises ArgumentError that lists what is shipped."""
     wanted = {name: values[name] for name in kernel.specialisation_names}
-    for one in kernel.shipped:
-        if one.specialisation == wanted:
-            return one.specialisation
-    shipped = dict.fromkeys(_pairs(one.specialisation) for one in kernel.shipped)
+    try:
+        return kernel.shipments[tuple(wanted.values())].specialisation
+    except (KeyError, TypeError):  # what `explain` is asked need not have a hash
+        shipped = dict.fromkeys(_pairs(one.specialisation) for one in kernel.shipped)
     raise ArgumentError(f"{qualified(kernel.name)}: not shipped for {_pairs(wanted)}; shipped are {'; '.join(shipped)}")
 
 
-def admit(kernel: Kernel, values: Values, device: Device) -> None:
+def admit(kernel: Kernel, found: CalledProblem) -> None:
     """Check the dims against what the kernel requires and against the types that they are passed as."""
     for text, condition in kernel.requires:
-        if not holds(condition, values, device):
-            dims = ", ".join(f"{name}={values[name]}" for name in sorted(kernel.dims))
+        if not holds(condition, found.operands):
+            dims = ", ".join(f"{name}={found.values[name]}" for name in sorted(kernel.dims))
             raise ArgumentError(f"{qualified(kernel.name)}: requires {text}, found {dims}")
-    for argument in kernel.arguments:
-        if isinstance(argument, Scalar) and argument.name in kernel.dims:
-            taken = DTYPES[argument.dtype].range
-            if taken is not None and not taken[0] <= int(values[argument.name]) <= taken[1]:
-                raise ArgumentError(
-                    f"{qualified(kernel.name)}: {argument.name}: expected at most {taken[1]} ({argument.dtype}), "
-                    f"found {values[argument.name]}"
-                )
+    for argument, least, most in kernel.limits:
+        if not least <= int(found.values[argument.name]) <= most:
+            raise ArgumentError(
+                f"{qualified(kernel.name)}: {argument.name}: expected at most {most} ({argument.dtype}), "
+                f"found {found.values[argument.name]}"
+            )
 
 
 def keyword_values(kernel: Kernel, values: Sequence[Value]) -> dict[str, Value]:
@@ -105,14 +107,12 @@ def _pairs(values: Values) -> str:
     return ", ".join(f"{name}={value}" for name, value in sorted(values.items())) or "no specialisation"
 
 
-def _types(kernel: Kernel, arrays: Sequence[Array], given: Mapping[str, ArrayView]) -> Values:
+def _types(kernel: Kernel, given: Mapping[str, ArrayView]) -> Values:
     """Return each type specialisation as the first input of that type has it."""
     types: Values = {}
-    for name in kernel.types:
-        argument = next(array.name for array in arrays if array.dtype == name and array.role != "out")
+    for name, argument, shipped in kernel.typed:
         found = given[argument].dtype
         types[name] = found
-        shipped = sorted({str(one.specialisation[name]) for one in kernel.shipped})
         if found not in shipped:
             raise ArgumentTypeError(
                 f"{qualified(kernel.name)}: {argument}: expected dtype {' or '.join(shipped)}, found {found}"
@@ -132,14 +132,12 @@ def _ranks(
     kernel: Kernel, arrays: Sequence[Array], given: Mapping[str, ArrayView], types: Values, device: Device
 ) -> None:
     """Check the number of dimensions, before any is read off."""
-    probe: Values = {**types, **dict.fromkeys(kernel.dims, 1)}
     for array in arrays:
         if array.name in given:
             found = len(given[array.name].shape)
-            try:
-                wanted = len(sizes_of(array.shape, probe, device))
-            except ArithmeticError:  # no value where all dims are 1: dims need their axes, and no more
-                wanted = max(found, *(axis + 1 for name, axis in kernel.dims.values() if name == array.name), 0)
+            wanted = array.rank
+            if wanted is None:
+                wanted = _rank(kernel, array, types, device, found)
             if wanted != found:
                 several = "" if wanted == 1 else "s"
                 raise ArgumentError(
@@ -148,12 +146,21 @@ def _ranks(
                 )
 
 
-def _shapes(
-    kernel: Kernel, arrays: Sequence[Array], given: Mapping[str, ArrayView], values: Values, device: Device
-) -> None:
+def _rank(kernel: Kernel, array: Array, types: Values, device: Device, found: int) -> int:
+    """Return the number of dimensions that an array has to have, which is noted once it is known."""
+    probe: Values = {**types, **dict.fromkeys(kernel.dims, 1)}
+    try:
+        several: Any = evaluate(array.shape, {**operands(probe), "device": device})
+    except ArithmeticError:  # no value where all dims are 1: dims need their axes, and no more
+        return max(found, *(axis + 1 for name, axis in kernel.dims.values() if name == array.name), 0)
+    array.rank = len(several)
+    return array.rank
+
+
+def _shapes(kernel: Kernel, arrays: Sequence[Array], given: Mapping[str, ArrayView], known: Operands) -> None:
     for array in arrays:
         if array.name in given:
-            wanted, found = output_shape(kernel, array, values, device), given[array.name].shape
+            wanted, found = output_shape(kernel, array, known), given[array.name].shape
             if wanted != found:
                 raise ArgumentError(
                     f"{qualified(kernel.name)}: {array.name}: expected shape {array.text} = {wanted}, found {found}"
@@ -174,7 +181,7 @@ def _dtypes(kernel: Kernel, arrays: Sequence[Array], given: Mapping[str, ArrayVi
 
 def _addresses(kernel: Kernel, given: Mapping[str, ArrayView]) -> None:
     for name, view in given.items():
-        size = sizeof(view.dtype)
+        size = DTYPES[view.dtype].size_bytes
         if beyond := view.address % size:
             raise ArgumentError(
                 f"{qualified(kernel.name)}: {name}: expected an address that is a multiple of {size} bytes "
@@ -190,14 +197,15 @@ def modulus(kernel: Kernel, array: Array) -> int:
     return math.lcm(*guards, *map(sizeof, types))
 
 
-def output_shape(kernel: Kernel, array: Array, values: Values, device: Device) -> tuple[int, ...]:
-    """Return the shape that an array has under `values`."""
+def output_shape(kernel: Kernel, array: Array, known: Operands) -> tuple[int, ...]:
+    """Return the shape that an array has by the problem's operands."""
     try:
-        return tuple(max(0, size) for size in sizes_of(array.shape, values, device))
+        several: Any = evaluate(array.shape, known)
     except ArithmeticError as error:
         raise ArgumentError(
             f"{qualified(kernel.name)}: {array.name}: its shape {array.text} has no value for this call: {error}"
         ) from None
+    return tuple([int(size) if size > 0 else 0 for size in several])
 
 
 def refuse_overlaps(kernel: Kernel, views: Sequence[ArrayView]) -> None:
@@ -214,8 +222,8 @@ def refuse_overlaps(kernel: Kernel, views: Sequence[ArrayView]) -> None:
                 )
 
 
-def stated(kernel: Kernel, given: Values) -> tuple[Values, Values]:
-    """Return (specialisation, values) of a problem given in words, for `explain`.
+def stated(kernel: Kernel, given: Values, device: Device) -> CalledProblem:
+    """Return a problem given in words, for `explain`.
 
     Every dim needs a size; a type or keyword with one shipped value may be left out.
     """
@@ -236,4 +244,4 @@ def stated(kernel: Kernel, given: Values) -> tuple[Values, Values]:
         if name in kernel.dims and (type(values[name]) is not int or int(values[name]) < 0):
             raise ArgumentTypeError(f"{PACKAGE}.{kernel.name}: {name}: expected a size, found {values[name]!r}")
     specialisation = specialise(kernel, values)
-    return specialisation, {**values, **specialisation, **follow(kernel, specialisation)}
+    return CalledProblem(kernel, device, specialisation, {**values, **specialisation, **follow(kernel, specialisation)})

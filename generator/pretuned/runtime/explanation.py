@@ -9,17 +9,20 @@ from .devices import Device, in_hand, named, unknown
 from .driver import driver
 from .errors import ArgumentError, UnavailableError, no_kernel, qualified
 from .libraries import missing
-from .lookup import decide, refusal
+from .lookup import decide, listed
 from .overrides import ambient
 from .records import Evidence
+from .refusal import refusal
 from .table import KERNELS, PACKAGE
 from .text import described
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from .lookup import Decision
     from .overrides import Overrides
-    from .records import ShippedConfiguration, Values
+    from .records import ShippedConfiguration, TableCertificate, Values
     from .table import Kernel
 
 
@@ -27,17 +30,20 @@ if TYPE_CHECKING:
 class Alternative:
     """Another configuration that ships for the specialisation.
 
-    `time_us` is what the row measured of it, None where it did not; `refused` says why it cannot run the problem, and
-    is empty where it can, and PRETUNED_CONFIG or `using` may ask for it.
+    `time_us` is what the row measured of it and `predicted_us` what the selection predicts, each None where it does
+    not; `refused` says why it cannot run the problem, and is empty where it can, and PRETUNED_CONFIG or `using` may ask
+    for it.
     """
 
     implementation: str
     configuration: Values
     time_us: float | None
+    predicted_us: float | None
     refused: str
 
     def __str__(self) -> str:
         said = [] if self.time_us is None else [f"{self.time_us:.2f} us"]
+        said += [] if self.predicted_us is None else [f"predicted {self.predicted_us:.2f} us"]
         said += [self.refused] if self.refused else []
         return described(self.implementation, self.configuration) + (f" ({'; '.join(said)})" if said else "")
 
@@ -46,9 +52,17 @@ class Alternative:
 class Explanation:
     """What would run, and why; `str()` of it is for people.
 
-    `device` is the device asked for and `rows_of` the one whose row answers; `bucket` the row's lower bounds and
-    `measured` its sizes. Times are in us; `ratio` is the 95% interval of the time over the default's. `library` names
-    the library, with its version, whose function was measured. What the table does not have is None or an empty string.
+    `device` is the device asked for and `rows_of` the one whose row or selection answers; `measured` are the sizes of
+    the row that answers. Times are in us; `ratio` is the 95% interval of the time over the default's. `library` names
+    the library, with its version, whose function was measured.
+
+    Where a selection decides, `predicted_us` is the time that it predicts and `default_predicted_us` the default's.
+    `margin` says by which share of that another configuration has to be faster (0.02 is 2%), and `within_reach` whether
+    the prediction was fitted to such sizes. `nearest` are the sizes of the row nearest to the problem,
+    `nearest_choice` and `nearest_us` the fastest there and its time. `certificate` says what the selection loses at
+    problems that it was not made from.
+
+    What the table does not have is None or an empty string.
     """
 
     kernel: str
@@ -59,11 +73,18 @@ class Explanation:
     why: tuple[str, ...]
     tuned: bool
     rows_of: str | None
-    bucket: dict[str, int] | None
     measured: dict[str, int] | None
     time_us: float | None
     default_us: float | None
     ratio: tuple[float, float] | None
+    predicted_us: float | None
+    default_predicted_us: float | None
+    margin: float | None
+    within_reach: bool | None
+    nearest: dict[str, int] | None
+    nearest_choice: str
+    nearest_us: float | None
+    certificate: TableCertificate | None
     recompiled: bool
     library: str
     date: str
@@ -79,68 +100,111 @@ class Explanation:
             f"  why     {'; '.join(self.why)}",
         ]
         if self.measured is not None:
-            sizes = ", ".join(f"{name}={size}" for name, size in sorted(self.measured.items()))
-            lower = ", ".join(f"{name} from {size}" for name, size in sorted((self.bucket or {}).items()))
-            lines.append(f"  row     {self.rows_of}: measured at {sizes}{f' ({lower})' if lower else ''}")
+            lines.append(f"  row     {self.rows_of}: measured at {listed(self.measured)}")
         if self.time_us is not None and self.ratio is not None:
             low, high = self.ratio
             default = f", default {self.default_us:.2f} us" if self.default_us is not None else ""
             lines.append(f"  time    {self.time_us:.2f} us{default}, ratio {low:.3f} to {high:.3f}")
+        lines += self._predicted()
         if self.date:
             note = "; what ships was recompiled since" if self.recompiled else ""
             note = f"; measured with {self.library}" if self.library else note
             lines.append(f"  on      {self.date}, driver {self.driver}, NVRTC {self.compiler}{note}")
-        others = [one for one in self.alternatives if one.time_us is not None or not one.refused]
+        others = [one for one in self.alternatives if one.time_us or one.predicted_us or not one.refused]
         return "\n".join([*lines, *(f"  else    {one}" for one in others)])
 
+    def _predicted(self) -> Iterator[str]:
+        """Yield what a selection says, and what speaks for it."""
+        if self.predicted_us is None or self.default_predicted_us is None:
+            return
+        second = next((one for one in self.alternatives if one.predicted_us is not None and not one.refused), None)
+        next_best = f", next {second.predicted_us:.2f} us" if second is not None else ""
+        yield f"  model   {self.predicted_us:.2f} us predicted{next_best}, default {self.default_predicted_us:.2f} us"
+        outside = "" if self.within_reach else ", as it does outside of the sizes that the prediction was fitted to"
+        yield f"  margin  what is to run in the default's place has to be {self.margin:.1%} faster{outside}"
+        if self.nearest is not None:
+            yield f"  near    at {listed(self.nearest)}, measured: {self.nearest_choice} {self.nearest_us:.2f} us"
+        if self.certificate is None:
+            yield "  proof   not certified: nothing was measured to judge the prediction by"
+            return
+        yield f"  proof   certified: {self.certificate.inside}"
+        if self.certificate.outside is not None:
+            yield f"          outside the sizes: {self.certificate.outside}"
 
-def _explanation(kernel: Kernel, device: Device, problem: Values, decision: Decision) -> Explanation:
-    choice, row = decision.choice, decision.row
-    evidence = row.evidence if row else Evidence()
+
+def _explanation(kernel: Kernel, decision: Decision) -> Explanation:
+    choice, row, selection = decision.choice, decision.row, decision.selection
+    evidence = row.evidence if row else selection.evidence if selection else Evidence()
+    predicted = _predictions(decision)
+    values, ran = decision.problem.values, decision.shipped
+    selected = (
+        next((one for one in selection.choices if ran.runs(one.implementation, one.configuration)), None)
+        if (selection)
+        else None
+    )
+    nearest = decision.answer.of_device.nearest(decision.problem.sizes) if decision.answer and selection else None
+    first = nearest.choices[0] if nearest and nearest.choices else None
+    within = selection.reaches(values) if selection else None
     return Explanation(
         kernel=qualified(kernel.name),
-        device=device.name,
-        problem=problem,
-        implementation=decision.shipped.implementation,
-        configuration=decision.shipped.configuration,
+        device=decision.problem.device.name,
+        problem={name: values[name] for name in {**kernel.dims, **decision.problem.specialisation}},
+        implementation=ran.implementation,
+        configuration=ran.configuration,
         why=tuple(decision.why),
         tuned=decision.tuned,
         rows_of=decision.device,
-        bucket=row.lower if row else None,
         measured=row.measured if row else None,
         time_us=choice.time_us if choice else None,
         default_us=row.choices[-1].time_us if row and row.choices else None,
         ratio=choice.ratio if choice else None,
-        recompiled=bool(choice and choice.recompiled),
-        library=choice.library if choice else "",
+        predicted_us=predicted.get(ran),
+        default_predicted_us=decision.costs[-1] / 1e9 if decision.costs else None,
+        margin=selection.margins[0 if within else 1] / 1000 if selection else None,
+        within_reach=within,
+        nearest=nearest.measured if nearest and first else None,
+        nearest_choice=described(first.implementation, first.configuration) if first else "",
+        nearest_us=first.time_us if first else None,
+        certificate=selection.certificate if selection else None,
+        recompiled=any(one is not None and one.recompiled for one in (choice, selected)),
+        library=next((one.library for one in (choice, selected) if one is not None), ""),
         date=evidence.date,
         driver=evidence.driver,
         compiler=evidence.compiler,
-        alternatives=tuple(_alternatives(kernel, device, decision)),
+        alternatives=tuple(_alternatives(kernel, decision, predicted)),
     )
 
 
-def _alternatives(kernel: Kernel, device: Device, decision: Decision) -> list[Alternative]:
-    """Return what else ships for the specialisation, what the row measured first, and the fastest of that."""
+def _predictions(decision: Decision) -> dict[ShippedConfiguration, float]:
+    """Return what the selection predicts of what ships, in us."""
+    choices = decision.selection.choices if decision.selection else ()
+    shipment = decision.shipment
+    found = [(shipment.of(one), cost / 1e9) for one, cost in zip(choices, decision.costs, strict=True)]
+    return {one: time_us for one, time_us in found if one is not None}
 
-    def measured(shipped: ShippedConfiguration) -> float | None:
-        choices = decision.row.choices if decision.row else ()
-        return next((one.time_us for one in choices if shipped.runs(one.implementation, one.configuration)), None)
 
+def _alternatives(
+    kernel: Kernel, decision: Decision, predicted: Mapping[ShippedConfiguration, float]
+) -> list[Alternative]:
+    """Return what else ships for the specialisation, what was measured or predicted first, and the fastest of that."""
+    problem, choices = decision.problem, decision.row.choices if decision.row else ()
+    measured = {decision.shipment.of(one): one.time_us for one in choices}
     found = []
-    for one in kernel.shipped:
-        ran = one.runs(decision.shipped.implementation, decision.shipped.configuration)
-        if one.specialisation == decision.shipped.specialisation and not ran:
-            reason = refusal(kernel, one, decision.values | one.configuration, device, lambda _name, _size: True)
+    for one in decision.shipment.listed:
+        if one is not decision.shipped:
+            operands = {**problem.operands, **one.operands}
+            reason = refusal(kernel, one, operands, problem.device, lambda _name, _size: True, [])
             found.append(
                 Alternative(
                     implementation=one.implementation,
                     configuration=one.configuration,
-                    time_us=measured(one),
+                    time_us=measured.get(one),
+                    predicted_us=predicted.get(one),
                     refused=reason or "",
                 )
             )
-    return sorted(found, key=lambda one: (one.time_us is None, one.time_us or 0.0, str(one)))
+    last = float("inf")
+    return sorted(found, key=lambda one: (one.time_us or last, one.predicted_us or last, str(one)))
 
 
 def explain(kernel: object, device: str | None, problem: Values) -> Explanation:
@@ -156,11 +220,10 @@ def explain(kernel: object, device: str | None, problem: Values) -> Explanation:
         raise ArgumentError(no_kernel(name))
     found, overrides = KERNELS[name], ambient()
     facts = _device(found, device, overrides)
-    specialisation, values = stated(found, problem)
-    admit(found, values, facts)
+    called = stated(found, problem, facts)
+    admit(found, called)
     here = {"libraries": missing} if facts.ordinal >= 0 else {}  # beside a device that is only named, all are installed
-    decision = decide(found, facts, specialisation, values, lambda _name, _size: True, overrides, **here)
-    return _explanation(found, facts, {key: values[key] for key in {**found.dims, **specialisation}}, decision)
+    return _explanation(found, decide(found, called, lambda _name, _size: True, overrides, **here))
 
 
 def _device(kernel: Kernel, wanted: str | None, overrides: Overrides) -> Device:
@@ -170,7 +233,7 @@ def _device(kernel: Kernel, wanted: str | None, overrides: Overrides) -> Device:
         try:
             found = driver(qualified(kernel.name))
         except UnavailableError:
-            if any(overrides.rows(kernel).values()):
+            if overrides.table_of(kernel).devices:
                 raise
             return Device("any GPU", {})  # without rows all run the default
         return in_hand(found, found.current())

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+    from typing import Any
 
 LIMIT = 2**62  # sums of two such integers fit 64 bits, which lets NumPy compute the same
 
@@ -27,7 +28,7 @@ def power(a: int, b: int) -> int:
         raise ArithmeticError("an exponent is negative")
     if b > LIMIT.bit_length() and not -1 <= a <= 1:
         raise OverflowError("a result is beyond 2 ** 62")
-    return bounded(int(a**b))
+    return bounded(int(a) ** int(b))
 
 
 class Integer(int):
@@ -48,10 +49,12 @@ def _keep_the_bound(name: str, compute: Callable[[int, int], int]) -> None:
     """Give `Integer` the binary operator `name`, and the one for a plain integer on the left."""
 
     def forward(self: int, other: int) -> Integer:
-        return Integer(bounded(compute(int(self), int(other))))
+        value = compute(self, other)
+        return Integer(value if -LIMIT <= value <= LIMIT else bounded(value))
 
     def reflected(self: int, other: int) -> Integer:
-        return Integer(bounded(compute(int(other), int(self))))
+        value = compute(other, self)
+        return Integer(value if -LIMIT <= value <= LIMIT else bounded(value))
 
     setattr(Integer, f"__{name}__", forward)
     setattr(Integer, f"__r{name}__", reflected)
@@ -60,3 +63,8 @@ def _keep_the_bound(name: str, compute: Callable[[int, int], int]) -> None:
 for _name in ("add", "sub", "mul", "floordiv", "mod"):
     _keep_the_bound(_name, getattr(int, f"__{_name}__"))
 _keep_the_bound("pow", power)
+
+
+def operands(values: Mapping[str, int | str]) -> dict[str, Any]:
+    """Return values as expressions read them; a string is a type, which only sizeof() reads."""
+    return {name: value if isinstance(value, str) else Integer(value) for name, value in values.items()}

@@ -2,7 +2,7 @@
 
 PRETUNED_DEVICE    whose rows to use: NVIDIA H200, or pkg.tuned:NVIDIA H200; other.kernel:NVIDIA A100-SXM4-40GB
 PRETUNED_CONFIG    pkg.tuned.kernel:block=512,vec=4; other:implementation=atomic,block=256
-PRETUNED_TABLE     a lock file whose rows are used in place of the package's
+PRETUNED_TABLE     a lock file whose rows and selections are used in place of the package's
 PRETUNED_DEFAULTS  1: run defaults only; or the packages and kernels to do so for: axpby, pkg.tuned
 PRETUNED_STRICT    1: a call is an error for which nothing was measured here, or on a device like this one
 PRETUNED_WARN      0: do not warn of such a call
@@ -19,6 +19,7 @@ import os
 import threading
 from contextvars import ContextVar
 
+from .answers import table_of
 from .devices import named, unknown
 from .errors import OverrideError, no_kernel, not_shipped
 from .table import KERNELS, PACKAGE
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
 
-    from .records import ShippedConfiguration, TableRow, Value, Values
+    from .answers import LockTable, TableOfKernel
+    from .records import ShippedConfiguration, Value, Values
     from .table import Devices, Kernel
 
     Wanted = tuple[str | None, Values]  # implementation or None for any, configuration
@@ -59,7 +61,6 @@ class Overrides:
         "by",
         "configurations",
         "defaulted",
-        "devices",
         "devices_by",
         "fast_path",
         "strict",
@@ -73,20 +74,19 @@ class Overrides:
         self.warn: bool = under.warn if under else True
         self.usage: str = under.usage if under else ""
         self.fast_path: bool = under.fast_path if under else True
-        self.devices: Devices | None = under.devices if under else None
-        self.table: dict[str, dict[str, tuple[TableRow, ...]]] | None = under.table if under else None
+        self.table: LockTable | None = under.table if under else None
         self.devices_by: dict[str, str] = dict(under.devices_by) if under else {}
         self.defaulted: dict[str, bool] = dict(under.defaulted) if under else {}
         self.configurations: dict[str, Wanted] = dict(under.configurations) if under else {}
         self.by: dict[tuple[str, str], str] = dict(under.by) if under else {}
 
-    def rows(self, kernel: Kernel) -> dict[str, tuple[TableRow, ...]]:
-        """Return the rows in force for `kernel`, by device."""
-        return kernel.rows if self.table is None else self.table.get(kernel.name, {})
+    def table_of(self, kernel: Kernel) -> TableOfKernel:
+        """Return the rows and selections in force for `kernel`."""
+        return table_of(kernel) if self.table is None else self.table.of(kernel)
 
     def facts(self, kernel: Kernel) -> Devices:
-        """Return what is known of the devices of those rows."""
-        return kernel.devices if self.devices is None else self.devices
+        """Return what is known of their devices."""
+        return kernel.devices if self.table is None else self.table.devices
 
     def device(self, kernel: Kernel) -> str | None:
         """Return the device whose rows are wanted for `kernel`."""
@@ -111,15 +111,14 @@ class Overrides:
         return found
 
     def read_table(self, path: str, by: str) -> None:
-        """Take the rows of a lock file instead."""
+        """Take the rows and selections of a lock file instead."""
         from .table_override import read  # noqa: PLC0415 - brings json, which few calls need
 
-        self.devices, self.table = read(path, by)
+        self.table = read(path, by)
 
     def want_device(self, name: str, kernel: str, by: str) -> None:
         """Use the rows of a device, by its name in the table or an alias; for one kernel, or "" for all."""
-        tables = self.table if self.table is not None else {one.name: one.rows for one in KERNELS.values()}
-        known = {device for key, rows in tables.items() if kernel in {"", key} for device in rows}
+        known = {one for key, of in KERNELS.items() if kernel in {"", key} for one in self.table_of(of).devices}
         if (found := named(name, known)) is None:
             raise OverrideError(f"{by}: {unknown(name, known)}")
         self.devices_by[kernel] = found

@@ -13,14 +13,15 @@ from __future__ import annotations
 
 import math
 import struct
+from contextlib import suppress
 from ctypes import addressof, c_void_p, create_string_buffer
 from functools import partial
 
 from .binaries import function
 from .checks import output_shape
 from .errors import ArgumentError, ArgumentTypeError, qualified
-from .lookup import evaluate, extent, sizes_of
-from .table import Scalar, sizeof
+from .problem import sizes_of
+from .table import Scalar
 from .text import shown
 from .types import DTYPES
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from .lookup import Decision
     from .overrides import Overrides
     from .records import Value
-    from .table import Buffer, Foreign, Kernel, Launch, LibraryFunction
+    from .table import Buffer, Foreign, Kernel, LibraryFunction
 
 CONFIGURATION = struct.Struct("=7I4xQQI4x")  # grid, block, shared bytes; stream; attributes, their number
 STREAM_AT = 32
@@ -42,9 +43,10 @@ CALLED = "=Q16x"  # from there on: the stream, no attributes, then the values
 VALUES_AT = CONFIGURATION.size
 SLOT = 8
 POINTER = "Q"
-REMEMBERED = 1024  # of what is kept, so that what never repeats does not fill the memory
+REMEMBERED = 4096  # problems that are kept of a kernel, so that what never repeats does not fill the memory
 _captured: list[Foreign] = []  # scratch of calls that became part of a graph, which goes on writing there
 _PACK = {name: struct.Struct(f"={dtype.slot}").pack for name, dtype in DTYPES.items() if dtype.code}
+_structs: dict[str, struct.Struct] = {}  # one for all plans of a kernel
 INVALID = (struct.error, OverflowError, TypeError)  # what packing raises for a number that cannot be passed
 
 
@@ -62,6 +64,13 @@ class ParameterBlock:
         self.configuration, self.addresses = c_void_p(configuration), c_void_p(address)
 
 
+def _packed(codes: str) -> struct.Struct:
+    found = _structs.get(codes)
+    if found is None:
+        found = _structs[codes] = struct.Struct(codes)
+    return found
+
+
 class PreparedLaunch:
     """A launch that is ready but for the values of a call: its function, its blocks, and how they are packed."""
 
@@ -69,16 +78,16 @@ class PreparedLaunch:
 
     def __init__(self, function: int, configuration: bytes, codes: Sequence[str], constants: bytes) -> None:
         self.function = c_void_p(function)
-        self.pack_into = struct.Struct(CALLED + "".join(codes)).pack_into
+        self.pack_into = _packed(CALLED + "".join(codes)).pack_into
         self._content = configuration + bytes(SLOT * len(codes)) + constants
         self._slots: tuple[int, ...] = ()
-        self._addresses = struct.Struct("")
+        self._addresses = _packed("")
         self.pool: list[ParameterBlock] = []
 
     def take(self, slots: Sequence[int]) -> None:
         """Fix which values the entry point takes, by place: those of a call first, then the constants."""
         self._slots = tuple(slots)
-        self._addresses = struct.Struct(f"={len(slots)}Q")
+        self._addresses = _packed(f"={len(slots)}Q")
         self.pool.append(self.block())
 
     def block(self) -> ParameterBlock:
@@ -232,59 +241,53 @@ def keep_captured(driver: Driver, call: PreparedCall) -> bool:
 
 def make(driver: Driver, kernel: Kernel, decision: Decision, device: Device, stream: int) -> LaunchPlan:
     """Return the plan of a decided problem; loads its module into the current context."""
-    plan = LaunchPlan()
+    plan, values = LaunchPlan(), decision.problem.values
     implementation = kernel.implementations[decision.shipped.implementation]
     plan.call = implementation.call
     places: dict[str, tuple[int, str]] = {}  # argument -> its place among the values, struct code
     for array in kernel.arrays:
-        shape = output_shape(kernel, array, decision.values, device)
-        dtype = str(decision.values.get(array.dtype, array.dtype))
+        shape = output_shape(kernel, array, decision.problem.operands)
+        dtype = str(values.get(array.dtype, array.dtype))
         plan.outputs.append((shape, dtype))
         if array.init or array.name in implementation.init:
-            plan.zeroed.append((len(places), math.prod(shape) * sizeof(dtype)))
+            plan.zeroed.append((len(places), math.prod(shape) * DTYPES[dtype].size_bytes))
         places[array.name] = (len(places), POINTER)
     for scalar in kernel.scalars:
         places[scalar.name] = (len(places), DTYPES[scalar.dtype].slot)
     for buffer in implementation.scratch:
-        plan.scratch.append(_bytes(buffer, decision, device))
+        plan.scratch.append(_bytes(buffer, decision))
         if buffer.init:
             plan.zeroed.append((len(places), plan.scratch[-1]))
         places[buffer.name] = (len(places), POINTER)
     plan.zeroed = [(place, nbytes) for place, nbytes in plan.zeroed if nbytes]
     codes, constants = [code for _, code in places.values()], b""
     for argument in kernel.arguments:
-        if isinstance(argument, Scalar) and argument.name in decision.values:
-            constants += struct.pack(f"={DTYPES[argument.dtype].slot}", decision.values[argument.name])
+        if isinstance(argument, Scalar) and argument.name in decision.operands:
+            constants += _PACK[argument.dtype](decision.operands[argument.name])
             places[argument.name] = (len(places), "")
-    for launch in implementation.launches:
-        if (prepared := _launch(driver, kernel, launch, decision, device, stream, codes, constants)) is not None:
-            prepared.take([places[name][0] for name in launch.arguments])
-            plan.launches.append(prepared)
+    for launch, (grid, block, shared_bytes) in zip(implementation.launches, decision.extents, strict=True):
+        if 0 in grid:
+            continue  # nothing to do
+        handle = function(driver, kernel, decision.shipped.source, launch.function, device, stream)
+        configuration = CONFIGURATION.pack(*grid, *block, shared_bytes, 0, 0, 0)
+        prepared = PreparedLaunch(handle, configuration, codes, constants)
+        prepared.take([places[name][0] for name in launch.arguments])
+        plan.launches.append(prepared)
     return plan
 
 
-def _launch(  # noqa: PLR0913, PLR0917 - what a launch is made of
-    driver: Driver,
-    kernel: Kernel,
-    launch: Launch,
-    decision: Decision,
-    device: Device,
-    stream: int,
-    codes: Sequence[str],
-    constants: bytes,
-) -> PreparedLaunch | None:
-    grid = extent(launch.grid, decision.values, device)
-    if 0 in grid:
-        return None  # nothing to do
-    block = extent(launch.block, decision.values, device)
-    shared_bytes = int(evaluate(launch.shared, decision.values, device))
-    handle = function(driver, kernel, decision.shipped.source, launch.function, device, stream)
-    return PreparedLaunch(handle, CONFIGURATION.pack(*grid, *block, shared_bytes, 0, 0, 0), codes, constants)
+def _bytes(buffer: Buffer, decision: Decision) -> int:
+    dtype = str(decision.problem.values.get(buffer.dtype, buffer.dtype))
+    sizes = sizes_of(buffer.shape, decision.operands)
+    return math.prod([max(0, size) for size in sizes]) * DTYPES[dtype].size_bytes
 
 
-def _bytes(buffer: Buffer, decision: Decision, device: Device) -> int:
-    dtype = str(decision.values.get(buffer.dtype, buffer.dtype))
-    return math.prod(max(0, size) for size in sizes_of(buffer.shape, decision.values, device)) * sizeof(dtype)
+def remember(memo: dict[Foreign, Foreign], key: Foreign, value: Foreign, most: int) -> None:
+    """Put a value into a memo of at most so many; the oldest makes way, which costs those that stay nothing."""
+    if len(memo) >= most and key not in memo:
+        with suppress(RuntimeError, StopIteration):  # another thread was here: it made room
+            memo.pop(next(iter(memo)), None)
+    memo[key] = value
 
 
 def packs(dtype: str, value: Foreign) -> bool:

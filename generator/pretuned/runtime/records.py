@@ -7,6 +7,13 @@ long, and a first call waits for it.
 
 from __future__ import annotations
 
+from .expressions import operands
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
 Value = int | bool | str  # of a dim, a parameter or a specialisation; str for types alone
 Values = dict[str, Value]
 
@@ -28,12 +35,11 @@ class TableChoice:
         configuration: The value of each parameter.
         time_us: The time that was measured.
         ratio: The 95% interval of its time over the default's.
-        beyond: The directions beyond the sizes (`n<`, `n>`) in which it has also beaten the default.
         library: The library, with its version, whose function was measured; empty for a template.
         recompiled: Whether the binary that ships is not the one that was measured.
     """
 
-    __slots__ = ("beyond", "configuration", "implementation", "library", "ratio", "recompiled", "time_us")
+    __slots__ = ("configuration", "implementation", "library", "ratio", "recompiled", "time_us")
 
     def __init__(
         self,
@@ -41,53 +47,136 @@ class TableChoice:
         configuration: Values,
         time_us: float,
         ratio: tuple[float, float],
-        beyond: tuple[str, ...] = (),
         library: str = "",
         recompiled: bool = False,
     ) -> None:
-        self.implementation, self.configuration, self.time_us, self.ratio, self.beyond = (
+        self.implementation, self.configuration, self.time_us, self.ratio = (
             implementation,
             configuration,
             time_us,
             ratio,
-            beyond,
         )
         self.library, self.recompiled = library, recompiled
 
 
 class TableRow:
-    """What was measured for one specialisation and bucket; `choices` are ranked, the fastest first.
+    """What was measured for one specialisation at the sizes `measured`; `choices` are ranked, the fastest first."""
 
-    `lower` holds the sizes at which the bucket begins, `measured` the sizes that were measured.
-    """
-
-    __slots__ = ("choices", "evidence", "lower", "measured", "specialisation")
+    __slots__ = ("choices", "evidence", "measured", "specialisation")
 
     def __init__(
         self,
         specialisation: Values,
-        lower: dict[str, int],
         measured: dict[str, int],
         choices: tuple[TableChoice, ...],
         evidence: Evidence,
     ) -> None:
-        self.specialisation, self.lower, self.measured, self.choices, self.evidence = (
-            specialisation,
-            lower,
-            measured,
-            choices,
-            evidence,
-        )
+        self.specialisation, self.measured, self.choices, self.evidence = specialisation, measured, choices, evidence
+
+
+class SelectedConfiguration:
+    """A configuration of a selection; `library` and `recompiled` are as in a row's choice."""
+
+    __slots__ = ("configuration", "implementation", "library", "recompiled")
+
+    def __init__(self, implementation: str, configuration: Values, library: str = "", recompiled: bool = False) -> None:
+        self.implementation, self.configuration = implementation, configuration
+        self.library, self.recompiled = library, recompiled
+
+
+class TableLosses:
+    """What a selection loses at `problems` problems against the fastest there, as shares (0.01 is 1% slower).
+
+    `slower` is the share of problems at which its choice takes over 2% longer than the default, and `worst_at` the
+    sizes at which it loses most.
+    """
+
+    __slots__ = ("mean", "p95", "problems", "slower", "worst", "worst_at")
+
+    def __init__(
+        self, problems: int, mean: float, p95: float, worst: float, slower: float, worst_at: dict[str, int]
+    ) -> None:
+        self.problems, self.mean, self.p95, self.worst = problems, mean, p95, worst
+        self.slower, self.worst_at = slower, worst_at
+
+    def __str__(self) -> str:
+        default = f"{self.slower:.1%} slower than the default" if self.slower else "none slower than the default"
+        return f"{self.problems} problems, mean {self.mean:.1%}, p95 {self.p95:.1%}, worst {self.worst:.1%}, {default}"
+
+
+class TableCertificate:
+    """The losses at problems drawn by `seed`: `inside` the spec's sizes, and `outside`, where there are such."""
+
+    __slots__ = ("calls", "inside", "outside", "seed")
+
+    def __init__(self, seed: int, inside: TableLosses, outside: TableLosses | None, calls: bool = False) -> None:
+        self.seed, self.inside, self.outside, self.calls = seed, inside, outside, calls
+
+
+class TableSelection:
+    """What decides at problems that have no row.
+
+    `choices` has the default last. `costs` is a function of the dims in `reads`, to a cost in femtoseconds for each of
+    them. `margins` are per mille of the default's cost, inside `reach` and outside: the sizes of each dim to which the
+    costs were fitted, at `problems` problems.
+    """
+
+    __slots__ = (
+        "certificate",
+        "choices",
+        "costs",
+        "evidence",
+        "margins",
+        "problems",
+        "reach",
+        "reads",
+        "specialisation",
+    )
+
+    def __init__(  # noqa: PLR0913, PLR0917 - as the table has it
+        self,
+        specialisation: Values,
+        choices: tuple[SelectedConfiguration, ...],
+        costs: Callable[..., Any],
+        margins: tuple[int, int],
+        reach: dict[str, tuple[int, int]],
+        problems: int,
+        certificate: TableCertificate | None,
+        evidence: Evidence,
+    ) -> None:
+        self.specialisation, self.choices, self.costs, self.margins = specialisation, choices, costs, margins
+        self.reach, self.problems, self.certificate, self.evidence = reach, problems, certificate, evidence
+        code = costs.__code__
+        self.reads: tuple[str, ...] = code.co_varnames[: code.co_argcount]
+
+    def reaches(self, values: Values) -> bool:
+        """Return whether the costs were fitted to sizes around a problem's."""
+        return all(low <= int(values[name]) <= high for name, (low, high) in self.reach.items())
+
+    def costs_at(self, values: Values) -> tuple[int, ...]:
+        """Return the cost of each choice, in femtoseconds, in plain integers."""
+        found: tuple[int, ...] = self.costs(*[int(values[name]) for name in self.reads])
+        return found
+
+    def ranked(self, costs: Sequence[int], values: Values) -> list[SelectedConfiguration]:
+        """Return what may run by its costs, the best first, the first of equals: what beats the default, the default.
+
+        What is not faster than the default by the margin does not run.
+        """
+        margin = self.margins[0] if self.reaches(values) else self.margins[1]
+        highest, last = costs[-1] * (1000 - margin), len(costs) - 1
+        before = sorted([place for place in range(last) if costs[place] * 1000 <= highest], key=costs.__getitem__)
+        return [self.choices[place] for place in (*before, last)]
 
 
 class ShippedConfiguration:
     """A configuration that ships for a specialisation.
 
     `source` is the stem of its files, and empty for a library's function; `align` the bytes of alignment that it asks
-    of arguments.
+    of arguments; `operands` its configuration as expressions read it.
     """
 
-    __slots__ = ("align", "configuration", "implementation", "source", "specialisation")
+    __slots__ = ("align", "configuration", "implementation", "operands", "source", "specialisation")
 
     def __init__(
         self, specialisation: Values, implementation: str, configuration: Values, source: str, align: dict[str, int]
@@ -99,10 +188,29 @@ class ShippedConfiguration:
             source,
             align,
         )
+        self.operands = operands(configuration)
 
     def runs(self, implementation: str | None, configuration: Values) -> bool:
         """Return whether this is a configuration, of an implementation or of any (None)."""
         return implementation in {None, self.implementation} and same(configuration, self.configuration)
+
+
+class Shipment:
+    """What ships for one specialisation, the default first."""
+
+    __slots__ = ("_known", "default", "listed", "specialisation")
+
+    def __init__(self, listed: list[ShippedConfiguration]) -> None:
+        self.listed, self.default, self.specialisation = listed, listed[0], listed[0].specialisation
+        self._known = {_key(one.implementation, one.configuration): one for one in listed}
+
+    def of(self, one: TableChoice | SelectedConfiguration) -> ShippedConfiguration | None:
+        """Return what ships for a choice of the table, if that does."""
+        return self._known.get(_key(one.implementation, one.configuration))
+
+
+def _key(implementation: str, configuration: Values) -> tuple[object, ...]:
+    return implementation, *configuration.items()  # which are sorted in every table
 
 
 class EntryPoint:
@@ -129,7 +237,7 @@ class SourceBinaries:
     `headers` are the files of the project's own headers that it includes, by name.
     """
 
-    __slots__ = ("arch_specific", "headers", "images", "options")
+    __slots__ = ("arch_specific", "headers", "images", "options", "taken")
 
     def __init__(
         self,
@@ -139,25 +247,37 @@ class SourceBinaries:
         headers: dict[str, str] | None = None,
     ) -> None:
         self.options, self.arch_specific, self.images, self.headers = options, arch_specific, images, headers or {}
+        self.taken: dict[tuple[str, int], EntryPoint] = {}  # by entry point and compute capability, as asked for
 
 
-def rows_of(literal: dict[str, tuple[tuple, ...]]) -> dict[str, tuple[TableRow, ...]]:  # type: ignore[type-arg]
+def rows_of(literal: dict[str, tuple[tuple[Any, ...], ...]]) -> dict[str, tuple[TableRow, ...]]:
     """Return a kernel's rows, by device."""
-    return {device: tuple(_row(*row) for row in rows) for device, rows in literal.items()}
+    return {device: tuple(row_of(row) for row in rows) for device, rows in literal.items()}
 
 
-def _row(specialisation: Values, lower: dict[str, int], measured: dict[str, int], *rest: tuple) -> TableRow:  # type: ignore[type-arg]
-    choices, evidence = rest
-    listed = tuple(TableChoice(*choice) for choice in choices)
-    return TableRow(specialisation, lower, measured, listed, Evidence(*evidence))
+def row_of(literal: tuple[Any, ...]) -> TableRow:
+    """Return a row of the table."""
+    specialisation, measured, choices, evidence = literal
+    return TableRow(specialisation, measured, tuple(TableChoice(*one) for one in choices), Evidence(*evidence))
 
 
-def shipped_of(literal: tuple[tuple, ...]) -> tuple[ShippedConfiguration, ...]:  # type: ignore[type-arg]
+def selection_of(literal: tuple[Any, ...]) -> TableSelection:
+    """Return a selection of the table."""
+    specialisation, choices, costs, margins, reach, problems, certified, evidence = literal
+    certificate = None
+    if certified:
+        seed, inside, outside, *calls = certified
+        certificate = TableCertificate(seed, TableLosses(*inside), TableLosses(*outside) if outside else None, *calls)
+    listed = tuple(SelectedConfiguration(*one) for one in choices)
+    return TableSelection(specialisation, listed, costs, margins, reach, problems, certificate, Evidence(*evidence))
+
+
+def shipped_of(literal: tuple[tuple[Any, ...], ...]) -> tuple[ShippedConfiguration, ...]:
     """Return what a kernel ships."""
     return tuple(ShippedConfiguration(*one) for one in literal)
 
 
-def binaries_of(literal: dict[str, tuple], sources: set[str]) -> dict[str, SourceBinaries]:  # type: ignore[type-arg]
+def binaries_of(literal: dict[str, tuple[Any, ...]], sources: set[str]) -> dict[str, SourceBinaries]:
     """Return the binaries of the named sources."""
     found = {}
     for source in sources:

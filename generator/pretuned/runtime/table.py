@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, ClassVar
 
-    from .records import ShippedConfiguration, SourceBinaries, TableRow, Value, Values
+    from .records import Shipment, ShippedConfiguration, SourceBinaries, TableRow, Value, Values
 
     Foreign = Any  # arrays and streams of any library
     GpuArray = Any  # of CuPy or PyTorch, or with __cuda_array_interface__ or __dlpack__
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     # Literals, which become the records of `records`.
     RowLiterals = dict[str, tuple[tuple[Any, ...], ...]]  # by device
     Table = dict[str, RowLiterals]  # by kernel
+    SelectionLiterals = dict[str, tuple[tuple[Any, ...], ...]]  # by device
+    Selections = dict[str, SelectionLiterals]  # by kernel
     Shipped = tuple[tuple[Any, ...], ...]
     Binaries = dict[str, tuple[Any, ...]]  # by source
 
@@ -44,12 +46,16 @@ def sizeof(dtype: str) -> int:
 
 
 class Array:
-    """An array argument. `role` is in, out or inout; `shape` a function of the dims; `init` fills it with zeros."""
+    """An array argument. `role` is in, out or inout; `shape` a function of the dims; `init` fills it with zeros.
 
-    __slots__ = ("dtype", "init", "name", "role", "shape", "text")
+    `rank` is the number of its dimensions, once the shape was worked out.
+    """
+
+    __slots__ = ("dtype", "init", "name", "rank", "role", "shape", "text")
 
     def __init__(self, name: str, role: str, dtype: str, text: str, shape: Formula, *, init: bool = False) -> None:
         self.name, self.role, self.dtype, self.text, self.shape, self.init = name, role, dtype, text, shape, init
+        self.rank: int | None = None
 
 
 class Scalar:
@@ -113,40 +119,47 @@ class Implementation:
 
 
 class Kernel:
-    """A kernel as the spec describes it, with its rows and what ships. `run` is what the generated function calls.
+    """A kernel as the spec describes it, with its rows, selections and what ships.
 
-    `dims` gives the argument and axis that each dim is read from; `sizes` the measured ones and `edges` where their
-    buckets meet; `follows` a type by the type of another specialisation; `keywords` the values that a keyword may have.
-    `shipped` begins, for each specialisation, with the default.
+    `run` is what the generated function calls. `dims` gives the argument and axis that each dim is read from, `follows`
+    a type by the type of another specialisation, `keywords` the values that a keyword may have. `shipped` begins, for
+    each specialisation, with the default.
 
-    `shipped`, `rows`, `binaries`, and the two kinds of `arguments` that follow from them, are made of the package's
-    literals when one of them is first read.
+    What is named in `_MADE` is made of the package's literals when one of it is first read.
     """
 
     __slots__ = (
-        "_literals",
         "arguments",
         "arrays",
         "binaries",
         "devices",
         "dims",
-        "edges",
         "follows",
+        "free_dims",
         "implementations",
         "keywords",
+        "limits",
+        "literals",
         "name",
         "requires",
         "rows",
         "run",
         "scalars",
+        "shipments",
         "shipped",
-        "sizes",
+        "specialisation_names",
+        "typed",
         "types",
     )
     begin: ClassVar[Callable[..., Foreign]]  # loads what calls need, and makes the first call of a kernel
     arrays: tuple[Array, ...]  # the arguments that are arrays, in launch order
     scalars: tuple[Scalar, ...]  # the numbers that a call brings: neither dims nor specialisations
+    limits: tuple[tuple[Scalar, int, int], ...]  # the dims that are passed as integers, and what these hold
     shipped: tuple[ShippedConfiguration, ...]
+    shipments: dict[tuple[Value, ...], Shipment]  # what ships, by the values of a specialisation
+    specialisation_names: tuple[str, ...]  # of what a call specialises, dims that are constant included
+    free_dims: tuple[str, ...]  # the others
+    typed: tuple[tuple[str, str, tuple[str, ...]], ...]  # a type, the input that gives it, what it may be
     rows: dict[str, tuple[TableRow, ...]]
     binaries: dict[str, SourceBinaries]
 
@@ -160,18 +173,16 @@ class Kernel:
         rows: RowLiterals,
         devices: Devices,
         binaries: Binaries,
+        selections: SelectionLiterals | None = None,
         dims: dict[str, tuple[str, int]] | None = None,
-        sizes: dict[str, tuple[int, ...]] | None = None,
-        edges: dict[str, tuple[int, ...]] | None = None,
         types: tuple[str, ...] = (),
         follows: dict[str, tuple[str, dict[str, str]]] | None = None,
         keywords: dict[str, tuple[Value, ...]] | None = None,
         requires: tuple[tuple[str, Formula], ...] = (),
     ) -> None:
         self.name, self.arguments, self.implementations, self.requires = name, arguments, implementations, requires
-        self._literals, self.devices = (shipped, rows, binaries), devices
-        self.dims, self.sizes, self.edges = dims or {}, sizes or {}, edges or {}
-        self.types, self.follows, self.keywords = types, follows or {}, keywords or {}
+        self.literals, self.devices = (shipped, rows, selections or {}, binaries), devices
+        self.dims, self.types, self.follows, self.keywords = dims or {}, types, follows or {}, keywords or {}
         self.run: Run = self._first
         KERNELS[name] = self
 
@@ -179,26 +190,50 @@ class Kernel:
         return Kernel.begin(self, *call)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - a slot that is not filled yet
-        if name not in {"arrays", "scalars", "shipped", "rows", "binaries"}:
+        if name not in _MADE:
             raise AttributeError(name)
-        from .records import binaries_of, rows_of, shipped_of  # noqa: PLC0415 - importing the package must stay cheap
+        from .records import Shipment, binaries_of, rows_of, shipped_of  # noqa: PLC0415 - importing must stay cheap
+        from .types import DTYPES  # noqa: PLC0415 - as above
 
-        shipped, rows, binaries = self._literals
-        self.shipped, self.rows = shipped_of(shipped), rows_of(rows)
+        shipped, rows, _, binaries = self.literals
+        if name == "rows":  # which calls have no need of
+            self.rows = rows_of(rows)
+            return self.rows
+        self.shipped = shipped_of(shipped)
         self.binaries = binaries_of(binaries, {one.source for one in self.shipped if one.source})
+        names = self.specialisation_names = tuple(self.shipped[0].specialisation)
+        self.free_dims = tuple(sorted(dim for dim in self.dims if dim not in names))
+        listed: dict[tuple[Value, ...], list[ShippedConfiguration]] = {}
+        for one in self.shipped:
+            listed.setdefault(tuple(one.specialisation[name] for name in names), []).append(one)
         self.arrays = tuple(argument for argument in self.arguments if isinstance(argument, Array))
-        known = {*self.dims, *self.specialisation_names}
-        self.scalars = tuple(one for one in self.arguments if isinstance(one, Scalar) and one.name not in known)
+        inputs = {array.dtype: array.name for array in reversed(self.arrays) if array.role != "out"}
+        may_be = {name: tuple(sorted({str(one.specialisation[name]) for one in self.shipped})) for name in self.types}
+        self.typed = tuple((name, inputs[name], may_be[name]) for name in self.types)
+        numbers = [argument for argument in self.arguments if isinstance(argument, Scalar)]
+        self.scalars = tuple(one for one in numbers if one.name not in {*self.dims, *names})
+        ranges = [(one, DTYPES[one.dtype].range) for one in numbers if one.name in self.dims]
+        self.limits = tuple((one, *taken) for one, taken in ranges if taken is not None)
+        self.shipments = {key: Shipment(of_one) for key, of_one in listed.items()}
         return object.__getattribute__(self, name)
-
-    @property
-    def specialisation_names(self) -> list[str]:
-        """The names of what a call specialises, dims that are constant included."""
-        return list(self.shipped[0].specialisation)
 
     def default(self, specialisation: Values) -> ShippedConfiguration:
         """Return the default of a specialisation that ships."""
         return next(one for one in self.shipped if one.specialisation == specialisation)
 
 
+_MADE = frozenset(
+    {
+        "arrays",
+        "binaries",
+        "free_dims",
+        "limits",
+        "rows",
+        "scalars",
+        "shipments",
+        "shipped",
+        "specialisation_names",
+        "typed",
+    }
+)
 KERNELS: dict[str, Kernel] = {}

@@ -1,4 +1,4 @@
-"""The buckets of a spec, by the rule that generated packages have (`pretuned.runtime.buckets`), and their ends.
+"""The sizes of a spec, and their ends.
 
 Below the first and above the last measured size a call is *beyond*: there a winner is used only where it has also
 beaten the default at the dim's probe on that side.
@@ -6,11 +6,10 @@ beaten the default at the dim's probe on that side.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from pretuned.config.toml import INT64_MAX
-from pretuned.runtime.buckets import edges
 from pretuned.runtime.types import DTYPES
 from pretuned.spec.space import Problem, admitted
 
@@ -23,14 +22,6 @@ BEYOND_RATIO: Final = 4  # of a problem beyond the outermost size to that size: 
 def sizes_of(spec: KernelSpec, dim: str) -> tuple[int, ...]:
     """Return the sorted, distinct sizes of a free dim."""
     return tuple(sorted(set(spec.free_dims[dim].sizes or ())))
-
-
-def bounds(sizes: Sequence[int], size: int) -> tuple[int, int | None]:
-    """Return the bucket of `size`, one of `sizes`, as [lower, upper); the first starts at 0, the last has no end."""
-    inner = edges(sizes)
-    position = list(sizes).index(size)
-    lower = inner[position - 1] if position else 0
-    return lower, inner[position] if position < len(inner) else None
 
 
 def problems_beyond(spec: KernelSpec, problem: Problem) -> Iterator[tuple[str, Problem]]:

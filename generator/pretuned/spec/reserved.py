@@ -16,8 +16,8 @@ _RUNTIME: Final = {
     "ceil_div",
     "sizeof",
 }
-_OFFERED: Final = {"DEVICES", "TABLE", "PretunedError", "explain", "prepare", "use", "using"}
+_OFFERED: Final = {"DEVICES", "SELECTIONS", "TABLE", "PretunedError", "explain", "prepare", "use", "using"}
 _MODULE: Final = {"annotations", "kernels", "launcher"}
-_TYPES: Final = {"Binaries", "Devices", "GpuArray", "Shipped", "Stream", "TYPE_CHECKING", "Table"}
+_TYPES: Final = {"Binaries", "Devices", "GpuArray", "Selections", "Shipped", "Stream", "TYPE_CHECKING", "Table"}
 _BUILTINS: Final = {"bool", "dict", "float", "int", "max", "min", "object", "str", "tuple"}
 RESERVED: Final = frozenset(_RUNTIME | _OFFERED | _MODULE | _TYPES | _BUILTINS)

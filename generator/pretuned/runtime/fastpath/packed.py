@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..plans import REMEMBERED, STREAM_AT
+from ..plans import STREAM_AT, remember
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 
     from ..plans import ParameterBlock, PreparedLaunch
     from ..table import Foreign
+
+
+PACKED = 1024  # calls of one problem
 
 
 class PackedCalls:
@@ -24,7 +27,7 @@ class PackedCalls:
 
     def __init__(self, prepared: PreparedLaunch, floats: Sequence[int], *, stream: bool) -> None:
         self.known: dict[tuple[Foreign, ...], ParameterBlock] = {}
-        self._noted: set[tuple[Foreign, ...]] = set()
+        self._noted: dict[tuple[Foreign, ...], None] = {}
         self._prepared, self._floats, self._stream = prepared, floats, stream
 
     def note(self, key: tuple[Foreign, ...]) -> None:
@@ -33,15 +36,11 @@ class PackedCalls:
         0.0 and NaN are not kept: -0.0 == 0.0 would find the wrong bits, and NaN never matches.
         """
         if key not in self._noted:
-            if len(self._noted) >= REMEMBERED:
-                self._noted.clear()
-            self._noted.add(key)
+            remember(self._noted, key, None, PACKED)
             return
         if any(not (key[place] < 0 or key[place] > 0) for place in self._floats):
             return
         stream, values = (key[0], key[1:]) if self._stream else (0, key)
         block = self._prepared.block()
         self._prepared.pack_into(block.memory, STREAM_AT, stream, *values)
-        if len(self.known) >= REMEMBERED:
-            self.known.clear()
-        self.known[key] = block
+        remember(self.known, key, block, PACKED)

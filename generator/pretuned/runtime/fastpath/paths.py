@@ -9,7 +9,7 @@ from ..adapters import handle_of, launch_kernel, view
 from ..driver import DriverError
 from ..errors import qualified
 from ..overrides import ambient, watched
-from ..plans import REMEMBERED
+from ..plans import REMEMBERED, remember
 from ..types import DTYPES
 from .packed import PackedCalls
 from .source import FastPathSource
@@ -66,8 +66,6 @@ class FastPath:
     def enter(self, call: PreparedCall) -> None:
         """Put the entry of a call's problem into the memo of its overrides."""
         memo = self.memos[call.overrides]
-        if len(memo) >= REMEMBERED:
-            memo.clear()
         source, ask = self._source, self._source.expressions
         extents = [ask.extent_of(call.views[i].shape) for i in source.deciding]
         parts = [*([call.ordinal] if source.several_gpus else []), *extents, *call.keywords]
@@ -79,7 +77,7 @@ class FastPath:
             slots |= {f"x{i}": seen.shape, f"n{i}": seen.nbytes}
         slots["next"] = _without(memo.get(key), slots["kind"])
         slots["rest"] = tuple(slots[name] for name in source.rest)
-        memo[key] = tuple(slots[name] for name in source.slots)
+        remember(memo, key, tuple(slots[name] for name in source.slots), REMEMBERED)
 
     def _launching(self, call: PreparedCall) -> dict[str, Foreign]:
         """Return the slots that launch."""

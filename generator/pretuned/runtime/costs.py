@@ -1,0 +1,123 @@
+"""The language of costs: from the texts of a lock, which anybody may edit, to a function of the dims.
+
+A cost is a sum of terms, each a text with a whole number of femtoseconds. A text may hold dims, whole numbers, + and -
+and *, // and % and `ceil_div` by a positive number, comparisons, and/or/not, `x if c else y`, `min` and `max`. So a
+cost has a value at every problem, found in exact integers, and nothing can be written that takes long to compute.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from .expressions import LIMIT
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from .table import Formula
+
+    TermTimes = Iterable[tuple[str, int]]  # a cost: its terms, each with its femtoseconds
+
+LONGEST = 500  # characters of a term
+DEEPEST = 20  # levels of a term
+MOST_TERMS = 200  # of a cost
+_ARITHMETIC = (ast.Add, ast.Sub, ast.Mult)
+_DIVISION = (ast.FloorDiv, ast.Mod)
+_UNARY = (ast.USub, ast.UAdd, ast.Not)
+_COMPARISON = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+ALLOWED = (
+    "dims, integers, + - *, // and % and ceil_div by a positive integer, comparisons, and/or/not, if/else, min, max"
+)
+
+
+def written(cost: TermTimes, dims: Collection[str]) -> str:
+    """Return a cost as Python over `dims`; raises ValueError for what is not in the language."""
+    texts = []
+    for text, femtoseconds in cost:
+        if type(femtoseconds) is not int or not 0 <= femtoseconds <= LIMIT:
+            raise ValueError(
+                f"the term {text!r:.80} has {femtoseconds!r:.40} femtoseconds; write a number of 0 or more"
+            )
+        tree: ast.expr = ast.Constant(femtoseconds)
+        term = _parsed(text, dims)
+        if not (isinstance(term, ast.Constant) and term.value == 1):
+            tree = ast.BinOp(left=tree, op=ast.Mult(), right=term)
+        texts.append(ast.unparse(tree))
+    if len(texts) > MOST_TERMS:
+        raise ValueError(f"a cost has {len(texts)} terms; at most {MOST_TERMS} can be read")
+    return " + ".join(texts) or "0"
+
+
+def names_read(costs: Iterable[str], dims: Collection[str]) -> list[str]:
+    """Return which of `dims` written costs read, sorted."""
+    trees = [ast.parse(cost, mode="eval") for cost in costs]
+    found = {node.id for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    return sorted(found & set(dims))
+
+
+def compiled(costs: Iterable[TermTimes], dims: Collection[str]) -> Formula:
+    """Return a function of the dims that costs read, by name, to their values; raises ValueError as `written`."""
+    texts = [written(cost, dims) for cost in costs]
+    body = f"({', '.join(texts)},)" if texts else "()"
+    source = f"lambda {', '.join(names_read(texts, dims))}: {body}"
+    made: Formula = eval(source, {"__builtins__": {}, "min": min, "max": max})  # noqa: S307 - of trees that were checked
+    return made
+
+
+def _parsed(text: str, dims: Collection[str]) -> ast.expr:
+    """Return the tree of a term, held to the language, `ceil_div` written out."""
+    if not isinstance(text, str) or len(text) > LONGEST:
+        raise ValueError(f"a term is {text!r:.80}; write an expression of at most {LONGEST} characters")
+    try:
+        tree = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise ValueError(f"the term {text!r:.80} is not an expression; write {ALLOWED}") from None
+    if not _is_allowed(tree, dims, DEEPEST):
+        raise ValueError(f"the term {text!r:.80} is not a cost over {', '.join(sorted(dims))}; write {ALLOWED}")
+    plain: ast.expr = _WrittenOut().visit(tree)
+    return plain
+
+
+def _is_allowed(node: ast.expr, dims: Collection[str], depth: int) -> bool:
+    """Return whether a tree is in the language, and at most so deep."""
+    match node:
+        case ast.Constant(value=int() as value):
+            return value <= LIMIT
+        case ast.Name(id=name):
+            return name in dims
+        case ast.BinOp(left=left, op=op, right=right):
+            divides = isinstance(op, _DIVISION)
+            below: Sequence[ast.expr] = [left, right]
+            allowed = _is_positive(right) if divides else isinstance(op, _ARITHMETIC)
+        case ast.UnaryOp(op=op, operand=operand):
+            below, allowed = [operand], isinstance(op, _UNARY)
+        case ast.Compare(left=left, ops=ops, comparators=comparators):
+            below, allowed = [left, *comparators], all(isinstance(op, _COMPARISON) for op in ops)
+        case ast.BoolOp(values=values):
+            below, allowed = values, True
+        case ast.IfExp(test=test, body=body, orelse=orelse):
+            below, allowed = [test, body, orelse], True
+        case ast.Call(func=ast.Name(id="ceil_div"), args=[_, divisor] as args, keywords=[]):
+            below, allowed = args, _is_positive(divisor)
+        case ast.Call(func=ast.Name(id="min" | "max"), args=[_, _, *_] as args, keywords=[]):
+            below, allowed = args, True
+        case _:
+            return False
+    return allowed and depth > 1 and all(_is_allowed(one, dims, depth - 1) for one in below)
+
+
+def _is_positive(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and type(node.value) is int and node.value > 0
+
+
+class _WrittenOut(ast.NodeTransformer):
+    """Writes `ceil_div(a, b)` as `-(-a // b)`, which costs no call."""
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        match node:
+            case ast.Call(func=ast.Name(id="ceil_div"), args=[a, b]):
+                below = ast.BinOp(left=ast.UnaryOp(op=ast.USub(), operand=a), op=ast.FloorDiv(), right=b)
+                return ast.UnaryOp(op=ast.USub(), operand=below)
+        return node

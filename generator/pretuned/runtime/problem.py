@@ -1,0 +1,64 @@
+"""A problem as a call or `explain` states it, and what the spec's expressions say of it."""
+
+from __future__ import annotations
+
+from .expressions import operands
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .devices import Device
+    from .records import Values
+    from .table import Formula, Kernel
+
+    Operands = dict[str, Any]  # what expressions read, by name: `Integer`s, names of types, the device
+    Extent = tuple[int, int, int]
+
+_names: dict[Formula, tuple[str, ...]] = {}  # that expressions read
+
+
+class CalledProblem:
+    """A problem on a device.
+
+    `values` holds dims, specialisation and the types that follow, `operands` the same as expressions read them. `key`
+    are the values of the specialisation, `sizes` those of the other dims, both in the kernel's order.
+    """
+
+    __slots__ = ("device", "key", "operands", "sizes", "specialisation", "values")
+
+    def __init__(self, kernel: Kernel, device: Device, specialisation: Values, values: Values) -> None:
+        self.device, self.specialisation, self.values = device, specialisation, values
+        self.key = tuple([specialisation[name] for name in kernel.specialisation_names])
+        self.sizes = tuple([int(values[name]) for name in kernel.free_dims])
+        self.operands: Operands = {**operands(values), "device": device}
+
+
+def evaluate(function: Formula, known: Operands) -> int:
+    """Return the value of an expression, given what it reads."""
+    names = _names.get(function)
+    if names is None:
+        code = function.__code__
+        names = _names[function] = code.co_varnames[: code.co_argcount]
+    result: int = function(*[known[name] for name in names])
+    return result
+
+
+def holds(condition: Formula, known: Operands) -> bool:
+    """Return whether a condition holds; one without a value does not."""
+    try:
+        return bool(evaluate(condition, known))
+    except ArithmeticError:
+        return False
+
+
+def sizes_of(function: Formula, known: Operands) -> tuple[int, ...]:
+    """Return the values of several expressions, such as a shape."""
+    several: Any = evaluate(function, known)
+    return tuple([int(size) for size in several])
+
+
+def extent(function: Formula, known: Operands) -> Extent:
+    """Return a grid or block as (x, y, z)."""
+    x, y, z = sizes_of(function, known)
+    return x, y, z
