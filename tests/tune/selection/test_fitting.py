@@ -1,0 +1,92 @@
+"""Costs: the best non-negative sum, in whole femtoseconds, of few terms."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pretuned.spec.space import Problem, pairs
+from pretuned.tune.selection.fitting import MOST_TERMS, fit, nonnegative, prediction
+from pretuned.tune.selection.rule import predicted_us
+from pretuned.tune.selection.terms import ProblemTable, Term
+
+
+def best_error(matrix, target, most):
+    """Return the least squared error of any non-negative combination of so many columns, by trying all sets."""
+    errors = [float(target @ target)]
+    for count in range(1, most + 1):
+        for chosen in itertools.combinations(range(matrix.shape[1]), count):
+            part = matrix[:, chosen]
+            weights, *_ = np.linalg.lstsq(part, target, rcond=None)
+            if weights.min() >= 0:
+                errors.append(float(((part @ weights - target) ** 2).sum()))
+    return min(errors)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6), st.integers(2, 6))
+def test_the_solution_is_the_best_of_all_sets_of_columns(seed, columns):
+    generator = np.random.default_rng(seed)
+    matrix = generator.random((12, columns)) ** 3
+    target = matrix @ np.maximum(0, generator.normal(size=columns)) + 0.3 * generator.random(12)
+    found = nonnegative(matrix, target, most=columns, ridge=0.0)
+    assert found.min() >= 0
+    error = float(((matrix @ found - target) ** 2).sum())
+    assert error <= best_error(matrix, target, columns) + 1e-3 * float(target @ target)
+
+
+def test_no_more_columns_are_used_than_allowed():
+    generator = np.random.default_rng(1)
+    matrix = generator.random((60, 40))
+    found = nonnegative(matrix, matrix @ generator.random(40), most=5)
+    assert 1 <= (found > 0).sum() <= 5
+
+
+N = [Problem(specialisation=(), dims=pairs({"n": n})) for n in (100, 777, 1500, 4096, 9999, 20000, 65536, 100001)]
+TERMS = [Term(), Term(factors=("n",)), Term(factors=("ceil_div(n, 4096)",)), Term(where="n % 4")]
+
+
+def test_a_sum_of_terms_is_found_again():
+    times = np.array(
+        [2 + n / 1000 + 0.25 * -(-n // 4096) + (0.5 if n % 4 else 0) for n in (int(p.dims[0][1]) for p in N)]
+    )
+    cost = dict(fit(TERMS, ProblemTable(N), times, times))
+    assert cost == {
+        "1": pytest.approx(2e9, rel=5e-2),
+        "n": pytest.approx(1e6, rel=5e-2),
+        "ceil_div(n, 4096)": pytest.approx(0.25e9, rel=5e-2),
+        "1 if n % 4 else 0": pytest.approx(0.5e9, rel=5e-2),
+    }
+    assert all(type(femtoseconds) is int for femtoseconds in cost.values())
+
+
+def test_a_prediction_by_columns_is_the_prediction_at_each_problem():
+    cost = fit(TERMS, ProblemTable(N), np.array([1.0, 2, 3, 4, 6, 9, 20, 40]), np.ones(8))
+    assert prediction(cost, ProblemTable(N)) == pytest.approx([predicted_us(cost, problem) for problem in N])
+
+
+def test_what_takes_less_than_a_femtosecond_is_counted_by_the_thousand():
+    terms = [Term(factors=("n", "n", "n"))]
+    times = np.array([int(p.dims[0][1]) ** 3 * 2e-10 for p in N])  # a fifth of a femtosecond for each
+    ((text, femtoseconds),) = fit(terms, ProblemTable(N), times, times)
+    assert text == "n * n * n // 1048576"
+    assert femtoseconds == pytest.approx(0.2 * 1048576, rel=1e-2)
+
+
+def test_where_a_configuration_failed_nothing_is_fitted():
+    times = np.full(8, np.nan)
+    assert fit(TERMS, ProblemTable(N), times, np.ones(8)) == ()
+    times[2:] = 5.0
+    assert prediction(fit(TERMS, ProblemTable(N), times, np.ones(8)), ProblemTable(N))[2:] == pytest.approx(
+        5.0, rel=0.01
+    )
+
+
+def test_a_term_without_a_value_is_not_used():
+    terms = [Term(), Term(factors=("n", *["n"] * 4)), Term(factors=("0 - n",))]
+    assert [text for text, _ in fit(terms, ProblemTable(N), np.linspace(1, 9, 8), np.ones(8))] == ["1"]
+    assert MOST_TERMS <= 16  # what a call still computes for eight configurations in microseconds
