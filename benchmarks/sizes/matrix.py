@@ -66,22 +66,24 @@ class Matrix:
         """Return (problems, configurations) times as a race measures them, in microseconds; NaN where there is none.
 
         What was raced is taken as it is. Of what was only screened, the gaps between held launches are taken off: the
-        median, at that problem, of what screening and race differ by among configurations of as many operations. It is
-        at least the best of the race, to which it was not admitted.
+        median, at that problem, of what screening and race differ by among configurations of the same implementation,
+        or else of as many operations. It is at least the best of the race, to which it was not admitted.
         """
         raced = ~np.isnan(self.raced)
         gaps = np.where(raced, self.screened - self.raced, np.nan)
         found = np.where(raced, self.raced, self.screened)
+        names = [configuration.implementation for configuration in self.configurations]
         for at in range(len(self.problems)):
             if not raced[at].any():
                 continue
-            usual, best = np.nanmedian(gaps[at]), np.nanmin(self.raced[at])
-            for count in np.unique(self.operations):
-                alike = self.operations == count
-                gap = np.nanmedian(gaps[at, alike]) if raced[at, alike].any() else usual
-                rest = alike & ~raced[at]
+            best = np.nanmin(self.raced[at])
+            for implementation, count in sorted({*zip(names, self.operations.tolist(), strict=True)}):
+                own, alike = np.array(names) == implementation, self.operations == count
+                known = next(k for k in (own & raced[at], alike & raced[at], raced[at]) if k.any())
+                rest = own & ~raced[at]
                 screened = self.screened[at, rest]
-                found[at, rest] = np.maximum(np.maximum(screened - gap, FLOOR * screened), best)
+                found[at, rest] = np.maximum(screened - np.median(gaps[at, known]), FLOOR * screened)
+                found[at, rest] = np.maximum(found[at, rest], best)
         return found
 
 
