@@ -11,10 +11,11 @@ from pretuned.measure.rounds import RunAll
 from pretuned.outcome import Crashed, Timed, WrongResult
 from pretuned.record.cache import Cache
 from pretuned.tune.events import Effort
-from pretuned.tune.request import TuningDevice
+from pretuned.tune.request import EffortProfile, TuningDevice
 from pretuned.tune.workbench import Workbench
 
-DEVICE = TuningDevice(record=H100, driver="580")
+ROWS_ALONE = EffortProfile(surveyed_problems=0, tried_problems=0, certified_problems=0)
+DEVICE = TuningDevice(record=H100, driver="580", effort=ROWS_ALONE)
 
 
 class FakeRunner:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from builders import H100
-from fake_runner import FakeBinaries, FakeRunner
+from fake_runner import ROWS_ALONE, FakeBinaries, FakeRunner
 from pretuned.backends import cuda
 from pretuned.device import probe
 from pretuned.device.probe import DriverVersion, Gpu
-from pretuned.tune import session
+from pretuned.tune import request, session
 
 DRIVER = DriverVersion(version="580.65.06", cuda=(13, 0))
 PROBED = Gpu(
@@ -43,9 +43,10 @@ class Shelf(FakeBinaries):
 
 
 def install(monkeypatch, folder, *, gpus=(PROBED,), runner=Held, binaries=Shelf):
-    """Show `gpus`, and have sessions run on `runner` with `binaries`; locks of devices stand in `folder`."""
+    """Show `gpus`, and have sessions run on `runner` with `binaries`, and settle rows alone; locks are in `folder`."""
     monkeypatch.setattr(probe, "gpus", lambda given=None: gpus)
     monkeypatch.setattr(probe, "driver", lambda given=None: DRIVER if gpus else None)
+    monkeypatch.setattr(request, "GPU_PROFILE", ROWS_ALONE)
     monkeypatch.setattr(cuda, "Runner", runner)
     monkeypatch.setattr(session, "BinaryStore", binaries)
     monkeypatch.setattr(session.tempfile, "gettempdir", lambda: str(folder))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from pretuned.config.settings import Place
@@ -11,7 +12,7 @@ from pretuned.spec.loader import load
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import all_problems
 from pretuned.tune.events import Event, Failed
-from pretuned.tune.request import TuningRequest, find_device
+from pretuned.tune.request import TRIAL_PROFILE, TuningRequest, find_device
 from pretuned.tune.session import Tuned, tune
 
 SPEC = """\
@@ -69,6 +70,8 @@ def tuned_on_host(spec: KernelSpec, cache: Path | None = None) -> tuple[Tuned, l
             failures[dict(event.configuration.values)["case"]] = event.failure
 
     request = TuningRequest(spec=spec, problems=tuple(all_problems(spec)))
-    tuned = tune([request], find_device(Place(backend="host"), {}), cache_folder=cache, listen=listen)
+    rows_alone = replace(TRIAL_PROFILE, surveyed_problems=0, tried_problems=0, certified_problems=0)
+    device = replace(find_device(Place(backend="host"), {}), effort=rows_alone)
+    tuned = tune([request], device, cache_folder=cache, listen=listen)
     (row,) = tuned.rows
     return tuned, [dict(choice.configuration.values)["case"] for choice in row.choices], failures

@@ -36,12 +36,12 @@ def test_waiting_for_the_device_costs_nothing(at):
     assert (clock.spent_s, clock.over) == (0.0, False)
 
 
-def test_screening_gets_seven_tenths_of_its_tasks_share(at):
+def test_screening_gets_six_tenths_of_its_tasks_share(at):
     clock = Clock(100.0)
     at(20.0)
     clock.begin_screening(share=0.5)
-    assert clock.screening_left_s == pytest.approx(28.0)  # of 80 s that are left, half, and of that 0.7
-    at(27.0)
+    assert clock.screening_left_s == pytest.approx(24.0)  # of 80 s that are left, half, and of that 0.6
+    at(23.0)
     assert not clock.late
     at(1.5)
     assert clock.late

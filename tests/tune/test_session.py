@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from builders import H100
+from fake_runner import ROWS_ALONE
 from fake_session import DRIVER, PROBED, Held, install
 from pretuned.backends import cuda
 from pretuned.config import GPU, Place
@@ -74,8 +75,8 @@ def wanted(tmp_path, monkeypatch):
     return TuningRequest(spec=spec, problems=tuple(all_problems(spec)))
 
 
-DEVICE = TuningDevice(record=H100, driver="580")
-SECOND = TuningDevice(record=H100, driver="580", place=Place(index=1))
+DEVICE = TuningDevice(record=H100, driver="580", effort=ROWS_ALONE)
+SECOND = TuningDevice(record=H100, driver="580", place=Place(index=1), effort=ROWS_ALONE)
 
 
 def test_rows_come_with_what_they_cost(wanted):

@@ -13,7 +13,7 @@ from pretuned.measure.requests import PROBE_LAUNCHES
 from pretuned.measure.rounds import Against, Cut
 from pretuned.record.rows import Choice, Row
 from pretuned.spec.buckets import BEYOND_RATIO, problems_beyond
-from pretuned.spec.space import Configuration, Pairs, Problem, pairs
+from pretuned.spec.space import Configuration, Problem
 from pretuned.tune.duel import duel
 from pretuned.tune.events import Unconfirmed
 from pretuned.tune.race import (
@@ -199,13 +199,8 @@ class RowDecision:
             driver=device.driver,
             date=dt.datetime.now(dt.UTC).date().isoformat(),
             noise=task.noise.get(self.problem, ""),
-            headers=self._headers(ranked),
+            headers=task.headers(candidate.configuration for candidate in ranked),
         )
-
-    def _headers(self, ranked: Sequence[RankedCandidate]) -> Pairs:
-        """Return the digests of the project's headers that what is ranked includes, by name."""
-        sources = [self.task.candidate(candidate.configuration).source for candidate in ranked]
-        return pairs({name: d for source in sources if source for name, d in source.header_digests.items()})
 
     def _choice(self, candidate: RankedCandidate, beyond: Sequence[str]) -> Choice:
         binary, call = self.task.binary(candidate.configuration), self.task.call(candidate.configuration)

@@ -16,7 +16,7 @@ from typing import Final
 from pretuned.measure.requests import PROBE_LAUNCHES
 from pretuned.measure.rounds import RunAll
 from pretuned.spec.space import Configuration, Problem
-from pretuned.tune.race import MIN_GAIN, ROUNDS_US, Failures, Samples, race, shares_of
+from pretuned.tune.race import MIN_GAIN, ROUNDS_US, Conduct, Failures, Samples, race, shares_of
 from pretuned.tune.task import TuningTask
 
 LEAST_PLACES: Final = 6  # of which all have to agree: an interval of 95% needs as many
@@ -41,7 +41,12 @@ def duel(
         granted = int(ROUNDS_US / (LEAST_PLACES * PROBE_LAUNCHES * sum(racing.values())))
         # The race was at place 0, whose favourites would win there again.
         samples, failures = race(
-            task, problem, racing, max(1, min(rounds, granted)), RunAll(), judge=not found, place=len(found) + 1
+            task,
+            problem,
+            racing,
+            max(1, min(rounds, granted)),
+            RunAll(),
+            Conduct(judge=not found, place=len(found) + 1),
         )
         if failures:
             return [], failures

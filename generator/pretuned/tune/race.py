@@ -45,6 +45,21 @@ Failures = dict[Configuration, Failure]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Conduct:
+    """How a race is held: with `judge` results are judged, `place` says where the buffers lie (see `RaceRequest`).
+
+    Noisy samples are taken again, `retakes` times at most.
+    """
+
+    judge: bool = False
+    place: int = 0
+    retakes: int = RETAKES
+
+
+USUAL: Final = Conduct()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RankedCandidate:
     """A configuration with its time in microseconds, the `share` that is of the default's, and the share's interval."""
 
@@ -208,15 +223,14 @@ def race(
     estimates_us: Mapping[Configuration, float],
     rounds: int,
     rule: Rule,
-    *,
-    judge: bool = False,
-    place: int = 0,
+    conduct: Conduct = USUAL,
 ) -> tuple[Samples, Failures]:
     """Time candidates at `problem`, which is prepared, in interleaved rounds; return samples or failures, not both.
 
-    `estimates_us` is what a call of each is expected to take; `place` says where the buffers lie (see `RaceRequest`).
+    `estimates_us` is what a call of each is expected to take.
     Candidates that failed are dropped from the task. If the race as a whole fails, each candidate runs alone; if none
-    fails alone, all race once more. Noisy samples are taken again; if they stay noisy, `task.noise` says why.
+    fails alone, all race once more. Noisy samples are taken again, so many times; if they stay noisy, `task.noise` says
+    why.
     """
     runner, chosen = task.workbench.runner, list(estimates_us)
 
@@ -224,15 +238,17 @@ def race(
         task.workbench.effort.launched += 1
         entries = [task.entry(configuration) for configuration in chosen]
         expected_us = [estimates_us[configuration] for configuration in chosen]
-        return runner.race(entries, rounds, estimates_us=expected_us, rule=rule, judge=judge, place=place)
+        return runner.race(
+            entries, rounds, estimates_us=expected_us, rule=rule, judge=conduct.judge, place=conduct.place
+        )
 
-    raced = _without_noise(task, problem, lambda: run(chosen))
+    raced = _without_noise(task, problem, lambda: run(chosen), conduct.retakes)
     failures: Failures = {}
     keep = True
     if not isinstance(raced, Raced):
         failures = _alone(run, chosen) if len(chosen) > 1 else {}
         if not failures:
-            raced = _without_noise(task, problem, lambda: run(chosen))
+            raced = _without_noise(task, problem, lambda: run(chosen), conduct.retakes)
     if isinstance(raced, Raced):
         failures |= {c: failure for c, failure in zip(chosen, raced.failures, strict=True) if failure is not None}
     elif not failures:  # it failed twice, but no candidate fails alone: the cache blames none of them
@@ -240,7 +256,7 @@ def race(
         failures = {c: raced for c in chosen if c != task.default or len(chosen) == 1}
     if task.default in failures and task.cleared():  # of the failures of others nothing is sure either
         dropped = {c: failures.get(c, failures[task.default]) for c in chosen if c in task.failed}
-        again = partial(race, task, problem, estimates_us, rounds, rule, judge=judge, place=place)
+        again = partial(race, task, problem, estimates_us, rounds, rule, conduct)
         return ({}, dropped) if dropped else again()
     for configuration, failure in failures.items():
         task.drop(configuration, problem, failure, keep=keep)
@@ -256,9 +272,11 @@ def _alone(run: Callable[[Sequence[Configuration]], Raced | Failure], chosen: Se
     return {configuration: failure for configuration, failure in found.items() if failure is not None}
 
 
-def _without_noise(task: TuningTask, problem: Problem, run: Callable[[], Raced | Failure]) -> Raced | Failure:
+def _without_noise(
+    task: TuningTask, problem: Problem, run: Callable[[], Raced | Failure], retakes: int
+) -> Raced | Failure:
     workbench = task.workbench
-    for attempt in range(1, RETAKES + 2):
+    for attempt in range(1, retakes + 2):
         workbench.noise.begin()
         raced = run()
         if not isinstance(raced, Raced):
@@ -267,8 +285,9 @@ def _without_noise(task: TuningTask, problem: Problem, run: Callable[[], Raced |
         reason = workbench.noise.reason(raced.canary_us)
         if reason is None:
             return raced
-        if attempt > RETAKES:
-            task.noise[problem] = reason
+        if attempt > retakes:
+            if retakes:  # a race that is never taken again says nothing about a row
+                task.noise[problem] = reason
             return raced
         workbench.listen(Noisy(kernel=task.spec.name, problem=problem, reason=reason, attempt=attempt))
     raise AssertionError("the last attempt returns")

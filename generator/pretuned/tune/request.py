@@ -35,16 +35,31 @@ class TuningRequest:
 class EffortProfile:
     """How thoroughly candidates are timed: the most rounds of races, of duels at each place, and beyond the sizes.
 
-    No rounds beyond the sizes: nothing is tried there.
+    No rounds beyond the sizes: nothing is tried there. Then the problems that are drawn for a selection: at which all
+    candidates are screened, at which the shortlist races, and of a certificate; and the most seconds that the first two
+    may take.
     """
 
     race_rounds: int = 11
     duel_rounds: int = 5
     beyond_rounds: int = 15
+    surveyed_problems: int = 12
+    tried_problems: int = 64
+    certified_problems: int = 20
+    selecting_s: float = 12.0
 
 
+GPU_PROFILE: Final = EffortProfile()
 # Where times mean nothing for a GPU, as on the host: enough to settle an order, through every step of a tuning.
-TRIAL_PROFILE: Final = EffortProfile(race_rounds=3, duel_rounds=1, beyond_rounds=0)
+TRIAL_PROFILE: Final = EffortProfile(
+    race_rounds=3,
+    duel_rounds=1,
+    beyond_rounds=0,
+    surveyed_problems=2,
+    tried_problems=4,
+    certified_problems=2,
+    selecting_s=2.0,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +69,7 @@ class TuningDevice:
     record: TunedDevice
     driver: str
     place: Place = GPU
+    effort: EffortProfile | None = None
 
     @property
     def name(self) -> str:
@@ -62,8 +78,8 @@ class TuningDevice:
 
     @property
     def profile(self) -> EffortProfile:
-        """How thoroughly it is tuned for."""
-        return EffortProfile() if self.backend.ships else TRIAL_PROFILE
+        """How thoroughly it is tuned for: as `effort` says, or else as is usual for its backend."""
+        return self.effort or (GPU_PROFILE if self.backend.ships else TRIAL_PROFILE)
 
     @property
     def backend(self) -> Backend:

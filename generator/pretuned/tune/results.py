@@ -6,7 +6,7 @@ is judged and timed. What a key stands for never changes, so no entry is ever ou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from pretuned.measure.libraries import release
@@ -14,12 +14,14 @@ from pretuned.outcome import Crashed, Outcome, TimedOut, WrongResult, from_json,
 from pretuned.record.cache import Cache
 from pretuned.record.entries import row_from_json, row_to_json
 from pretuned.record.rows import Row, TunedDevice
+from pretuned.record.selection_entries import selection_from_json, selection_to_json
+from pretuned.record.selections import Selection
 from pretuned.render import Candidate, digest
 from pretuned.runtime import prelude
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, Problem
 
-PROTOCOL: Final = 3  # of tuning: raised when earlier outcomes or rows no longer mean the same
+PROTOCOL: Final = 4  # of tuning: raised when earlier outcomes or rows no longer mean the same
 QUARANTINED: Final = (
     Crashed,
     TimedOut,
@@ -80,6 +82,35 @@ class KnownResults:
         """Keep that it was right, and its largest error as a share of the tolerance."""
         self._cache.put_record(self._at(configuration, problem, f"check {seed}"), {"error": error})
 
+    def times(
+        self, problem: Problem, racing: Sequence[Configuration], rounds: int
+    ) -> dict[Configuration, float] | None:
+        """Return the medians of a race at `problem` between these candidates, in microseconds a call."""
+        data = self._cache.record(self._race(problem, racing, rounds))
+        try:
+            return None if data is None else {racing[int(place)]: float(us) for place, us in data.items()}
+        except (IndexError, TypeError, ValueError):
+            return None  # written by another version
+
+    def keep_times(
+        self, problem: Problem, racing: Sequence[Configuration], rounds: int, times_us: Mapping[Configuration, float]
+    ) -> None:
+        """Keep the medians of a race; what failed in it is left out."""
+        found = {str(place): times_us[c] for place, c in enumerate(racing) if c in times_us}
+        self._cache.put_record(self._race(problem, racing, rounds), found)
+
+    def selection(self, chosen_from: Sequence[object]) -> Selection | None:
+        """Return the selection that was made from the same choice."""
+        data = self._cache.record(self._key("selection", *chosen_from))
+        try:
+            return None if data is None else selection_from_json(data)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            return None  # written by another version
+
+    def keep_selection(self, selection: Selection, chosen_from: Sequence[object]) -> None:
+        """Keep a selection that was made with time for all of it."""
+        self._cache.put_record(self._key("selection", *chosen_from), selection_to_json(selection))
+
     def row(self, problem: Problem, chosen_from: Sequence[object]) -> Row | None:
         """Return the row that was settled at `problem` from the same choice."""
         data = self._cache.record(self._row(problem, chosen_from))
@@ -100,6 +131,10 @@ class KnownResults:
 
     def _quarantine(self, configuration: Configuration) -> str:
         return self._key("quarantine", self._candidate(configuration).key)
+
+    def _race(self, problem: Problem, racing: Sequence[Configuration], rounds: int) -> str:
+        keys = [self._candidate(configuration).key for configuration in racing]
+        return self._key("race", keys, rounds, problem.specialisation, problem.dims)
 
     def _row(self, problem: Problem, chosen_from: Sequence[object]) -> str:
         return self._key("row", *chosen_from, problem.specialisation, problem.dims)

@@ -95,14 +95,20 @@ class Screening:
                 self.whole = True
                 return
 
-    def carry(self, problem: Problem) -> tuple[list[Configuration], bool]:
+    def carry(self, problem: Problem, shipped: Sequence[Configuration] = ()) -> tuple[list[Configuration], bool]:
         """Screen the default, the incumbent, and the candidates that did well at the representatives, at `problem`.
+
+        Where it is known what ships, only that is screened, and considered.
 
         Returns the candidates to consider there, and whether there was time for all of them. They depend only on their
         times and on those at the representatives: what else is known of the problem depends on how fast the compilers
         were.
         """
         task, late = self.task, self._late()
+        if shipped:
+            chosen = [c for c in shipped if self._legal(c, problem)]
+            self._screen(problem, chosen)
+            return chosen, self.whole
         if problem in self.representatives and self.whole:
             return list(task.times[problem]), True
         measured = {other: task.times[other] for other in self.representatives}

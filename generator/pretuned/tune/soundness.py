@@ -42,6 +42,18 @@ def verify_around(task: TuningTask, problem: Problem, chosen: Sequence[Configura
     return len(right) == len(chosen)
 
 
+def agree(task: TuningTask, problem: Problem, chosen: Sequence[Configuration]) -> bool:
+    """Verify candidates against the default's results at `problem`; return whether all that can run there agree.
+
+    What does not is dropped from the task. A problem that does not fit into the device's memory shows nothing.
+    """
+    with task.workbench.effort.stage("checking"):
+        asked = [c for c in chosen if c not in task.failed and c != task.default and task.launchable(c, problem)]
+        if task.launchable(task.default, problem):
+            _check(task, problem, asked, TRUSTED_SEED)
+    return not any(c in task.failed for c in chosen)
+
+
 def _check(task: TuningTask, problem: Problem, asked: Sequence[Configuration], seed: int) -> None:
     unknown = [c for c in asked if not task.results.checked(c, problem, seed)]
     if not unknown or task.prepare(problem, seed, trust_default=seed == TRUSTED_SEED) is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, Literal
 
@@ -19,7 +19,7 @@ from pretuned.remedies import remedy
 from pretuned.render import Candidate, candidate, located, verification_key
 from pretuned.spec import space
 from pretuned.spec.model import KernelSpec, LibraryCall
-from pretuned.spec.space import Configuration, Guards, Pairs, Problem
+from pretuned.spec.space import Configuration, Guards, Pairs, Problem, pairs
 from pretuned.strategies import AUTO
 from pretuned.tune.blame import culprits
 from pretuned.tune.contract import KernelContract
@@ -95,7 +95,7 @@ class TuningTask:
         compiler = self.workbench.binaries.compiler
         return context_of(self.spec, device.name, device.record, device.driver, compiler, self.verification)
 
-    def _chosen_from(self, problem: Problem) -> list[object]:
+    def chosen_from(self, problem: Problem) -> list[object]:
         """Return what decides the row of `problem`: of a large space, a part of its candidates stands for all.
 
         A strategy that was asked for by its name is a part of that: its rows are not those of the default strategy.
@@ -105,15 +105,16 @@ class TuningTask:
         keys = sorted(self.candidate(self.points[int(index)]).key for index in spread)
         strategy = self.workbench.strategy.name
         asked = [] if strategy == AUTO else [strategy]
-        return [keys, len(legal), self.candidate(self.default).key, self.space, *asked]
+        shipped = self.workbench.demands.max_configurations
+        return [keys, len(legal), self.candidate(self.default).key, self.space, shipped, *asked]
 
     def cached_row(self, problem: Problem) -> Row | None:
         """Return the row that an earlier build settled from the same candidates."""
-        return self.results.row(problem, self._chosen_from(problem))
+        return self.results.row(problem, self.chosen_from(problem))
 
     def keep_row(self, row: Row) -> None:
         """Keep a settled row."""
-        self.results.keep_row(row, self._chosen_from(row.problem))
+        self.results.keep_row(row, self.chosen_from(row.problem))
 
     def known(self, configuration: Configuration, problem: Problem) -> bool:
         """Take over what an earlier build found out about a candidate at a problem, and return whether it did."""
@@ -322,6 +323,16 @@ class TuningTask:
         if keep:
             self.results.keep(configuration, problem, failure)
         return failure
+
+    def launch_counts(self, configurations: Sequence[Configuration]) -> Mapping[Configuration, int]:
+        """Return how many launches a call of each configuration has at most; a library call counts as one."""
+        implementations = self.spec.all_implementations
+        return {c: max(1, len(implementations[c.implementation].launches)) for c in configurations}
+
+    def headers(self, configurations: Iterable[Configuration]) -> Pairs:
+        """Return the digests of the project's headers that the sources of configurations include, by name."""
+        sources = [self.candidate(configuration).source for configuration in configurations]
+        return pairs({name: d for source in sources if source for name, d in source.header_digests.items()})
 
     def guards(self, configurations: Sequence[Configuration]) -> Mapping[Configuration, Guards]:
         """Return the guards of configurations."""

@@ -1,10 +1,11 @@
 """Tuning kernels on one device: from requests to the rows of their tables.
 
 Theory of operation. Each kernel is one *tuning task* per specialisation. Its candidates are screened at a few
-representative sizes while the compilers still work, and at every other size those that did well around it
-(`screening`). Then each row is decided (`decision`): the best of each set of guards race; the leaders meet the default
-in a long interleaved duel on fresh inputs, are judged by it, verified at odd and boundary sizes, and tried beyond the
-outermost sizes. While one task is measured, the sources of the next are compiled.
+representative sizes while the compilers still work (`screening`). Then they are measured between the spec's sizes and
+around them, and the few that ship are chosen (`selecting`). Among those each row is decided (`decision`): the best of
+each set of guards race; the leaders meet the default in a long interleaved duel on fresh inputs, are judged by it, and
+verified at odd and boundary sizes. At last it is found out what the selection loses (`certification`). While one task
+is measured, the sources of the next are compiled.
 
 The tuner takes the device only when there is something to measure. Rows that earlier builds have settled are handed out
 before, and after a wait for the device also those that another build has settled meanwhile.
@@ -24,13 +25,17 @@ from pretuned.compile.pool import processors
 from pretuned.errors import Error, SpecError
 from pretuned.measure.runner import TuningError
 from pretuned.record.rows import Row, Skipped
+from pretuned.record.selections import Selection
+from pretuned.spec import space
 from pretuned.spec.space import Configuration, Problem
 from pretuned.strategies import EVALUATIONS
+from pretuned.tune.certification import Certification
 from pretuned.tune.decision import FRESH_SEED, RowDecision
 from pretuned.tune.events import Decided, Measuring, OutOfBudget, Passed, Planned
 from pretuned.tune.representatives import representatives
 from pretuned.tune.request import TuningRequest
 from pretuned.tune.screening import CARRIED, Screening
+from pretuned.tune.selecting import SelectionMaker, cached_selection, keep_selection
 from pretuned.tune.task import TuningTask
 from pretuned.tune.workbench import Workbench
 
@@ -39,6 +44,9 @@ COMPILE_S: Final = 0.3  # per source, on one core
 SCREEN_S: Final = 0.0015  # per candidate and problem
 ROW_S: Final = 0.2  # per row: races, duels and checks
 KERNEL_S: Final = 0.3  # per kernel: inputs, references, the default
+
+
+Found = Row | Skipped | Selection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,11 +60,22 @@ class Estimate:
 
 @dataclass(slots=True, kw_only=True)
 class _Pending:
-    """A task, the problems that no earlier build has settled, and the configurations of their rows so far."""
+    """A task, the problems that no earlier build has settled, and the configurations of their rows so far.
+
+    `selects`: no earlier build has made its selection. `held` is the one that the lock has.
+    """
 
     task: TuningTask
     problems: list[Problem]
     incumbents: Mapping[Problem, tuple[Configuration, ...]]
+    calls: Mapping[Problem, int]
+    selects: bool
+    held: Selection | None
+
+    @property
+    def open(self) -> bool:
+        """Whether anything is left to measure."""
+        return bool(self.problems) or self.selects
 
     @property
     def estimate(self) -> Estimate:
@@ -81,7 +100,7 @@ class Tuner:
         self.workbench = workbench
         self._wrong: dict[str, Error] = {}  # by kernel: why it cannot be tuned
 
-    def tune(self, requests: Sequence[TuningRequest]) -> Iterator[Row | Skipped]:
+    def tune(self, requests: Sequence[TuningRequest]) -> Iterator[Found]:
         """Yield a row, or why there is none, for each problem that the budget lets it reach.
 
         Raises TuningError at the end where a kernel cannot be tuned; the others have been.
@@ -90,12 +109,12 @@ class Tuner:
         if self._wrong:
             raise TuningError("\n".join(map(str, self._wrong.values())))
 
-    def _tune(self, requests: Sequence[TuningRequest]) -> Iterator[Row | Skipped]:
+    def _tune(self, requests: Sequence[TuningRequest]) -> Iterator[Found]:
         workbench = self.workbench
         pending: list[_Pending] = []
         for one in (one for request in requests for one in self._planned(request)):
             yield from self._known(one)
-            if one.problems:
+            if one.open:
                 workbench.binaries.start()  # while the others are enumerated
                 pending.append(one)
         if not pending:
@@ -103,13 +122,13 @@ class Tuner:
         workbench.take_device(lambda: self._compile_ahead(pending[0]))
         for one in pending:
             yield from self._known(one)
-        pending = [one for one in pending if one.problems]
+        pending = [one for one in pending if one.open]
         if not pending:
             return
         self._announce(pending)
         yield from self._measured(pending)
 
-    def _measured(self, pending: Sequence[_Pending]) -> Iterator[Row | Skipped]:
+    def _measured(self, pending: Sequence[_Pending]) -> Iterator[Found]:
         """Yield the rows of tasks that no earlier build has settled."""
         workbench = self.workbench
         done, rows = 0, sum(len(one.problems) for one in pending)
@@ -123,7 +142,7 @@ class Tuner:
             workbench.effort.kernel = one.task.spec.name
             try:
                 for found in self._settle(one, done, rows, pending[index + 1 : index + 2]):
-                    done += 1
+                    done += not isinstance(found, Selection)
                     yield found
             except TuningError as error:  # its author's: other kernels are no worse for it
                 self._wrong[one.task.spec.name] = error
@@ -138,18 +157,36 @@ class Tuner:
             self._wrong[request.spec.name] = error
 
     def _tasks(self, request: TuningRequest) -> Iterator[_Pending]:
-        for specialisation in dict.fromkeys(problem.specialisation for problem in request.problems):
+        held = {selection.specialisation: selection for selection in request.selections}
+        asked = [problem.specialisation for problem in request.problems]
+        renewed = held if self.workbench.demands.certify is not None else ()
+        for specialisation in dict.fromkeys([*asked, *request.select, *renewed]):
             problems = [problem for problem in request.problems if problem.specialisation == specialisation]
-            task = TuningTask(self.workbench, request.spec, specialisation, problems)
-            yield _Pending(task=task, problems=problems, incumbents=request.incumbents)
+            selects = self.workbench.device.profile.tried_problems > 0
+            others = space.problems(request.spec, specialisation) if selects else ()
+            yield _Pending(
+                task=TuningTask(
+                    self.workbench, request.spec, specialisation, list(dict.fromkeys([*problems, *others]))
+                ),
+                problems=problems,
+                incumbents=request.incumbents,
+                calls={p: n for p, n in request.calls.items() if p.specialisation == specialisation},
+                selects=selects,
+                held=held.get(specialisation),
+            )
 
-    def _known(self, pending: _Pending) -> Iterator[Row]:
+    def _known(self, pending: _Pending) -> Iterator[Row | Selection]:
         """Yield the rows that an earlier build has settled; their problems are no longer pending."""
         for problem in list(pending.problems):
             if (row := pending.task.cached_row(problem)) is not None:
                 pending.problems.remove(problem)
                 self.workbench.listen(Decided(row=row, cached=True))
                 yield row
+        if self.workbench.demands.certify is not None:
+            return
+        if pending.selects and (found := cached_selection(pending.task, pending.calls)) is not None:
+            pending.selects = False
+            yield found
 
     def _announce(self, pending: Sequence[_Pending]) -> None:
         clock = self.workbench.clock
@@ -165,40 +202,66 @@ class Tuner:
             )
         )
 
-    def _settle(
-        self, pending: _Pending, done: int, rows: int, following: Sequence[_Pending]
-    ) -> Iterator[Row | Skipped]:
+    def _settle(self, pending: _Pending, done: int, rows: int, following: Sequence[_Pending]) -> Iterator[Found]:
         """Yield the rows of one task."""
         task, workbench = pending.task, self.workbench
         workbench.runner.start()  # while the first sources compile
         refusal = task.refusal()
+        if workbench.demands.certify is not None:
+            if pending.held is not None and not refusal:
+                maker = SelectionMaker(task, task.problems, (), pending.calls)
+                yield Certification(maker, workbench.demands.certify).renewed(pending.held)
+            return
         for problem in pending.problems:
             too_large = None if refusal else task.prepare(problem, reference="none")
             if refusal or too_large:
                 task.unfit[problem] = refusal or (too_large.reason if too_large else "")
         fitting = [problem for problem in pending.problems if problem not in task.unfit]
-        if fitting:
+        if fitting or (pending.selects and not refusal):
             yield from self._rows(pending, fitting, done, rows, following)
-        for problem, reason in task.unfit.items():
+        for problem in (problem for problem in pending.problems if problem in task.unfit):
+            reason = task.unfit[problem]
             entry = Skipped(kernel=task.spec.name, device=workbench.device.name, problem=problem, reason=reason)
             workbench.listen(Passed(entry=entry))
             yield entry
 
     def _rows(
         self, pending: _Pending, problems: Sequence[Problem], done: int, rows: int, following: Sequence[_Pending]
-    ) -> Iterator[Row]:
+    ) -> Iterator[Row | Selection]:
         task, workbench = pending.task, self.workbench
         name, candidates = task.spec.name, len(task.points)
-        workbench.listen(Measuring(kernel=name, problem=problems[0], candidates=candidates, done=done, rows=rows))
+        workbench.listen(
+            Measuring(kernel=name, problem=(problems or task.problems)[0], candidates=candidates, done=done, rows=rows)
+        )
         winners = {problem: held[0] for problem, held in pending.incumbents.items() if held}
-        screening = Screening(task, problems, winners)
+        screening = Screening(task, [p for p in task.problems if p not in task.unfit], winners)
         screening.run()
         for ahead in following:
             self._compile_ahead(ahead)
+        maker = SelectionMaker(task, task.problems, screening.representatives, pending.calls)
+        if pending.selects:
+            maker.choose(configuration for held in pending.incumbents.values() for configuration in held)
+        yield from self._decided(pending, problems, screening, maker.chosen)
+        if maker.chosen and not workbench.clock.over:
+            yield self._selected(pending, maker)
+
+    def _selected(self, pending: _Pending, maker: SelectionMaker) -> Selection:
+        """Return the certified selection of a task, and keep it if there was time for all of it."""
+        count = self.workbench.device.profile.certified_problems
+        selection = Certification(maker, count).certified(pending.held)
+        if selection.space and selection.certificate is not None:
+            keep_selection(pending.task, pending.calls, selection)
+        return selection
+
+    def _decided(
+        self, pending: _Pending, problems: Sequence[Problem], screening: Screening, shipped: Sequence[Configuration]
+    ) -> Iterator[Row]:
+        """Yield the rows of `problems`, decided among what ships, where that is known."""
+        task, workbench = pending.task, self.workbench
         for index, problem in enumerate(problems):
             if workbench.clock.over and index:
                 return
-            considered, whole = screening.carry(problem)
+            considered, whole = screening.carry(problem, shipped)
             if problem in task.unfit:
                 continue
             if index + 1 < len(problems):  # its reference is made while this one is decided

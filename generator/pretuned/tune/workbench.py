@@ -24,7 +24,8 @@ from pretuned.tune.events import Effort, Listener
 from pretuned.tune.request import TuningDevice
 from pretuned.tune.sanitize import Sanitizer
 
-SCREENING_SHARE: Final = 0.7  # of a tuning task's time
+SCREENING_SHARE: Final = 0.6  # of a tuning task's time
+SELECTING_SHARE: Final = 0.2
 SLOWER: Final = 1.04  # times the fastest canary
 
 
@@ -38,6 +39,7 @@ class Clock:
         self.budget_s = budget_s
         self._begun_s = time.monotonic()  # moved by what does not count
         self._screening_ends_s: float | None = None
+        self._task_s = 0.0
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
@@ -71,7 +73,13 @@ class Clock:
     def begin_screening(self, share: float) -> None:
         """Give the screening that begins its part of `share` of the budget that is left."""
         if self.budget_s is not None:
-            self._screening_ends_s = time.monotonic() + SCREENING_SHARE * share * self.left_s
+            self._task_s = share * self.left_s
+            self._screening_ends_s = time.monotonic() + SCREENING_SHARE * self._task_s
+
+    def begin_selecting(self) -> None:
+        """Give what is measured for a selection its part of the task's time, beginning now."""
+        if self._screening_ends_s is not None:
+            self._screening_ends_s = time.monotonic() + SELECTING_SHARE * self._task_s
 
     @property
     def screening_left_s(self) -> float | None:

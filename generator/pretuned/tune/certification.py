@@ -1,0 +1,186 @@
+"""The certificate of a selection: what its rule loses at problems that it was not made from.
+
+Problems are drawn by a seed that is recorded, after the rule is made. At each, what the rule chooses is verified
+against the default's results. Then it races the default and what seems best of all candidates, shipped or not: those
+that costs fitted to the survey expect to be fast are screened, and the fastest of them race. The loss is what the
+choice takes beyond the fastest of all in the race.
+
+Where more is lost than `max-loss` allows, these problems go to those that the rule is made from. It is made anew, and
+new problems certify it. So no certificate speaks of problems that its rule has seen.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pretuned.record.selections import Certificate, Losses, Selection
+from pretuned.spec.space import Configuration, Problem
+from pretuned.tune.events import Certified, Refining
+from pretuned.tune.selecting import REACH, SelectionMaker
+from pretuned.tune.selection import predicted_us, ranking
+from pretuned.tune.selection.sampling import draw
+from pretuned.tune.soundness import agree
+
+RIVALS: Final = 16  # candidates that are screened at a problem, of what is expected to be fast
+SMALL: Final = 160  # candidates of a space that are screened at every problem, where nothing is known of them
+ROUNDS: Final = 5
+SLOWER: Final = 0.02  # than the default, by more than which a choice counts as slower
+REFINEMENTS: Final = 12
+OUTSIDE: Final = 4  # for so many problems inside the sizes, one outside
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """What the rule's choice took at a problem, beside the fastest of the race and the default, in microseconds."""
+
+    problem: Problem
+    chosen_us: float
+    best_us: float
+    default_us: float
+
+    @property
+    def loss(self) -> float:
+        """The share of the best time that the choice took longer."""
+        return self.chosen_us / self.best_us - 1
+
+
+class Certification:
+    """Certifies selections of a task, `count` problems at a time, against what `maker` has observed.
+
+    Where it has observed nothing, every candidate of a small space is screened at each problem.
+    """
+
+    def __init__(self, maker: SelectionMaker, count: int) -> None:
+        self.maker = maker
+        self.task = maker.task
+        self.count = count
+        known = {c for times in maker.observed.times.values() for c in times}
+        with maker.task.workbench.effort.stage("choosing"):
+            self._costs = maker.predictor.costs(maker.observed.times, sorted(known))
+
+    def certified(self, held: Selection | None = None) -> Selection:
+        """Return the selection with its certificate, refined as often as it needs and as there is time for.
+
+        `held` is the one that the lock has: its seed is not used again.
+        """
+        task, demands = self.task, self.task.workbench.demands
+        goal, most = (math.inf, 0) if demands.max_loss is None else (demands.max_loss, REFINEMENTS)
+        first = demands.seed if demands.seed is not None else 1 + last_seed(held)
+        turn, selection = 0, self.maker.selection()
+        while True:
+            certificate = self._certificate(selection, first + turn)
+            if any(choice.configuration in task.failed for choice in selection.choices):
+                self.maker.choose_again()  # what was wrong does not ship
+                selection = self.maker.selection()
+                continue
+            if certificate is None:
+                return selection  # nothing could be tried
+            selection = replace(selection, certificate=certificate)
+            met = certificate.inside.mean <= goal
+            if met or turn == most or task.workbench.clock.over:
+                self._report(selection, certificate, turn, spent=not met)
+                return selection
+            turn += 1
+            self._refine(selection, certificate, goal, turn)
+            self.maker.choose_again()
+            selection = self.maker.selection()
+
+    def renewed(self, held: Selection) -> Selection:
+        """Return a selection that the lock has with a new certificate; it stays as it is where nothing can be tried."""
+        task, demands = self.task, self.task.workbench.demands
+        task.request([choice.configuration for choice in held.choices])
+        certificate = self._certificate(held, demands.seed if demands.seed is not None else 1 + last_seed(held))
+        if certificate is None:
+            return held
+        self._report(held, certificate, 0, spent=False)
+        return replace(held, certificate=certificate)
+
+    def _refine(self, selection: Selection, certificate: Certificate, goal: float, attempt: int) -> None:
+        self.task.workbench.listen(
+            Refining(
+                kernel=selection.kernel,
+                specialisation=selection.specialisation,
+                certificate=certificate,
+                max_loss=goal,
+                attempt=attempt,
+            )
+        )
+
+    def _report(self, selection: Selection, certificate: Certificate, attempts: int, *, spent: bool) -> None:
+        self.task.workbench.listen(
+            Certified(
+                kernel=selection.kernel,
+                specialisation=selection.specialisation,
+                certificate=certificate,
+                attempts=attempts,
+                spent=spent,
+            )
+        )
+
+    def _certificate(self, selection: Selection, seed: int) -> Certificate | None:
+        """Return the certificate of a rule, or None where nothing could be tried."""
+        task, calls = self.task, self.maker.calls
+        inside = draw(task.spec, task.specialisation, self.count, seed, calls=calls)
+        outside = draw(task.spec, task.specialisation, self.count // OUTSIDE, seed, reach=REACH)
+        with task.workbench.effort.stage("certifying"):
+            found = [list(self._trials(selection, problems)) for problems in (inside, outside)]
+        if not found[0]:
+            return None
+        within = losses(found[0])
+        return Certificate(seed=seed, inside=within, outside=losses(found[1]) if found[1] else None, calls=bool(calls))
+
+    def _trials(self, selection: Selection, problems: Sequence[Problem]) -> Iterator[Tried]:
+        for place, problem in enumerate(problems):
+            if place and self.task.workbench.clock.over:
+                return
+            if (trial := self._trial(selection, problem)) is not None:
+                yield trial
+
+    def _trial(self, selection: Selection, problem: Problem) -> Tried | None:
+        task, observed = self.task, self.maker.observed
+        pick = ranking(selection, task.spec, problem, task.facts)[0]
+        shipped = [choice.configuration for choice in selection.choices]
+        entrants = list(dict.fromkeys([task.default, pick, *self._rivals(problem), *shipped]))
+        if not agree(task, problem, shipped):
+            return None
+        if not observed.survey(problem, entrants, keep=[pick], rounds=ROUNDS):
+            return None
+        times = observed.times[problem]
+        if pick not in times or task.default not in times:
+            return None
+        return Tried(
+            problem=problem, chosen_us=times[pick], best_us=min(times.values()), default_us=times[task.default]
+        )
+
+    def _rivals(self, problem: Problem) -> list[Configuration]:
+        """Return the candidates that seem to be the fastest at a problem; of a small space not observed, all."""
+        task = self.task
+        if not self._costs:
+            return [task.points[place] for place in range(len(task.points))] if len(task.points) <= SMALL else []
+        expected = {c: predicted_us(cost, problem) for c, cost in self._costs.items() if c not in task.failed}
+        likely = sorted(expected, key=lambda c: (expected[c], c))
+        return [c for c in likely if task.launchable(c, problem)][:RIVALS]
+
+
+def last_seed(held: Selection | None) -> int:
+    """Return the seed of a selection's certificate; 0 where it has none."""
+    return 0 if held is None or held.certificate is None else held.certificate.seed
+
+
+def losses(trials: Sequence[Tried]) -> Losses:
+    """Return what trials say together, rounded to a tenth of a per mille."""
+    found = sorted(trial.loss for trial in trials)
+    worst = max(trials, key=lambda trial: trial.loss)
+    slower = sum(trial.chosen_us > (1 + SLOWER) * trial.default_us for trial in trials)
+    return Losses(
+        problems=len(trials),
+        mean=round(statistics.fmean(found), 4),
+        p95=round(found[max(0, math.ceil(0.95 * len(found)) - 1)], 4),
+        worst=round(worst.loss, 4),
+        slower=round(slower / len(trials), 4),
+        worst_at=worst.problem.dims,
+    )

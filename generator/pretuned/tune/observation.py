@@ -1,0 +1,120 @@
+"""What candidates take at one problem after another, all on the scale of races.
+
+Screening is what a whole space can afford. It carries what the device leaves between two launches, a microsecond or
+two, which is the same for all candidates with as many launches at a problem. So the fastest of those that were screened
+race there as well, in a few rounds, and the median of what the two differ by is taken off the others.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pretuned.measure.rounds import RunAll
+from pretuned.spec.space import Configuration, Problem
+from pretuned.tune.race import Conduct, affordable, race
+from pretuned.tune.task import TuningTask
+
+RACED: Final = 8  # of what was screened at a problem
+ROUNDS: Final = 3
+GAPS: Final = 0.95  # of a screened time, at most, is what lies between launches
+
+Observed = dict[Problem, dict[Configuration, float]]
+
+
+class Observations:
+    """Times of a task's candidates, in microseconds a call; `times` lacks what failed or was not tried.
+
+    `estimates` has what is expected of a candidate at a problem where it was not timed yet.
+    """
+
+    def __init__(self, task: TuningTask) -> None:
+        self.task = task
+        self.times: Observed = {}
+
+    def survey(
+        self,
+        problem: Problem,
+        candidates: Sequence[Configuration],
+        *,
+        keep: Sequence[Configuration] = (),
+        rounds: int = ROUNDS,
+    ) -> bool:
+        """Screen candidates at a problem, and race the fastest, the default, and those of `keep`.
+
+        Returns whether the problem fits into the device's memory.
+        """
+        task = self.task
+        if not self._screened(problem, candidates):
+            return False
+        screened = {c: t for c in candidates if math.isfinite(t := task.times[problem].get(c, math.inf))}
+        fastest = sorted(screened, key=lambda c: (screened[c], c))[:RACED]
+        racing = {c: screened[c] for c in dict.fromkeys([*fastest, task.default, *keep]) if c in screened}
+        raced = self.raced(problem, racing, rounds=rounds)
+        self.times[problem] = on_the_scale_of(raced, screened, task.launch_counts(list(screened)))
+        return True
+
+    def trial(self, problem: Problem, estimates_us: Mapping[Configuration, float], *, rounds: int = ROUNDS) -> bool:
+        """Race candidates at a problem; return whether it fits into the device's memory."""
+        task = self.task
+        if problem in task.unfit or task.prepare(problem, reference="none") is not None:
+            return False
+        able = {c: us for c, us in estimates_us.items() if c not in task.failed and task.launchable(c, problem)}
+        raced = self.raced(problem, able, rounds=rounds)
+        self.times[problem] = self.times.get(problem, {}) | raced
+        return bool(raced)
+
+    def raced(
+        self, problem: Problem, estimates_us: Mapping[Configuration, float], *, rounds: int = ROUNDS
+    ) -> dict[Configuration, float]:
+        """Return the medians of a race at a problem that is prepared; of what is slow, the fastest alone race."""
+        task = self.task
+        known = task.results.times(problem, list(estimates_us), rounds)
+        if known is not None:
+            return known
+        while estimates_us:
+            granted = affordable(rounds, estimates_us.values())
+            samples, failures = race(task, problem, estimates_us, granted, RunAll(), Conduct(retakes=0))
+            if samples:
+                found = {c: statistics.median(taken) for c, taken in samples.items()}
+                task.results.keep_times(problem, list(estimates_us), rounds, found)
+                return found
+            estimates_us = {c: us for c, us in estimates_us.items() if c not in failures}
+            if not failures:
+                break
+        return {}
+
+    def _screened(self, problem: Problem, candidates: Sequence[Configuration]) -> bool:
+        task = self.task
+        task.times.setdefault(problem, {})
+        unknown = [c for c in candidates if c not in task.times[problem] and not task.known(c, problem)]
+        able = [c for c in unknown if c not in task.failed and task.launchable(c, problem)]
+        if able:
+            task.screen(problem, able)
+        if problem in task.unfit:
+            return False
+        return task.prepare(problem, reference="none") is None
+
+
+def on_the_scale_of(
+    raced_us: Mapping[Configuration, float],
+    screened_us: Mapping[Configuration, float],
+    launches: Mapping[Configuration, int],
+) -> dict[Configuration, float]:
+    """Return times on the scale of a race: those raced, and of the others what was screened less the gaps.
+
+    What did not race was slower in screening than what did, and is not made faster here than the fastest that did.
+    """
+    if not raced_us:
+        return dict(screened_us)
+    gaps = {c: screened_us[c] - raced_us[c] for c in raced_us}
+    found = dict(raced_us)
+    fastest = min(raced_us.values())
+    for configuration, time_us in screened_us.items():
+        if configuration not in raced_us:
+            alike = [gap for c, gap in gaps.items() if launches[c] == launches[configuration]]
+            gap = statistics.median(alike or gaps.values())
+            found[configuration] = max(time_us - gap, (1 - GAPS) * time_us, fastest)
+    return found

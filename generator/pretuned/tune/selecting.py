@@ -1,0 +1,235 @@
+"""Making a selection: what ships for a specialisation, and by which rule.
+
+Theory of operation. A table is for sizes that nobody tuned, most of them ragged. So candidates are measured there.
+
+*Survey.* All candidates are screened at the representatives and at a few problems that are drawn between and around the
+spec's sizes. What is far behind at each of the first of those is left out at the others.
+
+*Trial.* Costs fitted to those times say what may be the best anywhere: the shortlist. All of it races at many more
+problems, the spec's own sizes and drawn ones. From these few configurations are chosen, by what they leave to lose
+together, and their costs are fitted (`pretuned.tune.selection`). The rows are then decided among what ships.
+
+What the rule loses is found out afterwards, at problems that it was not made from (`certification`).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from pretuned.compile.result import Binary, Resources
+from pretuned.measure.libraries import release
+from pretuned.record.selections import PredictedChoice, Selection
+from pretuned.spec.space import Configuration, Problem
+from pretuned.tune.observation import Observations
+from pretuned.tune.selection import Predictor, predicted_us
+from pretuned.tune.selection.sampling import draw
+from pretuned.tune.soundness import agree, verify_around
+from pretuned.tune.task import TuningTask
+
+SURVEY_SEED: Final = -1  # those of certificates are positive
+TRIAL_SEED: Final = -2
+REACH: Final = 2.0  # times the largest size, and a part of the smallest, up to which problems are drawn
+OUTSIDE: Final = 4  # one in so many problems is drawn outside the sizes
+WHOLE: Final = 4  # drawn problems at which all candidates are screened
+HOPELESS: Final = 1.5  # times the best at every problem so far: not screened at further ones
+SURVEYED: Final = 160  # candidates of a large space, at most: the best so far
+LISTED: Final = 12  # of the shortlist
+MOST_ALIGNED: Final = 64  # elements: a multiple of more is handled alike
+AGREED: Final = 8  # drawn problems at which what ships is verified against the default
+
+
+class SelectionMaker:
+    """Makes the selection of `task`, whose candidates have been screened at `representatives`.
+
+    `problems` are the spec's own of the specialisation, `calls` how often problems were called. `chosen` is what ships,
+    the default last, and empty as long as nothing has been observed.
+    """
+
+    def __init__(
+        self,
+        task: TuningTask,
+        problems: Sequence[Problem],
+        representatives: Sequence[Problem],
+        calls: Mapping[Problem, int],
+    ) -> None:
+        self.task = task
+        self.calls = calls
+        self.problems = list(problems)
+        self.representatives = list(representatives)
+        self.observed = Observations(task)
+        self.predictor = Predictor(task.spec, task.specialisation, task.facts, self._resources, calls=calls)
+        self.chosen: tuple[Configuration, ...] = ()
+        self._ragged: list[Problem] = []  # where what ships is verified against the default
+        self.whole = False  # there was time for all of it
+        self._begun_s = time.monotonic()
+
+    @property
+    def late(self) -> bool:
+        """Whether the time for selections, or the budget, is over."""
+        clock, profile = self.task.workbench.clock, self.task.workbench.device.profile
+        return clock.over or clock.late or time.monotonic() - self._begun_s > profile.selecting_s
+
+    def drawn(self, count: int, seed: int) -> list[Problem]:
+        """Return problems inside and outside the sizes, alternating so that any first part has both."""
+        task = self.task
+        outside = draw(task.spec, task.specialisation, count // OUTSIDE, seed, reach=REACH)
+        inside = draw(task.spec, task.specialisation, count - len(outside), seed, calls=self.calls)
+        found: list[Problem] = []
+        for place, problem in enumerate(inside):
+            found.append(problem)
+            if place % (OUTSIDE - 1) == OUTSIDE - 2 and outside:
+                found.append(outside.pop(0))
+        return [*found, *outside]
+
+    def choose(self, incumbents: Iterable[Configuration] = ()) -> tuple[Configuration, ...]:
+        """Measure where nobody tuned, and return the few configurations that ship, the default last."""
+        effort, profile = self.task.workbench.effort, self.task.workbench.device.profile
+        self.task.workbench.clock.begin_selecting()
+        with effort.stage("surveying"):
+            self._survey(self.drawn(profile.surveyed_problems, SURVEY_SEED))
+        with effort.stage("trying ragged sizes"):
+            self._try(self.drawn(profile.tried_problems, TRIAL_SEED), incumbents)
+        self.whole = not self.late
+        return self.chosen
+
+    def _survey(self, drawn: Sequence[Problem]) -> None:
+        task, observed = self.task, self.observed
+        for problem in self.representatives:
+            if self.late:
+                return
+            if problem not in task.unfit:
+                observed.survey(problem, [c for c in task.times[problem] if c not in task.failed])
+        everything = self._alive({c for times in observed.times.values() for c in times}, SURVEYED)
+        for place, problem in enumerate(drawn):
+            if self.late:
+                return
+            observed.survey(problem, everything if place < WHOLE else self._hopeful(everything))
+
+    def _alive(self, candidates: Iterable[Configuration], most: int) -> list[Configuration]:
+        """Return the candidates that did best somewhere, at most so many, in a stable order; the default first."""
+        shares = {c: self._best_share(c) for c in candidates if c not in self.task.failed}
+        best = sorted(shares, key=lambda c: (shares[c], c))[:most]
+        return list(dict.fromkeys([self.task.default, *best]))
+
+    def _best_share(self, configuration: Configuration) -> float:
+        """Return the least that a candidate took, of the best time, at any problem."""
+        times = [known for known in self.observed.times.values() if configuration in known]
+        return min(known[configuration] / min(known.values()) for known in times)
+
+    def _hopeful(self, candidates: Sequence[Configuration]) -> list[Configuration]:
+        seen = {c for times in self.observed.times.values() for c in times}
+        return [c for c in candidates if c not in seen or self._best_share(c) <= HOPELESS or c == self.task.default]
+
+    def _try(self, drawn: Sequence[Problem], incumbents: Iterable[Configuration]) -> None:
+        task, observed = self.task, self.observed
+        if not observed.times:
+            return
+        held = [c for c in incumbents if c not in task.failed and c in task.points]
+        with task.workbench.effort.stage("choosing"):
+            listed = list(dict.fromkeys([task.default, *self.predictor.shortlist(observed.times, LISTED), *held]))
+            costs = self.predictor.costs(observed.times, listed)
+        task.request(listed)
+        self._ragged = telling(drawn, AGREED)
+        for problem in (*self.problems, *drawn):
+            if self.late:
+                break
+            expected = {c: predicted_us(costs[c], problem) for c in listed if c in costs and c not in task.failed}
+            missing = {c: us for c, us in expected.items() if c not in observed.times.get(problem, {})}
+            if task.default in missing or len(missing) > len(expected) // 2:
+                observed.trial(problem, expected)
+        self.choose_again()
+
+    def choose_again(self) -> None:
+        """Choose what ships from all that has been observed, and is right at awkward sizes too."""
+        task, most = self.task, self.task.workbench.demands.max_configurations
+        while True:
+            with task.workbench.effort.stage("choosing"):
+                found = self.predictor.choose(self._sound(), most)
+            self.chosen = (*(c for c in found if c != task.default), task.default)
+            unproven = [c for c in self.chosen if c not in task.proven]
+            around = all(verify_around(task, problem, unproven) for problem in self.representatives[:1] if unproven)
+            if around and all(agree(task, problem, self.chosen) for problem in self._ragged):
+                return
+
+    def _sound(self) -> Mapping[Problem, Mapping[Configuration, float]]:
+        """Return the times of what never failed."""
+        failed = self.task.failed
+        return {p: {c: us for c, us in known.items() if c not in failed} for p, known in self.observed.times.items()}
+
+    def selection(self) -> Selection:
+        """Return the rule for what ships, without a certificate."""
+        task, device, times = self.task, self.task.workbench.device, self._sound()
+        with task.workbench.effort.stage("choosing"):
+            costs = self.predictor.costs(times, self.chosen)
+            shipped = [c for c in self.chosen if c in costs]
+            margins = self.predictor.margins(times, {c: costs[c] for c in shipped})
+        sizes = {name: [int(dict(problem.dims)[name]) for problem in times] for name in task.spec.free_dims}
+        return Selection(
+            kernel=task.spec.name,
+            device=device.name,
+            specialisation=task.specialisation,
+            choices=tuple(self._choice(c, costs[c]) for c in shipped),
+            margins=margins,
+            reach=tuple(sorted((name, (min(listed), max(listed))) for name, listed in sizes.items())),
+            problems=len(times),
+            space=task.space if self.whole else "",
+            verification=task.verification,
+            compiler=task.workbench.binaries.compiler,
+            driver=device.driver,
+            date=dt.datetime.now(dt.UTC).date().isoformat(),
+            headers=task.headers(shipped),
+        )
+
+    def _choice(self, configuration: Configuration, cost: tuple[tuple[str, int], ...]) -> PredictedChoice:
+        binary, call = self.task.binary(configuration), self.task.call(configuration)
+        assert isinstance(binary, Binary) or call is not None  # since it ran
+        return PredictedChoice(
+            configuration=configuration,
+            candidate=self.task.candidate(configuration).key,
+            cubin=binary.digest if isinstance(binary, Binary) else "",
+            cost=cost,
+            library="" if call is None else release(call.module),
+        )
+
+    def _resources(self, configuration: Configuration) -> Mapping[str, Resources]:
+        binary = self.task.binary(configuration)
+        return binary.resources if isinstance(binary, Binary) else {}
+
+
+def telling(problems: Sequence[Problem], count: int) -> list[Problem]:
+    """Return `count` of `problems` whose sizes are multiples of as many different powers of two as can be.
+
+    Which accesses a kernel makes, and where it goes wrong, depends on that.
+    """
+    found: list[Problem] = []
+    seen: set[tuple[str, int]] = set()
+    while len(found) < min(count, len(problems)):
+        best = max((p for p in problems if p not in found), key=lambda p: len(_powers(p) - seen))
+        found.append(best)
+        seen |= _powers(best)
+    return found
+
+
+def _powers(problem: Problem) -> set[tuple[str, int]]:
+    return {(name, min(int(size) & -int(size), MOST_ALIGNED)) for name, size in problem.dims}
+
+
+def cached_selection(task: TuningTask, calls: Mapping[Problem, int]) -> Selection | None:
+    """Return the selection that an earlier build made from the same candidates, problems and calls."""
+    return task.results.selection(_chosen_from(task, calls))
+
+
+def keep_selection(task: TuningTask, calls: Mapping[Problem, int], selection: Selection) -> None:
+    """Keep a selection that was made with time for all of it."""
+    task.results.keep_selection(selection, _chosen_from(task, calls))
+
+
+def _chosen_from(task: TuningTask, calls: Mapping[Problem, int]) -> list[object]:
+    """Return what decides a selection: what decides the rows, and what is asked of it."""
+    demands = task.workbench.demands
+    asked = [demands.max_configurations, demands.max_loss, demands.certify, demands.seed]
+    called = sorted((list(problem.dims), count) for problem, count in calls.items())
+    return [list(task.specialisation), [task.chosen_from(problem) for problem in task.problems], asked, called]

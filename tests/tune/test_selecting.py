@@ -1,0 +1,219 @@
+"""Selections against a made-up GPU: what ships, what runs where nobody tuned, and what the certificate says."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import replace
+
+import pytest
+
+from fake_runner import DEVICE, FakeBinaries, FakeRunner, fake_workbench
+from pretuned.record.cache import Cache
+from pretuned.record.rows import Row
+from pretuned.record.selections import Selection
+from pretuned.spec.space import Problem, all_problems
+from pretuned.tune.events import Certified, Effort, Refining
+from pretuned.tune.request import EffortProfile, TuningRequest
+from pretuned.tune.selection import ranking
+from pretuned.tune.tuner import Tuner
+from pretuned.tune.workbench import Clock, Demands
+from specs import loaded
+
+PROFILE = EffortProfile(surveyed_problems=10, tried_problems=24, certified_problems=12, beyond_rounds=0)
+
+
+def tails(values, dims):
+    """Wide vectors are fast at large sizes; block 128 is slower there."""
+    n, vec = dims["n"], values["vec"]
+    return 2.0 + 0.4 * vec + n / 8192 / vec**0.5 * (1.2 if values["block"] == 128 else 1.0)
+
+
+@pytest.fixture
+def spec(tmp_path):
+    return loaded(tmp_path)
+
+
+def tuned(spec, gpu, cache=None, **given):
+    """Return the rows and the selection of the first specialisation, and the events."""
+    events = []
+    problems = [p for p in all_problems(spec) if p.specialisation == all_problems(spec)[0].specialisation]
+    request = TuningRequest(
+        spec=spec, problems=tuple(problems), calls=given.pop("calls", {}), selections=given.pop("held", ())
+    )
+    workbench = fake_workbench(gpu, cache=cache or Cache(None), listen=events.append, **given)
+    workbench = replace(workbench, device=replace(DEVICE, effort=given.pop("effort_profile", PROFILE)))
+    found = list(Tuner(workbench).tune([request]))
+    rows = [one for one in found if isinstance(one, Row)]
+    selections = [one for one in found if isinstance(one, Selection)]
+    return rows, selections[0] if selections else None, events
+
+
+def loss(spec, selection, n):
+    """What the rule loses at size n, against the best of what is legal there."""
+    problem = Problem(specialisation=selection.specialisation, dims=(("n", n),))
+    order = ranking(selection, spec, problem, DEVICE.facts)
+    took = tails(dict(order[0].values), {"n": n})
+    able = [{"vec": vec, "block": block} for vec in (1, 2, 4) for block in (128, 256) if n % vec == 0]
+    return took / min(tails(values, {"n": n}) for values in able) - 1
+
+
+def test_the_rule_runs_what_is_fast_at_sizes_that_nobody_measured(spec):
+    rows, selection, _ = tuned(spec, FakeRunner(tails))
+    assert rows
+    unseen = [1031, 2222, 3333, 4444, 7777, 10000, 20202, 33333, 44444, 60001, 64000]
+    assert statistics.mean(loss(spec, selection, n) for n in unseen) < 0.01
+    assert max(loss(spec, selection, n) for n in unseen) < 0.05
+
+
+def test_the_certificate_says_what_is_lost_and_by_which_seed(spec):
+    _, selection, events = tuned(spec, FakeRunner(tails))
+    inside, outside = selection.certificate.inside, selection.certificate.outside
+    assert (selection.certificate.seed, inside.problems, outside.problems) == (1, 12, 3)
+    assert 0 <= inside.mean <= inside.p95 <= inside.worst < 0.1
+    assert inside.slower == 0
+    (certified,) = [event for event in events if isinstance(event, Certified)]
+    assert certified.certificate == selection.certificate
+
+
+def test_rows_hold_what_ships_and_no_more_ship_than_are_asked_for(spec):
+    demands = Demands(max_configurations=2)
+    rows, selection, _ = tuned(spec, FakeRunner(tails), demands=demands)
+    shipped = {choice.configuration for choice in selection.choices}
+    assert len(shipped) == 2
+    assert {choice.configuration for row in rows for choice in row.choices} <= shipped
+    assert selection.default.configuration == rows[0].default.configuration
+
+
+def test_a_second_build_measures_nothing_and_finds_the_same(spec, tmp_path):
+    with Cache(tmp_path / "cache") as cache:
+        first = tuned(spec, FakeRunner(tails), cache)
+        gpu = FakeRunner(tails)
+        second = tuned(spec, gpu, cache)
+    assert gpu.requests == []
+    assert second[:2] == first[:2]
+
+
+def test_what_an_interrupted_build_has_measured_is_not_measured_again(spec, tmp_path):
+    class Dying(FakeRunner):
+        def race(self, *args, **given):
+            if self.requests.count("race") == 20:
+                raise KeyboardInterrupt
+            return super().race(*args, **given)
+
+    with Cache(tmp_path / "cache") as cache:
+        with pytest.raises(KeyboardInterrupt):
+            tuned(spec, Dying(tails), cache)
+        gpu = FakeRunner(tails)
+        tuned(spec, gpu, cache)
+    whole = FakeRunner(tails)
+    tuned(spec, whole)
+    assert gpu.requests.count("screen") < whole.requests.count("screen")
+    assert gpu.requests.count("race") < whole.requests.count("race") - 15
+
+
+def test_what_is_wrong_at_a_ragged_size_never_ships(spec):
+    def wrong(values, dims):
+        return values["vec"] == 4 and dims["n"] % 8 == 4
+
+    rows, selection, _ = tuned(spec, FakeRunner(tails, wrong=wrong))
+    assert all(dict(choice.configuration.values)["vec"] != 4 for choice in selection.choices)
+    assert rows
+
+
+def test_more_is_measured_until_the_loss_that_is_allowed_holds_or_the_budget_ends(spec):
+    class Noisy(FakeRunner):
+        def _sample(self, entry):
+            values = dict(entry.configuration.values)
+            off = 1 + (hash_of(values, self.dims) % 40) / 100  # no rule can know it
+            return tails(values, self.dims) * off
+
+    ticks = iter(range(10**6))
+
+    class Ending(Clock):
+        @property
+        def over(self):
+            return next(ticks) > 600
+
+    _, _, events = tuned(spec, Noisy(tails), demands=Demands(max_loss=0.001), clock=Ending())
+    refined = [event for event in events if isinstance(event, Refining)]
+    seeds = [event.certificate.seed for event in refined]
+    assert len(seeds) > 1
+    assert seeds == sorted(set(seeds))
+    (last,) = [event for event in events if isinstance(event, Certified)]
+    assert last.attempts >= len(refined)
+    assert last.certificate.inside.mean > 0.001
+
+
+def hash_of(values, dims):
+    return sum(ord(char) * place for place, char in enumerate(f"{sorted(values.items())}{sorted(dims.items())}"))
+
+
+def test_a_certificate_is_renewed_by_other_problems_and_nothing_is_tuned(spec):
+    _, selection, _ = tuned(spec, FakeRunner(tails))
+    gpu = FakeRunner(tails)
+    workbench = fake_workbench(gpu, demands=Demands(certify=5))
+    workbench = replace(workbench, device=replace(DEVICE, effort=PROFILE))
+    request = TuningRequest(spec=spec, problems=(), selections=(selection,))
+    (renewed,) = Tuner(workbench).tune([request])
+    assert renewed.certificate.seed == selection.certificate.seed + 1
+    assert renewed.certificate.inside.problems == 5
+    assert replace(renewed, certificate=None) == replace(selection, certificate=None)
+
+
+def test_a_selection_that_is_missing_is_made_beside_rows_that_are_known(spec, tmp_path):
+    with Cache(tmp_path / "cache") as cache:
+        rows, _, _ = tuned(spec, FakeRunner(tails), cache)
+        workbench = fake_workbench(FakeRunner(tails))
+        workbench = replace(workbench, device=replace(DEVICE, effort=PROFILE))
+        request = TuningRequest(spec=spec, problems=(), select=(rows[0].specialisation,))
+        (found,) = Tuner(workbench).tune([request])
+    assert isinstance(found, Selection)
+    assert found.certificate is not None
+
+
+def test_a_problem_that_does_not_fit_the_device_is_left_out_of_all(spec):
+    gpu = FakeRunner(tails, too_large=lambda dims: dims["n"] > 65536)
+    rows, selection, _ = tuned(spec, gpu)
+    assert len(rows) == len({row.problem for row in rows})
+    assert dict(selection.reach)["n"][1] <= 65536
+
+
+def test_the_order_in_which_sources_compile_decides_nothing(spec):
+    class Late(FakeBinaries):
+        """Every second source is compiled only once the others are."""
+
+        def find(self, module, architecture):
+            late = int(module.key[:2], 16) % 2 and self.asked < 60
+            self.asked += 1
+            return None if late else self.get(module, architecture)
+
+        asked = 0
+
+    class Exact(FakeRunner):
+        def _sample(self, entry):
+            return tails(dict(entry.configuration.values), self.dims)
+
+    first = tuned(spec, Exact(tails))
+    second = tuned(spec, Exact(tails), binaries=Late())
+    assert first[:2] == second[:2]
+
+
+def test_calls_draw_the_problems_of_the_certificate(spec):
+    specialisation = all_problems(spec)[0].specialisation
+    calls = {Problem(specialisation=specialisation, dims=(("n", n),)): 1000 for n in (3001, 3003)}
+    _, selection, _ = tuned(spec, FakeRunner(tails), calls=calls)
+    assert selection.certificate.calls
+
+
+def test_effort_names_what_selections_cost(spec):
+    effort = Effort()
+    tuned(spec, FakeRunner(tails), effort=effort)
+    assert {"surveying", "trying ragged sizes", "choosing", "certifying"} <= effort.seconds.keys()
+
+
+def test_the_default_alone_is_a_selection_too(spec):
+    def flat(values, dims):
+        return (10.0 if values == {"vec": 1, "block": 256} else 20.0) + dims["n"] / 1e5
+
+    _, selection, _ = tuned(spec, FakeRunner(flat))
+    assert selection.certificate.inside.slower == 0
