@@ -83,12 +83,17 @@ def test_selections_are_held_to_max_loss_as_locked_holds_them(home, table, statu
     assert (data["fresh"], data["selections"], data["over max-loss"]) == (status == 0, 2, [named] if status else [])
 
 
-def test_a_selection_without_a_certificate_is_a_note(home):
-    first, second = selections(home.spec)
-    selected(home, replace(first, certificate=None), second)
-    status, _, said = home.run("check")
-    assert status == 0
-    assert said.endswith("1 selection not certified; run `pretuned tune --certify 64`\n")
+def test_rows_without_a_selection_are_a_note_as_long_as_the_table_admits_any_loss(home):
+    note = "scale: the nearest row answers at other sizes, and what that loses is not certified; run `pretuned tune`\n"
+    selected(home, *selections(home.spec))
+    assert home.run("check")[::2] == (0, "")
+    selected(home, selections(home.spec)[0])
+    assert home.run("check")[::2] == (0, note)
+    (home.root / "pyproject.toml").write_text(TABLE + "max-loss = 0.04\n")
+    status, out, _ = home.run("check")
+    assert status == 4
+    assert not locked_takes(home)
+    assert f"scale on {H100.name} at T=float32: no selection, so no certificate" in out
 
 
 def locked_takes(home):

@@ -81,15 +81,22 @@ def run(options: Namespace) -> ExitCode:
         print(json.dumps(checked.to_json(), indent=2))
     else:
         print("\n".join(_lines(checked, project, options)))
-        if bare := sum(rule.certificate is None for rule in lock.selections):
-            console.info(f"{counted(bare, 'selection')} not certified; run `pretuned tune --certify 64`")
+        if bare := sorted({kernel for kernel, _, _ in freshness.unselected(lock, lock.devices)}):
+            console.info(
+                f"{', '.join(bare)}: the nearest row answers at other sizes, and what that loses is not certified; run "
+                f"`{_tune(options)}`"
+            )
     return ExitCode.SUCCESS if checked.fresh else ExitCode.LOCK
+
+
+def _tune(options: Namespace) -> str:
+    return "pretuned tune" + (f" --on {options.on}" if options.on is not None else "")
 
 
 def _lines(checked: Checked, project: Project, options: Namespace) -> Iterator[str]:
     """Yield what is wrong, and a last line that says what to do about the worst of it."""
     lock, name = checked.lock, project.lock.name
-    tune = "pretuned tune" + (f" --on {options.on}" if options.on is not None else "")
+    tune = _tune(options)
     holds = in_numbers(len(lock.rows), len(lock.selections))
     if not lock.rows:
         gpu = "" if options.on is not None and options.on != GPU else " on a machine with a GPU"
