@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from builders import H100, binary_of, rows
+from builders import H100, binary_of, rows, selections
 from pretuned.bake.package import files
 from pretuned.bake.plan import plan
 from pretuned.build import metadata
@@ -84,9 +84,9 @@ def test_it_changes_with_what_ships_and_with_nothing_else(spec, tmp_path):
 
 
 def test_a_line_an_entry(spec):
-    _, text, content = described(spec, rows(spec))
+    _, text, content = described(spec, rows(spec), selections=selections(spec))
     document = json.loads(text)
-    entries = [len(document[key]) for key in ("devices", "kernels", "rows", "files")]
+    entries = [len(document[key]) for key in ("devices", "kernels", "rows", "selections", "files")]
     assert text.decode().count("\n") == sum(entries) + len(document) + len(entries) + 2
     assert metadata.FILE not in content
 
@@ -111,4 +111,37 @@ def test_other_data_is_refused_with_its_place(spec, edit, message):
     document = json.loads(described(spec, rows(spec))[1])
     edit(document)
     with pytest.raises(BakeError, match=message):
+        metadata.loads(json.dumps(document).encode())
+
+
+def test_selections_stand_there_with_what_they_were_certified_to_lose(spec, tmp_path):
+    first, second = selections(spec)
+    bare = dataclasses.replace(second, certificate=None, space="")
+    told, text, _ = described(spec, rows(spec), selections=[first, bare])
+    one, other = told.selections
+    assert (one.kernel, one.device, one.specialisation) == ("scale", H100.name, {"T": "float16"})
+    assert (one.configurations, one.recompiled, one.compiler) == (2, 2, "13.0.88")
+    assert metadata.certificate_of(one) == first.certificate
+    assert (other.certificate, metadata.certificate_of(other)) == (None, None)
+    assert metadata.loads(text) == told
+    lockfile.write(tmp_path / "lock.json", Lock().updated({H100.name: H100}, (), (), [first]))
+    (line,) = (line for line in (tmp_path / "lock.json").read_text().splitlines() if '"choices"' in line)
+    assert one.digest == hashlib.sha256(f"{line}\n".encode()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda losses: losses.pop("mean"),
+        lambda losses: losses.update(mean=-1),
+        lambda losses: losses.update(worst_at=[]),
+        lambda losses: losses.update(worst_at={"n": "x"}),
+        lambda losses: losses.update(problems=True),
+    ],
+)
+def test_a_certificate_that_nobody_wrote_so_is_refused(spec, edit):
+    _, text, _ = described(spec, rows(spec), selections=selections(spec))
+    document = json.loads(text)
+    edit(document["selections"][1]["certificate"]["inside"])
+    with pytest.raises(BakeError, match=r"^pretuned\.json: selections\[1\]: its certificate cannot be read \("):
         metadata.loads(json.dumps(document).encode())

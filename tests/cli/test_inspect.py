@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import sys
 import zipfile
+from dataclasses import replace
 
 import pytest
 
-from builders import H100, rows
+from builders import H100, rows, selections
 from pretuned.cli import main
 from pretuned.device import probe
 from pretuned.record import lock as lockfile
@@ -35,7 +36,8 @@ def project(tmp_path_factory):
     (root / "pyproject.toml").write_text(TABLE)
     write(root / "kernels", template=TEMPLATE)
     spec = loaded(root / "kernels", template=TEMPLATE)
-    lockfile.write(root / "pretuned.lock.json", Lock().updated({H100.name: H100}, rows(spec)))
+    found = [*selections(spec)[:1], replace(selections(spec)[1], certificate=None)]
+    lockfile.write(root / "pretuned.lock.json", Lock().updated({H100.name: H100}, rows(spec), (), found))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PRETUNED_CACHE_DIR", str(root / "cache"))
         patch.setattr(probe, "gpus", lambda given=None: ())
@@ -72,10 +74,15 @@ def test_a_wheel_tells_what_it_was_tuned_for(wheel, capsys):
     assert title.startswith("demo.tuned: ")
     assert "; 2 compute_90 ptx, 4 sm_90 cubin (" in title
     assert by.startswith("baked by pretuned ")
+    *rest, certified, bare, end = rest
+    assert certified == (
+        "1 selection certified at 32 problems: mean 0.6%, worst 4.3% (scale (T=float16) on NVIDIA H100 80GB HBM3 at "
+        "n=1024), none slower than the default"
+    )
+    assert (bare, end) == ("1 selection not certified", "every file is as it was baked")
     assert [line.split() for line in rest] == [
         ["kernel", "device", "rows", "faster", "recompiled", "noisy", "tuned", "driver", "NVRTC"],
         ["scale", *H100.name.split(), "4", "4", "4", "0", "2026-11-21", "580.159.04", "13.0.88"],
-        ["every", "file", "is", "as", "it", "was", "baked"],
     ]
 
 

@@ -27,7 +27,7 @@ from pretuned.outcome import detail
 from pretuned.record import cache as cachefile
 from pretuned.record import lock as lockfile
 from pretuned.record.cache import Cache
-from pretuned.record.rows import TunedDevice
+from pretuned.record.rows import Row, TunedDevice
 from pretuned.remedies import remedy
 from pretuned.render import includes, located
 from pretuned.runtime.prelude import is_of_cccl
@@ -35,6 +35,7 @@ from pretuned.runtime.types import DTYPES
 from pretuned.spec.headers import folder_files, named_folders, plain
 from pretuned.spec.loader import load_folder
 from pretuned.spec.model import KernelSpec
+from pretuned.spec.space import describe
 from pretuned.tune.binaries import BinaryStore
 from pretuned.tune.events import Effort, Listener
 from pretuned.tune.request import find_device
@@ -137,7 +138,8 @@ def _plan(
         specs,
         [row for row in table.rows if row.kernel in specs],
         table.devices,
-        architectures=architectures if not table.rows else project.architectures,
+        selections=[rule for rule in table.selections if rule.kernel in specs],
+        architectures=project.architectures if table.rows or table.selections else architectures,
         cubins=project.cubins,
         extra=[entry for entry in extra if entry[0] in specs],
     )
@@ -200,13 +202,14 @@ def _demand_digests(devices: Mapping[str, TunedDevice], plans: Mapping[str, Bake
     """Raise LockError where what would ship is not, byte for byte, what was verified and measured."""
     for found in plans.values():
         for kernel in found.kernels:
-            for row in kernel.rows:
-                for choice in row.choices:
-                    built = kernel.recompiled(row, choice, devices[row.device], binaries)
+            for entry in kernel.entries:
+                for choice in entry.choices:
+                    built = kernel.recompiled(entry, choice, devices[entry.device], binaries)
                     if built is not None:
+                        where = str(entry.problem) if isinstance(entry, Row) else describe(entry.specialisation)
                         raise LockError(
-                            f"mode locked: {row.kernel} at {row.problem}: NVRTC {built.compiler} compiles another "
-                            f"cubin than the one that was measured, of NVRTC {row.compiler}; install that NVRTC, or "
+                            f"mode locked: {entry.kernel} at {where}: NVRTC {built.compiler} compiles another "
+                            f"cubin than the one that was measured, of NVRTC {entry.compiler}; install that NVRTC, or "
                             "run `pretuned tune` with this one"
                         )
 

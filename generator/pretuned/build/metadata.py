@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Final
+from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -18,9 +18,12 @@ from pretuned.bake.plan import BakePlan, Compiled, KernelPlan
 from pretuned.config.toml import dotted, in_words
 from pretuned.errors import BakeError
 from pretuned.record import canonical
-from pretuned.record.lock import row_line
+from pretuned.record.lock import row_line, selection_line
 from pretuned.record.rows import Row, TunedDevice
+from pretuned.record.selection_entries import certificate_from_json, certificate_to_json
+from pretuned.record.selections import Certificate, Selection
 from pretuned.render import digest
+from pretuned.runtime.records import Value
 
 FILE: Final = "pretuned.json"
 FORMAT: Final = 1
@@ -49,6 +52,26 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BakedSelection:
+    """The selection of one kernel, device and specialisation.
+
+    `configurations` counts what it chooses from, `recompiled` those of them that ship another binary than the one that
+    was measured. `certificate` is as in the lock, None where it has none. `digest` is the SHA-256 of its line there.
+    """
+
+    kernel: str
+    device: str
+    specialisation: Mapping[str, Value]
+    configurations: int
+    recompiled: int
+    certificate: Mapping[str, Any] | None
+    compiler: str
+    driver: str
+    date: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class File:
     """A file's size and SHA-256 in hexadecimal."""
 
@@ -70,6 +93,7 @@ class Metadata:
     kernels: Mapping[str, str]
     rows: tuple[Share, ...]
     files: Mapping[str, File]
+    selections: tuple[BakedSelection, ...] = ()
 
 
 def describe(plan: BakePlan, binaries: Compiled, files: Mapping[str, bytes], version: str) -> Metadata:
@@ -81,6 +105,9 @@ def describe(plan: BakePlan, binaries: Compiled, files: Mapping[str, bytes], ver
         devices=plan.devices,
         kernels={kernel.spec.name: _shipped(kernel) for kernel in plan.kernels},
         rows=tuple(share for kernel in plan.kernels for share in _shares(plan, kernel, binaries)),
+        selections=tuple(
+            _selection(plan, kernel, rule, binaries) for kernel in plan.kernels for rule in kernel.selections
+        ),
         files={
             name: File(size_bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
             for name, content in sorted(files.items())
@@ -115,13 +142,32 @@ def _shares(plan: BakePlan, kernel: KernelPlan, binaries: Compiled) -> Iterator[
             )
 
 
+def _selection(plan: BakePlan, kernel: KernelPlan, rule: Selection, binaries: Compiled) -> BakedSelection:
+    device = next(device for device in plan.devices if device.name == rule.device)
+    return BakedSelection(
+        kernel=rule.kernel,
+        device=rule.device,
+        specialisation=dict(rule.specialisation),
+        configurations=len(rule.choices),
+        recompiled=sum(kernel.recompiled(rule, choice, device, binaries) is not None for choice in rule.choices),
+        certificate=None if rule.certificate is None else certificate_to_json(rule.certificate),
+        compiler=rule.compiler,
+        driver=rule.driver,
+        date=rule.date,
+        digest=_sha256([selection_line(rule)]),
+    )
+
+
 def _recompiled(kernel: KernelPlan, row: Row, device: TunedDevice, binaries: Compiled) -> bool:
     return any(kernel.recompiled(row, choice, device, binaries) is not None for choice in row.choices)
 
 
 def digest_of_rows(rows: Sequence[Row]) -> str:
     """Return the SHA-256 of the rows' lines in the lock, sorted, each with its line's end and without a comma."""
-    lines = sorted(row_line(row) for row in rows)
+    return _sha256(sorted(row_line(row) for row in rows))
+
+
+def _sha256(lines: Iterable[str]) -> str:
     return hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
 
 
@@ -135,6 +181,7 @@ def dumps(metadata: Metadata) -> bytes:
             "devices": canonical.rows(map(asdict, metadata.devices)),
             "kernels": canonical.entries(metadata.kernels),
             "rows": canonical.rows(map(asdict, metadata.rows)),
+            "selections": canonical.rows(map(asdict, metadata.selections)),
             "files": canonical.entries({name: asdict(file) for name, file in metadata.files.items()}),
         }
     ).encode()
@@ -150,10 +197,23 @@ def loads(text: bytes) -> Metadata:
     if type(found) is not int or found > FORMAT:
         raise BakeError(f"{FILE} has format {found!r:.60}, and this pretuned reads format {FORMAT}")
     try:
-        return _READER.validate_json(text, strict=True)
+        metadata = _READER.validate_json(text, strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         raise BakeError(f"{FILE}: {dotted(first['loc'])}: {in_words(first)}") from None
+    for place, rule in enumerate(metadata.selections):
+        try:
+            certificate_of(rule)
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+            raise BakeError(f"{FILE}: selections[{place}]: its certificate cannot be read ({error})") from None
+    return metadata
+
+
+def certificate_of(rule: BakedSelection) -> Certificate | None:
+    """Return the certificate of a selection; raises KeyError, TypeError or ValueError for what is none."""
+    if rule.certificate is None:
+        return None
+    return certificate_from_json(rule.certificate, set(rule.certificate["inside"]["worst_at"]))
 
 
 _READER: Final = TypeAdapter(Metadata)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.machinery import ModuleSpec
@@ -13,10 +13,12 @@ from pathlib import Path, PurePosixPath
 
 from pretuned.bake.literals import prose
 from pretuned.build.inspection import Contents, Inspected, in_folder, inspect, open_wheel, tags_of
-from pretuned.build.metadata import Metadata, Share
+from pretuned.build.metadata import BakedSelection, Metadata, Share, certificate_of
 from pretuned.cli.project import UsageError
 from pretuned.errors import ExitCode, counted
+from pretuned.report.certificates import chosen, whole
 from pretuned.report.text import columns
+from pretuned.spec.space import pairs
 
 KIB = 1024
 
@@ -91,6 +93,20 @@ def _summary(found: Metadata) -> Iterator[str]:
         return
     head = ("kernel", "device", "rows", "faster", "recompiled", "noisy", "tuned", "driver", "NVRTC")
     yield from columns([head, *map(_cells, found.rows)], frozenset({2, 3, 4, 5}))
+    yield from _selections(found.selections)
+
+
+def _selections(rules: Sequence[BakedSelection]) -> Iterator[str]:
+    """Yield what certificates say together, and how many selections have none."""
+    found = [
+        (prose(f"{chosen(rule.kernel, pairs(rule.specialisation))} on {rule.device}"), certificate)
+        for rule in rules
+        if (certificate := certificate_of(rule)) is not None
+    ]
+    if found:
+        yield prose(whole(found))
+    if bare := len(rules) - len(found):
+        yield f"{counted(bare, 'selection')} not certified"
 
 
 def _cells(share: Share) -> tuple[str, ...]:

@@ -156,6 +156,11 @@ def row_line(row: Row) -> str:
     return canonical.line(canonical.sealed(row_to_json(row)))
 
 
+def selection_line(rule: Selection) -> str:
+    """Return a selection's line in the file."""
+    return canonical.line(canonical.sealed(selection_to_json(rule)))
+
+
 def write(path: Path, lock: Lock) -> bool:
     """Write the lock to `path`, whole or not at all; returns False where the file has these bytes already."""
     content = dumps(lock).encode()

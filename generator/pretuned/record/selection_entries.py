@@ -1,7 +1,7 @@
 """A selection as JSON, as the lock and the cache hold it, and back.
 
 The order of a line is for people that review it: what the rule loses comes before what it is made of. Costs are texts
-of the spec's language over the dims of `reach`; they are parsed on the way back, and nothing of them is ever run.
+over the dims of `reach`, in the language of costs; they are parsed on the way back, and nothing of them is run here.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from pretuned.record import fields
 from pretuned.record.selections import Certificate, Cost, Losses, PredictedChoice, Selection
+from pretuned.runtime.costs import written
 from pretuned.runtime.expressions import LIMIT
 from pretuned.spec.expressions import Expression, ExpressionError
 
@@ -25,7 +26,7 @@ def selection_to_json(selection: Selection) -> dict[str, Any]:
         "kernel": selection.kernel,
         "device": selection.device,
         "specialisation": dict(selection.specialisation),
-        **({} if certificate is None else {"certificate": _certificate_to_json(certificate)}),
+        **({} if certificate is None else {"certificate": certificate_to_json(certificate)}),
         "reach": {name: list(sizes) for name, sizes in selection.reach},
         "problems": selection.problems,
         "margins": list(selection.margins),
@@ -67,7 +68,7 @@ def selection_from_json(data: Mapping[str, Any]) -> Selection:
         margins=(fields.whole(inside, "a margin", 0, MAX_MARGIN), fields.whole(outside, "a margin", 0, MAX_MARGIN)),
         reach=reach,
         problems=fields.whole(data["problems"], "'problems'", 1, LIMIT),
-        certificate=None if certificate is None else _certificate(certificate, dims),
+        certificate=None if certificate is None else certificate_from_json(certificate, dims),
         headers=fields.headers(data),
         **{key: fields.text(data[key]) for key in fields.TEXTS},
     )
@@ -91,17 +92,18 @@ def _choice(data: Mapping[str, Any], dims: set[str]) -> PredictedChoice:
 
 def _cost(data: Mapping[str, Any], dims: set[str]) -> Cost:
     for term, femtoseconds in data.items():
+        fields.whole(femtoseconds, f"the cost of '{term}'", 0, LIMIT - 1)
         try:
-            names = Expression.parse(term).names
+            Expression.parse(term)
         except ExpressionError as error:
             raise ValueError(f"a cost's term {error}") from None
-        if unknown := sorted(names - dims):
-            raise ValueError(f"a cost's term '{term}' names '{unknown[0]}', and 'reach' has {', '.join(sorted(dims))}")
-        fields.whole(femtoseconds, f"the cost of '{term}'", 0, LIMIT - 1)
-    return tuple(sorted(data.items()))
+    cost = tuple(sorted(data.items()))
+    written(cost, dims)
+    return cost
 
 
-def _certificate_to_json(certificate: Certificate) -> dict[str, Any]:
+def certificate_to_json(certificate: Certificate) -> dict[str, Any]:
+    """Return a certificate as it stands in a selection's line."""
     return {
         "seed": certificate.seed,
         **({"calls": True} if certificate.calls else {}),
@@ -121,7 +123,8 @@ def _losses_to_json(losses: Losses) -> dict[str, Any]:
     }
 
 
-def _certificate(data: Mapping[str, Any], dims: set[str]) -> Certificate:
+def certificate_from_json(data: Mapping[str, Any], dims: set[str]) -> Certificate:
+    """Return what `certificate_to_json` wrote of problems with these dims; raises as `selection_from_json` does."""
     calls, outside = data.get("calls", False), data.get("outside")
     if not isinstance(calls, bool):
         raise TypeError(f"'calls' is {calls!r}")
