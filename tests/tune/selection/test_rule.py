@@ -50,9 +50,14 @@ def test_of_equals_the_first_runs(tmp_path):
     assert ranked(spec, rule, 4096) == [(256, 4), (128, 4), (256, 2), (256, 1)]
 
 
-def test_a_cost_without_a_value_predicts_nothing(tmp_path):
+def test_what_has_no_cost_does_not_run(tmp_path):
     spec = loaded(tmp_path)
-    huge = (f"n * {2**61}", 1)
-    assert ranked(spec, selection(choice(2, huge), choice(1, ("1", 9))), 4096) == [(256, 1)]
-    assert ranked(spec, selection(choice(2, ("1", 1)), choice(1, huge)), 4096) == [(256, 1)]
-    assert predicted_us((huge,), Problem(specialisation=F16, dims=pairs({"n": 4096}))) == float("inf")
+    assert ranked(spec, selection(choice(2), choice(1, ("1", 9))), 4096) == [(256, 1)]
+    assert ranked(spec, selection(choice(2, ("1", 1)), choice(1)), 4096) == [(256, 1)]
+    assert predicted_us((), Problem(specialisation=F16, dims=pairs({"n": 4096}))) == float("inf")
+
+
+def test_a_prediction_is_exact_however_large_it_is(tmp_path):
+    spec = loaded(tmp_path)
+    rule = selection(choice(2, (f"n * {2**61} - 1", 1)), choice(1, (f"n * {2**61}", 1)), margins=(0, 0))
+    assert ranked(spec, rule, 4096) == [(256, 2), (256, 1)]

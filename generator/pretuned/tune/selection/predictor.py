@@ -90,27 +90,6 @@ class Predictor:
         margin = min(MARGINS, key=lambda one: (round(_regret(predicted, measured, one), 4), one))
         return margin, max(2 * margin, UNKNOWN[0])
 
-    def unsure(
-        self, times: MeasuredTimes, costs: Mapping[Configuration, Cost], problems: Iterable[Problem]
-    ) -> list[Problem]:
-        """Return `problems`, those first where the choice is the least certain: where the two lowest costs are near.
-
-        What two costs differ by counts by the distance from what was measured.
-        """
-        measured = np.log([[int(size) for _, size in problem.dims] for problem in sorted(times)])
-        listed = sorted(problems)
-        predicted = self._predicted(tuple(listed), costs, sorted(costs))
-
-        def doubt(row: int) -> float:
-            known = np.sort(predicted[row][np.isfinite(predicted[row])])
-            if len(known) < 2:  # noqa: PLR2004 - nothing to choose between
-                return 0.0
-            place = np.log([int(size) for _, size in listed[row].dims])
-            far = float(np.abs(measured - place).sum(axis=1).min()) if len(measured) else 1.0
-            return far / (0.02 + math.log(known[1] / known[0]))
-
-        return [listed[row] for row in sorted(range(len(listed)), key=lambda row: (-doubt(row), listed[row]))]
-
     def _chosen(self, times: MeasuredTimes, most: int, *, gain: float) -> tuple[Configuration, ...]:
         """Choose over synthetic problems, by what is predicted, and over those measured, by what was; half and half."""
         default = space.default(self.spec)
