@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -192,6 +193,25 @@ def test_bake_writes_a_package_that_can_be_imported_and_explained(project, capsy
     assert status == 2
     for name in [name for name in sys.modules if name.startswith("demo")]:
         del sys.modules[name]
+
+
+def test_a_baked_package_shows_and_explains_the_selections_of_its_lock(project, capsys):
+    spec = loaded(project / "kernels", template=TEMPLATE)
+    first, second = selections(spec)
+    held = Lock().updated({H100.name: H100}, rows(spec), selections=[first, replace(second, certificate=None)])
+    lockfile.write(project / "pretuned.lock.json", held)
+    of_lock = json.loads(run(capsys, "show", "pretuned.lock.json", "--json")[1])["selections"]
+    run(capsys, "bake")
+    try:
+        of_package = json.loads(run(capsys, "show", "--json")[1])["selections"]
+        status, out, _ = run(capsys, "explain", "scale", "n=5000", "T=float16", "--device", H100.name)
+    finally:
+        for name in [name for name in sys.modules if name.startswith("demo")]:
+            del sys.modules[name]
+    assert of_package == of_lock
+    assert [one["certificate"] is None for one in of_package] == [False, True]
+    assert status == 0
+    assert "32 problems, mean 0.6%, p95 2.1%, worst 4.3%, none slower than the default" in out
 
 
 def test_explain_finds_a_package_in_the_sources_of_a_project_that_is_not_installed(project, capsys):

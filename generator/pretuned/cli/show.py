@@ -16,7 +16,7 @@ from pretuned.errors import ExitCode
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
 from pretuned.report.lines import Line, of_lock, of_package
-from pretuned.report.selections import SelectionLine, of_selections, selection_table
+from pretuned.report.selections import SelectionLine, of_selections, selection_table, selections_of
 from pretuned.report.text import table
 from pretuned.runtime.devices import Device, itself, siblings, too_far
 
@@ -98,7 +98,7 @@ def _baked(packages: Sequence[ModuleType]) -> ShownTable:
     return ShownTable(
         title="\n".join(map(_title, packages)),
         rows=[line for package in packages for line in of_package(package)],
-        selections=[],
+        selections=[line for package in packages for line in selections_of(package)],
         devices={name: facts for package in packages for name, facts in package.DEVICES.items()},
     )
 

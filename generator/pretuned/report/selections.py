@@ -5,13 +5,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from types import ModuleType
 from typing import Any
 
 from pretuned.errors import counted
 from pretuned.record.selections import Certificate, Losses, Selection
 from pretuned.report.certificates import certificate_json, chosen
 from pretuned.report.text import columns
-from pretuned.spec.space import Pairs, describe
+from pretuned.runtime.records import TableLosses, TableSelection, selection_of
+from pretuned.runtime.text import described
+from pretuned.spec.space import Pairs, describe, pairs
 
 HEAD = ("kernel", "specialisation", "ships", "certified at", "mean", "p95", "worst", "slower", "worst at")
 RIGHT = frozenset({2, 3, 4, 5, 6, 7})  # columns of numbers
@@ -55,6 +58,48 @@ def of_selections(selections: Iterable[Selection]) -> list[SelectionLine]:
         )
         for rule in selections
     ]
+
+
+def selections_of(package: ModuleType) -> list[SelectionLine]:
+    """Return the lines of a generated package; raises AttributeError or ValueError if it is none."""
+    return [
+        _baked(kernel, device, selection_of(literal))
+        for kernel, devices in sorted(package.SELECTIONS.items())
+        for device, literals in sorted(devices.items())
+        for literal in literals
+    ]
+
+
+def _baked(kernel: str, device: str, rule: TableSelection) -> SelectionLine:
+    found = rule.certificate
+    return SelectionLine(
+        kernel=kernel,
+        device=device,
+        specialisation=pairs(rule.specialisation),
+        configurations=tuple(described(choice.implementation, choice.configuration) for choice in rule.choices),
+        reach=tuple(sorted(rule.reach.items())),
+        problems=rule.problems,
+        certificate=None
+        if found is None
+        else Certificate(
+            seed=found.seed,
+            inside=_of_table(found.inside),
+            outside=None if found.outside is None else _of_table(found.outside),
+            calls=found.calls,
+        ),
+        date=rule.evidence.date,
+    )
+
+
+def _of_table(found: TableLosses) -> Losses:
+    return Losses(
+        problems=found.problems,
+        mean=found.mean,
+        p95=found.p95,
+        worst=found.worst,
+        slower=found.slower,
+        worst_at=pairs(found.worst_at),
+    )
 
 
 def selection_table(lines: Sequence[SelectionLine]) -> str:
