@@ -107,7 +107,7 @@ def certificates(lock, device, judged):
     """Yield each selection's certificate, with a line below for each seed's fresh problems."""
     head = ("specialisation", "", "problems", "mean", "p95", "worst", "slower by >2%")
     lines = []
-    for selection in getattr(lock, "selections", ()):
+    for selection in lock.selections:
         if selection.device != device or selection.certificate is None:
             continue
         for part, losses in (

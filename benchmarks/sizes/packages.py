@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 import sys
 from collections.abc import Mapping
 from contextlib import contextmanager
@@ -31,21 +30,17 @@ def lock_of(tuned: Any, known: Lock | None = None) -> Lock:
     )
 
 
-def _selections(of: Any) -> dict[str, Any]:
-    known = hasattr(of, "selections") and "selections" in inspect.signature(plan).parameters
-    return {"selections": of.selections} if known else {}
-
-
 def without(lock: Lock, device: str) -> Lock:
     """Return a lock without what was measured on `device`, which goes on knowing nothing of it."""
     left = {name: record for name, record in lock.devices.items() if name != device and record.is_gpu}
-    kept = {name: tuple(one for one in found if one.device in left) for name, found in _selections(lock).items()}
-    return replace(lock, devices=left, rows=tuple(row for row in lock.rows if row.device in left), skipped=(), **kept)
+    rows = tuple(row for row in lock.rows if row.device in left)
+    selections = tuple(selection for selection in lock.selections if selection.device in left)
+    return replace(lock, devices=left, rows=rows, selections=selections, skipped=())
 
 
 def baked(specs: Mapping[str, KernelSpec], lock: Lock, folder: Path, *, cubins: bool) -> Any:
     """Bake `specs` into a package below `folder` and import it; without `cubins` it can only be asked."""
-    planned = plan(specs, lock.rows, lock.devices, cubins=cubins, **_selections(lock))
+    planned = plan(specs, lock.rows, lock.devices, cubins=cubins, selections=lock.selections)
     by_architecture: dict[str, list[Any]] = {}
     for source, architecture in planned.jobs:
         by_architecture.setdefault(architecture, []).append(source)
