@@ -161,7 +161,7 @@ def entries(baked):
     tree = ast.parse(baked.files["__init__.py"])
     (value,) = (node.value for node in tree.body if isinstance(node, ast.AnnAssign) and node.target.id == "TABLE")
     found = ast.literal_eval(value)["scale"].get(NAME, ())
-    return {(entry[0]["T"], entry[2]["n"]): entry[3][0][1] for entry in found}
+    return {(entry[0]["T"], entry[1]["n"]): entry[2][0][1] for entry in found}
 
 
 @pytest.mark.parametrize(("lock", "machine"), [("stale", "none")])

@@ -123,7 +123,7 @@ def test_stale_rows_are_told_a_line_a_kernel(build):
 
 def test_auto_with_a_gpu_and_a_fresh_lock_tunes_nothing(build):
     build.gpu = TARGET
-    build.lock(rows(build.spec))
+    build.lock(rows(build.spec), selections(build.spec))
     assert len(build.resolve().rows) == 4
     assert build.asked == []
     assert build.said == ["NVIDIA H100 80GB HBM3: every row of pretuned.lock.json is fresh; nothing to tune"]
@@ -244,11 +244,12 @@ def test_require_tuned_refuses_a_build_without_gpu_and_rows(build):
 
 
 def test_what_a_build_needs_installed(build):
-    build.lock(rows(build.spec))
+    build.lock(rows(build.spec), selections(build.spec))
     needs = core.compile_needs(build.project, build.settings)
     assert (needs.compile, needs.tune, needs.compiler) == (True, False, "13.0.88")
     build.gpu = TARGET
     assert not core.compile_needs(build.project, build.settings).tune
+    assert core.compile_needs(replace(build.project, max_loss=0.001), build.settings).tune
     build.project.lock.unlink()
     assert core.compile_needs(build.project, build.settings).tune
     assert core.compile_needs(replace(build.project, cuda="12.9"), build.settings).compiler == "12.9"
@@ -431,6 +432,15 @@ def test_a_gpu_makes_anew_what_is_stale_or_loses_too_much_and_asks_for_no_rows(b
     build.ending = {"selections": (first, second)}
     assert build.resolve(max_loss=0.02).selections == (first, second)
     assert (build.asked, build.select) == ([], [(FLOAT16, FLOAT32)])
+
+
+def test_a_gpu_makes_the_selections_that_the_lock_lacks(build):
+    build.gpu = TARGET
+    first, second = selections(build.spec)
+    build.lock(rows(build.spec), [first])
+    build.ending = {"selections": (second,)}
+    assert build.resolve().selections == (first, second)
+    assert (build.asked, build.select) == ([], [(FLOAT32,)])
 
 
 @pytest.mark.parametrize("mode", ["auto", "locked"])

@@ -161,11 +161,13 @@ class Freshness:
     ) -> list[TuningRequest]:
         """Return what `device` needs tuned, so that all that it has is fresh; with `everything`, all of it anew.
 
-        A selection is made anew where it is not fresh or loses more than `max_loss`.
+        A selection is made where there is none, and anew where it is not fresh or loses more than `max_loss`.
         """
         bad: set[tuple[str, Problem | Pairs]] = {
             (found.kernel, found.key[2]) for found in self.unfresh(lock, [device.name]) if found.device == device.name
         }
+        if device.profile.tried_problems:
+            bad |= {(kernel, specialisation) for kernel, _, specialisation in self.unselected(lock, [device.name])}
         bad |= {
             (rule.kernel, rule.specialisation)
             for rule in lock.selections
