@@ -52,7 +52,7 @@ def problem(
     specialisation = specialise(kernel, {**types, **dims, **keywords})
     values: Values = {**specialisation, **follow(kernel, specialisation), **dims}
     found = CalledProblem(kernel, device, specialisation, values)
-    _shapes(kernel, arrays, given, found.operands)
+    found.shapes = _shapes(kernel, arrays, given, found.operands)
     _dtypes(kernel, arrays, given, values)
     _addresses(kernel, given)
     admit(kernel, found)
@@ -157,7 +157,11 @@ def _rank(kernel: Kernel, array: Array, types: Values, device: Device, found: in
     return array.rank
 
 
-def _shapes(kernel: Kernel, arrays: Sequence[Array], given: Mapping[str, ArrayView], known: Operands) -> None:
+def _shapes(
+    kernel: Kernel, arrays: Sequence[Array], given: Mapping[str, ArrayView], known: Operands
+) -> dict[str, tuple[int, ...]]:
+    """Check the shapes, and return them by argument."""
+    shapes = {}
     for array in arrays:
         if array.name in given:
             wanted, found = output_shape(kernel, array, known), given[array.name].shape
@@ -165,6 +169,8 @@ def _shapes(kernel: Kernel, arrays: Sequence[Array], given: Mapping[str, ArrayVi
                 raise ArgumentError(
                     f"{qualified(kernel.name)}: {array.name}: expected shape {array.text} = {wanted}, found {found}"
                 )
+            shapes[array.name] = wanted
+    return shapes
 
 
 def _dtypes(kernel: Kernel, arrays: Sequence[Array], given: Mapping[str, ArrayView], values: Values) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     TermTimes = Iterable[tuple[str, int]]  # a cost: its terms, each with its femtoseconds
 
-LONGEST = 500  # characters of a term
+LONGEST = 1000  # characters of a term
 DEEPEST = 20  # levels of a term
 MOST_TERMS = 200  # of a cost
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult)

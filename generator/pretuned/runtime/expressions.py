@@ -38,7 +38,8 @@ class Integer(int):
 
     def __neg__(self) -> Integer:
         """Return -self."""
-        return Integer(bounded(-int(self)))
+        value = -int(self)
+        return Integer(value if -LIMIT <= value <= LIMIT else bounded(value))
 
     def __pos__(self) -> Integer:
         """Return +self."""

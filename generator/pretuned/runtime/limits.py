@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from .table import ceil_div
-
 GRID_LIMITS = (2**31 - 1, 65535, 65535)  # blocks along x, y, z
 BLOCK_LIMITS = (1024, 1024, 64)  # threads along x, y, z
 MAX_THREADS = 1024  # of a block
@@ -15,4 +13,4 @@ _REGISTER_UNIT = 8  # registers are given out by 8 per thread, to whole warps
 
 def registers_taken(registers: int, threads: int) -> int:
     """Return the registers that a block takes, by the registers per thread of its entry point and its threads."""
-    return ceil_div(registers, _REGISTER_UNIT) * _REGISTER_UNIT * ceil_div(threads, WARP) * WARP
+    return -(-registers // _REGISTER_UNIT) * _REGISTER_UNIT * (-(-threads // WARP) * WARP)

@@ -241,12 +241,12 @@ def keep_captured(driver: Driver, call: PreparedCall) -> bool:
 
 def make(driver: Driver, kernel: Kernel, decision: Decision, device: Device, stream: int) -> LaunchPlan:
     """Return the plan of a decided problem; loads its module into the current context."""
-    plan, values = LaunchPlan(), decision.problem.values
+    plan, values, shapes = LaunchPlan(), decision.problem.values, decision.problem.shapes
     implementation = kernel.implementations[decision.shipped.implementation]
     plan.call = implementation.call
     places: dict[str, tuple[int, str]] = {}  # argument -> its place among the values, struct code
     for array in kernel.arrays:
-        shape = output_shape(kernel, array, decision.problem.operands)
+        shape = shapes.get(array.name) or output_shape(kernel, array, decision.problem.operands)
         dtype = str(values.get(array.dtype, array.dtype))
         plan.outputs.append((shape, dtype))
         if array.init or array.name in implementation.init:
@@ -266,13 +266,12 @@ def make(driver: Driver, kernel: Kernel, decision: Decision, device: Device, str
             constants += _PACK[argument.dtype](decision.operands[argument.name])
             places[argument.name] = (len(places), "")
     for launch, (grid, block, shared_bytes) in zip(implementation.launches, decision.extents, strict=True):
-        if 0 in grid:
-            continue  # nothing to do
-        handle = function(driver, kernel, decision.shipped.source, launch.function, device, stream)
-        configuration = CONFIGURATION.pack(*grid, *block, shared_bytes, 0, 0, 0)
-        prepared = PreparedLaunch(handle, configuration, codes, constants)
-        prepared.take([places[name][0] for name in launch.arguments])
-        plan.launches.append(prepared)
+        if 0 not in grid:  # or there is nothing to do
+            handle = function(driver, kernel, decision.shipped.source, launch.function, device, stream)
+            configuration = CONFIGURATION.pack(*grid, *block, shared_bytes, 0, 0, 0)
+            prepared = PreparedLaunch(handle, configuration, codes, constants)
+            prepared.take([places[name][0] for name in launch.arguments])
+            plan.launches.append(prepared)
     return plan
 
 

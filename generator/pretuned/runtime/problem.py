@@ -22,15 +22,17 @@ class CalledProblem:
     """A problem on a device.
 
     `values` holds dims, specialisation and the types that follow, `operands` the same as expressions read them. `key`
-    are the values of the specialisation, `sizes` those of the other dims, both in the kernel's order.
+    are the values of the specialisation, `sizes` those of the other dims, both in the kernel's order. `shapes` are
+    those of the arrays that a call brings, once they were found right.
     """
 
-    __slots__ = ("device", "key", "operands", "sizes", "specialisation", "values")
+    __slots__ = ("device", "key", "operands", "shapes", "sizes", "specialisation", "values")
 
     def __init__(self, kernel: Kernel, device: Device, specialisation: Values, values: Values) -> None:
         self.device, self.specialisation, self.values = device, specialisation, values
         self.key = tuple([specialisation[name] for name in kernel.specialisation_names])
         self.sizes = tuple([int(values[name]) for name in kernel.free_dims])
+        self.shapes: dict[str, tuple[int, ...]] = {}
         self.operands: Operands = {**operands(values), "device": device}
 
 
@@ -60,5 +62,6 @@ def sizes_of(function: Formula, known: Operands) -> tuple[int, ...]:
 
 def extent(function: Formula, known: Operands) -> Extent:
     """Return a grid or block as (x, y, z)."""
-    x, y, z = sizes_of(function, known)
-    return x, y, z
+    several: Any = evaluate(function, known)
+    x, y, z = several
+    return int(x), int(y), int(z)

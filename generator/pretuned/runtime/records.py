@@ -151,7 +151,10 @@ class TableSelection:
 
     def reaches(self, values: Values) -> bool:
         """Return whether the costs were fitted to sizes around a problem's."""
-        return all(low <= int(values[name]) <= high for name, (low, high) in self.reach.items())
+        for name, (low, high) in self.reach.items():  # noqa: SIM110 - all() takes twice as long
+            if not low <= int(values[name]) <= high:
+                return False
+        return True
 
     def costs_at(self, values: Values) -> tuple[int, ...]:
         """Return the cost of each choice, in femtoseconds, in plain integers."""

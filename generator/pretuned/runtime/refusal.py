@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from .devices import runs
 from .limits import BLOCK_LIMITS, GRID_LIMITS, registers_taken
 from .problem import evaluate, extent, holds, sizes_of
@@ -54,10 +52,13 @@ def _misfit(
     source: SourceBinaries, launch: Launch, grid: Extent, block: Extent, shared_bytes: int, device: Device
 ) -> str | None:
     """Return what a launch takes more of than the device has, or None."""
-    threads = math.prod(block)
-    for axis, size, limit in zip("xyz", block, BLOCK_LIMITS, strict=True):
-        if not 1 <= size <= limit:
-            return f"a block of {size} threads along {axis}, and 1 to {limit} are possible"
+    x, y, z = block
+    if not (1 <= x <= BLOCK_LIMITS[0] and 1 <= y <= BLOCK_LIMITS[1] and 1 <= z <= BLOCK_LIMITS[2]):
+        axis, size, limit = next(
+            one for one in zip("xyz", block, BLOCK_LIMITS, strict=True) if not 1 <= one[1] <= one[2]
+        )
+        return f"a block of {size} threads along {axis}, and 1 to {limit} are possible"
+    threads = x * y * z
     if not 0 < threads <= device.max_threads:
         return f"{threads} threads a block, and the device takes 1 to {device.max_threads}"
     resources = _resources(source, launch.function, device.compute_capability)
@@ -67,9 +68,10 @@ def _misfit(
     taken = registers_taken(resources.registers, threads)
     if taken > device.registers:
         return f"{taken} registers a block, and the device has {device.registers}"
-    for axis, size, limit in zip("xyz", grid, GRID_LIMITS, strict=True):
-        if not 0 <= size <= limit:
-            return f"a grid of {size} blocks along {axis}, and 0 to {limit} are possible"
+    x, y, z = grid
+    if not (0 <= x <= GRID_LIMITS[0] and 0 <= y <= GRID_LIMITS[1] and 0 <= z <= GRID_LIMITS[2]):
+        axis, size, limit = next(one for one in zip("xyz", grid, GRID_LIMITS, strict=True) if not 0 <= one[1] <= one[2])
+        return f"a grid of {size} blocks along {axis}, and 0 to {limit} are possible"
     return None
 
 
