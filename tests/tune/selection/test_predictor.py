@@ -13,7 +13,7 @@ from pretuned.spec import space
 from pretuned.tune.selection import Predictor, predicted_us, ranking
 from pretuned.tune.selection.sampling import draw
 
-KERNELS = [("sgemm", (), 0.01), ("row_softmax", (("T", "float16"),), 0.03), ("axpby", (("T", "float32"),), 0.01)]
+KERNELS = [("sgemm", (), 0.01), ("row_softmax", (("T", "float16"),), 0.015), ("axpby", (("T", "float32"),), 0.01)]
 
 
 def selected(spec, specialisation, measured, predictor, most=8):

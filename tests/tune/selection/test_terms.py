@@ -76,6 +76,16 @@ def test_bytes_and_blocks_are_those_of_a_call():
             assert np.prod(launches(spec, problem, configuration, FACTS)[0].grid) in values
 
 
+def test_where_a_launch_changes_times_may_jump():
+    found = texts("row_softmax", F16)  # rows of up to 512 elements share a block; from 8,192 on they are read again
+    bytes_ = "4 * (rows * cols)"
+    assert {f"{bytes_} if cols <= 512 else 0", f"{bytes_} if 32 * max(1, ceil_div(cols, 512)) > 512 else 0"} <= set(
+        found
+    )
+    found = texts("reduce_sum", F16)
+    assert "4 + 2 * n if ceil_div(n, 4096) > 2048 else 0" in found
+
+
 def test_what_an_author_adds_is_a_term_too(tmp_path):
     spec = loaded(tmp_path, ("[verify]\n", '[cost]\nterms = ["max(0, n - 1000 * vec)"]\n\n[verify]\n'))
     terms = terms_of(spec, F16, space.default(spec), FACTS, {})

@@ -103,6 +103,7 @@ class _Shape:
     threads: int  # of a block, at large sizes
     at_once: tuple[int, ...]  # blocks that the device holds: the least and the most over the spec's sizes
     tails: tuple[tuple[str, int], ...]  # (a, b) of each ceil_div(a, b)
+    turns: tuple[str, ...]  # conditions at which it changes
 
 
 def terms_of(
@@ -130,7 +131,7 @@ def terms_of(
         found += _of_launch(spec, shapes[0], facts)
         for shape in shapes[1:]:
             found += [Term(where=shape.blocks), Term(factors=(_busiest(shape, facts),))]
-    for condition in _pitches(spec, known):
+    for condition in (*_pitches(spec, known), *(shapes[0].turns if shapes else ())):
         factors: list[tuple[str, ...]] = [(), (moved,), *((count,) for count in counts)]
         if work:
             factors += [work, *((count, *work) for count in counts)]
@@ -193,26 +194,41 @@ def _shape(
         threads=threads,
         at_once=tuple(sorted({min(at_once), max(at_once)})),
         tails=tuple(tails),
+        turns=tuple(dict.fromkeys(turn for text in (*grid, block) for turn in _turns(text))),
     )
 
 
+class _Hoisting(ast.NodeTransformer):
+    """Takes conditions out of divisors: `ceil_div(n, 4 if c else 1)` becomes `ceil_div(n, 4) if c else n`."""
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        match node:
+            case ast.Call(func=ast.Name(id="ceil_div"), args=[number, ast.IfExp() as by]):
+                body, orelse = (
+                    self.visit_Call(ast.Call(func=node.func, args=[number, one], keywords=[]))
+                    for one in (by.body, by.orelse)
+                )
+                return ast.IfExp(test=by.test, body=body, orelse=orelse)
+            case ast.Call(func=ast.Name(id="ceil_div"), args=[number, ast.Constant(value=1)]):
+                return number
+        return node
+
+
 def _hoisted(expression: Expression) -> str:
-    """Return the text with conditions taken out of divisors: `ceil_div(n, 4 if c else 1)` divides by two literals."""
+    return _fold(ast.unparse(_Hoisting().visit(ast.parse(expression.python, mode="eval"))))
 
-    def divided(func: ast.expr, number: ast.expr, by: ast.expr) -> ast.expr:
-        one = isinstance(by, ast.Constant) and by.value == 1
-        return number if one else ast.Call(func=func, args=[number, by], keywords=[])
 
-    class Hoisting(ast.NodeTransformer):
-        def visit_Call(self, node: ast.Call) -> ast.expr:
-            self.generic_visit(node)
-            match node:
-                case ast.Call(func=ast.Name(id="ceil_div"), args=[number, ast.IfExp() as by]):
-                    body, orelse = (divided(node.func, number, one) for one in (by.body, by.orelse))
-                    return ast.IfExp(test=by.test, body=body, orelse=orelse)
-            return node
-
-    return _fold(ast.unparse(Hoisting().visit(ast.parse(expression.python, mode="eval"))))
+def _turns(text: str) -> Iterator[str]:
+    """Yield the conditions at which a launch changes: the tests of `x if c else y`, and where min and max take over."""
+    for node in ast.walk(Expression.parse(text).tree):
+        match node:
+            case ast.IfExp(test=test):
+                yield ast.unparse(test)
+            case ast.Call(func=ast.Name(id="min" | "max"), args=[ast.Constant(value=int() as end), other]):
+                yield f"{ast.unparse(other)} > {end}"
+            case ast.Call(func=ast.Name(id="min" | "max"), args=[other, ast.Constant(value=int() as end)]):
+                yield f"{ast.unparse(other)} > {end}"
 
 
 def _ceil_divs(text: str) -> Iterator[tuple[str, int]]:
