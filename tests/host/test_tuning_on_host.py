@@ -56,6 +56,8 @@ def test_tuning_writes_a_lock_of_its_own_and_a_second_time_measures_nothing(proj
     assert set(lock.devices) == {"host"}
     assert lock.rows
     assert not (project / "pretuned.lock.json").exists()
+    assert "is fresh; nothing to tune" in run(capsys, "tune", "--on", "host")[2]
+    assert run(capsys, "check", "--on", "host")[0] == 0
     (project / "pretuned.lock.host.json").unlink()
     status, out, _ = run(capsys, "tune", "--on", "host", "--json")
     assert (status, json.loads(out)["compiled"], json.loads(out)["launched"]) == (0, 0, 0)

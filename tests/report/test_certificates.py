@@ -11,7 +11,7 @@ from pretuned.record.selections import Certificate, Losses
 from pretuned.report.certificates import sentence, summary
 from pretuned.report.effort import describe
 from pretuned.report.selections import of_selections, selection_table
-from pretuned.tune.events import Certified, Refining
+from pretuned.tune.events import Certified, Planned, Refining
 from specs import loaded
 
 FLOAT = (("T", "float32"),)
@@ -95,3 +95,8 @@ def test_a_selection_as_data(spec):
     assert found["configurations"][-1] == "block=256, vec=1"
     assert (found["certificate"]["seed"], found["certificate"]["outside"]["worst_at"]) == (7, {"n": 65536})
     assert of_selections([selection(spec, FLOAT, certificate=None)])[0].to_json()["certificate"] is None
+
+
+def test_a_plan_without_rows_speaks_of_selections():
+    plan = Planned(kernels=2, rows=0, configurations=28, sources=28, seconds=5.2, budget_s=None)
+    assert describe(plan) == "selections of 2 kernels to make or certify, about 5 s"

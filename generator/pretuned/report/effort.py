@@ -65,8 +65,11 @@ def describe(event: Event) -> str:  # noqa: C901, PLR0911 - one return a kind of
 
 def _planned(plan: Planned) -> str:
     budget = "" if plan.budget_s is None else f" of a budget of {plan.budget_s:.0f} s"
+    of = f"of {counted(plan.kernels, 'kernel')}"
+    if not plan.rows:
+        return f"selections {of} to make or certify, about {plan.seconds:.0f} s{budget}"
     return (
-        f"{counted(plan.rows, 'row')} of {counted(plan.kernels, 'kernel')} to tune: {plan.configurations:,} "
+        f"{counted(plan.rows, 'row')} {of} to tune: {plan.configurations:,} "
         f"configurations, at most {plan.sources:,} sources, about {plan.seconds:.0f} s{budget}"
     )
 

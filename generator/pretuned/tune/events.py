@@ -101,7 +101,7 @@ class Unconfirmed:
 class Refining:
     """The certificate of a selection says more than `max_loss`: its problems are fitted too, and others certify anew.
 
-    `max_loss` is what the tuning goes for, where nobody asked for less. `attempt` counts from 1.
+    `attempt` counts from 1.
     """
 
     kernel: str
