@@ -70,11 +70,14 @@ def tuned_package(spec, device, folder, out):
 
 
 def our_picks(package, spec, problems, device):
-    """What real calls run; where there is no GPU, what `explain` says."""
-    if not device.backend.ships:
-        return {problem: packages.explained(package, spec.name, problem, device.name).pick for problem in problems}
+    """What real calls run, and what ships and could run; where there is no GPU, what `explain` says of both."""
+    named = None if device.backend.ships else device.name
+    said = {problem: packages.explained(package, spec.name, problem, named) for problem in problems}
+    shipped = {problem: (one.pick, *one.others) for problem, one in said.items()}
+    if named is not None:
+        return {problem: one.pick for problem, one in said.items()}, shipped
     with packages.calls(package) as call:
-        return {problem: call(spec, problem) for problem in problems}
+        return {problem: call(spec, problem) for problem in problems}, shipped
 
 
 def peers_picks(made, recorded, problem):
@@ -131,7 +134,7 @@ def main():
         package, lines = tuned_package(thinned, device, Path(name), options.out)
         print(*lines, sep="\n", flush=True)
         end = time.perf_counter() + options.seconds
-        ours = our_picks(package, spec, [problem for _, problem in fresh], device)
+        ours, shipped = our_picks(package, spec, [problem for _, problem in fresh], device)
     (compiled,) = compile_spaces([(thinned, specialisation, problems)], device)
     path = options.out / "hochgraf_sizes.json.gz"
     judged = []
@@ -145,7 +148,7 @@ def main():
             if time.perf_counter() > end:
                 break
             picks = {OURS: ours[problem], **peers_picks(others, recorded, problem)}
-            if (found := judge(bench, stratum, problem, picks)) is not None:
+            if (found := judge(bench, stratum, problem, picks, shipped[problem])) is not None:
                 judged.append(found)
                 log.write(json.dumps(found.as_json()) + "\n")
                 log.flush()
