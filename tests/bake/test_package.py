@@ -99,7 +99,9 @@ def shuffled(values):
     return values
 specs = dict(shuffled(sample.specs().items()))
 devices = dict(shuffled(sample.DEVICES.items()))
-found = plan(specs, shuffled(sample.rows()), devices, architectures=shuffled(["sm_90", "sm_100", "sm_80"]))
+selections = shuffled([*sample.selections(), *sample.selections("NVIDIA A100-SXM4-40GB")])
+architectures = shuffled(["sm_90", "sm_100", "sm_80"])
+found = plan(specs, shuffled(sample.rows()), devices, selections=selections, architectures=architectures)
 content = files(found, dict(shuffled(sample.binaries(found).items())))
 assert list(content) == sorted(content)
 print(hashlib.sha256(repr(content).encode()).hexdigest())
@@ -159,8 +161,10 @@ def test_hostile_text_stays_text(text, tmp_path, monkeypatch):
     """A spec's summary, and a device's name from a lock that anybody may have edited, run nothing and break nothing."""
     device = dataclasses.replace(sample.H100, name=text)
     specs = {name: spec.model_copy(update={"summary": text}) for name, spec in sample.specs().items()}
-    rows = [dataclasses.replace(row, device=text, driver=text, date=text, compiler=text) for row in sample.rows()]
-    found = plan(specs, rows, {text: device})
+    evidence = {"driver": text, "date": text, "compiler": text}
+    rows = [dataclasses.replace(row, device=text, **evidence) for row in sample.rows()]
+    selections = [dataclasses.replace(one, **evidence) for one in sample.selections(text)]
+    found = plan(specs, rows, {text: device}, selections=selections)
     sample.write(files(found, sample.binaries(found), version="0.0.0"), tmp_path / "hostile")
     monkeypatch.syspath_prepend(str(tmp_path))
     importlib.invalidate_caches()
@@ -169,6 +173,7 @@ def test_hostile_text_stays_text(text, tmp_path, monkeypatch):
         assert list(module.DEVICES) == [text]
         assert list(module.TABLE["affine"]) == [text]
         assert module.TABLE["affine"][text][0][3] == (text, text, text)
+        assert module.SELECTIONS["affine"][text][0][-1] == (text, text, text)
         plain = "".join(text.split())
         if plain.isprintable() and '"' not in plain:
             assert "".join(module.affine.__doc__.split()).startswith(plain)
@@ -181,7 +186,12 @@ def test_hostile_text_passes_the_tools(tmp_path):
     text = "\n".join(HOSTILE)
     device = dataclasses.replace(sample.H100, name=text)
     specs = {name: spec.model_copy(update={"summary": text}) for name, spec in sample.specs().items()}
-    found = plan(specs, [dataclasses.replace(row, device=text) for row in sample.rows()], {text: device})
+    found = plan(
+        specs,
+        [dataclasses.replace(row, device=text) for row in sample.rows()],
+        {text: device},
+        selections=sample.selections(text),
+    )
     sample.write(files(found, sample.binaries(found)), tmp_path / "tuned")
     check_with_tools(tmp_path)
 

@@ -140,3 +140,40 @@ def test_a_row_of_an_unknown_device_or_outside_the_space():
 def test_an_architecture_that_is_none():
     with pytest.raises(BakeError, match=r"'hopper' is not an architecture; write sm_80, sm_90, \.\.\."):
         plan(sample.specs(), [], {}, architectures=["hopper"])
+
+
+def selected(*choices):
+    (one,) = sample.selections()
+    return dataclasses.replace(one, choices=tuple(choices) or one.choices)
+
+
+def test_what_a_selection_names_ships_for_its_device():
+    found = plan(sample.specs(), [], sample.DEVICES, selections=[selected()])
+    relu = {"T": "float32", "relu": True}
+    assert architectures(found, "affine", relu, "block=64, vec=4") == ["sm_90"]
+    assert {text for of, text in shipped(found, "affine") if dict(of) == relu} == {
+        "block=128, vec=1",
+        "block=64, vec=1",
+        "block=64, vec=4",
+    }
+    assert [device.name for device in found.devices] == [sample.H100.name]
+
+
+@pytest.mark.parametrize(
+    ("term", "message"),
+    [
+        ("cols ** 9", "block=64, vec=4: the term 'cols ** 9' is not a cost over cols, rows"),
+        ("n", "block=64, vec=4: the term 'n' is not a cost over cols, rows"),
+    ],
+)
+def test_a_selection_whose_costs_cannot_be_written(term, message):
+    first, *others = selected().choices
+    spoilt = selected(dataclasses.replace(first, cost=((term, 1),)), *others)
+    with pytest.raises(BakeError, match=re.escape(f"the selection of affine on {sample.H100.name}, {message}")):
+        plan(sample.specs(), [], sample.DEVICES, selections=[spoilt])
+
+
+def test_a_selection_that_does_not_end_with_the_default():
+    first, *_, default = selected().choices
+    with pytest.raises(BakeError, match="does not end with the default; tune affine again"):
+        plan(sample.specs(), [], sample.DEVICES, selections=[selected(default, first)])

@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib
+import json
 import random
 import re
 import time
@@ -13,6 +14,7 @@ import pytest
 import sample
 from pretuned.bake.package import files
 from pretuned.bake.plan import plan
+from pretuned.record.selection_entries import selection_to_json
 from pretuned.record.selections import PredictedChoice
 from pretuned.runtime import costs
 from pretuned.runtime.records import selection_of
@@ -189,3 +191,53 @@ def test_the_time_of_a_term_is_a_whole_number(femtoseconds):
 def test_a_cost_has_only_so_many_terms():
     with pytest.raises(ValueError, match="has 201 terms; at most 200 can be read"):
         costs.written([(f"cols + {step}", 1) for step in range(201)], ("cols",))
+
+
+def lock_with(folder, entry):
+    """Return the path of a lock that holds the selection, and no row."""
+    file = folder / "pretuned.lock.json"
+    known = {name: getattr(sample.H100, name) for name in ("sm_count", "compute_capability", "memory_gbps", "l2_bytes")}
+    document = {"format": 1, "devices": {sample.H100.name: known}, "rows": [], "selections": [entry]}
+    file.write_text(json.dumps(document))
+    return str(file)
+
+
+ASKED = {"device": sample.H100.name, "rows": 16, "cols": 2048, "T": "float32", "relu": True}
+
+
+def test_a_lock_brings_its_selections(tuned, tmp_path):
+    (entry,) = map(selection_to_json, sample.selections())
+    packaged = tuned.explain("affine", **ASKED)
+    with tuned.using(table=lock_with(tmp_path, entry)):
+        found = tuned.explain("affine", **ASKED)
+    assert (found.configuration, found.predicted_us) == (packaged.configuration, packaged.predicted_us)
+    assert str(found.certificate.outside) == str(packaged.certificate.outside)
+    entry["choices"][0]["cost"] = {"1": 1}
+    with tuned.using(table=lock_with(tmp_path, entry)):
+        assert tuned.explain("affine", **ASKED).configuration == {"block": 64, "vec": 4}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"cost": {"__import__('os').abort()": 1}}, "selection 0 cannot be read"),
+        ({"cost": {"cols ** 99": 1}}, "is not a cost over cols, rows"),
+        ({"cost": {"cols": "1"}}, "write a number of 0 or more"),
+        ({"configuration": {"block": 96, "vec": 1}}, "pkg.tuned.affine does not ship block=96, vec=1"),
+    ],
+)
+def test_a_lock_whose_selection_cannot_be_read_is_refused(tuned, tmp_path, change, message):
+    (entry,) = map(selection_to_json, sample.selections())
+    entry["choices"][0] |= change
+    with pytest.raises(ValueError, match=re.escape(message)):
+        tuned.using(table=lock_with(tmp_path, entry))
+
+
+def test_the_certificate_is_kept_without_an_outside(tuned, tmp_path):
+    (entry,) = map(selection_to_json, sample.selections())
+    del entry["certificate"]["outside"]
+    with tuned.using(table=lock_with(tmp_path, entry)):
+        assert "outside the sizes" not in str(tuned.explain("affine", **ASKED))
+    del entry["certificate"]
+    with tuned.using(table=lock_with(tmp_path, entry)):
+        assert "  proof   not certified" in str(tuned.explain("affine", **ASKED))

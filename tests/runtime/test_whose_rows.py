@@ -53,6 +53,20 @@ def test_where_no_row_is_of_the_calls_bucket_the_nearest_to_the_calls_own_size_a
     assert chooser.decide(H100, rows, 4000).row.measured["cols"] == 16384
 
 
+def test_a_selection_of_its_own_goes_before_the_rows_of_a_device_like_it(chooser):
+    table = {H100: only(chooser, *MEASURED), H200: only(chooser, 64)}
+    found = chooser.decide(H200, table, 1024, selected=[H200])
+    assert (found.device, found.row, found.selection is None) == (H200, None, False)
+    assert chooser.decide(H200, table, 64, selected=[H200]).row.measured["cols"] == 64  # measured here
+
+
+def test_a_selection_of_a_device_like_it_goes_before_rows_of_other_sizes(chooser):
+    table = {H100: (), H200: only(chooser, 64)}
+    assert chooser.decide(H200, table, 1024, selected=[H100]).device == H100
+    pcie = "NVIDIA H100 PCIe"  # less like them: with a warning, and so after all rows of its own
+    assert chooser.decide(pcie, {pcie: only(chooser, 64), H100: ()}, 1024, selected=[H100]).device == pcie
+
+
 def test_among_devices_the_one_most_alike_answers(chooser):
     table = dict.fromkeys((H200, "NVIDIA H100 NVL", "NVIDIA H100 PCIe"), chooser.rows)
     assert chooser.decide(H100, table).device == "NVIDIA H100 NVL"

@@ -119,8 +119,8 @@ COSTS = (  # of affine where relu is set: the more columns, the further up is wh
 )
 
 
-def selections() -> list[Selection]:
-    """One, of affine on an H100 where relu is set; its default is the fastest at few columns."""
+def selections(device: str = H100.name) -> list[Selection]:
+    """One, of affine on an H100, or another device, where relu is set; its default is the fastest at few columns."""
     inside = Losses(
         problems=32, mean=0.0061, p95=0.0212, worst=0.0405, slower=0.0, worst_at=pairs({"cols": 1037, "rows": 16})
     )
@@ -139,7 +139,7 @@ def selections() -> list[Selection]:
     return [
         Selection(
             kernel="affine",
-            device=H100.name,
+            device=device,
             specialisation=pairs(SELECTED),
             choices=tuple(choices),
             margins=(20, 100),
