@@ -55,9 +55,10 @@ def test_an_sm_holds_as_many_blocks_as_registers_and_shared_memory_allow():
 def test_every_term_has_its_value_at_every_problem(name):
     spec = bundled(name)
     specialisation = next(iter(space.specialisations(spec)))
-    problems = draw(spec, specialisation, 20, seed=1, reach=2.0)
+    problems = draw(spec, specialisation, 10, seed=1, reach=2.0)
     table = ProblemTable(problems)
-    for configuration in configurations(spec, specialisation)[::7]:
+    listed = configurations(spec, specialisation)
+    for configuration in listed[:: len(listed) // 4]:
         for term in terms_of(spec, specialisation, configuration, FACTS, {}):
             expected = [Expression.parse(term.text).evaluate(dict(problem.dims)) for problem in problems]
             assert min(expected) >= 0
@@ -66,7 +67,7 @@ def test_every_term_has_its_value_at_every_problem(name):
 
 def test_bytes_and_blocks_are_those_of_a_call():
     spec = bundled("row_softmax")
-    for problem in draw(spec, F16, 10, seed=2):
+    for problem in draw(spec, F16, 4, seed=2):
         for configuration in configurations(spec, F16)[::20]:
             if not space.legal(spec, problem, configuration, FACTS):
                 continue
@@ -84,6 +85,7 @@ def test_where_a_launch_changes_times_may_jump():
     )
     found = texts("reduce_sum", F16)
     assert "4 + 2 * n if ceil_div(n, 4096) > 2048 else 0" in found
+    assert "1 if n > 4096 else 0" in found  # the second launch
 
 
 def test_what_an_author_adds_is_a_term_too(tmp_path):

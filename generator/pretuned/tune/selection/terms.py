@@ -130,7 +130,7 @@ def terms_of(
         counts, work = _waves(shapes[0]), shapes[0].work
         found += _of_launch(spec, shapes[0], facts)
         for shape in shapes[1:]:
-            found += [Term(where=shape.blocks), Term(factors=(_busiest(shape, facts),))]
+            found += [Term(where=_test(shape.blocks)), Term(factors=(_busiest(shape, facts),))]
     for condition in (*_pitches(spec, known), *(shapes[0].turns if shapes else ())):
         factors: list[tuple[str, ...]] = [(), (moved,), *((count,) for count in counts)]
         if work:
@@ -229,6 +229,14 @@ def _turns(text: str) -> Iterator[str]:
                 yield f"{ast.unparse(other)} > {end}"
             case ast.Call(func=ast.Name(id="min" | "max"), args=[other, ast.Constant(value=int() as end)]):
                 yield f"{ast.unparse(other)} > {end}"
+
+
+def _test(text: str) -> str:
+    """Return a condition that holds where `text` is not 0."""
+    match Expression.parse(text).tree:
+        case ast.IfExp(test=test, body=ast.Constant(value=1), orelse=ast.Constant(value=0)):
+            return ast.unparse(test)
+    return text
 
 
 def _ceil_divs(text: str) -> Iterator[tuple[str, int]]:
