@@ -259,7 +259,7 @@ def test_a_called_problem_is_answered_for_as_calls_find_their_row(tmp_path):
     for n, m, fast, wanted in (
         (1, 1, False, (1024, 8)),
         (8191, 21, True, (1024, 8)),
-        (8192, 21, True, (65536, 8)),
+        (8193, 21, True, (65536, 8)),
         (8191, 22, False, (1024, 64)),
         (8192, 22, False, (65536, 8)),  # 65536 * 64 is not admitted: the nearest row answers
     ):
