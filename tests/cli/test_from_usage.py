@@ -258,10 +258,10 @@ def test_a_called_problem_is_answered_for_as_calls_find_their_row(tmp_path):
     answers = Answers(spec)
     for n, m, fast, wanted in (
         (1, 1, False, (1024, 8)),
-        (8191, 21, True, (1024, 8)),
-        (8193, 21, True, (65536, 8)),
-        (8191, 22, False, (1024, 64)),
-        (8192, 22, False, (65536, 8)),  # 65536 * 64 is not admitted: the nearest row answers
+        (8192, 22, True, (1024, 8)),  # as near to 65536: the smaller
+        (8193, 22, True, (65536, 8)),
+        (8192, 23, False, (1024, 64)),
+        (20000, 23, False, (65536, 8)),  # 65536 * 64 is not admitted: the nearest row answers
     ):
         found = answers.of(called(spec, {"n": n, "m": m, "lanes": 4}, T="float16", fast=fast))
         assert found is not None
