@@ -26,7 +26,6 @@ def test_texts_of_a_lock_are_literals_in_the_package(area, text):
     document["devices"][text] = device | {"name": text}
     for row in document["rows"]:
         row.update(device=text, driver=text, date=text, disturbed=text, compiler=text)
-        row["choices"][0]["beyond"] = [text]
         row["choices"][0]["cubin"] = text
     area.put(document)
     status, said = area.run("bake")
@@ -99,7 +98,7 @@ def test_of_rows_of_what_the_specs_do_not_have_only_the_default_is_baked(area, s
         lambda lock: lock["rows"][0]["choices"][0].update(time_us=1e400),
         lambda lock: lock["rows"][0]["choices"][0].update(time_us=10**400),
         lambda lock: lock["rows"][0]["choices"][0].update(ratio=[1]),
-        lambda lock: lock["rows"][0]["choices"][0].update(beyond={"n>": 1}, ratio=[1, [1]]),
+        lambda lock: lock["rows"][0]["choices"][0].update(ratio=[1, [1]]),
     ],
 )
 def test_a_lock_with_fields_of_another_kind_is_refused(area, spoil):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pretuned.measure.rounds import LEAST, SETTLED, Against, Cut, RunAll
+from pretuned.measure.rounds import LEAST, Cut, RunAll
 
 TIMES = st.lists(st.floats(1, 100), min_size=LEAST, max_size=40)
 
@@ -28,15 +28,6 @@ def test_the_fastest_is_never_cut(samples):
     going = Cut(slack=0.005).going(samples)
     fastest = min(range(len(samples)), key=lambda index: (samples[index][0], index))
     assert not going or fastest in going
-
-
-def test_a_duel_ends_once_every_round_agrees():
-    rule, base = Against(gain=0.01), [10.0] * SETTLED
-    assert rule.going([base, [9.0] * SETTLED]) == []
-    assert rule.going([base, [11.0] * SETTLED]) == []
-    assert rule.going([base, [9.0] * (SETTLED - 1) + [10.0]]) == [0, 1]
-    assert rule.going([base[1:], [9.0] * (SETTLED - 1)]) == [0, 1]
-    assert rule.going([base]) == []
 
 
 def test_everyone_runs_on():

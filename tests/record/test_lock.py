@@ -63,17 +63,12 @@ def test_a_confirmed_row_keeps_its_line(lock):
     assert lockfile.dumps(lock.updated({H100.name: H100}, again)) == lockfile.dumps(lock)
 
 
-def test_what_a_row_says_is_confirmed_by_who_says_more_and_by_a_shorter_search(lock):
-    row = lock.rows[0]
-    more = replace(row, choices=(replace(row.winner, beyond=("n<",)), row.default))
-    for again in (more, replace(row, space="")):
-        assert lock.updated({}, [again]) == lock
+def test_what_a_row_says_is_confirmed_by_a_shorter_search(lock):
+    assert lock.updated({}, [replace(lock.rows[0], space="")]) == lock
 
 
 def test_what_a_row_says_and_a_new_one_denies_changes_its_line(lock):
     row = lock.rows[0]
-    claims = replace(row, choices=(replace(row.winner, beyond=("n<",)), row.default))
-    assert Lock().updated({H100.name: H100}, [claims]).updated({}, [row]).rows == (row,)
     for again in (replace(row, space="other"), replace(row, verification="other"), replace(row, compiler="13.1.1")):
         assert lock.updated({}, [again]).rows[0] == again
 

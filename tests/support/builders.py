@@ -38,9 +38,9 @@ def binary_of(module, architecture, compiler="13.0.88"):
     )
 
 
-def choice(spec, problem, configuration, time_us, ratio=(0.8, 0.9), cubin="c" * 64, beyond=()):
+def choice(spec, problem, configuration, time_us, ratio=(0.8, 0.9), cubin="c" * 64):
     key = candidate(spec, problem.specialisation, configuration).key
-    return Choice(configuration=configuration, candidate=key, cubin=cubin, time_us=time_us, ratio=ratio, beyond=beyond)
+    return Choice(configuration=configuration, candidate=key, cubin=cubin, time_us=time_us, ratio=ratio)
 
 
 def row(spec, problem, *, device=H100.name, cubin="c" * 64):

@@ -47,9 +47,9 @@ def specs() -> dict[str, KernelSpec]:
     return load_folder(GOLDEN / "specs")
 
 
-def choice(time_us: float, *beyond: str, ratio=(1.0, 1.0), implementation="main", **values: int) -> Choice:
+def choice(time_us: float, *, ratio=(1.0, 1.0), implementation="main", **values: int) -> Choice:
     configuration = Configuration(implementation=implementation, values=pairs(values))
-    return Choice(configuration=configuration, candidate="", cubin="", time_us=time_us, ratio=ratio, beyond=beyond)
+    return Choice(configuration=configuration, candidate="", cubin="", time_us=time_us, ratio=ratio)
 
 
 def row(kernel: str, device: TunedDevice, specialisation: dict, dims: dict, *choices: Choice) -> Row:
@@ -67,7 +67,7 @@ def row(kernel: str, device: TunedDevice, specialisation: dict, dims: dict, *cho
 
 
 def rows() -> list[Row]:
-    """Winners of every kind: with guards, several ranked, confirmed beyond, the default; and sizes without a row."""
+    """Winners of every kind: with guards, several ranked, the default; and sizes without a row."""
     affine = {"T": "float32", "relu": False}
     default = choice(8.0, block=128, vec=1)
     atomic = choice(9.0, implementation="atomic", block=256)
@@ -77,7 +77,7 @@ def rows() -> list[Row]:
             H100,
             affine,
             {"rows": 16, "cols": 64},
-            choice(2.0, "cols<", ratio=(0.4, 0.5), block=64, vec=2),
+            choice(2.0, ratio=(0.4, 0.5), block=64, vec=2),
             default,
         ),
         row(
@@ -106,7 +106,7 @@ def rows() -> list[Row]:
         ),
         row(
             *("accumulate", H100, {"lanes": 2}, {"n": 65536}),
-            *(choice(3.5, "n>", ratio=(0.3, 0.4), implementation="staged", blocks=64), atomic),
+            *(choice(3.5, ratio=(0.3, 0.4), implementation="staged", blocks=64), atomic),
         ),
     ]
 

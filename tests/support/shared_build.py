@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from fake_runner import ROWS_ALONE
 from fake_session import DRIVER, PROBED
 from pretuned.backends import cuda
 from pretuned.build import core, table
@@ -20,7 +21,7 @@ from pretuned.config import overlay, read_settings
 from pretuned.device import probe
 from pretuned.frontends.registry import load_project
 from pretuned.measure.runner import Runner
-from pretuned.tune import session
+from pretuned.tune import request, session
 from pretuned.tune.binaries import BinaryStore
 from reported import Reported
 
@@ -35,6 +36,7 @@ def main():
     cuda.Runner = lambda **_: Runner("killed_children:device")
     session.BinaryStore = partial(BinaryStore, workers=2)
     cuda.BACKEND.toolchain = COMPILER
+    request.GPU_PROFILE = ROWS_ALONE
     settings = read_settings()
     project = overlay(load_project(folder), settings)
     specs = {name: spec for module in core.load_specs(project).values() for name, spec in module.items()}

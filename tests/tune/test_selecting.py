@@ -19,7 +19,7 @@ from pretuned.tune.tuner import Tuner
 from pretuned.tune.workbench import Clock, Demands
 from specs import loaded
 
-PROFILE = EffortProfile(surveyed_problems=10, tried_problems=24, certified_problems=12, beyond_rounds=0)
+PROFILE = EffortProfile(surveyed_problems=10, tried_problems=24, certified_problems=12)
 
 
 def tails(values, dims):

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Final
 
 LEAST: Final = 5  # rounds before an entry is cut
-SETTLED: Final = 11  # rounds before a duel may end early
 
 RaceTimes = Sequence[Sequence[float]]  # microseconds a call, by entry and round
 
@@ -52,26 +51,4 @@ class Cut:
         return kept if len(kept) > 1 else []
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Against:
-    """A duel with the first entry: over once all rounds agree, for each other, whether it is faster by `gain` or not.
-
-    `gain` 0.01 asks for one percent.
-    """
-
-    gain: float
-
-    def going(self, samples: RaceTimes) -> list[int]:
-        """Return all entries until that is clear."""
-        base = samples[0]
-        if len(base) < SETTLED:
-            return list(range(len(samples)))
-        clear = all(self._clear(times, base) for times in samples[1:])
-        return [] if clear else list(range(len(samples)))
-
-    def _clear(self, times: Sequence[float], base: Sequence[float]) -> bool:
-        faster = [time < other * (1 - self.gain) for time, other in zip(times, base, strict=True)]
-        return all(faster) or not any(faster)
-
-
-Rule = RunAll | Cut | Against
+Rule = RunAll | Cut

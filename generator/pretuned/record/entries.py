@@ -27,7 +27,6 @@ def row_to_json(row: Row) -> dict[str, Any]:
                 "configuration": dict(choice.configuration.values),
                 "time_us": choice.time_us,
                 "ratio": list(choice.ratio),
-                "beyond": list(choice.beyond),
                 "candidate": choice.candidate,
                 "cubin": choice.cubin,
             }
@@ -66,7 +65,6 @@ def _choice(data: Mapping[str, Any]) -> Choice:
         cubin=fields.text(data["cubin"]),
         time_us=fields.time_us(data["time_us"]),
         ratio=(fields.number(low), fields.number(high)),
-        beyond=tuple(fields.text(direction) for direction in data["beyond"]),
         library=fields.text(data.get("library", "")),
     )
 

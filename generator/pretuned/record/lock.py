@@ -125,8 +125,7 @@ def confirms(new: Row, old: Row) -> bool:
     """Return whether `new` finds all that `old` says: the same choices in the same order, of the same binaries.
 
     Both must have been chosen from the same space, unless a budget ended the search for `new` early, and judged and
-    compiled alike; `new` may have won in more directions beyond the sizes. A row that was measured under noise is
-    replaced by a clean measurement, which never confirms it.
+    compiled alike. A row that was measured under noise is replaced by a clean measurement, which never confirms it.
     """
     if old.noise and not new.noise:
         return False
@@ -134,9 +133,7 @@ def confirms(new: Row, old: Row) -> bool:
     def essence(row: Row) -> object:
         return [(c.configuration, c.candidate, c.cubin, c.library) for c in row.choices], row.verification, row.compiler
 
-    if essence(new) != essence(old) or new.space not in {"", old.space}:
-        return False
-    return all(set(was.beyond) <= set(now.beyond) for was, now in zip(old.choices, new.choices, strict=True))
+    return essence(new) == essence(old) and new.space in {"", old.space}
 
 
 def dumps(lock: Lock) -> str:

@@ -56,7 +56,7 @@ class Choice:
     `candidate` is the key of what was measured and `cubin` the digest of what ran; of a library call it is empty, and
     `library` says whose function ran, with its version (`cupy 14.2.0`). `time_us` is a call's device time;
     `ratio` the 95% interval of this time over the default's in the final duel (low, high), (1, 1) for the default
-    itself. `beyond` lists the directions (`n<`, `n>`) in which it has also beaten the default outside the sizes.
+    itself.
     """
 
     configuration: Configuration
@@ -64,7 +64,6 @@ class Choice:
     cubin: str
     time_us: float
     ratio: tuple[float, float]
-    beyond: tuple[str, ...] = ()
     library: str = ""
 
 

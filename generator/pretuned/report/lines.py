@@ -31,7 +31,6 @@ class Line:
     default_us: float
     winner_us: float
     ratio: tuple[float, float]
-    beyond: tuple[str, ...]
     others: int
     note: str
     date: str
@@ -61,7 +60,6 @@ def of_rows(rows: Iterable[Row]) -> list[Line]:
             default_us=row.default.time_us,
             winner_us=row.winner.time_us,
             ratio=row.winner.ratio,
-            beyond=row.winner.beyond,
             others=max(0, len(row.choices) - 2),
             note="noisy" if row.noise else "",
             date=row.date,
@@ -97,7 +95,6 @@ def _package_lines(table: Any) -> Iterator[Line]:  # noqa: ANN401 - the generate
                     default_us=row.choices[-1].time_us,
                     winner_us=choice.time_us,
                     ratio=choice.ratio,
-                    beyond=(),
                     others=max(0, len(row.choices) - 2),
                     note="recompiled" if choice.recompiled else choice.library,
                     date=evidence.date,

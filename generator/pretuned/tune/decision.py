@@ -1,4 +1,4 @@
-"""The decision of one row: race the finalists, duel with the default, check odd sizes, try sizes beyond."""
+"""The decision of one row: race the finalists, duel with the default, check odd sizes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from typing import Final
 from pretuned.compile.result import Binary
 from pretuned.measure.libraries import release
 from pretuned.measure.requests import PROBE_LAUNCHES
-from pretuned.measure.rounds import Against, Cut
+from pretuned.measure.rounds import Cut
 from pretuned.record.rows import Choice, Row
-from pretuned.spec.buckets import BEYOND_RATIO, problems_beyond
 from pretuned.spec.space import Configuration, Problem
 from pretuned.tune.duel import duel
 from pretuned.tune.events import Unconfirmed
@@ -30,10 +29,9 @@ from pretuned.tune.race import (
     leaders,
     race,
     rank,
-    ratio_interval,
     shares_of,
 )
-from pretuned.tune.soundness import TRUSTED_SEED, verify_around
+from pretuned.tune.soundness import verify_around
 from pretuned.tune.task import TuningTask
 
 FRESH_SEED: Final = 1  # of the inputs of races and duels, which differ from those of screening
@@ -86,10 +84,10 @@ class RowDecision:
                 return None
             ranked = self._ranked(self._finalists())
             if ranked is not None and self._right([candidate.configuration for candidate in ranked]):
-                return self._row(ranked, self._beyond(ranked))
+                return self._row(ranked)
         self.times = {self.task.default: self.times[self.task.default]}
         ranked = self._ranked([self.task.default]) if self._prepared() else None
-        return None if ranked is None else self._row(ranked, {})
+        return None if ranked is None else self._row(ranked)
 
     def _finalists(self) -> list[Configuration]:
         """Return the candidates that race: as many of those that screening leaves as the budget has time for."""
@@ -150,49 +148,13 @@ class RowDecision:
         self.times = {c: time_us for c, time_us in self.times.items() if c not in self.task.failed}
         return right
 
-    def _beyond(self, ranked: Sequence[RankedCandidate]) -> dict[Configuration, list[str]]:
-        """Return in which directions each choice also beats the default outside the measured sizes.
-
-        Where a choice is wrong or not faster, calls of such sizes get the default instead.
-        """
-        task, rounds = self.task, self.profile.beyond_rounds
-        found: dict[Configuration, list[str]] = {}
-        winners = [candidate.configuration for candidate in ranked if candidate.configuration != task.default]
-        with self.effort.stage("beyond the sizes"):
-            for direction, problem in problems_beyond(task.spec, self.problem) if winners and rounds else ():
-                right = self._right_at(problem, winners)
-                estimates_us = {c: BEYOND_RATIO * self.times[c] for c in (task.default, *right)}
-                rule = Against(gain=MIN_GAIN)
-                samples, _ = race(task, problem, estimates_us, rounds, rule) if right else ({}, {})
-                for configuration in right if samples else ():
-                    if ratio_interval(samples[configuration], samples[task.default])[1] < 1 - MIN_GAIN:
-                        found.setdefault(configuration, []).append(direction)
-        return found
-
-    def _right_at(self, problem: Problem, winners: Sequence[Configuration]) -> list[Configuration]:
-        """Prepare a problem beyond the sizes, and return which winners agree with the default there."""
-        task = self.task
-        able = [c for c in winners if task.launchable(c, problem)]
-        if not able or not task.launchable(task.default, problem):
-            return []
-        if task.prepare(problem, TRUSTED_SEED, trust_default=True) is not None:
-            return []
-        right = []
-        for configuration in able:
-            failure = task.check(configuration, problem, TRUSTED_SEED)
-            if failure is None:
-                right.append(configuration)
-            else:
-                task.fail(configuration, problem, failure, keep=False)
-        return right
-
-    def _row(self, ranked: Sequence[RankedCandidate], beyond: Mapping[Configuration, Sequence[str]]) -> Row:
+    def _row(self, ranked: Sequence[RankedCandidate]) -> Row:
         task, device = self.task, self.task.workbench.device
         return Row(
             kernel=task.spec.name,
             device=device.name,
             problem=self.problem,
-            choices=tuple(self._choice(candidate, beyond.get(candidate.configuration, ())) for candidate in ranked),
+            choices=tuple(map(self._choice, ranked)),
             space="" if self.cut_short else task.space,  # the next build goes on
             verification=task.verification,
             compiler=task.workbench.binaries.compiler,
@@ -202,7 +164,7 @@ class RowDecision:
             headers=task.headers(candidate.configuration for candidate in ranked),
         )
 
-    def _choice(self, candidate: RankedCandidate, beyond: Sequence[str]) -> Choice:
+    def _choice(self, candidate: RankedCandidate) -> Choice:
         binary, call = self.task.binary(candidate.configuration), self.task.call(candidate.configuration)
         assert isinstance(binary, Binary) or call is not None  # since it ran
         return Choice(
@@ -212,5 +174,4 @@ class RowDecision:
             library="" if call is None else release(call.module),
             time_us=float(f"{candidate.time_us:.4g}"),
             ratio=(round(candidate.ratio[0], 4), round(candidate.ratio[1], 4)),
-            beyond=tuple(sorted(beyond)),
         )

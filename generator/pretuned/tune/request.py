@@ -33,16 +33,15 @@ class TuningRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffortProfile:
-    """How thoroughly candidates are timed: the most rounds of races, of duels at each place, and beyond the sizes.
+    """How thoroughly candidates are timed: the most rounds of races, and of duels at each place.
 
-    No rounds beyond the sizes: nothing is tried there. Then the problems that are drawn for a selection: at which all
+    Then the problems that are drawn for a selection: at which all
     candidates are screened, at which the shortlist races, and of a certificate; and the most seconds that the first two
     may take.
     """
 
     race_rounds: int = 11
     duel_rounds: int = 5
-    beyond_rounds: int = 15
     surveyed_problems: int = 12
     tried_problems: int = 64
     certified_problems: int = 20
@@ -54,7 +53,6 @@ GPU_PROFILE: Final = EffortProfile()
 TRIAL_PROFILE: Final = EffortProfile(
     race_rounds=3,
     duel_rounds=1,
-    beyond_rounds=0,
     surveyed_problems=2,
     tried_problems=4,
     certified_problems=2,
