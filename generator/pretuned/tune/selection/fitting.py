@@ -38,16 +38,13 @@ def fit(terms: Sequence[Term], problems: ProblemTable, times_us: Reals, best_us:
     if not timed.any():
         return ()
     counts = 1 / (1 + (times_us[timed] / best_us[timed] - 1) / COMPETITIVE)
-    columns = {}
-    for term in terms:
-        values = problems.values(term)[timed]
-        if np.isfinite(values).all() and values.min() >= 0 and values.any():
-            columns[term] = values * counts / times_us[timed]
-    weights = nonnegative(np.stack(list(columns.values()), axis=1), counts, most=MOST_TERMS)
+    matrix = problems.matrix(tuple(terms))[timed]
+    usable = np.flatnonzero((matrix >= 0).all(axis=0) & (matrix > 0).any(axis=0))  # nan is neither
+    weights = nonnegative(matrix[:, usable] * (counts / times_us[timed])[:, None], counts, most=MOST_TERMS)
     found: dict[str, int] = {}
-    for term, weight in zip(columns, weights, strict=True):
-        whole, femtoseconds = _in_femtoseconds(term, float(weight))
-        if femtoseconds > 0 and (text := whole.text):
+    for place in np.flatnonzero(weights):
+        term, femtoseconds = _in_femtoseconds(terms[usable[place]], float(weights[place]))
+        if femtoseconds > 0 and (text := term.text):
             found[text] = found.get(text, 0) + femtoseconds
     return tuple(sorted(found.items()))
 

@@ -26,6 +26,8 @@ SYNTHETIC: Final = 1500  # problems that configurations are chosen over
 SYNTHETIC_SEED: Final = 0
 REACH: Final = 2.0
 FOLDS: Final = 8
+KEPT: Final = 8  # tables of problems
+NOTHING: Final = slice(0, 0)
 RELUCTANCE: Final = 2.0  # how much more a loss against the default counts than one against the best
 MARGINS: Final = (0, 5, 10, 15, 20, 30, 40, 50, 70, 100, 150, 200, 300)  # per mille
 FEW: Final = 8  # problems, below which a fit says nothing about its own errors
@@ -123,9 +125,15 @@ class Predictor:
         return self._synthetic
 
     def _costs(
-        self, problems: tuple[Problem, ...], times: MeasuredTimes, listed: Sequence[Configuration]
+        self,
+        problems: tuple[Problem, ...],
+        times: MeasuredTimes,
+        listed: Sequence[Configuration],
+        *,
+        without: slice = NOTHING,
     ) -> dict[Configuration, Cost]:
         measured, table = _matrix(problems, times, listed), self._table(problems)
+        measured[without] = np.nan
         best = np.array(
             [min((us for us in times[problem].values() if us > 0), default=math.nan) for problem in problems]
         )
@@ -158,15 +166,14 @@ class Predictor:
         """Return what costs predict at each problem that were fitted to the others, by FOLDS parts."""
         found = np.full((len(problems), len(listed)), np.nan)
         for fold in range(min(FOLDS, len(problems))):
-            left = problems[fold::FOLDS]
-            kept = tuple(problem for problem in problems if problem not in set(left))
-            costs = self._costs(kept, times, listed)
-            found[fold::FOLDS] = self._predicted(left, costs, listed)
+            part = slice(fold, None, FOLDS)
+            costs = self._costs(problems, times, listed, without=part)
+            found[part] = self._predicted(problems, costs, listed)[part]
         return found
 
     def _table(self, problems: tuple[Problem, ...]) -> ProblemTable:
         if problems not in self._tables:
-            if len(self._tables) > 4 * FOLDS:
+            if len(self._tables) > KEPT:
                 self._tables.clear()
             self._tables[problems] = ProblemTable(problems)
         return self._tables[problems]

@@ -17,6 +17,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -52,14 +53,19 @@ class Term:
     @property
     def text(self) -> str:
         """The canonical text of the expression; "" where it is too long, or divides by what might be 0."""
-        product = " * ".join(_nested(factor) for factor in self.factors) or "1"
-        if self.divisor > 1:
-            product = f"({product}) // {self.divisor}"
-        try:
-            expression = Expression.parse(f"{product} if ({self.where}) else 0" if self.where else product)
-        except ExpressionError:
-            return ""
-        return expression.python if has_value_everywhere(expression) else ""
+        return _text_of(self)
+
+
+@lru_cache(maxsize=1 << 14)
+def _text_of(term: Term) -> str:
+    product = " * ".join(_nested(factor) for factor in term.factors) or "1"
+    if term.divisor > 1:
+        product = f"({product}) // {term.divisor}"
+    try:
+        expression = Expression.parse(f"{product} if ({term.where}) else 0" if term.where else product)
+    except ExpressionError:
+        return ""
+    return expression.python if has_value_everywhere(expression) else ""
 
 
 class ProblemTable:
@@ -71,6 +77,7 @@ class ProblemTable:
         sizes = np.array([[size for _, size in problem.dims] for problem in problems], dtype=np.int64)
         self._columns = {name: sizes[:, position] for position, name in enumerate(names)}
         self._known: dict[str, Reals] = {}
+        self._matrices: dict[tuple[Term, ...], Reals] = {}
 
     def quantity(self, text: str) -> Reals:
         """Return the value of an expression at each problem, nan where it has none."""
@@ -82,6 +89,12 @@ class ProblemTable:
                 found = np.full(self.size, float(Expression.parse(text).evaluate({})))
             self._known[text] = found
         return found
+
+    def matrix(self, terms: tuple[Term, ...]) -> Reals:
+        """Return the values of each term (column) at each problem (row), nan where one has none."""
+        if terms not in self._matrices:
+            self._matrices[terms] = np.stack([self.values(term) for term in terms], axis=1)
+        return self._matrices[terms]
 
     def values(self, term: Term) -> Reals:
         """Return the value of a term at each problem, nan where it has none."""
