@@ -1,8 +1,8 @@
 """What candidates take at one problem after another, all on the scale of races.
 
 Screening is what a whole space can afford. It carries what the device leaves between two launches, a microsecond or
-two, which is the same for all candidates with as many launches at a problem. So the fastest of those that were screened
-race there as well, in a few rounds, and the median of what the two differ by is taken off the others.
+two, which is much the same for all candidates of one implementation at a problem. So the fastest of those that were
+screened race there as well, in a few rounds, and the median of what the two differ by is taken off the others.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Observations:
         fastest = sorted(screened, key=lambda c: (screened[c], c))[:RACED]
         racing = {c: screened[c] for c in dict.fromkeys([*fastest, task.default, *keep]) if c in screened}
         raced = self.raced(problem, racing, rounds=rounds)
-        self.times[problem] = on_the_scale_of(raced, screened, task.launch_counts(list(screened)))
+        self.times[problem] = on_the_scale_of(raced, screened)
         return True
 
     def trial(self, problem: Problem, estimates_us: Mapping[Configuration, float], *, rounds: int = ROUNDS) -> bool:
@@ -99,9 +99,7 @@ class Observations:
 
 
 def on_the_scale_of(
-    raced_us: Mapping[Configuration, float],
-    screened_us: Mapping[Configuration, float],
-    launches: Mapping[Configuration, int],
+    raced_us: Mapping[Configuration, float], screened_us: Mapping[Configuration, float]
 ) -> dict[Configuration, float]:
     """Return times on the scale of a race: those raced, and of the others what was screened less the gaps.
 
@@ -114,7 +112,7 @@ def on_the_scale_of(
     fastest = min(raced_us.values())
     for configuration, time_us in screened_us.items():
         if configuration not in raced_us:
-            alike = [gap for c, gap in gaps.items() if launches[c] == launches[configuration]]
+            alike = [gap for c, gap in gaps.items() if c.implementation == configuration.implementation]
             gap = statistics.median(alike or gaps.values())
             found[configuration] = max(time_us - gap, (1 - GAPS) * time_us, fastest)
     return found

@@ -324,11 +324,6 @@ class TuningTask:
             self.results.keep(configuration, problem, failure)
         return failure
 
-    def launch_counts(self, configurations: Sequence[Configuration]) -> Mapping[Configuration, int]:
-        """Return how many launches a call of each configuration has at most; a library call counts as one."""
-        implementations = self.spec.all_implementations
-        return {c: max(1, len(implementations[c.implementation].launches)) for c in configurations}
-
     def headers(self, configurations: Iterable[Configuration]) -> Pairs:
         """Return the digests of the project's headers that the sources of configurations include, by name."""
         sources = [self.candidate(configuration).source for configuration in configurations]
