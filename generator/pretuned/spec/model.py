@@ -94,7 +94,7 @@ class Scratch(Model):
 
 
 class Dim(Model):
-    """A named size: bucketed over its `sizes`, or, with `constant`, matched exactly against its `values`."""
+    """A named size: measured at its `sizes`, or, with `constant`, matched exactly against its `values`."""
 
     sizes: Sizes | None = None
     values: Sizes | None = None
@@ -310,7 +310,7 @@ class KernelSpec(Model):
 
     @cached_property
     def free_dims(self) -> dict[str, Dim]:
-        """The dims that the table is bucketed over, by sorted name."""
+        """The dims that may have any size, by sorted name."""
         return {name: dim for name, dim in sorted(self.dims.items()) if not dim.constant}
 
     @cached_property
