@@ -79,9 +79,43 @@ def test_of_rows_of_what_the_specs_do_not_have_only_the_default_is_baked(area, s
     assert "stale" in said or "not up to date" in said
     table = next(node for node in area.generated().body if getattr(getattr(node, "target", None), "id", "") == "TABLE")
     found = [row for rows in ast.literal_eval(table.value)["scale"].values() for row in rows]
-    assert all(choice[:2] == ("main", {"block": 256, "vec": 1}) for row in found for choice in row[3])
+    assert all(choice[:2] == ("main", {"block": 256, "vec": 1}) for row in found for choice in row[2])
     (area.project / "pyproject.toml").write_text(TABLE + 'mode = "locked"\n')
     assert "is not fresh" in area.refused("bake")
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda rule: rule.update(kernel="__class__"),
+        lambda rule: rule.update(specialisation={"T": '"; import os'}),
+        lambda rule: rule.update(space="", driver='"); import os', date="{0.__class__}"),
+        lambda rule: rule["choices"][0].update(configuration={"block": '256"; import os', "vec": 1}),
+        lambda rule: rule["choices"][0].update(implementation="../../main"),
+        lambda rule: rule["choices"].reverse(),
+        lambda rule: rule["choices"].pop(),
+    ],
+)
+def test_selections_of_what_the_specs_do_not_have_are_no_more_than_arithmetic_over_dims(area, spoil):
+    document = area.lock(selected=True)
+    spoil(document["selections"][0])
+    area.put(document)
+    status, said = area.run("bake")
+    assert status == 0, said
+    assert "stale" in said or "not up to date" in said
+    area.generated()
+    (area.project / "pyproject.toml").write_text(TABLE + 'mode = "locked"\n')
+    assert "is not fresh" in area.refused("bake")
+
+
+@pytest.mark.parametrize(
+    "term", ["__import__('os')", "n ** n", "n.real", "(lambda: 1)()", "[0][n]", "min(n)", "1 // n"]
+)
+def test_costs_that_are_more_than_arithmetic_are_refused(area, term):
+    document = area.lock(selected=True)
+    document["selections"][1]["choices"][1]["cost"] = {term: 1}
+    area.put(document)
+    assert "selections[1]: has a wrong value (" in area.refused("bake")
 
 
 @pytest.mark.parametrize(

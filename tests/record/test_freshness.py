@@ -175,5 +175,6 @@ def test_what_is_left_of_a_stale_selection_compares_with_its_default_as_before(t
     assert judge.selection_remnant(three).choices == (default,)
     wide = FreshnessJudge(edited(spec, "scale.toml", '"vec * sizeof(T) <= 8"', '"vec * sizeof(T) <= 16"'))
     assert wide.selection_remnant(three).choices == chosen.choices
+    assert wide.selection_remnant(replace(chosen, specialisation=(("T", "int8"),))) is None
     stale_default = replace(chosen, choices=(winner, replace(default, candidate="of yesterday")))
     assert wide.selection_remnant(stale_default) is None

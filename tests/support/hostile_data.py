@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from builders import H100, rows
+from builders import H100, rows, selections
 from locks import sealed
 from pretuned.cli import main
 from pretuned.record import lock as lockfile
@@ -85,10 +85,11 @@ class Area:
         assert "error: " in said
         return said
 
-    def lock(self):
-        """A lock of the project as JSON, to be spoilt."""
+    def lock(self, *, selected=False):
+        """A lock of the project as JSON, to be spoilt; with its selections where they are asked for."""
         spec = loaded(self.project / "kernels", template=TEMPLATE)
-        return json.loads(lockfile.dumps(Lock().updated({H100.name: H100}, rows(spec))))
+        rules = selections(spec) if selected else []
+        return json.loads(lockfile.dumps(Lock().updated({H100.name: H100}, rows(spec), (), rules)))
 
     def put(self, document):
         text = document if isinstance(document, str) else json.dumps(sealed(document))
@@ -102,6 +103,18 @@ class Area:
         names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
         assert not names & {"os", "sys", "eval", "exec", "compile", "open", "__import__", "import_module", "getattr"}
         return tree
+
+
+class _Costs(ast.NodeTransformer):
+    """Puts a literal in the place of each function that is nothing but arithmetic over its parameters."""
+
+    def visit_Lambda(self, node):
+        parameters = {argument.arg for argument in node.args.args}
+        plain = (ast.Tuple, ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.IfExp, ast.operator, ast.unaryop)
+        for part in ast.walk(node.body):
+            allowed = isinstance(part, (*plain, ast.cmpop, ast.boolop, ast.expr_context))
+            assert allowed or type(getattr(part, "value", None)) is int or part.id in parameters, ast.dump(part)
+        return ast.Constant(0)
 
 
 def _is_expected(node):
@@ -118,5 +131,7 @@ def _is_expected(node):
             | ast.AnnAssign(target=ast.Name(id="DEVICES" | "TABLE" | "_SHIPPED" | "_BINARIES"), value=value)
         ):
             return ast.literal_eval(value) is not None
+        case ast.AnnAssign(target=ast.Name(id="SELECTIONS"), value=value):
+            return ast.literal_eval(_Costs().visit(value)) is not None
         case _:
             return isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("Kernel(")

@@ -96,9 +96,12 @@ class FreshnessJudge:
 
     def selection_remnant(self, selection: Selection) -> Selection | None:
         """Return what may be baked of a stale selection; None where its default is not what was measured."""
+        if self._of_another_spec(selection, {name for name, _ in selection.reach}) is not None:
+            return None
         choices = tuple(c for c in selection.choices if self._choice_stale(selection, c) is None)
-        left = replace(selection, choices=choices or selection.choices, certificate=None, space="")
-        return left if self._stale_selection(left) is None else None
+        if selection.default not in choices:
+            return None
+        return replace(selection, choices=choices, certificate=None, space="")
 
     def _stale(self, row: Row) -> str | None:
         """Return what has changed so that the row's measurements no longer hold, or None."""
