@@ -42,10 +42,10 @@ class EffortProfile:
 
     race_rounds: int = 11
     duel_rounds: int = 5
-    surveyed_problems: int = 12
-    tried_problems: int = 64
+    surveyed_problems: int = 10
+    tried_problems: int = 96
     certified_problems: int = 20
-    selecting_s: float = 12.0
+    selecting_s: float = 20.0
 
 
 GPU_PROFILE: Final = EffortProfile()
@@ -54,9 +54,9 @@ TRIAL_PROFILE: Final = EffortProfile(
     race_rounds=3,
     duel_rounds=1,
     surveyed_problems=2,
-    tried_problems=4,
+    tried_problems=6,
     certified_problems=2,
-    selecting_s=2.0,
+    selecting_s=4.0,
 )
 
 

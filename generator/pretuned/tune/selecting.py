@@ -5,9 +5,9 @@ Theory of operation. A table is for sizes that nobody tuned, most of them ragged
 *Survey.* All candidates are screened at the representatives and at a few problems that are drawn between and around the
 spec's sizes. What is far behind at each of the first of those is left out at the others.
 
-*Trial.* Costs fitted to those times say what may be the best anywhere: the shortlist. All of it races at many more
-problems, the spec's own sizes and drawn ones. From these few configurations are chosen, by what they leave to lose
-together, and their costs are fitted (`pretuned.tune.selection`). The rows are then decided among what ships.
+*Trial.* Costs fitted to those times say what may be the best anywhere: the shortlist. It races at the spec's own sizes
+and at some drawn ones. From it few configurations are chosen, by what they leave to lose together, race at many more
+problems, and their costs are fitted (`pretuned.tune.selection`). The rows are then decided among what ships.
 
 What the rule loses is found out afterwards, at problems that it was not made from (`certification`).
 """
@@ -37,6 +37,7 @@ WHOLE: Final = 4  # drawn problems at which all candidates are screened
 HOPELESS: Final = 1.5  # times the best at every problem so far: not screened at further ones
 SURVEYED: Final = 160  # candidates of a large space, at most: the best so far
 LISTED: Final = 12  # of the shortlist
+SHORTLISTED: Final = 3  # at one in so many of the drawn problems the whole shortlist races
 MOST_ALIGNED: Final = 64  # elements: a multiple of more is handled alike
 AGREED: Final = 8  # drawn problems at which what ships is verified against the default
 
@@ -125,23 +126,35 @@ class SelectionMaker:
         return [c for c in candidates if c not in seen or self._best_share(c) <= HOPELESS or c == self.task.default]
 
     def _try(self, drawn: Sequence[Problem], incumbents: Iterable[Configuration]) -> None:
-        task, observed = self.task, self.observed
-        if not observed.times:
+        """Race the shortlist at the spec's sizes and some drawn ones, and what is likely to ship at the others."""
+        task, most = self.task, self.task.workbench.demands.max_configurations
+        if not self.observed.times:
             return
         held = [c for c in incumbents if c not in task.failed and c in task.points]
         with task.workbench.effort.stage("choosing"):
-            listed = list(dict.fromkeys([task.default, *self.predictor.shortlist(observed.times, LISTED), *held]))
-            costs = self.predictor.costs(observed.times, listed)
-        task.request(listed)
+            listed = [task.default, *self.predictor.shortlist(self.observed.times, LISTED), *held]
         self._ragged = telling(drawn, AGREED)
-        for problem in (*self.problems, *drawn):
+        first = len(drawn) // SHORTLISTED
+        self._race_at((*self.problems, *drawn[:first]), listed)
+        if not self.late:
+            with task.workbench.effort.stage("choosing"):
+                listed = [task.default, *self.predictor.choose(self._sound(), most)]
+            self._race_at(drawn[first:], listed)
+        self.choose_again()
+
+    def _race_at(self, problems: Sequence[Problem], listed: Iterable[Configuration]) -> None:
+        """Race candidates at each problem where most of them were not timed yet."""
+        task, observed, wanted = self.task, self.observed, list(dict.fromkeys(listed))
+        task.request(wanted)
+        with task.workbench.effort.stage("choosing"):
+            costs = self.predictor.costs(self._sound(), wanted)
+        for problem in problems:
             if self.late:
-                break
-            expected = {c: predicted_us(costs[c], problem) for c in listed if c in costs and c not in task.failed}
-            missing = {c: us for c, us in expected.items() if c not in observed.times.get(problem, {})}
+                return
+            expected = {c: predicted_us(costs[c], problem) for c in wanted if c in costs and c not in task.failed}
+            missing = {c for c in expected if c not in observed.times.get(problem, {})}
             if task.default in missing or len(missing) > len(expected) // 2:
                 observed.trial(problem, expected)
-        self.choose_again()
 
     def choose_again(self) -> None:
         """Choose what ships from all that has been observed, and is right at awkward sizes too."""
