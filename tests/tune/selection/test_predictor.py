@@ -64,3 +64,36 @@ def test_the_order_in_which_results_arrive_changes_nothing():
         known = measured[problem]
         shuffled[problem] = {one: known[one] for one in random.Random(2).sample(sorted(known), len(known))}
     assert selected(spec, (), shuffled, Predictor(spec, (), FACTS, resources)) == first
+
+
+def test_what_was_timed_at_few_problems_may_be_tried_but_does_not_ship():
+    spec = bundled("axpby")
+    specialisation = (("T", "float32"),)
+    default, other, lucky = configurations(spec, specialisation)[:3]
+    measured = times(spec, draw(spec, specialisation, 20, seed=6), [default])
+    for problem in measured:
+        measured[problem][other] = 0.9 * measured[problem][default]
+    first = min(measured)
+    measured[first][lucky] = 0.5 * measured[first][default]
+    predictor = Predictor(spec, specialisation, FACTS, resources)
+    assert lucky in predictor.shortlist(measured, 3)
+    assert predictor.choose(measured, 8) == (other, default)
+
+
+def test_a_margin_is_as_wide_as_predictions_are_poor():
+    spec = bundled("axpby")
+    specialisation = (("T", "float32"),)
+    default, other = configurations(spec, specialisation)[:2]
+    measured = times(spec, draw(spec, specialisation, 40, seed=7), [default])
+    predictor = Predictor(spec, specialisation, FACTS, resources)
+
+    def margins(noise):
+        dice = random.Random(8)
+        for problem in sorted(measured):
+            measured[problem][other] = 0.99 * measured[problem][default] * (1 + dice.choice([-noise, noise]))
+        return predictor.margins(measured, predictor.costs(measured, [default, other]))
+
+    assert margins(0.0)[0] == 0
+    assert margins(0.2)[0] > 0
+    few = {problem: measured[problem] for problem in sorted(measured)[:5]}
+    assert predictor.margins(few, predictor.costs(few, [default, other])) == (50, 100)

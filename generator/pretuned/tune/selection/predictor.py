@@ -7,6 +7,7 @@ alone: problems and configurations are sorted first, so that nothing depends on 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
@@ -25,6 +26,7 @@ from pretuned.tune.selection.terms import ProblemTable, Reals, Term, terms_of
 SYNTHETIC: Final = 1500  # problems that configurations are chosen over
 SYNTHETIC_SEED: Final = 0
 REACH: Final = 2.0
+TRUSTED: Final = 40  # measured problems that count as much as all synthetic ones
 FOLDS: Final = 8
 KEPT: Final = 8  # tables of problems
 NOTHING: Final = slice(0, 0)
@@ -68,11 +70,19 @@ class Predictor:
 
     def shortlist(self, times: MeasuredTimes, count: int) -> tuple[Configuration, ...]:
         """Return the configurations that may be the best anywhere, at most `count`, the default first."""
-        return self._chosen(times, count, gain=0.0)
+        timed = {c for known in times.values() for c, us in known.items() if math.isfinite(us)}
+        return self._chosen(times, sorted(timed), count, gain=0.0)
 
     def choose(self, times: MeasuredTimes, most: int) -> tuple[Configuration, ...]:
-        """Return what ships, at most `most` configurations, the default last."""
-        default, *others = self._chosen(times, most, gain=portfolio.GAIN)
+        """Return what ships, at most `most` configurations, the default last.
+
+        Only what was timed at half of the problems at which it is legal: of many predictions from few times, the lowest
+        are those that err.
+        """
+        table = self._table(tuple(sorted(times)))
+        counts = Counter(c for known in times.values() for c, us in known.items() if math.isfinite(us))
+        often = [c for c in sorted(counts) if 2 * counts[c] >= self._admitted(c, table).sum()]
+        default, *others = self._chosen(times, often, most, gain=portfolio.GAIN)
         return (*others, default)
 
     def margins(self, times: MeasuredTimes, costs: Mapping[Configuration, Cost]) -> tuple[int, int]:
@@ -92,18 +102,22 @@ class Predictor:
         margin = min(MARGINS, key=lambda one: (round(_regret(predicted, measured, one), 4), one))
         return margin, max(2 * margin, UNKNOWN[0])
 
-    def _chosen(self, times: MeasuredTimes, most: int, *, gain: float) -> tuple[Configuration, ...]:
-        """Choose over synthetic problems, by what is predicted, and over those measured, by what was; half and half."""
+    def _chosen(
+        self, times: MeasuredTimes, candidates: Sequence[Configuration], most: int, *, gain: float
+    ) -> tuple[Configuration, ...]:
+        """Choose over synthetic problems, by what is predicted, and over those measured, by what was."""
         default = space.default(self.spec)
-        timed = {c for known in times.values() for c, us in known.items() if math.isfinite(us)}
-        listed = [default, *sorted(timed - {default})]
+        listed = [default, *(candidate for candidate in candidates if candidate != default)]
         problems, synthetic = tuple(sorted(times)), self._drawn()
         costs = self._costs(problems, times, listed)
         measured = _matrix(problems, times, listed)
         everywhere = np.concatenate(
             [self._predicted(synthetic, costs, listed), self._filled(measured, problems, costs, listed)]
         )
-        weights = np.concatenate([_weights(synthetic, self.calls), _weights(problems, self.calls)])
+        share = len(problems) / (len(problems) + TRUSTED)
+        weights = np.concatenate(
+            [(1 - share) * _weights(synthetic, self.calls), share * _weights(problems, self.calls)]
+        )
         found = portfolio.choose(portfolio.losses(everywhere), weights, 0, most, gain=gain)
         return tuple(listed[column] for column in found)
 
@@ -193,7 +207,7 @@ def _matrix(problems: Sequence[Problem], times: MeasuredTimes, listed: Sequence[
 
 
 def _weights(problems: Sequence[Problem], calls: Mapping[Problem, int]) -> Reals:
-    """Return what each problem counts, half of all together: by the logarithm of its calls, where there are any."""
+    """Return what each problem counts, all together 1: by the logarithm of its calls, where there are any."""
     counts = np.array([1 + math.log2(1 + calls.get(problem, 0)) for problem in problems], dtype=np.float64)
     total: Reals = counts / max(float(counts.sum()), 1.0)
     return total
