@@ -77,7 +77,7 @@ def our_picks(package, spec, problems, device):
     if named is not None:
         return {problem: one.pick for problem, one in said.items()}, shipped
     with packages.calls(package) as call:
-        return {problem: call(spec, problem) for problem in problems}, shipped
+        return {problem: call(spec, problem) for problem in dict.fromkeys(problems)}, shipped  # one is decided once
 
 
 def peers_picks(made, recorded, problem):

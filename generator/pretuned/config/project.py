@@ -39,7 +39,7 @@ _EXAMPLES: Final = {
     "cubins": "cubins = true",
     "require-tuned": "require-tuned = false",
     "max-loss": "max-loss = 0.02",
-    "max-configurations": "max-configurations = 8",
+    "max-configurations": "max-configurations = 12",
     "usage": 'usage = "calls.jsonl"',
 }
 
@@ -73,7 +73,7 @@ class Project:
     cubins: bool = True
     require_tuned: bool = False
     max_loss: float | None = None
-    max_configurations: int = 8
+    max_configurations: int = 12
     usage: Path | None = None
     package_dir: Mapping[str, str] = field(default_factory=lambda: SRC)
 
@@ -119,7 +119,7 @@ class ProjectTable(_Table):
     cubins: bool = True
     require_tuned: bool = False
     max_loss: float | None = Field(default=None, gt=0, lt=1)
-    max_configurations: int = Field(default=8, ge=2, le=32)
+    max_configurations: int = Field(default=12, ge=2, le=32)
     usage: str | None = None
 
 

@@ -35,15 +35,14 @@ class TuningRequest:
 class EffortProfile:
     """How thoroughly candidates are timed: the most rounds of races, and of duels at each place.
 
-    Then the problems that are drawn for a selection: at which all
-    candidates are screened, at which the shortlist races, and of a certificate; and the most seconds that the first two
-    may take.
+    Then the problems that are drawn for a selection: at which all candidates are screened, at which what may ship races
+    (half as many more for each further dim), and of a certificate; and the most seconds that the first two may take.
     """
 
     race_rounds: int = 11
     duel_rounds: int = 5
     surveyed_problems: int = 10
-    tried_problems: int = 96
+    tried_problems: int = 64
     certified_problems: int = 20
     selecting_s: float = 20.0
 

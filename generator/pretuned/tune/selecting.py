@@ -36,7 +36,7 @@ OUTSIDE: Final = 4  # one in so many problems is drawn outside the sizes
 WHOLE: Final = 4  # drawn problems at which all candidates are screened
 HOPELESS: Final = 1.5  # times the best at every problem so far: not screened at further ones
 SURVEYED: Final = 160  # candidates of a large space, at most: the best so far
-LISTED: Final = 12  # of the shortlist
+LISTED: Final = 16  # of the shortlist
 SHORTLISTED: Final = 3  # at one in so many of the drawn problems the whole shortlist races
 MOST_ALIGNED: Final = 64  # elements: a multiple of more is handled alike
 AGREED: Final = 8  # drawn problems at which what ships is verified against the default
@@ -92,7 +92,8 @@ class SelectionMaker:
         with effort.stage("surveying"):
             self._survey(self.drawn(profile.surveyed_problems, SURVEY_SEED))
         with effort.stage("trying ragged sizes"):
-            self._try(self.drawn(profile.tried_problems, TRIAL_SEED), incumbents)
+            count = profile.tried_problems * (1 + len(self.task.spec.free_dims)) // 2
+            self._try(self.drawn(count, TRIAL_SEED), incumbents)
         clock = self.task.workbench.clock
         self.whole = not (clock.over or clock.late)  # what a profile gives is the whole, however little it is
         return self.chosen

@@ -133,7 +133,7 @@ class Demands:
     """
 
     strategy: str = AUTO
-    max_configurations: int = 8
+    max_configurations: int = 12
     max_loss: float | None = None
     certify: int | None = None
     seed: int | None = None

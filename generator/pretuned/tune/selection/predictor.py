@@ -31,7 +31,9 @@ FOLDS: Final = 8
 KEPT: Final = 8  # tables of problems
 NOTHING: Final = slice(0, 0)
 RELUCTANCE: Final = 2.0  # how much more a loss against the default counts than one against the best
-MARGINS: Final = (0, 5, 10, 15, 20, 30, 40, 50, 70, 100, 150, 200, 300)  # per mille
+# Per mille. What predicts so badly that more would be needed shows at few problems, and a wider margin would give
+# away what is gained at all others.
+MARGINS: Final = (10, 15, 20, 30, 50)
 FEW: Final = 8  # problems, below which a fit says nothing about its own errors
 UNKNOWN: Final = (50, 100)  # the margins then
 
@@ -89,7 +91,7 @@ class Predictor:
         """Return the margins, per mille, inside and outside the sizes measured.
 
         With the first of them the rule would have lost least at the problems measured, each predicted from the others;
-        what is lost against the default counts three times. Outside it is twice that, as nothing was measured there.
+        what is lost against the default counts three times. Outside it is the widest, as nothing was measured there.
         """
         problems = tuple(sorted(times))
         default = space.default(self.spec)
@@ -100,7 +102,7 @@ class Predictor:
         predicted = self._left_out(problems, times, listed)
         measured = _matrix(problems, times, listed)
         margin = min(MARGINS, key=lambda one: (round(_regret(predicted, measured, one), 4), one))
-        return margin, max(2 * margin, UNKNOWN[0])
+        return margin, UNKNOWN[0]
 
     def _chosen(
         self, times: MeasuredTimes, candidates: Sequence[Configuration], most: int, *, gain: float
