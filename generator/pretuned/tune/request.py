@@ -35,8 +35,9 @@ class TuningRequest:
 class EffortProfile:
     """How thoroughly candidates are timed: the most rounds of races, and of duels at each place.
 
-    Then the problems that are drawn for a selection: at which all candidates are screened, at which what may ship races
-    (half as many more for each further dim), and of a certificate; and the most seconds that the first two may take.
+    Then the problems that are drawn for a selection: at which all candidates are screened and at which what may ship
+    races (both for one free dim, and half as many more for each further one), and those of a certificate; and the most
+    seconds that the first two may take.
     """
 
     race_rounds: int = 11

@@ -36,7 +36,7 @@ OUTSIDE: Final = 4  # one in so many problems is drawn outside the sizes
 WHOLE: Final = 4  # drawn problems at which all candidates are screened
 HOPELESS: Final = 1.5  # times the best at every problem so far: not screened at further ones
 SURVEYED: Final = 160  # candidates of a large space, at most: the best so far
-LISTED: Final = 16  # of the shortlist
+LISTED: Final = 16  # of the shortlist, for one free dim
 SHORTLISTED: Final = 3  # at one in so many of the drawn problems the whole shortlist races
 MOST_ALIGNED: Final = 64  # elements: a multiple of more is handled alike
 AGREED: Final = 8  # drawn problems at which what ships is verified against the default
@@ -90,13 +90,16 @@ class SelectionMaker:
         effort, profile = self.task.workbench.effort, self.task.workbench.device.profile
         self.task.workbench.clock.begin_selecting()
         with effort.stage("surveying"):
-            self._survey(self.drawn(profile.surveyed_problems, SURVEY_SEED))
+            self._survey(self.drawn(self._by_dims(profile.surveyed_problems), SURVEY_SEED))
         with effort.stage("trying ragged sizes"):
-            count = profile.tried_problems * (1 + len(self.task.spec.free_dims)) // 2
-            self._try(self.drawn(count, TRIAL_SEED), incumbents)
+            self._try(self.drawn(self._by_dims(profile.tried_problems), TRIAL_SEED), incumbents)
         clock = self.task.workbench.clock
         self.whole = not (clock.over or clock.late)  # what a profile gives is the whole, however little it is
         return self.chosen
+
+    def _by_dims(self, count: int) -> int:
+        """Return `count` for a kernel with one free dim, and half as much more for each further one."""
+        return count * (1 + len(self.task.spec.free_dims)) // 2
 
     def _survey(self, drawn: Sequence[Problem]) -> None:
         task, observed = self.task, self.observed
@@ -133,7 +136,7 @@ class SelectionMaker:
             return
         held = [c for c in incumbents if c not in task.failed and c in task.points]
         with task.workbench.effort.stage("choosing"):
-            listed = [task.default, *self.predictor.shortlist(self.observed.times, LISTED), *held]
+            listed = [task.default, *self.predictor.shortlist(self.observed.times, self._by_dims(LISTED)), *held]
         self._ragged = telling(drawn, AGREED)
         first = len(drawn) // SHORTLISTED
         self._race_at((*self.problems, *drawn[:first]), listed)
