@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import statistics
 
@@ -53,6 +54,22 @@ def test_a_prediction_is_near_what_was_measured():
     for problem in draw(spec, specialisation, 40, seed=4):
         for one in listed:
             assert predicted_us(costs[one], problem) == pytest.approx(time_us(spec, problem, one), rel=0.05)
+
+
+def test_few_blocks_of_an_sm_take_as_long_as_one():
+    spec = bundled("sgemm")
+    default = space.default(spec)
+
+    def waiting_us(problem):
+        m, n, k = (dict(problem.dims)[name] for name in "mnk")
+        blocks = math.ceil(math.ceil(m / 64) * math.ceil(n / 64) / FACTS.sm_count)
+        return 1 + 0.05 * k * max(2, blocks)
+
+    predictor = Predictor(spec, (), FACTS, resources)
+    measured = {problem: {default: waiting_us(problem)} for problem in draw(spec, (), 60, seed=6)}
+    cost = predictor.costs(measured, [default])[default]
+    errors = [abs(predicted_us(cost, one) / waiting_us(one) - 1) for one in draw(spec, (), 60, seed=7)]
+    assert statistics.fmean(errors) < 0.01
 
 
 def test_the_order_in_which_results_arrive_changes_nothing():

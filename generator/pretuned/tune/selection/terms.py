@@ -3,9 +3,10 @@
 A GPU runs blocks in *waves*: so many at once as its multiprocessors (SMs) hold, by the threads, registers and shared
 memory of a block. A launch therefore takes time by its blocks (what a shared unit such as memory does for each), by the
 blocks on the busiest SM, and by its waves, each of them times the work of one block: the sizes that more blocks do not
-divide. Beside that stand the bytes that a call moves, the elements of a thread, what is left of a tile at the edges,
-and rows whose length in bytes keeps wide accesses from being aligned. Which of these matter, and how much, is fitted to
-what was measured (`pretuned.tune.selection.fitting`).
+divide. Few blocks of an SM wait for memory at the same time; it is those beyond that they share its units with. Beside
+that stand the bytes that a call moves, the elements of a thread, what is left of a tile at the edges, and rows whose
+length in bytes keeps wide accesses from being aligned. Which of these matter, and how much, is fitted to what was
+measured (`pretuned.tune.selection.fitting`).
 
 What an SM holds: CUDA C++ Programming Guide, "Compute Capabilities", and the rounding of its occupancy calculator.
 """
@@ -37,6 +38,7 @@ from pretuned.tune.space.columns import evaluate
 Reals = npt.NDArray[np.float64]
 
 PITCHES: Final = (4, 8, 16, 32, 64, 128)  # bytes: what a row may be a multiple of, up to a line of the cache
+BUSY: Final = (2, 4)  # blocks of an SM, up to which they may wait for memory, not for each other
 _RESERVED: Final = 1024  # bytes of shared memory that the driver takes of each block, from compute capability 8.0 on
 _THREADS: Final = {75: 1024, 80: 2048, 86: 1536, 87: 1536, 89: 1536, 90: 2048, 100: 2048, 103: 2048, 110: 1536}
 _BLOCKS: Final = {75: 16, 80: 32, 86: 16, 87: 16, 89: 24, 90: 32, 100: 32, 103: 32, 110: 24}
@@ -309,6 +311,10 @@ def _of_launch(spec: KernelSpec, shape: _Shape, facts: DeviceFacts) -> Iterator[
         yield Term(factors=(count,))
         if work:
             yield Term(factors=(count, *work))
+    if work:
+        held = max(shape.at_once) // facts.sm_count
+        beyond = [_fold(f"max(0, {busiest} - {blocks})") for blocks in BUSY if blocks < held]
+        yield from (Term(factors=(*blocks, *work)) for blocks in ((), *((each,) for each in beyond)))
     if elements := work or (tuple(spec.free_dims) if shape.fixed else ()):
         each = _fold(f"ceil_div({' * '.join(elements)}, {shape.threads * (shape.fixed or 1)})")
         yield Term(factors=(each,))
