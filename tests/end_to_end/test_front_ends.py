@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from builders import H100, rows
+from builders import H100, rows, selections
 from pretuned.bake.plan import plan
 from pretuned.compile.nvrtc import installed_nvrtc
 from pretuned.device import probe
@@ -52,12 +52,17 @@ def prepared(once, minimal_for, own_python, run):
         project = minimal_for("hatch", folder / "project")
         specs = load_folder(project / "kernels")
         compiler = installed_nvrtc()
-        found = [replace(row, compiler=compiler) for row in rows(specs["scale"])]
-        jobs = plan(specs, found, {H100.name: H100}, architectures=["sm_80", "sm_90"]).jobs
+        made, (rule,) = (
+            [replace(entry, compiler=compiler) for entry in entries(specs["scale"])] for entries in (rows, selections)
+        )
+        planned = plan(specs, made, {H100.name: H100}, selections=[rule], architectures=["sm_80", "sm_90"])
         with Cache(folder / "cache") as cache, BinaryStore(cache, Effort()) as library:
-            binaries = library.all(jobs)
-        named = [replace(row, choices=tuple(named_after(binaries, specs["scale"], row))) for row in found]
-        lockfile.write(project / "pretuned.lock.json", lockfile.Lock().updated({H100.name: H100}, named))
+            binaries = library.all(planned.jobs)
+        *made, rule = (
+            replace(entry, choices=tuple(named_after(binaries, planned.kernels[0], entry))) for entry in (*made, rule)
+        )
+        lock = lockfile.Lock().updated({H100.name: H100}, made, selections=[rule])
+        lockfile.write(project / "pretuned.lock.json", lock)
 
         variables = {"PRETUNED_CACHE_DIR": str(folder / "cache"), "PRETUNED_MODE": "locked"}
         run(own_python, "-m", "pretuned", "bake", "--output", folder / "baked", cwd=project, **variables)
@@ -70,11 +75,10 @@ def prepared(once, minimal_for, own_python, run):
     )
 
 
-def named_after(binaries, spec, row):
-    """Yield the row's choices with the digests of what was compiled for them."""
-    found = plan({spec.name: spec}, [row], {H100.name: H100}).kernels[0]
-    for choice in row.choices:
-        module = found.source(row.specialisation, choice.configuration)
+def named_after(binaries, planned, entry):
+    """Yield the choices of a row or a selection with the digests of what was compiled for them."""
+    for choice in entry.choices:
+        module = planned.source(entry.specialisation, choice.configuration)
         yield replace(choice, cubin=binaries[module.key, "sm_90"].digest)
 
 
