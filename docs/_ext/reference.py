@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +18,7 @@ from typing import Any, Final
 from examples import EXAMPLES
 from pretuned.cli.parser import parser
 from pretuned.errors import ExitCode
+from pretuned.record import canonical
 from pretuned.runtime.types import DTYPES
 from pretuned.schema.descriptions import ENVIRONMENT
 from pretuned.schema.generate import SCHEMAS
@@ -50,8 +52,22 @@ SECTIONS: Final = {
 }
 
 
+# Before which keys the line of a selection is broken, and the columns that they begin in.
+LINE_BREAKS: Final = {
+    "certificate": 1,
+    "inside": 17,
+    "outside": 17,
+    "reach": 1,
+    "choices": 1,
+    "cost": 14,
+    "candidate": 14,
+    "space": 1,
+    "compiler": 1,
+}
+
 ROOT: Final = Path(__file__).parents[2]
 Schema = Mapping[str, Any]
+_DIGEST: Final = re.compile(r'"([0-9a-f]{6})[0-9a-f]{26,}"')
 _QUOTED: Final = re.compile(r"(?<!\w)'([^']+)'(?!\w)")  # which descriptions have for code: editors show plain text
 
 
@@ -269,6 +285,17 @@ def _mistake(entry: Mapping[str, Any]) -> str:
     return f"{heading}\n\n{edited}{by}\n\n````text\n{entry['now'].strip()}\n````\n"
 
 
+def selection_line() -> str:
+    """Return the shortest selection of the repository's lock, on several lines and with its digests cut short."""
+    lock = json.loads((ROOT / "pretuned.lock.json").read_text(encoding="utf-8"))
+    shortest = min(lock["selections"], key=lambda selection: len(canonical.line(selection)))
+    text = _DIGEST.sub(r'"\1..."', canonical.line(shortest))
+    for key, indent in LINE_BREAKS.items():
+        text = text.replace(f', "{key}": ', f',\n{" " * indent}"{key}": ')
+    text = text.replace('}, {"implementation"', '},\n             {"implementation"')
+    return f"```text\n{text}\n```"
+
+
 def _signed(sign: str, text: str) -> str:
     return "".join(f"{sign} {line}\n" for line in text.strip("\n").split("\n") if line)
 
@@ -284,4 +311,5 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "trial-sizes": trial_sizes,
     "layers": layers,
     "mistakes": mistakes,
+    "selection-line": selection_line,
 }

@@ -35,6 +35,8 @@ NOT_RUN = {
     "pretuned check --execute": "takes 50 seconds; shorter ones are run",
     "pretuned check --sanitize --sample 8": "takes minutes; .ci/run does it",
     "pretuned show": NEEDS_FILES,
+    "git show HEAD:pretuned.lock.json > before.json": NEEDS_FILES,
+    "pretuned show before.json": NEEDS_FILES,
     "pretuned show pretuned.lock.host.json": NEEDS_FILES,
     "pretuned merge h100.json h200.json": NEEDS_FILES,
     "pretuned prune --device 'NVIDIA L4'": NEEDS_FILES,
