@@ -1,10 +1,11 @@
 """Hochgraf's GEMM at sizes that were not tuned, by every rule: `python benchmarks/hochgraf_sizes.py --out FOLDER`.
 
 The spec in `hochgraf/` is tuned from nothing with the 27 inputs of {256, 1024, 4096}^3. Then the other 37 inputs of the
-study and `--ragged` problems between the sizes (k a multiple of 8) are judged: what a real call of the generated
-package runs, and what other rules pick that are made from the same 27 inputs, or also from `--drawn` further problems,
-at each of which they know every candidate's time. All candidates are screened at each problem; picks, the best, and
-the default are raced.
+study and `--ragged` problems between the sizes are judged. In both, k is a multiple of 8, as rows of 16 bytes need: the
+spec that is tuned says so too (`requires = ["k % 8 == 0"]` beside its own), so that what ships is chosen for problems
+of the kind that is judged. Compared are what a real call of the generated package runs, and what other rules pick that
+are made from the same 27 inputs, or also from `--drawn` further problems, at each of which they know every candidate's
+time. All candidates are screened at each problem; picks, the best, and the default are raced.
 
 `--on host --spec SPEC --sizes 16,64` tries the script out with a spec that the host device runs.
 """
@@ -38,6 +39,11 @@ HERE = Path(__file__).parent
 OURS = "selection (ours)"
 TARGETS = (0.005, 0.02, 0.05)  # mean, 95th percentile, worst
 SEED = 37
+
+
+def requirements(spec):
+    """The conditions of what is judged, of a spec that the problems of this benchmark are drawn for."""
+    return [f"{dim} % {factor} == 0" for dim, factor in MULTIPLES.get(spec.name, {}).items()]
 
 
 def others_of(spec, thinned, specialisation):
@@ -123,7 +129,8 @@ def main():
     options.out.mkdir(parents=True, exist_ok=True)
     device, spec = find_device(Place.parse(options.on), {}), load(options.spec)
     sizes = [int(size) for size in options.sizes.split(",")]
-    thinned = matrix.spec_of(spec.name, options.spec.read_text(encoding="utf-8"), sizes, options.spec.parent)
+    text, requires = options.spec.read_text(encoding="utf-8"), requirements(spec)
+    thinned = matrix.spec_of(spec.name, text, sizes, options.spec.parent, requires=requires)
     specialisation = next(iter(space.specialisations(spec)))
     tuned = [("tuned", problem) for problem in space.problems(thinned, specialisation)]
     drawn = [("inside", problem) for _, problem in ragged(thinned, specialisation, options.drawn, SEED)]
@@ -132,6 +139,7 @@ def main():
     made = provenance(device)
     with tempfile.TemporaryDirectory() as name:
         package, lines = tuned_package(thinned, device, Path(name), options.out)
+        lines.insert(0, f"tuned and judged where {' and '.join(requires) or 'the spec admits a call'}")
         print(*lines, sep="\n", flush=True)
         end = time.perf_counter() + options.seconds
         ours, shipped = our_picks(package, spec, [problem for _, problem in fresh], device)

@@ -128,15 +128,25 @@ def read(path: Path, spec: KernelSpec | None = None) -> Matrix:
     )
 
 
-def spec_of(name: str, text: str, sizes: Sequence[int] | None = None, folder: Path | None = None) -> KernelSpec:
+def spec_of(
+    name: str,
+    text: str,
+    sizes: Sequence[int] | None = None,
+    folder: Path | None = None,
+    *,
+    requires: Sequence[str] = (),
+) -> KernelSpec:
     """Return the spec as it was when it was recorded; its templates may have changed since.
 
-    With `sizes`, every dim that has any has these. `folder` is that of its templates.
+    With `sizes`, every dim that has any has these. `folder` is that of its templates. `requires` are conditions beside
+    those of the text.
     """
     document = tomllib.loads(text)
     for dim in document["dims"].values():
         if sizes is not None and "sizes" in dim:
             dim["sizes"] = list(sizes)
+    constraints = document.setdefault("constraints", {})
+    constraints["requires"] = [*constraints.get("requires", ()), *requires]
     return KernelSpec(**document, name=name, folder=folder or FOLDERS.get(name, ROOT / "templates"))
 
 

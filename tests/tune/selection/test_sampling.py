@@ -86,6 +86,14 @@ def test_few_admitted_problems_are_found_as_far_as_there_are_any(tmp_path, deman
     assert least <= len(problems) <= 20
 
 
+def test_what_has_to_be_a_multiple_is_ragged_beyond_that(tmp_path):
+    spec = loaded(tmp_path, ("[constraints]\n", '[constraints]\nrequires = ["n % 8 == 0"]\n'))
+    sizes = [int(problem.dims[0][1]) for problem in draw(spec, (("T", "float16"),), 100, seed=1)]
+    assert len(sizes) == 100
+    assert not any(size % 8 for size in sizes)
+    assert sum(size % 16 == 8 for size in sizes) >= 25
+
+
 def test_a_dim_with_one_size_is_drawn_around_it(tmp_path):
     spec = loaded(tmp_path, ("1024, 65536", "1024"))
     sizes = [int(problem.dims[0][1]) for problem in draw(spec, (("T", "float16"),), 50, seed=1)]

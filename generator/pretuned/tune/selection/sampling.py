@@ -3,7 +3,8 @@
 Where dispatch goes wrong is where nobody measured: sizes that vectors or tiles do not divide, and those between two
 powers of two. So a problem is drawn log-uniformly from the ranges of the dims' sizes, and then most of its dims are
 moved to a number of some style: prime; near one of the spec's sizes; a multiple of 2, 4, ... 128; a power of two; just
-below or above a multiple of what the spec divides by in its grids, blocks and guards.
+below or above a multiple of what the spec divides by in its grids, blocks and guards. A dim of which the spec requires
+that a number divides it (`k % 8 == 0`) is moved to a multiple of that number.
 
 The same arguments give the same problems, in any process: the generator is seeded by text.
 """
@@ -54,11 +55,11 @@ def draw(
     generator = random.Random(f"{seed}:{spec.name}:{space.describe(specialisation)}:{sizes}:{reach}")  # noqa: S311
     found = dict.fromkeys(_called(spec, specialisation, int(CALLED * count), generator, calls or {}))
     ranges = {name: _range(sizes_of(spec, name), reach) for name in spec.free_dims}
-    styles = _styles(spec, specialisation, generator)
+    styles, factors = _styles(spec, specialisation, generator), _factors(spec)
     for _ in range(TRIES * count):
         if len(found) >= count or not ranges:
             break
-        dims = _dims(ranges, styles, generator)
+        dims = _dims(ranges, styles, factors, generator)
         problem = Problem(specialisation=specialisation, dims=space.pairs(dims))
         if problem not in found and (reach == 1 or _outside(spec, dims)) and _admitted(spec, problem):
             found[problem] = None
@@ -96,6 +97,7 @@ def _outside(spec: KernelSpec, dims: Mapping[str, int]) -> bool:
 def _dims(
     ranges: Mapping[str, tuple[int, int]],
     styles: tuple[Callable[[str, int], int], ...],
+    factors: Mapping[str, int],
     generator: random.Random,
 ) -> dict[str, int]:
     """Return sizes: half of the problems have one style for all dims, the others one for each."""
@@ -104,8 +106,24 @@ def _dims(
     for name, (least, most) in ranges.items():
         size = round(math.exp(generator.uniform(math.log(least), math.log(most))))
         style = shared or generator.choice(styles)
-        dims[name] = min(max(style(name, size), least), most)
+        factor = factors.get(name, 1)
+        multiple = max(1, round(style(name, size) / factor)) * factor
+        dims[name] = min(max(multiple, least), most)
     return dims
+
+
+def _factors(spec: KernelSpec) -> dict[str, int]:
+    """Return what a dim has to be a multiple of, of those dims of which `requires` says `dim % number == 0`."""
+    found: dict[str, int] = {}
+    for condition in spec.constraints.requires:
+        match condition.tree:
+            case ast.Compare(
+                left=ast.BinOp(left=ast.Name(id=name), op=ast.Mod(), right=ast.Constant(value=int() as number)),
+                ops=[ast.Eq()],
+                comparators=[ast.Constant(value=0)],
+            ) if number > 0:
+                found[name] = math.lcm(found.get(name, 1), number)
+    return found
 
 
 def _styles(spec: KernelSpec, specialisation: Pairs, generator: random.Random) -> tuple[Callable[[str, int], int], ...]:
