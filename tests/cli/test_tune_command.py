@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from builders import H100, row, rows, selections
+from fake_runner import ROWS_ALONE
 from pretuned.cli import main
 from pretuned.cli import tune as command
 from pretuned.measure.runner import TuningError
@@ -21,7 +22,7 @@ from specs import SCALE, loaded, write
 
 TABLE = '[tool.hatch.build.hooks.pretuned]\nmodule = "src/demo/tuned"\n'
 OTHER = f'template = "scale.cu.jinja"\n{SCALE}'
-TARGET = TuningDevice(record=H100, driver="580.159.04")
+TARGET = TuningDevice(record=H100, driver="580.159.04", effort=ROWS_ALONE)
 MADE = "NVIDIA H100 80GB HBM3: {} rows, {} faster than the default (driver 580.159.04, NVRTC 13.0.88, 2026-11-21)\n"
 
 
@@ -114,9 +115,9 @@ def test_force_tunes_everything_anew_without_the_cache_and_confirms(machine):
 @pytest.mark.parametrize(
     ("table", "arguments", "most", "loss"),
     [
-        ("", (), 8, None),
+        ("", (), 12, None),
         ("max-loss = 0.03\nmax-configurations = 4\n", (), 4, 0.03),
-        ("max-loss = 0.03\n", ("--max-loss", "0.01"), 8, 0.01),
+        ("max-loss = 0.03\n", ("--max-loss", "0.01"), 12, 0.01),
     ],
 )
 def test_what_selections_must_be_like_stands_in_the_table_and_the_option_goes_first(

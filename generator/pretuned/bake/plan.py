@@ -13,16 +13,14 @@ from typing import Final
 
 from pretuned.compile.result import Binary
 from pretuned.errors import BakeError
-from pretuned.record.freshness import in_space
+from pretuned.record.freshness import admits, in_space
 from pretuned.record.rows import Choice, Row, TunedDevice
 from pretuned.record.selections import PredictedChoice, Selection
 from pretuned.render import Source, source_of
 from pretuned.runtime.costs import written
-from pretuned.runtime.types import DTYPES
 from pretuned.spec import space
-from pretuned.spec.expressions import ExpressionError
 from pretuned.spec.model import KernelSpec
-from pretuned.spec.space import Configuration, Pairs, Problem
+from pretuned.spec.space import Configuration, Pairs
 from pretuned.spec.templates import RenderError
 
 OLDEST: Final = 80  # of the architectures, where none is known
@@ -148,7 +146,7 @@ def _kernel(
         _readable(spec, selection)
     shipped: dict[tuple[Pairs, Configuration], Shipped] = {}
     default = space.default(spec)
-    admitted = {c: [s for s in space.specialisations(spec) if _admits(spec, s, c)] for c in extra}
+    admitted = {c: [s for s in space.specialisations(spec) if admits(spec, s, c)] for c in extra}
     for configuration, found in admitted.items():
         _known(spec, configuration, "--with")
         if not found:
@@ -197,20 +195,6 @@ def _known(spec: KernelSpec, configuration: Configuration, source: str) -> None:
         )
     if not in_space(spec, configuration):
         raise BakeError(f"{source} of {spec.name} names {configuration}, which is not in the space of {spec.file}")
-
-
-def _admits(spec: KernelSpec, specialisation: Pairs, configuration: Configuration) -> bool:
-    """Whether the constraints that neither a call nor a device decides admit a configuration."""
-    implementation = spec.all_implementations.get(configuration.implementation)
-    values = space.environment(spec, Problem(specialisation=specialisation, dims=()), configuration)
-    try:
-        return implementation is None or all(
-            expression.evaluate(values)
-            for expression in implementation.constraints.where
-            if expression.names <= values.keys() | DTYPES.keys()
-        )
-    except ExpressionError:
-        return False
 
 
 def _shipped(spec: KernelSpec, specialisation: Pairs, configuration: Configuration, *, everywhere: bool) -> Shipped:
