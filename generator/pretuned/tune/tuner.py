@@ -44,6 +44,7 @@ COMPILE_S: Final = 0.3  # per source, on one core
 SCREEN_S: Final = 0.0015  # per candidate and problem
 ROW_S: Final = 0.2  # per row: races, duels and checks
 KERNEL_S: Final = 0.3  # per kernel: inputs, references, the default
+SELECTION_S: Final = 0.07  # per problem at which what may ship races: what comes before and after that, included
 
 
 Found = Row | Skipped | Selection
@@ -85,6 +86,8 @@ class _Pending:
         searched = min(rows, len(representatives(self.task.problems)))
         screened = sources * searched + CARRIED * (rows - searched)
         seconds = KERNEL_S + sources * COMPILE_S / processors() + screened * SCREEN_S + rows * ROW_S
+        if self.selects:
+            seconds += SELECTION_S * self.task.workbench.device.profile.tried_problems
         return Estimate(configurations=count, sources=sources, seconds=seconds)
 
     @property
