@@ -318,7 +318,7 @@ def test_rows_of_an_older_space_or_reference_are_baked_and_tuned_again_where_a_g
         (
             "pretuned.lock.json: 2 rows baked though not up to date; run `pretuned tune`; first: "
             "scale on NVIDIA H100 80GB HBM3 at "
-            "n=1024, T=float16: incomplete (the space, the sizes or terms of costs have changed)"
+            "n=1024, T=float16: incomplete (the space, the sizes, `requires` or terms of costs have changed)"
         ),
     ]
     build.gpu = TARGET

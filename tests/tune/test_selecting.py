@@ -160,6 +160,43 @@ def test_a_certificate_is_renewed_by_other_problems_and_nothing_is_tuned(spec):
     assert replace(renewed, certificate=None) == replace(selection, certificate=None)
 
 
+def test_a_choice_that_a_new_certificate_finds_wrong_is_taken_out(spec):
+    def wrong(values, dims):
+        return values["vec"] == 4
+
+    _, selection, _ = tuned(spec, FakeRunner(tails))
+    workbench = fake_workbench(FakeRunner(tails, wrong=wrong), demands=Demands(certify=5))
+    workbench = replace(workbench, device=replace(DEVICE, effort=PROFILE))
+    request = TuningRequest(spec=spec, problems=(), selections=(selection,))
+    (left,) = Tuner(workbench).tune([request])
+    assert {dict(choice.configuration.values)["vec"] for choice in selection.choices} >= {4}
+    assert {dict(choice.configuration.values)["vec"] for choice in left.choices} == {1, 2}
+    assert left.default == selection.default
+    assert (left.certificate, left.space) == (None, "")  # the next tuning makes it anew
+
+
+def test_sizes_that_have_rows_certify_nothing(tmp_path):
+    spec = loaded(tmp_path, ("[constraints]\n", '[constraints]\nrequires = ["n == 1024 or n == 65536"]\n'))
+    _, selection, _ = tuned(spec, FakeRunner(tails))
+    assert selection.certificate is None
+    assert selection.keeps_to(0.01)
+
+
+def test_no_certificate_speaks_of_a_problem_that_its_rule_has_seen(tmp_path):
+    demand = 'requires = ["n >= 1024", "n <= 1063"]'
+    spec = loaded(tmp_path, ("[constraints]\n", f"[constraints]\n{demand}\n"), ("1024, 65536", "1024, 1063"))
+    _, selection, _ = tuned(spec, FakeRunner(tails))
+    assert 1 <= selection.certificate.inside.problems <= 40 - selection.problems
+    assert selection.certificate.outside is None
+
+
+def test_where_no_dim_is_free_there_is_no_selection(tmp_path):
+    spec = loaded(tmp_path, ("sizes = [1024, 65536]", "values = [1024, 65536], constant = true"))
+    rows, selection, _ = tuned(spec, FakeRunner(lambda values, dims: 1.0))
+    assert rows
+    assert selection is None
+
+
 def test_a_selection_that_is_missing_is_made_beside_rows_that_are_known(spec, tmp_path):
     with Cache(tmp_path / "cache") as cache:
         rows, _, _ = tuned(spec, FakeRunner(tails), cache)

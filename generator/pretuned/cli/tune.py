@@ -185,7 +185,8 @@ def _print(options: Namespace, project: Project, tuned: Tuned, *, changed: bool)
             table_of_kernels = by_kernel(tuned.effort)
             print()
             print("\n".join(columns(table_of_kernels, frozenset(range(1, len(table_of_kernels[0]))))))
-    unchanged = "nothing to write" if tuned.wrong else "every row confirmed, nothing to write"
+    confirmed = tuned.rows and not (tuned.wrong or tuned.left)
+    unchanged = "every row confirmed, nothing to write" if confirmed else "nothing to write"
     console.info(f"{project.lock.name}: " + ("written" if changed else unchanged))
     if tuned.interrupted:
         console.info("interrupted; what was measured is kept")

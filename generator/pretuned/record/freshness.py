@@ -1,11 +1,11 @@
 """Whether a row or a selection of the lock still speaks of the kernel as it is now.
 
 *Fresh*: every choice renders, compiles, launches and takes arguments as it did. *Incomplete*: fresh, but the space,
-the sizes or terms of costs have changed since (baked, and tuned again when possible). *Unverified*: fresh, but the
-reference or tolerances have changed (verified again when possible). *Stale*: otherwise; never baked as if it were
-fresh: what is left of a stale row is its default alone, where this is still what was measured. Of a stale selection it
-is the choices that are what was measured, the default among them: each was compared with that alone, so what is left is
-no slower. It has lost its certificate, which speaks of all of them.
+the sizes, `requires` or terms of costs have changed since (baked, and tuned again when possible). *Unverified*: fresh,
+but the reference or tolerances have changed (verified again when possible). *Stale*: otherwise; never baked as if it
+were fresh: what is left of a stale row is its default alone, where this is still what was measured. Of a stale
+selection it is the choices that are what was measured, the default among them: each was compared with that alone, so
+what is left is no slower. It has lost its certificate, which speaks of all of them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ class Standing:
 
 
 def space_key(spec: KernelSpec) -> str:
-    """Return the digest of what is chosen from, and where: spaces, constraints, sizes, and the terms of costs."""
+    """Return the digest of what is chosen from, and where: spaces, constraints, sizes, and the terms of costs.
+
+    `requires` is a part of it: what was certified where calls were admitted says nothing about other calls.
+    """
     implementations = {
         name: [
             {key: sorted(set(values)) for key, values in implementation.space.items()}
@@ -54,7 +57,8 @@ def space_key(spec: KernelSpec) -> str:
     }
     sizes = {name: sorted(set(dim.sizes or ())) for name, dim in spec.free_dims.items()}
     terms = {name: list(map(str, one.cost.terms)) for name, one in spec.all_implementations.items() if one.cost.terms}
-    return digest([implementations, sizes, *([terms] if terms else [])])
+    requires = sorted(map(str, spec.constraints.requires))
+    return digest([implementations, sizes, *([terms] if terms else []), *([requires] if requires else [])])
 
 
 class FreshnessJudge:
@@ -81,7 +85,8 @@ class FreshnessJudge:
             what = "its search early" if isinstance(entry, Row) else "before it was certified"
             return Standing(state=State.INCOMPLETE, reason=f"the budget ended {what}")
         if entry.space != self._space or (isinstance(entry, Row) and not self.wanted(entry.problem)):
-            return Standing(state=State.INCOMPLETE, reason="the space, the sizes or terms of costs have changed")
+            changed = "the space, the sizes, `requires` or terms of costs have changed"
+            return Standing(state=State.INCOMPLETE, reason=changed)
         if entry.verification != self._verification:
             return Standing(state=State.UNVERIFIED, reason="the reference, the inputs or the tolerances have changed")
         return Standing(state=State.FRESH)

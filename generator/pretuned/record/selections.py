@@ -67,8 +67,8 @@ class Losses:
 class Certificate:
     """The losses at problems drawn by `seed`: `inside` the spec's sizes, and `outside`, up to twice beyond them.
 
-    `outside` is None where the spec admits no problem there. `calls` says whether problems were drawn by the numbers of
-    a usage file's calls.
+    `outside` is None where the spec admits no problem there, or where fewer than four were asked for inside. `calls`
+    says whether problems were drawn by the numbers of a usage file's calls.
     """
 
     seed: int

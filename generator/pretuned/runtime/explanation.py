@@ -100,7 +100,8 @@ class Explanation:
             f"  why     {'; '.join(self.why)}",
         ]
         if self.measured is not None:
-            lines.append(f"  row     {self.rows_of}: measured at {listed(self.measured)}")
+            where = f"measured at {listed(self.measured)}" if self.measured else "measured"
+            lines.append(f"  row     {self.rows_of}: {where}")
         if self.time_us is not None and self.ratio is not None:
             low, high = self.ratio
             default = f", default {self.default_us:.2f} us" if self.default_us is not None else ""

@@ -90,10 +90,16 @@ class Certification:
             selection = self.maker.selection()
 
     def renewed(self, held: Selection) -> Selection:
-        """Return a selection that the lock has with a new certificate; it stays as it is where nothing can be tried."""
+        """Return a selection that the lock has with a new certificate; it stays as it is where nothing can be tried.
+
+        Of one that has a wrong choice the others are left, without a certificate, to be made anew by the next tuning.
+        """
         task, demands = self.task, self.task.workbench.demands
         task.request([choice.configuration for choice in held.choices])
         certificate = self._certificate(held, demands.seed if demands.seed is not None else 1 + last_seed(held))
+        right = tuple(choice for choice in held.choices if choice.configuration not in task.failed)
+        if right != held.choices:
+            return replace(held, choices=right, certificate=None, space="")
         if certificate is None:
             return held
         self._report(held, certificate, 0, spent=False)
@@ -122,10 +128,15 @@ class Certification:
         )
 
     def _certificate(self, selection: Selection, seed: int) -> Certificate | None:
-        """Return the certificate of a rule, or None where nothing could be tried."""
-        task, calls = self.task, self.maker.calls
-        inside = draw(task.spec, task.specialisation, self.count, seed, calls=calls)
-        outside = draw(task.spec, task.specialisation, self.count // OUTSIDE, seed, reach=REACH)
+        """Return the certificate of a rule, or None where nothing could be tried.
+
+        It speaks of problems that have no row, and of none that the rule has seen, except those that are called.
+        """
+        task, rows = self.task, set(self.maker.problems)
+        calls = {problem: number for problem, number in self.maker.calls.items() if problem not in rows}
+        seen = rows | self.maker.observed.times.keys()
+        inside = draw(task.spec, task.specialisation, self.count, seed, calls=calls, without=seen)
+        outside = draw(task.spec, task.specialisation, self.count // OUTSIDE, seed, reach=REACH, without=seen)
         with task.workbench.effort.stage("certifying"):
             found = [list(self._trials(selection, problems)) for problems in (inside, outside)]
         if not found[0]:

@@ -25,10 +25,7 @@ Observed = dict[Problem, dict[Configuration, float]]
 
 
 class Observations:
-    """Times of a task's candidates, in microseconds a call; `times` lacks what failed or was not tried.
-
-    `estimates` has what is expected of a candidate at a problem where it was not timed yet.
-    """
+    """Times of a task's candidates, in microseconds a call; `times` lacks what failed or was not tried."""
 
     def __init__(self, task: TuningTask) -> None:
         self.task = task

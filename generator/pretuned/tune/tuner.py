@@ -165,7 +165,7 @@ class Tuner:
         renewed = held if self.workbench.demands.certify is not None else ()
         for specialisation in dict.fromkeys([*asked, *request.select, *renewed]):
             problems = [problem for problem in request.problems if problem.specialisation == specialisation]
-            selects = self.workbench.device.profile.tried_problems > 0
+            selects = self.workbench.device.profile.tried_problems > 0 and bool(request.spec.free_dims)
             others = space.problems(request.spec, specialisation) if selects else ()
             yield _Pending(
                 task=TuningTask(

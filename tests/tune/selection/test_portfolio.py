@@ -43,5 +43,9 @@ def test_problems_that_weigh_more_decide():
     assert choose(losses(times), np.array([1.0, 9.0]), 0, 2) == [0, 2]
 
 
+def test_what_is_predicted_to_take_no_time_is_the_fastest():
+    assert losses(np.array([[0.0, 1.0], [0.0, 0.0]])).tolist() == [[0.0, CAP], [0.0, 0.0]]
+
+
 def test_a_problem_at_which_nothing_runs_counts_nothing():
     assert losses(np.array([[np.nan, np.inf], [1.0, 2.0]])).tolist() == [[0.0, 0.0], [0.0, 1.0]]

@@ -94,6 +94,15 @@ def test_what_has_to_be_a_multiple_is_ragged_beyond_that(tmp_path):
     assert sum(size % 16 == 8 for size in sizes) >= 25
 
 
+def test_what_is_left_out_is_not_drawn(tmp_path):
+    spec = loaded(tmp_path, ("1024, 65536", "1024, 1032"))
+    seen = draw(spec, (("T", "float16"),), 5, seed=1)
+    others = draw(spec, (("T", "float16"),), 9, seed=1, without=seen)
+    assert len(seen) == 5
+    assert {dims["n"] for dims in (dict(p.dims) for p in (*seen, *others))} == set(range(1024, 1033))
+    assert not set(seen) & set(others)
+
+
 def test_a_dim_with_one_size_is_drawn_around_it(tmp_path):
     spec = loaded(tmp_path, ("1024, 65536", "1024"))
     sizes = [int(problem.dims[0][1]) for problem in draw(spec, (("T", "float16"),), 50, seed=1)]

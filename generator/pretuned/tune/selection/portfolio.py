@@ -24,8 +24,9 @@ def losses(times_us: Reals) -> Reals:
     A configuration that does not run there (nan, inf) loses CAP. A problem at which nothing runs loses nothing.
     """
     times = np.where(np.isfinite(times_us), times_us, np.inf)
+    times = np.maximum(times, np.finfo(float).tiny)  # a cost may predict nothing at all
     best = times.min(axis=1, initial=np.inf)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         shares: Reals = np.minimum(times / best[:, None] - 1, CAP)
     return np.where(np.isinf(best)[:, None], 0.0, shares)
 

@@ -16,7 +16,7 @@ import contextlib
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from pretuned.runtime.records import Value
@@ -43,13 +43,15 @@ def draw(
     *,
     reach: float = 1.0,
     calls: Mapping[Problem, int] | None = None,
+    without: Collection[Problem] = (),
 ) -> list[Problem]:
     """Return `count` distinct problems that the kernel admits, or fewer where no more were found.
 
     With `reach` 1 they lie within the sizes of the spec; with more, each has a dim outside of them, up to `reach` times
     the largest or a part of the smallest. `calls` are problems with the numbers of their calls: four of five problems
     are those then, drawn without repetition, by the logarithm of their numbers, so that one shape that is called a
-    million times does not hide the others. They are taken as they are, inside or outside.
+    million times does not hide the others. They are taken as they are, inside or outside. The others are none of
+    `without`.
     """
     sizes = ",".join(f"{name}={sizes_of(spec, name)}" for name in spec.free_dims)
     generator = random.Random(f"{seed}:{spec.name}:{space.describe(specialisation)}:{sizes}:{reach}")  # noqa: S311
@@ -61,7 +63,9 @@ def draw(
             break
         dims = _dims(ranges, styles, factors, generator)
         problem = Problem(specialisation=specialisation, dims=space.pairs(dims))
-        if problem not in found and (reach == 1 or _outside(spec, dims)) and _admitted(spec, problem):
+        if problem in found or problem in without or (reach > 1 and not _outside(spec, dims)):
+            continue
+        if _admitted(spec, problem):
             found[problem] = None
     return list(found)[:count]
 
