@@ -14,8 +14,8 @@ import random
 from collections.abc import Callable, Mapping
 
 from pretuned.spec import space
-from pretuned.spec.buckets import fits_arguments
 from pretuned.spec.model import KernelSpec
+from pretuned.spec.sizes import fits_arguments
 from pretuned.spec.space import Pairs, Problem
 
 INSIDE = {"aligned": 7, "any": 4, "edge": 5, "prime": 3, "guard": 4, "tuned": 1}  # of 24

@@ -29,8 +29,9 @@ from pretuned.record.freshness import admits
 from pretuned.record.rows import TunedDevice
 from pretuned.record.selections import PredictedChoice
 from pretuned.runtime.types import DTYPES
-from pretuned.spec import buckets, space
+from pretuned.spec import space
 from pretuned.spec.loader import load_folder
+from pretuned.spec.sizes import fits_arguments, sizes_of
 from pretuned.spec.space import Configuration, DeviceFacts, Problem
 from pretuned.tune.space import pruning
 
@@ -157,11 +158,11 @@ class Bundle:
             dims = tuple((name, self.size(draw, spec, name)) for name in sorted(spec.free_dims))
             problem = Problem(specialisation=specialisation, dims=dims)
             fits = sum(array.nbytes for array in arrays(spec, problem)) <= MEMORY_BYTES
-            if fits and buckets.fits_arguments(spec, problem) and space.admitted(spec, problem):
+            if fits and fits_arguments(spec, problem) and space.admitted(spec, problem):
                 return problem
 
     def size(self, draw, spec, name):
-        sizes = buckets.sizes_of(spec, name)
+        sizes = sizes_of(spec, name)
         near = draw.choice([*sizes, *(math.isqrt(a * b) for a, b in itertools.pairwise(sizes))]) + draw.randint(-1, 1)
         return draw.choice([0, 1, near, near, int(2 ** draw.uniform(0, 31)), int(2 ** draw.uniform(0, 16))])
 

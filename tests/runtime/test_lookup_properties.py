@@ -21,8 +21,9 @@ from pretuned.runtime.adapters import ArrayView
 from pretuned.runtime.devices import Device
 from pretuned.runtime.expressions import Integer
 from pretuned.runtime.types import DTYPES
-from pretuned.spec import buckets, space
+from pretuned.spec import space
 from pretuned.spec.loader import load as load_spec
+from pretuned.spec.sizes import fits_arguments
 from pretuned.spec.space import Problem
 
 SPEC = """\
@@ -177,7 +178,7 @@ def test_what_an_argument_cannot_hold_is_refused_and_nothing_else(baked, specs):
         columns = [drawn(draw, listed, 2000).tolist() for listed in dims.values()]
         for problem in zip(*columns, strict=True):
             values = dict(zip(dims, problem, strict=True))
-            fits = buckets.fits_arguments(specs[name], Problem(specialisation=(), dims=space.pairs(values)))
+            fits = fits_arguments(specs[name], Problem(specialisation=(), dims=space.pairs(values)))
             try:
                 baked.checks.admit(kernel, baked.problem.CalledProblem(kernel, None, {}, values))
             except baked.errors.ArgumentError as error:

@@ -10,10 +10,10 @@ from pretuned.bake.plan import KernelPlan
 from pretuned.errors import BakeError
 from pretuned.runtime.records import Value
 from pretuned.runtime.types import DTYPES
-from pretuned.spec.buckets import sizes_of
 from pretuned.spec.expressions import Expression
 from pretuned.spec.model import Argument, KernelSpec
 from pretuned.spec.reserved import RESERVED
+from pretuned.spec.sizes import sizes_of
 
 
 def check_names(spec: KernelSpec) -> None:

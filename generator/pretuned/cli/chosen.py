@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pretuned.cli.project import UsageError
 from pretuned.runtime.records import Value
 from pretuned.runtime.text import no_such
-from pretuned.spec.buckets import fits_arguments
 from pretuned.spec.model import KernelSpec
+from pretuned.spec.sizes import fits_arguments
 from pretuned.spec.space import Problem, describe, pairs, specialisations
 
 Chosen = dict[str, list[Mapping[str, Value]]]

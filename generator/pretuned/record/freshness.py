@@ -94,7 +94,7 @@ class FreshnessJudge:
     def remnant(self, row: Row) -> Row | None:
         """Return what may be baked of a stale row: its default alone, or None where nothing of it holds.
 
-        Without it the nearest row would answer for the bucket, with what was never measured there.
+        Without it the selection, or the nearest row, would answer there with what was not measured at that problem.
         """
         default = replace(row, choices=(row.default,))
         return default if self._stale(default) is None else None

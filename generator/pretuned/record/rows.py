@@ -69,7 +69,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What to run for one specialisation and bucket on one device: choices from the fastest on, the default last.
+    """What to run at one problem on one device: choices from the fastest on, the default last.
 
     `problem` is what was measured; `space` and `verification` are digests of what the row was chosen from (empty where
     the budget ended the search early) and judged by; `compiler` is NVRTC's version, `driver` the driver's, `date` the

@@ -17,8 +17,8 @@ from pretuned.config.toml import INT64_MAX
 from pretuned.runtime.nearest import MeasuredSizes
 from pretuned.runtime.records import Value
 from pretuned.spec import space
-from pretuned.spec.buckets import sizes_of
 from pretuned.spec.model import KernelSpec
+from pretuned.spec.sizes import sizes_of
 from pretuned.spec.space import Pairs, Problem
 
 FORMAT: Final = 1

@@ -12,8 +12,8 @@ from typing import Final
 
 from pretuned.measure.launch import arrays
 from pretuned.measure.requests import PrepareRequest
-from pretuned.spec.buckets import fits_arguments, sizes_of
 from pretuned.spec.model import KernelSpec
+from pretuned.spec.sizes import fits_arguments, sizes_of
 from pretuned.spec.space import Configuration, Problem, admitted
 from pretuned.tune.task import TuningTask
 

@@ -15,9 +15,9 @@ from typing import Final
 
 from pretuned.measure.launch import arrays
 from pretuned.spec import space
-from pretuned.spec.buckets import fits_arguments, largest
 from pretuned.spec.expressions import Environment, Expression, ExpressionError
 from pretuned.spec.model import KernelSpec
+from pretuned.spec.sizes import fits_arguments, largest
 from pretuned.spec.space import Configuration, DeviceFacts, Pairs, Problem, admitted, environment
 
 ELEMENTS: Final = 600_000  # of all arrays of a call

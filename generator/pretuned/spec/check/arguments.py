@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pretuned.config.toml import spelled
 from pretuned.runtime.text import closest
 from pretuned.runtime.types import DTYPES
-from pretuned.spec.buckets import largest
 from pretuned.spec.check.dtypes import unknown_dtype
 from pretuned.spec.check.names import (
     PathFault,
@@ -21,6 +20,7 @@ from pretuned.spec.check.names import (
 from pretuned.spec.expressions import Expression
 from pretuned.spec.faults import unknown_key
 from pretuned.spec.model import Argument, Dim, FillRange, KernelSpec, Specialisation
+from pretuned.spec.sizes import largest
 
 
 def key_faults(spec: KernelSpec) -> Iterator[PathFault]:

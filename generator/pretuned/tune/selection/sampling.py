@@ -21,9 +21,9 @@ from typing import Final
 
 from pretuned.runtime.records import Value
 from pretuned.spec import space
-from pretuned.spec.buckets import fits_arguments, sizes_of
 from pretuned.spec.expressions import Expression, ExpressionError
 from pretuned.spec.model import ImplementationSpec, KernelSpec
+from pretuned.spec.sizes import fits_arguments, sizes_of
 from pretuned.spec.space import Pairs, Problem
 
 ALONE: Final = 2  # a dim with one size: drawn from its half to its double
