@@ -85,7 +85,7 @@ class KnownResults:
     def times(
         self, problem: Problem, racing: Sequence[Configuration], rounds: int
     ) -> dict[Configuration, float] | None:
-        """Return the medians of a race at `problem` between these candidates, in microseconds a call."""
+        """Return the times of a race at `problem` between these candidates, in microseconds a call."""
         data = self._cache.record(self._race(problem, racing, rounds))
         try:
             return None if data is None else {racing[int(place)]: float(us) for place, us in data.items()}
@@ -95,7 +95,7 @@ class KnownResults:
     def keep_times(
         self, problem: Problem, racing: Sequence[Configuration], rounds: int, times_us: Mapping[Configuration, float]
     ) -> None:
-        """Keep the medians of a race; what failed in it is left out."""
+        """Keep the times of a race; what failed in it is left out."""
         found = {str(place): times_us[c] for place, c in enumerate(racing) if c in times_us}
         self._cache.put_record(self._race(problem, racing, rounds), found)
 
