@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from host_tuning import ROWS_ALONE
 from pretuned.cli import main
 from pretuned.compile.host import compiler
 from pretuned.compile.pool import compile_all
@@ -20,6 +21,7 @@ from pretuned.render import source_of
 from pretuned.spec import space
 from pretuned.spec.loader import load_folder
 from pretuned.spec.tolerance import tolerances
+from pretuned.tune import request
 from specs import edited, faults
 
 KERNELS = Path(__file__).parents[1] / "data" / "float8"
@@ -81,7 +83,8 @@ def test_every_configuration_executes_and_a_wrong_rounding_is_found(project, cap
 
 
 @needs_compiler
-def test_it_is_tuned_and_baked_and_the_table_is_keyed_by_it(project, capsys):
+def test_it_is_tuned_and_baked_and_the_table_is_keyed_by_it(project, capsys, monkeypatch):
+    monkeypatch.setattr(request, "TRIAL_PROFILE", ROWS_ALONE)
     assert run(capsys, "tune", "--on", "host")[0] == 0
     rows = lockfile.read(project / "pretuned.lock.host.json").rows
     assert ("T", "float8_e4m3fn") in {pair for row in rows for pair in row.specialisation}

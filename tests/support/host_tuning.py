@@ -15,6 +15,7 @@ from pretuned.tune.events import Event, Failed
 from pretuned.tune.request import TRIAL_PROFILE, TuningRequest, find_device
 from pretuned.tune.session import Tuned, tune
 
+ROWS_ALONE = replace(TRIAL_PROFILE, surveyed_problems=0, tried_problems=0, certified_problems=0)
 SPEC = """\
 format  = 1
 arguments = [
@@ -70,8 +71,7 @@ def tuned_on_host(spec: KernelSpec, cache: Path | None = None) -> tuple[Tuned, l
             failures[dict(event.configuration.values)["case"]] = event.failure
 
     request = TuningRequest(spec=spec, problems=tuple(all_problems(spec)))
-    rows_alone = replace(TRIAL_PROFILE, surveyed_problems=0, tried_problems=0, certified_problems=0)
-    device = replace(find_device(Place(backend="host"), {}), effort=rows_alone)
+    device = replace(find_device(Place(backend="host"), {}), effort=ROWS_ALONE)
     tuned = tune([request], device, cache_folder=cache, listen=listen)
     (row,) = tuned.rows
     return tuned, [dict(choice.configuration.values)["case"] for choice in row.choices], failures
