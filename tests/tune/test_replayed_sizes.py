@@ -64,7 +64,7 @@ def test_a_selection_loses_less_than_any_other_rule_over_other_kernels(record_pr
     mean = means(found)
     record_property("figure", ", ".join(f"{rule} {loss:.2%}" for rule, loss in mean.items()))
     assert mean[OURS] < 0.7 * min(loss for rule, loss in mean.items() if rule not in rules.OF_OURS)
-    assert slower(found[OURS]) <= 0.05
+    assert slower(found[OURS]) <= 0.06
 
 
 @pytest.mark.parametrize("path", sorted(matrix.RECORDED.glob("*.json.gz")), ids=lambda path: path.name)
