@@ -29,7 +29,7 @@ def rows_of(table):
         node.value for node in ast.parse(table).body if isinstance(node, ast.AnnAssign) and node.target.id == "TABLE"
     )
     found = ast.literal_eval(value)["transpose"]
-    return {device: {(str(row[0]), str(row[2])): row[3][0] for row in rows} for device, rows in found.items()}
+    return {device: {(str(row[0]), str(row[1])): row[2][0] for row in rows} for device, rows in found.items()}
 
 
 def test_the_two_machines_locks_make_the_one_that_is_committed(example, pretuned):

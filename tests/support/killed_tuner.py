@@ -9,6 +9,7 @@ from pretuned.compile.result import Toolchain
 from pretuned.config import GPU
 from pretuned.measure.runner import Runner
 from pretuned.record.cache import Cache
+from pretuned.record.rows import Row
 from pretuned.spec.loader import load
 from pretuned.spec.space import all_problems
 from pretuned.tune.binaries import BinaryStore
@@ -36,8 +37,8 @@ def main():
             effort=effort,
             listen=lambda _event: None,
         )
-        rows = list(Tuner(workbench).tune([TuningRequest(spec=spec, problems=tuple(all_problems(spec)))]))
-    print(len(rows), effort.launched, effort.compiled)
+        found = list(Tuner(workbench).tune([TuningRequest(spec=spec, problems=tuple(all_problems(spec)))]))
+    print(sum(isinstance(one, Row) for one in found), effort.launched, effort.compiled)
 
 
 if __name__ == "__main__":
