@@ -91,6 +91,8 @@ def test_a_second_build_measures_nothing_and_finds_the_same(spec, tmp_path):
         second = tuned(spec, gpu, cache)
     assert gpu.requests == []
     assert second[:2] == first[:2]
+    (reported,) = [event for event in second[2] if isinstance(event, Certified)]
+    assert (reported.certificate, reported.cached) == (first[1].certificate, True)
 
 
 def test_what_an_interrupted_build_has_measured_is_not_measured_again(spec, tmp_path):

@@ -31,7 +31,7 @@ from pretuned.spec.space import Configuration, Problem
 from pretuned.strategies import EVALUATIONS
 from pretuned.tune.certification import Certification
 from pretuned.tune.decision import FRESH_SEED, RowDecision
-from pretuned.tune.events import Decided, Measuring, OutOfBudget, Passed, Planned
+from pretuned.tune.events import Certified, Decided, Measuring, OutOfBudget, Passed, Planned
 from pretuned.tune.representatives import representatives
 from pretuned.tune.request import TuningRequest
 from pretuned.tune.screening import CARRIED, Screening
@@ -179,7 +179,7 @@ class Tuner:
             )
 
     def _known(self, pending: _Pending) -> Iterator[Row | Selection]:
-        """Yield the rows that an earlier build has settled; their problems are no longer pending."""
+        """Yield the rows and the selection that an earlier build has settled; they are no longer pending."""
         for problem in list(pending.problems):
             if (row := pending.task.cached_row(problem)) is not None:
                 pending.problems.remove(problem)
@@ -189,6 +189,15 @@ class Tuner:
             return
         if pending.selects and (found := cached_selection(pending.task, pending.calls)) is not None:
             pending.selects = False
+            if found.certificate is not None:
+                self.workbench.listen(
+                    Certified(
+                        kernel=found.kernel,
+                        specialisation=found.specialisation,
+                        certificate=found.certificate,
+                        cached=True,
+                    )
+                )
             yield found
 
     def _announce(self, pending: Sequence[_Pending]) -> None:
