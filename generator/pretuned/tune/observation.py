@@ -50,23 +50,27 @@ class Observations:
         fastest = sorted(screened, key=lambda c: (screened[c], c))[:RACED]
         racing = {c: screened[c] for c in dict.fromkeys([*fastest, task.default, *keep]) if c in screened}
         raced = self.raced(problem, racing, rounds=rounds)
+        if raced is None:
+            return False
         self.times[problem] = on_the_scale_of(raced, screened)
         return True
 
-    def trial(self, problem: Problem, estimates_us: Mapping[Configuration, float], *, rounds: int = ROUNDS) -> bool:
+    def trial(self, problem: Problem, estimates_us: Mapping[Configuration, float]) -> bool:
         """Race candidates at a problem; return whether it fits into the device's memory."""
         task = self.task
-        if problem in task.unfit or task.prepare(problem, reference="none") is not None:
+        if problem in task.unfit:
             return False
         able = {c: us for c, us in estimates_us.items() if c not in task.failed and task.launchable(c, problem)}
-        raced = self.raced(problem, able, rounds=rounds)
+        raced = self.raced(problem, able)
+        if raced is None:
+            return False
         self.times[problem] = self.times.get(problem, {}) | raced
         return bool(raced)
 
     def raced(
         self, problem: Problem, estimates_us: Mapping[Configuration, float], *, rounds: int = ROUNDS
-    ) -> dict[Configuration, float]:
-        """Return the least times of a race at a problem that is prepared; of what is slow, the fastest alone race.
+    ) -> dict[Configuration, float] | None:
+        """Return the least times of a race at a problem, or None where it does not fit into the device's memory.
 
         Rounds are few, and what disturbs a short call adds a microsecond to it: a median of three may have two such.
         """
@@ -74,6 +78,8 @@ class Observations:
         known = task.results.times(problem, list(estimates_us), rounds)
         if known is not None:
             return known
+        if task.prepare(problem, reference="none") is not None:
+            return None
         while estimates_us:
             granted = affordable(rounds, estimates_us.values())
             samples, failures = race(task, problem, estimates_us, granted, RunAll(), Conduct(retakes=0))
@@ -93,9 +99,7 @@ class Observations:
         able = [c for c in unknown if c not in task.failed and task.launchable(c, problem)]
         if able:
             task.screen(problem, able)
-        if problem in task.unfit:
-            return False
-        return task.prepare(problem, reference="none") is None
+        return problem not in task.unfit
 
 
 def on_the_scale_of(
