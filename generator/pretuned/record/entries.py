@@ -33,12 +33,7 @@ def row_to_json(row: Row) -> dict[str, Any]:
             | ({"library": choice.library} if choice.library else {})
             for choice in row.choices
         ],
-        "space": row.space,
-        "verification": row.verification,
-        "compiler": row.compiler,
-        "driver": row.driver,
-        "date": row.date,
-        **({"headers": dict(row.headers)} if row.headers else {}),
+        **fields.origin(row),
         **({"disturbed": row.noise} if row.noise else {}),
     }
 

@@ -1,6 +1,7 @@
 """The fields of a file's lines, each held to its kind: what comes from a file is data that anybody may have written.
 
-Each function returns the value that it was given; raises TypeError for another kind, ValueError out of the range.
+Each function but `origin` returns the value that it was given; raises TypeError for another kind, ValueError out of the
+range.
 """
 
 from __future__ import annotations
@@ -9,9 +10,18 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
+from pretuned.record.rows import Row
+from pretuned.record.selections import Selection
 from pretuned.spec.space import Configuration, Pairs, pairs
 
-TEXTS: Final = ("kernel", "device", "space", "verification", "compiler", "driver", "date")  # of rows and selections
+ORIGIN: Final = ("space", "verification", "compiler", "driver", "date")
+TEXTS: Final = ("kernel", "device", *ORIGIN)  # of rows and selections
+
+
+def origin(line: Row | Selection) -> dict[str, Any]:
+    """Return what a row or selection was made from, and with, as its line ends with it."""
+    found: dict[str, Any] = {name: getattr(line, name) for name in ORIGIN}
+    return found | ({"headers": dict(line.headers)} if line.headers else {})
 
 
 def text(value: object) -> str:

@@ -41,12 +41,7 @@ def selection_to_json(selection: Selection) -> dict[str, Any]:
             | ({"library": choice.library} if choice.library else {})
             for choice in selection.choices
         ],
-        "space": selection.space,
-        "verification": selection.verification,
-        "compiler": selection.compiler,
-        "driver": selection.driver,
-        "date": selection.date,
-        **({"headers": dict(selection.headers)} if selection.headers else {}),
+        **fields.origin(selection),
     }
 
 
