@@ -114,8 +114,11 @@ def _plural(words: str) -> str:
 
 # Where a schema's own words would be hard to read.
 KINDS: Final = {
-    "space": "table of lists, or list of tables",
-    "implementations.space": "table of lists, or list of tables",
+    "space": "table of lists or ranges, or list of tables",
+    "implementations.space": "table of lists or ranges, or list of tables",
+    "dims.sizes": "list of integers, or range",
+    "dims.values": "list of integers, or range",
+    "specialisations.values": "list of integers or bools, or range",
     "specialisations": "table of tables",
     "default": "table",
     "implementations.default": "table",

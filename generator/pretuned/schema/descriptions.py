@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 _SPACE: Final = (
-    "The tuning parameters with their values, `block = [128, 256]`: every combination is a configuration. Or a list of "
-    "configurations, where only those are meant."
+    "The tuning parameters with their values, `block = [128, 256]` or `block = { from = 32, to = 1024, step = 32 }`: "
+    "every combination is a configuration. Or a list of configurations, where only those are meant."
 )
 _SCRATCH: Final = "Buffers that the dispatcher provides for a call. Shapes may use parameters and `device`."
 _SEEDS: Final = "Configurations that the search of a large space tries first."

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, BeforeValidator, Discriminator, Field, StrictStr, Tag, WithJsonSchema
 
 from pretuned.config.toml import INT64_MAX, TAG, spelled
+from pretuned.spec import ranges
 from pretuned.spec.expressions import Expression, ExpressionError
 
 FILLS: Final = ("normal", "uniform", "ones", "integers")
@@ -113,13 +114,18 @@ def _kind(validate: Any, **schema: Any) -> tuple[BeforeValidator, WithJsonSchema
     return BeforeValidator(validate), WithJsonSchema(schema)
 
 
+def _listed(**item: Any) -> tuple[BeforeValidator, WithJsonSchema]:  # noqa: ANN401 - JSON
+    """Return that a list may be written as a range, and the schema of both."""
+    return _kind(ranges.listed, anyOf=[{"type": "array", "items": item, "minItems": 1}, ranges.SCHEMA])
+
+
 Expr = Annotated[Expression, *_kind(_expression, type=["string", "integer"])]
 LaunchExtent = Annotated[tuple[Expr, ...], Field(min_length=1, max_length=3)]
 Size = Annotated[int, *_kind(_size, type="integer", minimum=1)]
-Sizes = Annotated[tuple[Size, ...], Field(min_length=1)]
+Sizes = Annotated[tuple[Size, ...], Field(min_length=1), *_listed(type="integer", minimum=1)]
 # What a tuning parameter or a specialisation may be.
 Parameter = Annotated[bool | int, *_kind(_parameter, type=["integer", "boolean"])]
-Parameters = Annotated[tuple[Parameter, ...], Field(min_length=1)]
+Parameters = Annotated[tuple[Parameter, ...], Field(min_length=1), *_listed(type=["integer", "boolean"])]
 DefaultValue = Annotated[bool | int | str, *_kind(_choice, type=["integer", "boolean", "string"])]
 ScalarValue = Annotated[bool | int | float | None, *_kind(_scalar, type=["number", "boolean"])]
 Zero = Annotated[int | None, *_kind(_zero, const=0)]
