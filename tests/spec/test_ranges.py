@@ -89,7 +89,7 @@ def test_what_a_range_holds_is_judged_like_a_list(tmp_path):
 
 
 def test_editors_take_ranges_as_specs_do():
-    block = spec_schema()["properties"]["space"]["anyOf"][0]["additionalProperties"]
+    block = spec_schema()["properties"]["space"]["oneOf"][0]["additionalProperties"]
 
     jsonschema.validate({"from": 32, "to": 1024, "step": 32}, block)
     jsonschema.validate([32, 64], block)

@@ -1,6 +1,6 @@
-"""Ranges: what a list of integers may be written as, `{ from = 32, to = 1024, step = 32 }`.
+"""Ranges: a list of integers in short, written as a table of `from`, `to` and `step` or `factor`.
 
-A range is a list in short. It becomes that list when a spec is read, and nothing else knows of it.
+A range becomes its list when a spec is read, and nothing else knows of it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from pretuned.runtime.text import closest
 MAX_VALUES: Final = 10_000
 KEYS: Final = ("from", "to", "step", "factor")
 SCHEMA: Final[dict[str, Any]] = {
-    "type": "object",
     "properties": {
         "from": {"type": "integer"},
         "to": {"type": "integer"},

@@ -115,8 +115,8 @@ def _kind(validate: Any, **schema: Any) -> tuple[BeforeValidator, WithJsonSchema
 
 
 def _listed(**item: Any) -> tuple[BeforeValidator, WithJsonSchema]:  # noqa: ANN401 - JSON
-    """Return that a list may be written as a range, and the schema of both."""
-    return _kind(ranges.listed, anyOf=[{"type": "array", "items": item, "minItems": 1}, ranges.SCHEMA])
+    """Return that a list may be written as a range, and the schema of both: each key speaks of one of them."""
+    return _kind(ranges.listed, type=["array", "object"], items=item, minItems=1, **ranges.SCHEMA)
 
 
 Expr = Annotated[Expression, *_kind(_expression, type=["string", "integer"])]
