@@ -32,7 +32,7 @@ OPERATIONS = (
 
 
 def settled(area: Area) -> set[str]:
-    """Return the lines of the rows that the cache has."""
+    """Return the lines of the rows that the cache has; a selection has choices too, and no problem."""
     if not (area.cache / FILE).is_file():
         return set()
     connection = sqlite3.connect(area.cache / FILE)
@@ -43,7 +43,7 @@ def settled(area: Area) -> set[str]:
     finally:
         connection.close()
     found = (json.loads(value.partition(" ")[2]) for (value,) in values)
-    return {lockfile.row_line(row_from_json(data)) for data in found if "choices" in data}
+    return {lockfile.row_line(row_from_json(data)) for data in found if {"problem", "choices"} <= data.keys()}
 
 
 def verdict(area: Area, operation: Operation, before: str, after: str) -> Iterator[tuple[str, str]]:

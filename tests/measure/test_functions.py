@@ -77,6 +77,7 @@ def test_a_reference_that_fails_is_named_with_its_line_and_what_it_was_passed(tm
     [
         ("return (1, 2)", f"{HEAD}returns (1, 2); return a dict of arrays with y, x"),
         ("return x", f"{HEAD}returns an array; return a dict of arrays with y, x"),
+        ("return x, 1", f"{HEAD}returns a tuple of arrays; return a dict of arrays with y, x"),
         ("pass", f"{HEAD}returns None; return a dict of arrays with y, x"),
         ("return {'y': x}", f"{HEAD}returns nothing for 'x'; return a dict of arrays with y, x"),
     ],

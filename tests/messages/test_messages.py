@@ -47,7 +47,7 @@ def test_a_mistake_is_reported_in_these_words(mistake: Mistake, tmp_path, monkey
     with pytest.raises(SystemExit):
         main(arguments)
     found = capfd.readouterr()
-    assert mistakes.steady(found.out + found.err, tmp_path) == mistake.now
+    assert mistakes.undrawn(mistakes.steady(found.out + found.err, tmp_path)) == mistakes.undrawn(mistake.now)
 
 
 @pytest.mark.parametrize("mistake", CALLS)

@@ -22,6 +22,8 @@ import bad_calls
 
 FOLDER: Final = Path(__file__).parents[1] / "messages"
 FILE: Final = FOLDER / "messages.toml"
+# What depends on the inputs that were drawn.
+DRAWN: Final = re.compile(r"[\d,]+ of [\d,]+ elements are off by up to [^;]+; allowed: [\d.]+|index -?\d+ is out")
 CALLS: Final = {name: message for name, _, _, message in (*bad_calls.CUPY, *bad_calls.TORCH, *bad_calls.BOTH)}
 
 
@@ -82,6 +84,11 @@ def steady(text: str, root: Path) -> str:
     if "\nerror: " in text:  # which comes last, after what was done
         text = text[text.index("\nerror: ") + 1 :]
     return text
+
+
+def undrawn(text: str) -> str:
+    """Return a message without the numbers that other inputs would change."""
+    return DRAWN.sub(lambda found: re.sub(r"-?\d[\d.,]*", "#", found[0]), text)
 
 
 def printed(mistake: Mistake, root: Path) -> str:

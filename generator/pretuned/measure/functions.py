@@ -162,8 +162,7 @@ def arrays_of(where: str, result: object, names: list[str], *, all_of_them: bool
     if not isinstance(result, Mapping):
         if all_of_them and len(names) == 1:
             return {names[0]: result}
-        kind = "None" if result is None else "an array" if isinstance(result, np.ndarray) else shown(result)
-        raise FunctionError(f"{where} returns {kind}; return a dict of arrays with {', '.join(names)}")
+        raise FunctionError(f"{where} returns {_kind(result)}; return a dict of arrays with {', '.join(names)}")
     for name in names if all_of_them else ():
         if name not in result:
             raise FunctionError(
@@ -174,6 +173,15 @@ def arrays_of(where: str, result: object, names: list[str], *, all_of_them: bool
         if name not in names:
             raise FunctionError(f"{where} returns '{name}', and the inputs are {', '.join(names)}")
     return result
+
+
+def _kind(result: object) -> str:
+    """Return in words what a function returned in place of a dict; arrays without their elements."""
+    if isinstance(result, np.ndarray):
+        return "an array"
+    if isinstance(result, tuple | list) and any(isinstance(one, np.ndarray) for one in result):
+        return f"a {type(result).__name__} of arrays"
+    return "None" if result is None else shown(result)
 
 
 def _function(spec: KernelSpec, target: str) -> Function:
