@@ -13,6 +13,7 @@ EXAMPLES: Final = {
     "summary": 'summary = "out = a * x + y."',
     "arguments": 'arguments = [{ name = "out", role = "out", dtype = "T", shape = ["n"] }]',
     "dims": "n = { sizes = [4096, 1048576] }",
+    "problems": "problems = [{ m = 4096, n = 11008, k = 4096 }]",
     "specialisations": 'T = { dtypes = ["float32", "float16"] }',
     "constraints": 'where = ["n % vec == 0"]',
     "verify": 'reference = "reference.py:axpy"',

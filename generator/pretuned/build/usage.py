@@ -149,4 +149,8 @@ def _gap(spec: KernelSpec, gap: Gap) -> Iterator[str]:
         f"{spec.name}: {gap.dim}: called further than a factor of {usage.NEAR} from every measured size: "
         f"{', '.join(listed[:_LISTED])}{more}"
     )
-    yield f"  to measure there, write into {spec.file}: {gap.dim} = {{ sizes = [{', '.join(map(str, gap.sizes))}] }}"
+    sizes = ", ".join(map(str, gap.sizes))
+    if spec.free_dims[gap.dim].sizes:
+        yield f"  to measure there, write into {spec.file}: {gap.dim} = {{ sizes = [{sizes}] }}"
+    else:
+        yield f"  to measure there, add [[problems]] to {spec.file}, so that {gap.dim} has the sizes {sizes}"

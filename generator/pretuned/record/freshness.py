@@ -58,7 +58,8 @@ def space_key(spec: KernelSpec) -> str:
     sizes = {name: sorted(set(dim.sizes or ())) for name, dim in spec.free_dims.items()}
     terms = {name: list(map(str, one.cost.terms)) for name, one in spec.all_implementations.items() if one.cost.terms}
     requires = sorted(map(str, spec.constraints.requires))
-    return digest([implementations, sizes, *([terms] if terms else []), *([requires] if requires else [])])
+    joint = [{"problems": sorted(map(space.pairs, spec.problems))}] if spec.problems else []
+    return digest([implementations, sizes, *joint, *([terms] if terms else []), *([requires] if requires else [])])
 
 
 class FreshnessJudge:

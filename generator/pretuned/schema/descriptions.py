@@ -21,6 +21,10 @@ DESCRIPTIONS: Final = {
     "KernelSpec.summary": "One line on what the kernel computes; the generated function's docstring.",
     "KernelSpec.arguments": "The kernel's arguments in launch order: arrays have a role, scalars none.",
     "KernelSpec.dims": "The problem sizes, by which calls find what to run. Each is read off the shape of an input.",
+    "KernelSpec.problems": (
+        "Joint sizes to measure, one table a problem, with a size for every dim that is not constant. Dims then need "
+        "no sizes; where they have them, all combinations are measured as well."
+    ),
     "KernelSpec.specialisations": "What the caller chooses: types, read off the arrays, or keywords. Never tuned over.",
     "KernelSpec.constraints": _CONSTRAINTS,
     "KernelSpec.verify": "How results are judged. Without a reference the default's output is one.",

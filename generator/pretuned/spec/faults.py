@@ -119,7 +119,10 @@ def _message(item: Any) -> str | None:  # noqa: ANN401 - pydantic's ErrorDetails
         case "too_short":
             # pydantic counts the entries that are right, and has said what is wrong with the others
             return None if item["input"] else "is empty; write at least one entry"
-        case "list_type" | "tuple_type" if isinstance(item["input"], dict) and path[-1] in _BELOW[KernelSpec]:
+        case "list_type" | "tuple_type" if isinstance(item["input"], dict) and path[-1] in {
+            *_BELOW[KernelSpec],
+            "problems",
+        }:
             return f"is one table; write [[{path[-1]}]], with two brackets"
         case "list_type" | "tuple_type" if isinstance(path[-1], str) and not isinstance(item["input"], dict):
             return f"{in_words(item)}; write `{path[-1]} = [{spelled(item['input'])}]`"

@@ -27,6 +27,7 @@ from pretuned.spec.values import (
     Parameter,
     Parameters,
     ScalarValue,
+    Size,
     Sizes,
     Space,
     Tolerances,
@@ -94,7 +95,10 @@ class Scratch(Model):
 
 
 class Dim(Model):
-    """A named size: measured at its `sizes`, or, with `constant`, matched exactly against its `values`."""
+    """A named size: measured at its `sizes`, or, with `constant`, matched exactly against its `values`.
+
+    It needs no `sizes` where the spec has `problems`.
+    """
 
     sizes: Sizes | None = None
     values: Sizes | None = None
@@ -225,6 +229,7 @@ class KernelSpec(Model):
     summary: Name = ""
     arguments: Annotated[tuple[Argument, ...], Field(min_length=1)]
     dims: dict[str, Dim] = Field(default_factory=dict)
+    problems: tuple[dict[str, Size], ...] = ()
     specialisations: dict[str, Specialisation] = Field(default_factory=dict)
     constraints: Constraints = Constraints()
     verify: Verify = Verify()

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def sizes_of(spec: KernelSpec, dim: str) -> tuple[int, ...]:
-    """Return the sorted, distinct sizes of a free dim."""
-    return tuple(sorted(set(spec.free_dims[dim].sizes or ())))
+    """Return the sorted, distinct sizes of a free dim: its own, and those of `problems`."""
+    return tuple(sorted({*(spec.free_dims[dim].sizes or ()), *(problem[dim] for problem in spec.problems)}))
 
 
 def largest(spec: KernelSpec, dim: str) -> int:

@@ -93,11 +93,12 @@ def specialisations(spec: KernelSpec) -> Iterator[Pairs]:
 def problems(spec: KernelSpec, specialisation: Pairs) -> Iterator[Problem]:
     """Yield the problems to measure for one specialisation, smallest first.
 
-    They are the combinations of the dims' sizes that `requires` admits.
+    They are the combinations of the dims' sizes, and the joint sizes of `problems`, that `requires` admits.
     """
     names = list(spec.free_dims)
     sizes = [sorted(set(spec.free_dims[name].sizes or ())) for name in names]
-    for values in itertools.product(*sizes):
+    listed = {tuple(problem[name] for name in names) for problem in spec.problems}
+    for values in sorted({*itertools.product(*sizes), *listed}) if listed else itertools.product(*sizes):
         problem = Problem(specialisation=specialisation, dims=tuple(zip(names, values, strict=True)))
         if admitted(spec, problem):
             yield problem

@@ -22,6 +22,7 @@ from pretuned.spec.check.implementations import (
     prefix_of,
 )
 from pretuned.spec.check.names import PathFault, name_faults
+from pretuned.spec.check.problems import problem_faults, refused_problems
 from pretuned.spec.check.templates import rendering_faults, template_faults
 from pretuned.spec.check.verification import signature_faults, verification_faults
 from pretuned.spec.model import KernelSpec
@@ -32,6 +33,7 @@ def check(spec: KernelSpec) -> list[Fault]:
     entries = [
         *name_faults(spec),
         *key_faults(spec),
+        *problem_faults(spec),
         *argument_faults(spec),
         *verification_faults(spec),
         *implementation_faults(spec),
@@ -52,6 +54,7 @@ def check(spec: KernelSpec) -> list[Fault]:
         entries += [(prefix_of(spec, name) + path, message) for path, message in own]
     if not entries:  # what follows evaluates and renders, and wants every name known
         entries = [
+            *refused_problems(spec),
             *default_faults(spec),
             *cost_value_faults(spec),
             *rendering_faults(spec),

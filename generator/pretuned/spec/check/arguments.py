@@ -85,7 +85,7 @@ def _dim(spec: KernelSpec, name: str, dim: Dim) -> Iterator[PathFault]:
             yield f"{path}.sizes", "a constant dim has `values`, not `sizes`"
         if not dim.values:
             yield path, "a constant dim is matched exactly; write `values = [64, 128]`"
-    elif not dim.sizes:
+    elif not dim.sizes and not spec.problems:
         hint = "; or add `constant = true` to match `values` exactly" if dim.values else ""
         yield path, f"needs the sizes to measure; write `sizes = [1024, 65536]`{hint}"
     elif dim.values:

@@ -121,7 +121,8 @@ def default_faults(spec: KernelSpec) -> Iterator[PathFault]:
     library call has no default but itself, and may be limited to some specialisations.
     """
     if not any(True for specialisation in space.specialisations(spec) for _ in space.problems(spec, specialisation)):
-        yield "constraints.requires", "admits none of the problems that `sizes` give; loosen it or list other sizes"
+        if not spec.problems:  # each of them that is refused has its line
+            yield "constraints.requires", "admits none of the problems that `sizes` give; loosen it or list other sizes"
         return
     for name, implementation in spec.all_implementations.items():
         prefix = prefix_of(spec, name)
@@ -208,13 +209,17 @@ def _trials(spec: KernelSpec) -> Iterator[dict[str, Value]]:
     if not names:
         yield {}
         return
-    first: dict[str, Value] = {name: (dim.sizes or (1,))[0] for name, dim in spec.free_dims.items()}
+    first: dict[str, Value] = {name: _first_size(spec, name) for name in spec.free_dims}
     for others in (dict.fromkeys(names, 1), first):
         for name, size in itertools.product(names, SIZES):
             yield others | {name: size}
     generator = random.Random(0)  # noqa: S311 - a fixed sample, not a secret
     for _ in range(max(0, TRIALS - 2 * len(names) * len(SIZES))):
         yield {name: generator.choice(SIZES) for name in names}
+
+
+def _first_size(spec: KernelSpec, dim: str) -> int:
+    return (*(spec.free_dims[dim].sizes or ()), *(problem[dim] for problem in spec.problems), 1)[0]
 
 
 def _aligned(spec: KernelSpec, configuration: Configuration) -> Iterator[PathFault]:

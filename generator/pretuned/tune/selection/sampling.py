@@ -4,7 +4,9 @@ Where dispatch goes wrong is where nobody measured: sizes that vectors or tiles 
 powers of two. So a problem is drawn log-uniformly from the ranges of the dims' sizes, and then most of its dims are
 moved to a number of some style: prime; near one of the spec's sizes; a multiple of 2, 4, ... 128; a power of two; just
 below or above a multiple of what the spec divides by in its grids, blocks and guards. A dim of which the spec requires
-that a number divides it (`k % 8 == 0`) is moved to a multiple of that number.
+that a number divides it (`k % 8 == 0`) is moved to a multiple of that number. Where a spec lists joint sizes
+([[problems]]), what is drawn begins between two of its problems instead: calls have shapes like these, and the
+combinations of any two sizes are nobody's.
 
 The same arguments give the same problems, in any process: the generator is seeded by text.
 """
@@ -16,7 +18,7 @@ import contextlib
 import itertools
 import math
 import random
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from pretuned.runtime.records import Value
@@ -26,6 +28,7 @@ from pretuned.spec.model import ImplementationSpec, KernelSpec
 from pretuned.spec.sizes import fits_arguments, sizes_of
 from pretuned.spec.space import Pairs, Problem
 
+ASTRAY: Final = math.sqrt(2)  # how far from a point between two joint problems, as a factor of each dim
 ALONE: Final = 2  # a dim with one size: drawn from its half to its double
 CALLED: Final = 0.8  # of the problems, where a usage file has calls
 TRIES: Final = 50  # for each problem, before the kernel is taken to admit few
@@ -54,6 +57,7 @@ def draw(
     `without`.
     """
     sizes = ",".join(f"{name}={sizes_of(spec, name)}" for name in spec.free_dims)
+    joint = [problem.dims for problem in space.problems(spec, specialisation)] if spec.problems else []
     generator = random.Random(f"{seed}:{spec.name}:{space.describe(specialisation)}:{sizes}:{reach}")  # noqa: S311
     found = dict.fromkeys(_called(spec, specialisation, int(CALLED * count), generator, calls or {}))
     ranges = {name: _range(sizes_of(spec, name), reach) for name in spec.free_dims}
@@ -61,7 +65,8 @@ def draw(
     for _ in range(TRIES * count):
         if len(found) >= count or not ranges:
             break
-        dims = _dims(ranges, styles, factors, generator)
+        centre = _between(joint, reach, generator) if joint else {}
+        dims = _dims(ranges, centre, styles, factors, generator)
         problem = Problem(specialisation=specialisation, dims=space.pairs(dims))
         if problem in found or problem in without or (reach > 1 and not _outside(spec, dims)):
             continue
@@ -98,17 +103,37 @@ def _outside(spec: KernelSpec, dims: Mapping[str, int]) -> bool:
     return any(not sizes_of(spec, name)[0] <= size <= sizes_of(spec, name)[-1] for name, size in dims.items())
 
 
+def _between(joint: Sequence[Pairs], reach: float, generator: random.Random) -> dict[str, float]:
+    """Return the logarithm of a size for each dim: of a point between two of `joint`, moved by up to `ASTRAY`.
+
+    Dims that grow together, or against each other, go on doing so. With `reach` a point is moved that much further.
+    """
+    one, other, share = dict(generator.choice(joint)), dict(generator.choice(joint)), generator.random()
+    most = math.log(ASTRAY * reach)
+    return {
+        name: math.log(int(one[name])) * share
+        + math.log(int(other[name])) * (1 - share)
+        + generator.uniform(-most, most)
+        for name in one
+    }
+
+
 def _dims(
     ranges: Mapping[str, tuple[int, int]],
+    centre: Mapping[str, float],
     styles: tuple[Callable[[str, int], int], ...],
     factors: Mapping[str, int],
     generator: random.Random,
 ) -> dict[str, int]:
-    """Return sizes: half of the problems have one style for all dims, the others one for each."""
+    """Return sizes within `ranges`: half of the problems have one style for all dims, the others one for each.
+
+    `centre` gives the logarithms of sizes to begin at; without, they are drawn.
+    """
     shared = generator.choice(styles) if generator.random() < 0.5 else None  # noqa: PLR2004 - one of two
     dims = {}
     for name, (least, most) in ranges.items():
-        size = round(math.exp(generator.uniform(math.log(least), math.log(most))))
+        log = centre[name] if centre else generator.uniform(math.log(least), math.log(most))
+        size = max(1, round(math.exp(log)))
         style = shared or generator.choice(styles)
         factor = factors.get(name, 1)
         multiple = max(1, round(style(name, size) / factor)) * factor

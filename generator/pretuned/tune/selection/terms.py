@@ -32,6 +32,7 @@ from pretuned.runtime.types import DTYPES
 from pretuned.spec import space
 from pretuned.spec.expressions import Expression, ExpressionError, has_value_everywhere
 from pretuned.spec.model import KernelSpec, LaunchSpec
+from pretuned.spec.sizes import sizes_of
 from pretuned.spec.space import Configuration, DeviceFacts, Pairs, Problem
 from pretuned.tune.space.columns import evaluate
 
@@ -194,7 +195,7 @@ def _shape(
     grid = [_hoisted(extent.fold(known)) for extent in launch.grid]
     block = _product([extent.fold(known).python for extent in launch.block])
     shared = launch.shared.fold(known)
-    corners = [{name: ends(dim.sizes or (1,)) for name, dim in spec.free_dims.items()} for ends in (min, max)]
+    corners = [{name: ends(sizes_of(spec, name) or (1,)) for name in spec.free_dims} for ends in (min, max)]
     at_once = set()
     for dims in (*corners, _large(spec)):
         threads = max(1, _value(Expression.parse(block), dims) or 1)
@@ -289,7 +290,7 @@ def _ceil_div(text: str, by: int) -> str:
 
 
 def _large(spec: KernelSpec) -> dict[str, int]:
-    return {name: 4 * max(dim.sizes or (1,)) for name, dim in spec.free_dims.items()}
+    return {name: 4 * max(sizes_of(spec, name) or (1,)) for name in spec.free_dims}
 
 
 def _still(spec: KernelSpec, blocks: str) -> tuple[str, ...]:
