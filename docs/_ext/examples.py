@@ -34,6 +34,7 @@ EXAMPLES: Final = {
     "arguments.align": 'align = "vec * sizeof(T)"',
     "arguments.fill": 'fill = { from = 0, to = "n - 1" }',
     "arguments.value": "value = 1e-5",
+    "arguments.in-place": "in-place = true",
     "arguments.init": "init = 0",
     "dims.sizes": "sizes = [1024, 65536]",
     "dims.values": "values = [64, 128]",

@@ -208,6 +208,7 @@ def _layout(spec: KernelSpec, specialisation: Pairs) -> list[list[object]]:
             _texts(argument.shape or ()),
             None if argument.align is None else argument.align.python,
             argument.init,
+            *(["in-place"] if argument.in_place else []),
         ]
         for argument in spec.arguments
     ]

@@ -106,16 +106,21 @@ def found(machine, dtype, out, reference, rtol, atol):
 
 def verdicts(machine, spec, architecture, toolchain):
     """Return what a machine says of each `off`, by type: None, or the message."""
-    said = {}
-    for problem in all_problems(spec):
-        configurations = list(space.configurations(spec, problem, machine.facts))
-        sources = [source_of(spec, problem.specialisation, one) for one in configurations]
-        binaries = compile_all(sources, architecture, workers=1, toolchain=toolchain)
-        entries = [
-            CompiledCandidate.of(one, binaries[source.key]) for one, source in zip(configurations, sources, strict=True)
-        ]
-        bench = Bench(machine)
-        bench.prepare(PrepareRequest(spec=spec, problem=problem, default=entries[0]))
-        failures = [bench.verify(entry).failure for entry in entries]
-        said[dict(problem.specialisation)["T"]] = [failure and failure.message for failure in failures]
-    return said
+    return {
+        dict(problem.specialisation)["T"]: list(failures(machine, spec, problem, architecture, toolchain).values())
+        for problem in all_problems(spec)
+    }
+
+
+def failures(machine, spec, problem, architecture, toolchain):
+    """Return what a machine says of each configuration at a problem: None, or the message."""
+    configurations = list(space.configurations(spec, problem, machine.facts))
+    sources = [source_of(spec, problem.specialisation, one) for one in configurations]
+    binaries = compile_all(sources, architecture, workers=1, toolchain=toolchain)
+    entries = [
+        CompiledCandidate.of(one, binaries[source.key]) for one, source in zip(configurations, sources, strict=True)
+    ]
+    bench = Bench(machine)
+    bench.prepare(PrepareRequest(spec=spec, problem=problem, default=entries[0]))
+    found = [bench.verify(entry).failure for entry in entries]
+    return {one: failure and failure.message for one, failure in zip(configurations, found, strict=True)}

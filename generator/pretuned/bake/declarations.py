@@ -19,7 +19,7 @@ def declaration_lines(kernel: KernelPlan) -> Iterator[str]:
     yield f"_{spec.name} = Kernel("
     yield f"    {literal(spec.name)},"
     yield "    arguments=("
-    yield from (f"        {_argument(argument)}," for argument in spec.arguments)
+    yield from (f"        {_argument(spec, argument)}," for argument in spec.arguments)
     yield "    ),"
     yield "    implementations={"
     for name, implementation in spec.all_implementations.items():
@@ -62,13 +62,15 @@ def _place(spec: KernelSpec, dim: str) -> tuple[str, int]:
     return next(places)
 
 
-def _argument(argument: Argument) -> str:
+def _argument(spec: KernelSpec, argument: Argument) -> str:
     if argument.role is None:
         return f"Scalar({literal(argument.name)}, {literal(argument.dtype)})"
     shape = function(argument.shape or (), several=True)
-    init = "" if argument.init is None else ", init=True"
+    more = "" if argument.init is None else ", init=True"
+    if inputs := spec.in_place_of(argument):
+        more += f", in_place={literal(tuple(one.name for one in inputs))}"
     head = ", ".join(map(literal, (argument.name, argument.role, argument.dtype, shape_text(argument))))
-    return f"Array({head}, {shape}{init})"
+    return f"Array({head}, {shape}{more})"
 
 
 def _implementation(spec: KernelSpec, implementation: ImplementationSpec) -> Iterator[str]:

@@ -121,9 +121,11 @@ def _described(spec: KernelSpec) -> Iterator[tuple[str, str]]:
         yield name, f"{_either([literal(value) for value in values])}."
     for argument in spec.arrays:
         if argument.role == "out":
+            inputs = [one.name for one in spec.in_place_of(argument)]
+            may_be = f"; may be {_either(inputs)}" if inputs else ""
             yield (
                 argument.name,
-                f"Array of {argument.dtype} with shape {shape_text(argument)} to write; allocated if None.",
+                f"Array of {argument.dtype} with shape {shape_text(argument)} to write; allocated if None{may_be}.",
             )
     yield "stream", "Stream to launch on; the current one of the arrays' library if None."
 

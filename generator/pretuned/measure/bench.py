@@ -14,10 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Final, Generic
 
-from pretuned.measure.launch import BoundBuffer, arrays, initialised, launches, scalars, scratch
-from pretuned.measure.machine import Check, K, Machine, Off, OutOfMemory, Poisoned, Refused, Unequal
+from pretuned.measure.launch import BoundBuffer, BoundLaunch, arrays, initialised, launches, scalars, scratch
+from pretuned.measure.layouts import laid_out, layouts
+from pretuned.measure.machine import K, Machine, OutOfMemory, Refused
 from pretuned.measure.pristine import Pools
-from pretuned.measure.regions import CallBuffers, Region
+from pretuned.measure.regions import CallBuffers
 from pretuned.measure.requests import (
     CompiledCandidate,
     PrepareRequest,
@@ -28,15 +29,16 @@ from pretuned.measure.requests import (
     Verified,
 )
 from pretuned.measure.stage import Stage, footprint
-from pretuned.measure.verdict import mismatch
+from pretuned.measure.verdict import judge, wrong
 from pretuned.measure.workspace import POISONS, Workspace
 from pretuned.outcome import Failure, LaunchFailed, Timed, WrongResult
-from pretuned.runtime.types import DTYPES
 from pretuned.spec.expressions import ExpressionError
+from pretuned.spec.model import LibraryCall
 
 SCREEN_SETS: Final = 4  # judged again after screening; finals judge all, time and again
 SETTLED: Final = 64  # executions of a finalist that are judged: one wrong in 16 shows in 98 of 100
 SETTLING_S: Final = 0.008  # but no more than this long for one finalist, beyond once on every set
+LAID_OUT: Final = 8  # of a finalist in every other layout of its arrays
 SMALL_BYTES: Final = 1 << 16  # of the arrays of a call that is verified with every poison
 UNSET: Final = "right where outputs and scratch held NaN before the call"
 RESIDENT_SHARE: Final = 0.5  # of the machine's free memory, for problems that stay prepared
@@ -47,6 +49,7 @@ RESIDENT_ARRAYS: Final = 512  # of these: on the host two sets of each reserve h
 class _Loaded(Generic[K]):
     """A loaded candidate with the buffers of its calls, and the scratch among them, which lives as long as it does."""
 
+    entry: CompiledCandidate
     kernel: K
     buffers: CallBuffers
     scratch: Workspace | None = None
@@ -114,23 +117,34 @@ class Bench(Generic[K]):
 
     def load(self, entry: CompiledCandidate) -> _Loaded[K]:
         """Load a candidate for the current problem; raises Refused or Poisoned."""
-        request, workspace = self.stage.request, self.stage.workspace
-        spec, problem = request.spec, request.problem
+        planned = self._planned(entry)
+        own = self._scratch(entry)
+        zeroed = initialised(self.stage.request.spec, entry.configuration)
+        buffers = self.stage.workspace.call_buffers(zeroed=zeroed, scratch=own)
+        kernel = self._loaded_for(buffers, entry, planned)
+        return _Loaded(entry=entry, kernel=kernel, buffers=buffers, scratch=own)
+
+    def _planned(self, entry: CompiledCandidate) -> LibraryCall | Sequence[BoundLaunch]:
+        """Return what a candidate launches at the current problem, or the library's function; raises Refused."""
+        spec, problem = self.stage.request.spec, self.stage.request.problem
         call = spec.all_implementations[entry.configuration.implementation].call
-        zeroed = initialised(spec, entry.configuration)
         if call is not None:
-            (output,) = spec.outputs
-            buffers = workspace.call_buffers(zeroed=zeroed)
-            return _Loaded(kernel=self.machine.load_call(call, buffers, output=output.name), buffers=buffers)
+            return call
         self._keep_image(entry)
         planned = launches(spec, problem, entry.configuration, self.machine.facts)
         if isinstance(planned, LaunchFailed):
             raise Refused(planned)
-        own = self._scratch(entry)
-        buffers = workspace.call_buffers(zeroed=zeroed, scratch=own)
+        return planned
+
+    def _loaded_for(
+        self, buffers: CallBuffers, entry: CompiledCandidate, planned: LibraryCall | Sequence[BoundLaunch]
+    ) -> K:
+        spec, problem = self.stage.request.spec, self.stage.request.problem
+        if isinstance(planned, LibraryCall):
+            (output,) = spec.outputs
+            return self.machine.load_call(planned, buffers, output=output.name)
         types = {name: region.buffer.dtype for name, region in buffers.sets[0].items()}
-        kernel = self.machine.load(self._images[entry.digest], planned, scalars(spec, problem), types=types)
-        return _Loaded(kernel=kernel, buffers=buffers, scratch=own)
+        return self.machine.load(self._images[entry.digest], planned, scalars(spec, problem), types=types)
 
     def _scratch(self, entry: CompiledCandidate) -> Workspace | None:
         """Return as many sets of a candidate's scratch buffers as the problem has; raises Refused."""
@@ -247,7 +261,25 @@ class Bench(Generic[K]):
             self.machine.synchronize()
             failure, _ = self._judge(loaded, sets)
             if failure is not None or time.perf_counter() > end:
-                return failure
+                break
+        return failure or self._laid_out(loaded, times=LAID_OUT)
+
+    def _laid_out(self, loaded: _Loaded[K], times: int = 1) -> Failure | None:
+        """Run a kernel on set 0 in each layout that the spec allows besides, so many times, and judge every result."""
+        for layout in layouts(self.stage.request.spec):
+            buffers = laid_out(layout, loaded.buffers)
+            kernel = self._loaded_for(buffers, loaded.entry, self._planned(loaded.entry))
+            try:
+                for _ in range(times):
+                    self._reset(loaded, [0])
+                    self.machine.call(kernel, buffers, 0)
+                    self.machine.synchronize()
+                    layout.bring_back(self.machine, self.stage.workspace.sets[0])
+                    failure, _ = self._judge(loaded, [0])
+                    if isinstance(failure, WrongResult):
+                        return replace(failure, message=f"{failure.message}; {layout}, and right without")
+            finally:
+                kernel.unload()
         return None
 
     def _alone(self, loaded: _Loaded[K]) -> tuple[Failure | None, float]:
@@ -256,6 +288,7 @@ class Bench(Generic[K]):
         if failure is not None:
             return failure, 0.0
         failure, error = self._judge(loaded, [0])
+        failure = failure or self._laid_out(loaded)
         small = loaded.buffers.nbytes <= SMALL_BYTES * loaded.buffers.count
         for turn in range(1, len(POISONS)) if small and failure is None else ():
             self._run(loaded, 0, turn)
@@ -272,51 +305,20 @@ class Bench(Generic[K]):
         self._run(loaded, 0)
         if self.machine.ask(checks) == before:
             return None
-        return _wrong(self.stage.request.spec.outputs[0].name, "written far outside, to the arrays of other calls")
+        return wrong(self.stage.request.spec.outputs[0].name, "written far outside, to the arrays of other calls")
 
     def _run(self, loaded: _Loaded[K], index: int, turn: int = 0) -> None:
         self._reset(loaded, [index], turn)
         self.machine.call(loaded.kernel, loaded.buffers, index)
         self.machine.synchronize()
 
+    def _judge(self, loaded: _Loaded[K], sets: Sequence[int]) -> tuple[Failure | None, float]:
+        return judge(self.machine, self.stage, sets, scratch=loaded.scratch)
+
     def _reset(self, loaded: _Loaded[K], sets: Sequence[int], turn: int = 0) -> None:
         self.stage.workspace.reset(sets, turn)
         if loaded.scratch is not None:
             loaded.scratch.reset(sets, turn)
-
-    def _judge(self, loaded: _Loaded[K], sets: Sequence[int]) -> tuple[Failure | None, float]:
-        """Return what is wrong with `sets` after a call on each, and the largest error as a share of the tolerance."""
-        workspace = self.stage.workspace
-        watched, judged = [], []
-        for index in sets:
-            watched += workspace.guard_checks(index)
-            watched += loaded.scratch.guard_checks(index) if loaded.scratch is not None else []
-            outputs = [region for region in workspace.sets[index].values() if region.buffer.role != "in"]
-            judged += [(index, region) for region in outputs if region.buffer.size]
-        tolerances = {name: self.stage.tolerance(name) for name in {region.buffer.name for _, region in judged}}
-        checks = [self._check(region, tolerances[region.buffer.name]) for _, region in judged]
-        trusted = self.stage.digests
-        findings = self.machine.ask([*trusted, *(watch.check for watch in watched), *checks])
-        if not self.stage.trusts(findings[: len(trusted)]):
-            raise Poisoned("it has written to what results are judged by")
-        for watch, finding in zip(watched, findings[len(trusted) :], strict=False):
-            if finding.first is not None:
-                return _wrong(watch.region.buffer.name, watch.message(finding.first)), 0.0
-        found = findings[len(trusted) + len(watched) :]
-        for (index, region), finding in zip(judged, found, strict=True):
-            message = mismatch(self.machine, self.stage, index, region, finding)
-            if message is not None:
-                return _wrong(region.buffer.name, message), 0.0
-        return None, max((finding.worst for finding in found), default=0.0)
-
-    def _check(self, region: Region, tolerance: tuple[float, float]) -> Check:
-        buffer, reference = region.buffer, self.stage.references[region.buffer.name].memory.address
-        if DTYPES[buffer.dtype].kind == "bool":
-            return Unequal(address=region.address, other=reference, nbytes=buffer.nbytes)
-        rtol, atol = tolerance
-        return Off(
-            address=region.address, dtype=buffer.dtype, reference=reference, size=buffer.size, rtol=rtol, atol=atol
-        )
 
 
 def _out_of_race(request: RaceRequest, index: int, failure: Failure) -> Raced:
@@ -324,10 +326,6 @@ def _out_of_race(request: RaceRequest, index: int, failure: Failure) -> Raced:
     failures: list[Failure | None] = [None] * len(request.entries)
     failures[index] = failure
     return Raced(times_us=((),) * len(failures), failures=tuple(failures))
-
-
-def _wrong(name: str, message: str) -> WrongResult:
-    return WrongResult(argument=name, message=f"{name}: {message}")
 
 
 def summary(samples: list[float]) -> Timed:

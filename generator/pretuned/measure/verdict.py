@@ -1,18 +1,21 @@
-"""Whether an output is right: the usual judgement, or the function `compare` of the spec, which is given it."""
+"""Whether a call was right: what it left alone, and its outputs, by the usual judgement or by the spec's `compare`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from pretuned.measure import data
 from pretuned.measure.functions import FunctionError, HostArray, call, place
-from pretuned.measure.machine import CheckResult, MachineMemory
+from pretuned.measure.machine import Check, CheckResult, MachineMemory, Off, Poisoned, Unequal
 from pretuned.measure.regions import Region
 from pretuned.measure.stage import Stage
+from pretuned.measure.workspace import Workspace
+from pretuned.outcome import Failure, WrongResult
 from pretuned.runtime.text import shown
+from pretuned.runtime.types import DTYPES
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,48 @@ class Judgement:
 
     def __str__(self) -> str:
         return self.message
+
+
+def judge(
+    machine: MachineMemory, stage: Stage, sets: Sequence[int], *, scratch: Workspace | None
+) -> tuple[Failure | None, float]:
+    """Return what is wrong with `sets` after a call on each, and the largest error as a share of the tolerance.
+
+    `scratch` is that of the candidate. Raises Poisoned where what results are judged by has changed.
+    """
+    watched, judged = [], []
+    for index in sets:
+        watched += stage.workspace.guard_checks(index)
+        watched += scratch.guard_checks(index) if scratch is not None else []
+        outputs = [region for region in stage.workspace.sets[index].values() if region.buffer.role != "in"]
+        judged += [(index, region) for region in outputs if region.buffer.size]
+    checks = [_check(stage, region) for _, region in judged]
+    trusted = stage.digests
+    findings = machine.ask([*trusted, *(watch.check for watch in watched), *checks])
+    if not stage.trusts(findings[: len(trusted)]):
+        raise Poisoned("it has written to what results are judged by")
+    for watch, finding in zip(watched, findings[len(trusted) :], strict=False):
+        if finding.first is not None:
+            return wrong(watch.region.buffer.name, watch.message(finding.first)), 0.0
+    found = findings[len(trusted) + len(watched) :]
+    for (index, region), finding in zip(judged, found, strict=True):
+        message = mismatch(machine, stage, index, region, finding)
+        if message is not None:
+            return wrong(region.buffer.name, message), 0.0
+    return None, max((finding.worst for finding in found), default=0.0)
+
+
+def _check(stage: Stage, region: Region) -> Check:
+    buffer, reference = region.buffer, stage.references[region.buffer.name].memory.address
+    if DTYPES[buffer.dtype].kind == "bool":
+        return Unequal(address=region.address, other=reference, nbytes=buffer.nbytes)
+    rtol, atol = stage.tolerance(buffer.name)
+    return Off(address=region.address, dtype=buffer.dtype, reference=reference, size=buffer.size, rtol=rtol, atol=atol)
+
+
+def wrong(name: str, message: str) -> WrongResult:
+    """Return the outcome of a candidate that did something wrong with an array."""
+    return WrongResult(argument=name, message=f"{name}: {message}")
 
 
 def mismatch(machine: MachineMemory, stage: Stage, index: int, region: Region, finding: CheckResult) -> str | None:

@@ -215,16 +215,26 @@ def output_shape(kernel: Kernel, array: Array, known: Operands) -> tuple[int, ..
 
 
 def refuse_overlaps(kernel: Kernel, views: Sequence[ArrayView]) -> None:
-    """Raise ArgumentError where an array that is written shares memory with another argument."""
+    """Raise ArgumentError where an array that is written shares memory with another argument.
+
+    An output may be exactly an input that it names in `in_place`, whose dtype and shape are the same.
+    """
     for index, (array, view) in enumerate(zip(kernel.arrays, views, strict=True)):
         if array.role == "in":
             continue
         begin, end = view.address, view.address + view.nbytes
         for place, (other, seen) in enumerate(zip(kernel.arrays, views, strict=True)):
-            if place != index and begin < seen.address + seen.nbytes and seen.address < end:
+            if place == index or end <= seen.address or seen.address + seen.nbytes <= begin:
+                continue
+            whole = other.name in array.in_place
+            if not (whole and begin == seen.address):
+                demand = (
+                    f"it has to be all of {other.name}, or to lie apart from it"
+                    if whole
+                    else "an array that is written must not overlap another argument"
+                )
                 raise ArgumentError(
-                    f"{qualified(kernel.name)}: {array.name}: shares memory with {other.name}, and an array that is "
-                    "written must not overlap another argument"
+                    f"{qualified(kernel.name)}: {array.name}: shares memory with {other.name}, and {demand}"
                 )
 
 

@@ -48,13 +48,25 @@ def sizeof(dtype: str) -> int:
 class Array:
     """An array argument. `role` is in, out or inout; `shape` a function of the dims; `init` fills it with zeros.
 
-    `rank` is the number of its dimensions, once the shape was worked out.
+    `in_place` names the inputs that an output may be; `rank` is the number of its dimensions, once the shape was worked
+    out.
     """
 
-    __slots__ = ("dtype", "init", "name", "rank", "role", "shape", "text")
+    __slots__ = ("dtype", "in_place", "init", "name", "rank", "role", "shape", "text")
 
-    def __init__(self, name: str, role: str, dtype: str, text: str, shape: Formula, *, init: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        role: str,
+        dtype: str,
+        text: str,
+        shape: Formula,
+        *,
+        init: bool = False,
+        in_place: tuple[str, ...] = (),
+    ) -> None:
         self.name, self.role, self.dtype, self.text, self.shape, self.init = name, role, dtype, text, shape, init
+        self.in_place = in_place
         self.rank: int | None = None
 
 

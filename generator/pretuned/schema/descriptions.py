@@ -71,6 +71,9 @@ DESCRIPTIONS: Final = {
         "What tuning passes for a scalar that is neither a dim nor a specialisation. Of two floating scalars of one "
         "dtype with one value, the second is passed as three quarters of it, so that a swap shows."
     ),
+    "Argument.in-place": (
+        "true: a call may pass an input as this output, one of its dtype and shape. Verified with each such input."
+    ),
     "Argument.init": "0: the dispatcher zeroes this output before the launch.",
     "Scratch.name": "The buffer's name among the launch's arguments.",
     "Scratch.dtype": "Its element type, or a specialisation.",

@@ -70,7 +70,7 @@ class Argument(Model):
 
     `shape` is a tuple of expressions over dims; `align` the bytes the base address must be a multiple of; `fill` how an
     input is filled while tuning; `value` what tuning passes for a scalar that is not a dim; `init` what the dispatcher
-    sets an output to before the launch (0).
+    sets an output to before the launch (0); `in_place` whether a call's output may be one of its inputs.
     """
 
     name: Name
@@ -83,6 +83,7 @@ class Argument(Model):
     ) = None
     value: ScalarValue = None
     init: Zero = None
+    in_place: StrictBool = False
 
 
 class Scratch(Model):
@@ -306,6 +307,13 @@ class KernelSpec(Model):
     def outputs(self) -> tuple[Argument, ...]:
         """The arrays that a call writes: roles `out` and `inout`."""
         return tuple(argument for argument in self.arrays if argument.role != "in")
+
+    def in_place_of(self, output: Argument) -> tuple[Argument, ...]:
+        """Return the inputs that an output may be at a call: of its dtype and shape, and not written themselves."""
+        if not output.in_place:
+            return ()
+        kind = output.dtype, output.shape
+        return tuple(array for array in self.arrays if array.role == "in" and (array.dtype, array.shape) == kind)
 
     @cached_property
     def scalars(self) -> tuple[Argument, ...]:

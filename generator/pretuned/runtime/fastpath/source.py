@@ -232,7 +232,9 @@ class FastPathSource:
         aligned = [f"p{i} % {modulus}" for i, modulus in enumerate(self._moduli) if modulus > 1]
         if aligned:
             yield f"not ({' or '.join(aligned)})"
-        yield from (f"(q{i} <= p{j} or p{j} + n{j} <= p{i})" for i, j in self._pairs)
+        for i, j in self._pairs:
+            whole = f"p{i} == p{j} or " if self._arrays[j].name in self._arrays[i].in_place else ""
+            yield f"({whole}q{i} <= p{j} or p{j} + n{j} <= p{i})"
         yield from self._numbers(floating=True)
 
     def _packing(self, values: Sequence[str]) -> str:

@@ -139,7 +139,23 @@ def _array(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathFaul
         yield from _fill(spec, f"{path}.fill", argument.dtype, argument.fill)
     if argument.init is not None and argument.role != "out":
         yield f"{path}.init", 'only an output (`role = "out"`) or scratch is initialised'
+    if argument.in_place:
+        yield from _in_place(spec, path, argument)
     yield from _layout(spec, path, argument)
+
+
+def _in_place(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathFault]:
+    zeroed = argument.init is not None or any(
+        argument.name in one.init for one in spec.all_implementations.values() if one.call is None
+    )
+    if argument.role != "out":
+        yield f"{path}.in-place", 'only an output (`role = "out"`) can be one of the inputs; leave it out'
+    elif zeroed:
+        yield f"{path}.in-place", f"`init` zeroes '{argument.name}', and so an input that it is; leave one of them out"
+    elif not spec.in_place_of(argument):
+        shape = ", ".join(f'"{extent}"' for extent in argument.shape or ())
+        wanted = f'`dtype = "{argument.dtype}"` and `shape = [{shape}]`'
+        yield f"{path}.in-place", f"no `in` argument has {wanted}, so '{argument.name}' cannot be one; leave it out"
 
 
 def _fill(spec: KernelSpec, path: str, dtype: str, fill: FillRange) -> Iterator[PathFault]:
@@ -184,6 +200,8 @@ def _by_value(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathF
         if getattr(argument, key) is not None:
             yield path, f'has `{key}` but no role; write `role = "in"`, "out" or "inout" for an array'
             return
+    if argument.in_place:
+        yield f"{path}.in-place", 'only an output (`role = "out"`) can be one of the inputs; leave it out'
     if argument.dtype not in DTYPES:
         if argument.dtype in spec.specialisations:
             yield f"{path}.dtype", "a scalar has one fixed dtype; write float32, float64, int32, ..."

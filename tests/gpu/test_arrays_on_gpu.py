@@ -1,0 +1,75 @@
+"""What a spec says of arrays beside dtype and shape, on a GPU: verified, tuned, and called."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from judged import failures
+from pretuned.cli import main
+from pretuned.compile.nvrtc import NVRTC
+from pretuned.spec import space
+from pretuned.spec.loader import load
+
+cupy = pytest.importorskip("cupy")
+
+pytestmark = pytest.mark.gpu
+KERNELS = Path(__file__).parents[1] / "data" / "arrays"
+PYPROJECT = """
+[tool.hatch.build.hooks.pretuned]
+module = "arrays_on_gpu/tuned"
+"""
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory):
+    """The package of a project that is tuned and baked on this GPU."""
+    folder = tmp_path_factory.mktemp("arrays")
+    (folder / "pyproject.toml").write_text(PYPROJECT)
+    shutil.copytree(KERNELS, folder / "kernels")
+    (folder / "arrays_on_gpu").mkdir()
+    (folder / "arrays_on_gpu" / "__init__.py").write_text("")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("PRETUNED_CACHE_DIR", str(folder / "cache"))
+        for command in ("tune", "bake"):
+            with pytest.raises(SystemExit) as ended:
+                main([command])
+            assert ended.value.code == 0
+        patch.syspath_prepend(str(folder))
+        yield importlib.import_module("arrays_on_gpu.tuned")
+
+
+def verdicts(name):
+    """Return what the GPU says of each configuration of a kernel at its first problem: None, or the message."""
+    from pretuned.measure.cuda.machine import CudaMachine  # noqa: PLC0415 - imports CuPy
+
+    machine, spec = CudaMachine(0), load(KERNELS / f"{name}.toml")
+    architecture = f"sm_{machine.facts.compute_capability}"
+    return failures(machine, spec, next(space.all_problems(spec)), architecture, NVRTC)
+
+
+def random(*shape, dtype="float32"):
+    return cupy.random.default_rng(5).standard_normal(shape, dtype="float64").astype(dtype)
+
+
+def test_what_is_wrong_in_place_alone_is_found():
+    for configuration, message in verdicts("add_scaled").items():
+        if dict(configuration.values)["late"]:
+            assert message.endswith("; with out in place of x, and right without")
+        else:
+            assert message is None
+
+
+def test_an_output_is_written_in_place_of_an_input(tuned):
+    for _ in range(4):
+        x, z = random(4096), random(4096)
+        wanted = cupy.asnumpy(x) + 2.0 * cupy.asnumpy(z)
+        assert tuned.add_scaled(x, z, 2.0, out=x) is x
+        np.testing.assert_allclose(cupy.asnumpy(x), wanted, rtol=1e-5, atol=1e-6)
+    with pytest.raises(ValueError, match="has to be all of x"):
+        tuned.add_scaled(x[:-1], z[:-1], 2.0, out=x[1:])

@@ -1,0 +1,32 @@
+"""Other layouts of a call's arrays: what a spec allows is verified, and a kernel that is wrong there is found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from judged import failures
+from pretuned.compile import host
+from pretuned.compile.host import CPP
+from pretuned.measure.host.machine import HostMachine
+from pretuned.spec import space
+from pretuned.spec.loader import load
+
+KERNELS = Path(__file__).parents[1] / "data" / "arrays"
+pytestmark = pytest.mark.skipif(host.compiler() is None, reason="no C++ compiler here")
+
+
+def verdicts(spec, problem):
+    """Return what the host says of each configuration: None, or the message."""
+    return failures(HostMachine(), spec, problem, host.HOST, CPP)
+
+
+def test_what_is_wrong_in_place_alone_is_found():
+    spec = load(KERNELS / "add_scaled.toml")
+    for configuration, message in verdicts(spec, next(space.all_problems(spec))).items():
+        if dict(configuration.values)["late"]:
+            assert message.startswith("out: ")
+            assert message.endswith("; with out in place of x, and right without")
+        else:
+            assert message is None
