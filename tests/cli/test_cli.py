@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from dataclasses import replace
 
@@ -247,6 +248,25 @@ def test_ctrl_c_ends_with_130(project, capsys, monkeypatch):
 
     monkeypatch.setattr("pretuned.cli.check.run", interrupted)
     assert run(capsys, "check") == (130, "", "interrupted; what was measured is kept\n")
+
+
+INTERRUPTED = """\
+import sys
+from pretuned.cli import main
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "pretuned.cli.parser":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Finder())
+main(["check"])
+"""
+
+
+def test_ctrl_c_while_modules_are_imported_ends_as_quietly():
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted; what was measured is kept\n")
 
 
 def test_no_command_and_an_unknown_one_are_usage_errors(capsys):

@@ -77,6 +77,12 @@ def test_shows_what_a_selection_weighs(tuned):
     )
 
 
+def test_the_host_names_its_own_processor_and_compiler(tuned):
+    found = tuned.explain("affine", device=DEVICE, **PROBLEM)
+    on_host = dataclasses.replace(found, driver="AMD EPYC 9374F", compiler="g++ 13.2.0+1f2e3d4c")
+    assert "\n  on      2026-11-20, AMD EPYC 9374F, g++ 13.2.0+1f2e3d4c\n" in str(on_host)
+
+
 @pytest.mark.parametrize("cols", [1, 32, 100, 1022, 1024, 5000, 16384, 70000])
 def test_agrees_with_the_call(tuned, cupy, cols, cuda):
     found = tuned.explain("affine", **PROBLEM | {"cols": cols})

@@ -5,11 +5,25 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from pretuned.errors import ExitCode
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command and exit: with the command's `ExitCode`, or that of its error."""
+    try:
+        status = _status(arguments)
+    except KeyboardInterrupt:  # most of a short command's time goes into imports
+        from pretuned.errors import ExitCode  # noqa: PLC0415
+
+        sys.stderr.write("interrupted; what was measured is kept\n")
+        status = ExitCode.INTERRUPTED
+    sys.exit(status)
+
+
+def _status(arguments: Sequence[str] | None) -> ExitCode:
     from pretuned.cli.parser import parser  # noqa: PLC0415 - the package is imported by what only asks for its name
     from pretuned.cli.project import console  # noqa: PLC0415
     from pretuned.diagnostics import Diagnostic, Severity  # noqa: PLC0415
@@ -24,14 +38,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except Error as error:
         _let_go_of_stdout()
         console.report(Diagnostic(severity=Severity.ERROR, text=str(error)))
-        status = error.exit_code
-    except KeyboardInterrupt:
-        console.info("interrupted; what was measured is kept")
-        status = ExitCode.INTERRUPTED
+        return error.exit_code
     except BrokenPipeError:
         sys.stderr.close()
-        status = ExitCode.SUCCESS
-    sys.exit(status)
+        return ExitCode.SUCCESS
+    return status
 
 
 def _let_go_of_stdout() -> None:

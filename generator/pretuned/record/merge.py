@@ -245,7 +245,7 @@ def _reason_of_selection(state: State | None, one: Selection, its_state: State |
 
 def _compilers(lock: Lock) -> Iterator[str]:
     """Yield a line where rows were compiled by several NVRTC: one build ships what one of them makes."""
-    versions = sorted(set(lock.compilers))
+    versions = sorted(set(lock.of_gpus().compilers))
     if len(versions) > 1:
         yield (
             f"rows were measured with NVRTC {' and '.join(versions)}: a build compiles with one of them, marks the "

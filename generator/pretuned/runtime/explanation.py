@@ -110,7 +110,10 @@ class Explanation:
         if self.date:
             note = "; what ships was recompiled since" if self.recompiled else ""
             note = f"; measured with {self.library}" if self.library else note
-            lines.append(f"  on      {self.date}, driver {self.driver}, NVRTC {self.compiler}{note}")
+            # NVRTC is known by a version alone; the host's driver and compiler name themselves
+            made = (f"driver {self.driver}", f"NVRTC {self.compiler}")
+            made = made if self.compiler[:1].isdigit() else (self.driver, self.compiler)
+            lines.append(f"  on      {', '.join((self.date, *made))}{note}")
         others = [one for one in self.alternatives if one.time_us or one.predicted_us or not one.refused]
         return "\n".join([*lines, *(f"  else    {one}" for one in others)])
 
