@@ -82,9 +82,15 @@ class Case:
 
     def headline(self):
         """The one line that says what was done and why, without what it cost."""
-        asides = ("warning: pretuned.lock.json:", "another tuning is")
+        asides = ("warning: pretuned.lock.json:", "warning: rows and no selection", "another tuning is")
         (line,) = (line for line in self.said if not line.startswith(asides))
         return line.partition(" sources compiled")[0].rpartition(": ")[0] if "sources compiled" in line else line
+
+
+UNSELECTED = (
+    f"warning: pretuned.lock.json: rows and no selection for scale on {NAME} at T=float16 and 1 more: sizes between "
+    "them take the nearest row, and what that loses is not certified; run `pretuned tune`"
+)
 
 
 def baking(count):
@@ -178,6 +184,7 @@ def test_in_place_of_a_stale_row_its_default_is_baked_with_a_warning(case):
             f"scale on {NAME} at n=1024, T=float16: stale (the template, options, launches or arguments of "
             "block=256, vec=4 have changed)"
         ),
+        UNSELECTED,
     ]
 
 
@@ -200,7 +207,8 @@ def test_waiting_is_told_with_its_limit(case):
 @pytest.mark.parametrize(("lock", "machine"), [("stale", "gpu")])
 def test_what_was_tuned_again_is_no_reason_for_a_warning(case):
     case.resolve()
-    assert len(case.said) == 1
+    assert len(case.said) == 2
+    assert case.said[1].startswith("warning: rows and no selection for scale")
 
 
 @pytest.mark.parametrize(("lock", "machine"), [("none", "gpu")])

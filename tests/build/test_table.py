@@ -94,9 +94,31 @@ def test_auto_without_gpu_or_lock_bakes_the_defaults_and_warns(build):
 
 
 def test_auto_without_gpu_bakes_the_lock(build):
-    build.lock(rows(build.spec))
+    build.lock(rows(build.spec), selections(build.spec))
     assert len(build.resolve().rows) == 4
-    assert build.said == ["no GPU here: baking 4 rows of pretuned.lock.json for NVIDIA H100 80GB HBM3"]
+    assert build.said == ["no GPU here: baking 4 rows and 2 selections of pretuned.lock.json for NVIDIA H100 80GB HBM3"]
+
+
+@pytest.mark.parametrize("mode", ["auto", "locked"])
+def test_rows_without_a_selection_are_baked_with_a_warning_in_every_mode(build, mode):
+    build.lock(rows(build.spec), selections(build.spec)[:1])
+    assert len(build.resolve(mode=mode).rows) == 4
+    assert build.said[1:] == [
+        (
+            "warning: pretuned.lock.json: rows and no selection for scale on NVIDIA H100 80GB HBM3 at T=float32: sizes "
+            "between them take the nearest row, and what that loses is not certified; run `pretuned tune`"
+        )
+    ]
+
+
+def test_a_tuning_that_had_time_for_rows_alone_warns_too(build):
+    build.gpu = TARGET
+    build.resolve()
+    assert build.said[-1] == (
+        "warning: rows and no selection for scale on NVIDIA H100 80GB HBM3 at T=float16 and 1 more: sizes between "
+        "them take the nearest row, and what that loses is not certified; build again, raise `budget`, or run "
+        "`pretuned tune`"
+    )
 
 
 def test_auto_bakes_the_default_in_place_of_stale_rows(build):
@@ -311,10 +333,11 @@ def test_require_tuned_counts_what_the_lock_lacks_on_every_device(build):
 
 def test_rows_of_an_older_space_or_reference_are_baked_and_tuned_again_where_a_gpu_is(build):
     first, second, *rest = rows(build.spec)
-    build.lock([replace(first, space="of yesterday"), replace(second, verification="of yesterday"), *rest])
+    old = [replace(first, space="of yesterday"), replace(second, verification="of yesterday"), *rest]
+    build.lock(old, selections(build.spec))
     assert len(build.resolve().rows) == 4
     assert build.said == [
-        "no GPU here: baking 4 rows of pretuned.lock.json for NVIDIA H100 80GB HBM3",
+        "no GPU here: baking 4 rows and 2 selections of pretuned.lock.json for NVIDIA H100 80GB HBM3",
         (
             "pretuned.lock.json: 2 rows baked though not up to date; run `pretuned tune`; first: "
             "scale on NVIDIA H100 80GB HBM3 at "
@@ -358,7 +381,11 @@ def test_a_gpu_that_cannot_be_used_costs_the_tuning_not_the_build(build, monkeyp
         (
             "warning: NVIDIA H100 80GB HBM3 is here, but nothing was tuned: GPU 0 cannot be used: out of memory: "
             "baking 1 row of pretuned.lock.json for NVIDIA H100 80GB HBM3"
-        )
+        ),
+        (
+            "warning: pretuned.lock.json: rows and no selection for scale on NVIDIA H100 80GB HBM3 at T=float16: sizes "
+            "between them take the nearest row, and what that loses is not certified; run `pretuned tune`"
+        ),
     ]
     with pytest.raises(DeviceError) as error:
         build.resolve(require_tuned=True)

@@ -83,12 +83,18 @@ def test_selections_are_held_to_max_loss_as_locked_holds_them(home, table, statu
     assert (data["fresh"], data["selections"], data["over max-loss"]) == (status == 0, 2, [named] if status else [])
 
 
-def test_rows_without_a_selection_are_a_note_as_long_as_the_table_admits_any_loss(home):
-    note = "scale: the nearest row answers at other sizes, and what that loses is not certified; run `pretuned tune`\n"
+def test_rows_without_a_selection_are_a_warning_as_long_as_the_table_admits_any_loss(home):
+    note = (
+        f"warning: pretuned.lock.json: rows and no selection for scale on {H100.name} at T=float32: sizes between them "
+        "take the nearest row, and what that loses is not certified; run `pretuned tune`\n"
+    )
     selected(home, *selections(home.spec))
     assert home.run("check")[::2] == (0, "")
     selected(home, selections(home.spec)[0])
     assert home.run("check")[::2] == (0, note)
+    assert json.loads(home.run("check", "--json")[1])["without a selection"] == [
+        {"kernel": "scale", "device": H100.name, "specialisation": {"T": "float32"}}
+    ]
     (home.root / "pyproject.toml").write_text(TABLE + "max-loss = 0.04\n")
     status, out, _ = home.run("check")
     assert status == 4

@@ -58,6 +58,16 @@ def in_numbers(rows: int, selections: int) -> str:
     return " and ".join([*counts, counted(selections, "selection")] if selections else counts)
 
 
+def unselected_in_words(found: Sequence[tuple[str, str, Pairs]]) -> str:
+    """Return what it means that rows have no selection, named by the first of what `Freshness.unselected` found."""
+    (kernel, device, specialisation), *others = found
+    more = f" and {len(others)} more" if others else ""
+    return (
+        f"rows and no selection for {_named(kernel, device, space.describe(specialisation))}{more}: sizes between "
+        "them take the nearest row, and what that loses is not certified"
+    )
+
+
 def in_numbers_of(found: Sequence[Unfresh]) -> str:
     """Return how many rows and selections these are."""
     selections = sum(one.problem is None for one in found)

@@ -18,7 +18,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pretuned.build.freshness import Freshness, LockStatus, Specs, Unfresh, in_numbers, in_numbers_of
+from pretuned.build.freshness import (
+    Freshness,
+    LockStatus,
+    Specs,
+    Unfresh,
+    in_numbers,
+    in_numbers_of,
+    unselected_in_words,
+)
 from pretuned.build.usage import of_table, weighed
 from pretuned.config import Project, Settings
 from pretuned.diagnostics import Reporter
@@ -80,6 +88,7 @@ def resolve(
             table = _auto(project, settings, freshness, reporter, listen, every_backend=every_backend)
     table = table if every_backend else _of_gpus(table, reporter)
     _hold_losses(project, list(freshness.lossy(table.lock, project.max_loss)))
+    _warn_of_unselected(project, table, freshness, reporter)
     return table
 
 
@@ -90,6 +99,15 @@ def _hold_losses(project: Project, lossy: Sequence[str]) -> None:
             "max-loss: run `pretuned tune` with a larger budget, or raise `max-loss` in the table "
             f"({project.max_loss:g} now): what would be baked does not keep to it:\n{_listed(lossy)}"
         )
+
+
+def _warn_of_unselected(project: Project, table: BakedRows, freshness: Freshness, reporter: Reporter) -> None:
+    """Warn of rows that are baked without a selection. They hold at their own sizes, so no mode refuses them."""
+    found, tuned = list(freshness.unselected(table.lock, table.devices)), table.tuned
+    if found and tuned is None:
+        reporter.warning(unselected_in_words(found), place=project.lock.name, remedy="run `pretuned tune`")
+    elif found and tuned is not None and not (tuned.left or tuned.trouble):  # which have been reported
+        reporter.warning(unselected_in_words(found), remedy="build again, raise `budget`, or run `pretuned tune`")
 
 
 def _listed(lines: Sequence[str]) -> str:

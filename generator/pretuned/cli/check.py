@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pretuned.backends import lock_path
 from pretuned.bake.plan import OLDEST, number_of
 from pretuned.build.contract import compare_specs
-from pretuned.build.freshness import Freshness, Unfresh, in_numbers
+from pretuned.build.freshness import Freshness, Unfresh, in_numbers, unselected_in_words
 from pretuned.build.table import unlockable
 from pretuned.cli.project import console, project_of, specs_of
 from pretuned.config import GPU, Project, read_settings
@@ -22,6 +22,7 @@ from pretuned.report.certificates import chosen, whole
 from pretuned.report.text import columns
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.scalars import alike
+from pretuned.spec.space import Pairs
 
 WORDS = ("stale", "missing", "unverified", "incomplete")  # from the worst on
 
@@ -31,13 +32,15 @@ class Checked:
     """A lock, and what keeps mode locked from taking it.
 
     `found` is not fresh; `unfit` says why a build does not take rows that are, or is empty; `lossy` has a line for each
-    selection that is not certified to keep to the table's `max-loss`.
+    selection that is not certified to keep to the table's `max-loss`. `unselected` has rows and no selection, which
+    keeps mode locked from nothing else.
     """
 
     lock: Lock
     found: Sequence[Unfresh]
     unfit: str
     lossy: Sequence[str]
+    unselected: Sequence[tuple[str, str, Pairs]]
 
     @property
     def fresh(self) -> bool:
@@ -53,6 +56,10 @@ class Checked:
             "findings": list(map(_json, self.found)),
             "unfit": self.unfit,
             "over max-loss": list(self.lossy),
+            "without a selection": [
+                {"kernel": kernel, "device": device, "specialisation": dict(specialisation)}
+                for kernel, device, specialisation in self.unselected
+            ],
         }
 
 
@@ -76,16 +83,15 @@ def run(options: Namespace) -> ExitCode:
         found=list(freshness.unfresh(lock, lock.devices)),
         unfit=unlockable(project, lock),
         lossy=list(freshness.lossy(lock, project.max_loss)),
+        unselected=list(freshness.unselected(lock, lock.devices)),
     )
     if options.json:
         print(json.dumps(checked.to_json(), indent=2))
     else:
         print("\n".join(_lines(checked, project, options)))
-        if bare := sorted({kernel for kernel, _, _ in freshness.unselected(lock, lock.devices)}):
-            console.info(
-                f"{', '.join(bare)}: the nearest row answers at other sizes, and what that loses is not certified; run "
-                f"`{_tune(options)}`"
-            )
+        if checked.unselected:
+            text = unselected_in_words(checked.unselected)
+            console.warning(text, place=project.lock.name, remedy=f"run `{_tune(options)}`")
     return ExitCode.SUCCESS if checked.fresh else ExitCode.LOCK
 
 
