@@ -39,7 +39,8 @@ def test_a_feature_of_newer_gpus_is_answered_by_the_architecture_to_write(tmp_pa
 MISSING = {
     "cub/block/block_load.cuh": 'as in `pip install "nvidia-cuda-cccl==13.0.*"` (nvidia-cuda-cccl-cu12 for CUDA 12)',
     "nv/target": "it comes with CUDA's C++ library",
-    "cute/tensor.hpp": 'include = ["../third_party/cutlass/include"]',
+    "cccl/cuda/std/type_traits": "it comes with CUDA's C++ library",
+    "cute/tensor.hpp": 'include = ["package:nvidia-cutlass/cutlass_library/source/include"]',
     "crt/mma.h": "`pip install nvidia-cuda-crt` of NVRTC's release",
     "cuda_fp16.h": "`pip install nvidia-cuda-runtime` of NVRTC's release",
     "vector": "device code cannot use: remove the `#include`",

@@ -73,15 +73,15 @@ def _header(line: str) -> str:
 
 def _where(name: str) -> str:
     """Return where a header comes from that a compiler has not found."""
-    if is_of_cccl(name):
+    if is_of_cccl(name.removeprefix("cccl/")):  # as CUTLASS names them
         return (
             f"it comes with CUDA's C++ library: install {NEWEST.cccl} of NVRTC's release, as in "
             f'`pip install "{NEWEST.cccl}=={NEWEST.number}.0.*"` ({OLDEST.cccl} for CUDA {OLDEST.number})'
         )
     if name.startswith(("cutlass/", "cute/")):
         return (
-            "copy CUTLASS into the project, and name its folder in the spec: [compile] include = "
-            '["../third_party/cutlass/include"]'
+            "`pip install nvidia-cutlass`, and name its folder in the spec: [compile] include = "
+            '["package:nvidia-cutlass/cutlass_library/source/include"]'
         )
     for begin, package in _PACKAGES.items():
         if name.startswith(begin):

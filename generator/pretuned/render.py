@@ -19,6 +19,7 @@ from pretuned.spec.expressions import Expression
 from pretuned.spec.headers import Header, HeaderError, header_folders, included_names, with_headers
 from pretuned.spec.lines import lines_of, relocated
 from pretuned.spec.model import FillRange, ImplementationSpec, KernelSpec, LibraryCall
+from pretuned.spec.packages import PACKAGE
 from pretuned.spec.scalars import tuning_values
 from pretuned.spec.space import Configuration, Pairs
 from pretuned.spec.space import rendered as rendered_values
@@ -52,7 +53,8 @@ _DEBUGGING: Final = frozenset({"-lineinfo", "--generate-line-info", "-G", "--dev
 class Source:
     """A text to compile. `options` are the spec's own, rendered; `functions` the entry points its launches name.
 
-    `headers` are those of the project that the text includes, and those that these include, sorted by name.
+    `headers` are those of the project and of packages that the text includes, and those that these include, sorted by
+    name.
     """
 
     text: str
@@ -70,8 +72,16 @@ class Source:
 
     @property
     def header_digests(self) -> dict[str, str]:
-        """What of each header decides the machine code, by its name: 32 hexadecimal characters."""
-        return {header.name: _header_digest(header.text, whole=self._knows_lines) for header in self.headers}
+        """What of each header decides the machine code, by its name: 32 hexadecimal characters.
+
+        Those of an installed package, which may be hundreds, have one digest together, as `package:NAME`.
+        """
+        whole = self._knows_lines
+        found = {header.name: _header_digest(header.text, whole=whole) for header in self.headers if not header.package}
+        for package in sorted({header.package for header in self.headers if header.package}):
+            texts = [[one.name, _header_digest(one.text, whole=True)] for one in self.headers if one.package == package]
+            found[f"{PACKAGE}{package}"] = digest(texts)
+        return found
 
     @property
     def _knows_lines(self) -> bool:

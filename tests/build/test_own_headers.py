@@ -229,13 +229,6 @@ def test_a_folder_that_no_sdist_can_carry_is_refused(project, folder, where):
             ),
         ),
         ('include = [".", "./"]', "compile.include[1]: './' is listed twice; remove one"),
-        (
-            'include = ["package:cutlass"]',
-            (
-                "compile.include[0]: 'package:cutlass': headers of installed packages cannot be named yet; "
-                "copy them into the project"
-            ),
-        ),
     ],
 )
 def test_what_cannot_be_included_is_said_by_check(tmp_path, compile_table, message):

@@ -24,7 +24,7 @@ _WORDS: Final = {
 }
 _LIBRARY: Final = (
     rf"{'|'.join(prelude.CCCL_NAMES)}|"
-    r"(?:cub|cuda|thrust|cute|cutlass|nv|nvshmem)/[^>\"\n]+|cuda_pipeline\w*\.h|mma\.h|cudaTypedefs\.h|cuda\.h"
+    r"(?:cub|cuda|thrust|nv|nvshmem)/[^>\"\n]+|(?:[\w.-]+/)*(?:cute|cutlass)/[^>\"\n]+|cuda_pipeline\w*\.h|mma\.h|cudaTypedefs\.h|cuda\.h"
     r"|cuda_awbarrier\w*\.h|nvshmem\w*\.h|cooperative_groups/memcpy_async\.h"
 )
 _INCLUDE: Final = re.compile(rf"""^([ \t]*\#[ \t]*include[ \t]*[<"]({_LIBRARY})[>"])""", re.MULTILINE)

@@ -21,6 +21,7 @@ from pretuned.runtime.types import DTYPES
 from pretuned.spec import space
 from pretuned.spec.expressions import ExpressionError
 from pretuned.spec.model import KernelSpec
+from pretuned.spec.packages import distribution_of, is_of_package
 from pretuned.spec.space import Configuration, Pairs, Problem
 
 
@@ -169,8 +170,13 @@ class FreshnessJudge:
             return None
         was = dict(entry.headers)
         if edited := sorted(name for name in headers if was.get(name, headers[name]) != headers[name]):
-            return f"the header {' and the header '.join(edited)} has changed"
+            return f"{' and '.join(map(_named, edited))} changed"
         return f"the template, options, launches or arguments of {configuration} have changed"
+
+
+def _named(header: str) -> str:
+    """Return which header it is that differs: of an installed package, all that a source includes count as one."""
+    return f"headers of {distribution_of(header)} have" if is_of_package(header) else f"the header {header} has"
 
 
 def admits(spec: KernelSpec, specialisation: Pairs, configuration: Configuration) -> bool:

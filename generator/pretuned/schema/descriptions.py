@@ -95,8 +95,9 @@ DESCRIPTIONS: Final = {
     "LaunchSpec.arguments": "The names of its arguments, where it takes others than the list above.",
     "Compile.options": "Options for NVRTC; they may name parameters: '-maxrregcount={{ registers }}'.",
     "Compile.include": (
-        "Folders of the project's own headers, relative to the spec's folder: ['include'], ['../include']. What a "
-        "source includes of them is part of its key, and ships with it."
+        "Folders of headers: the project's own, relative to the spec's folder (['include'], ['../include']), and those "
+        "of installed packages ('package:nvidia-cutlass/cutlass_library/source/include'). What a source includes of "
+        "them is part of its key, and ships with it."
     ),
     "Compile.arch-specific": "Compile for sm_90a instead of sm_90: code that runs on that architecture alone.",
     "Constraints.where": "What a legal configuration fulfils. One that names a dim is checked at each call as well.",

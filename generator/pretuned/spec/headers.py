@@ -8,7 +8,7 @@ of the project is left to the compiler, which finds CUDA's own.
 `#include "x"` is looked for beside the file that includes it, then in the folders, `#include <x>` in the folders alone,
 in their order. Each header has one name for everybody that includes it, its folder's name in front, and the lines that
 include it are rewritten to that: `#include "load.cuh"` becomes `#include <include/vec/load.cuh>`. Lines keep their
-numbers.
+numbers. Headers of an installed package are found in the same way, and begin with its name.
 """
 
 from __future__ import annotations
@@ -19,8 +19,11 @@ import tomllib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Final
+
+from pretuned.spec.packages import PackageError, distribution_of, is_of_package, package_folder
 
 _BLANKS: Final = r"(?:[ \t]|/\*[^\n]*?\*/|\\\n)*"
 _INCLUDE: Final = re.compile(
@@ -32,10 +35,11 @@ _INCLUDE: Final = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """A header of the project: the name by which sources include it, and its text."""
+    """A header of the project, or of a `package`: the name by which sources include it, and its text."""
 
     name: str
     text: str
+    package: str = ""
 
 
 class HeaderError(ValueError):
@@ -46,16 +50,17 @@ class HeaderError(ValueError):
 class HeaderFolders:
     """Where the includes of a template are looked for: beside it, and in folders.
 
-    `named` has the folders as the spec writes them, which is what header names begin with.
+    `named` has what header names begin with, and the folder; `installed` those of packages, by their names.
     """
 
     beside: Path
     named: tuple[tuple[str, Path], ...] = ()
+    installed: tuple[tuple[str, Path], ...] = ()
 
     def find(self, written: str, beside: Path) -> tuple[str, Path] | None:
         """Return the name and the file of `"x"` or `<x>` in a file that lies in `beside`; None if it is not ours."""
         places = [beside] if written.startswith('"') else []
-        for place in (*places, *(folder for _, folder in self.named)):
+        for place in (*places, *(folder for _, folder in (*self.named, *self.installed))):
             file = Path(os.path.normpath(place / written[1:-1]))
             if file.is_file() and (name := self._name(file)) is not None:
                 return name, file
@@ -63,17 +68,31 @@ class HeaderFolders:
 
     def _name(self, file: Path) -> str | None:
         """Return the name of a header; None for a file outside of all folders."""
-        for prefix, folder in (*self.named, ("", self.beside)):
+        packages = ((f"{package}/", folder) for package, folder in self.installed)
+        for prefix, folder in (*self.named, *packages, ("", self.beside)):
             if file.is_relative_to(folder):
                 return f"{prefix}{file.relative_to(folder).as_posix()}"
         return None
 
+    def package_of(self, file: Path) -> str:
+        """Return the package that a header is of; an empty text for the project's own."""
+        return next((package for package, folder in self.installed if file.is_relative_to(folder)), "")
+
 
 def header_folders(folder: Path, template: str, include: Iterable[str]) -> HeaderFolders:
-    """Return where the includes of a template are looked for; `include` are folders relative to the spec's."""
+    """Return where the includes of a template are looked for; `include` are folders as the spec names them.
+
+    Raises HeaderError for a package that is not installed.
+    """
+    names = tuple(include)
+    try:
+        installed = tuple((distribution_of(name), package_folder(name)) for name in names if is_of_package(name))
+    except PackageError as error:
+        raise HeaderError(str(error)) from None
     return HeaderFolders(
         beside=plain(folder / template).parent,
-        named=tuple((_prefix(name), plain(folder / name)) for name in include),
+        named=tuple((_prefix(name), plain(folder / name)) for name in names if not is_of_package(name)),
+        installed=installed,
     )
 
 
@@ -102,12 +121,15 @@ def with_headers(text: str, folders: HeaderFolders) -> tuple[str, tuple[Header, 
     found: list[Header] = []
     while waiting:
         name, file = waiting.pop()
-        if files.setdefault(name, file) != file:
-            raise HeaderError(f"{files[name]} and {file} would both be included as '{name}'; rename one of them")
-        if not any(header.name == name for header in found):
-            content, included = _rewritten(_read(file), file.parent, folders)
-            found.append(Header(name=name, text=content))
-            waiting += included
+        if name in files:
+            if files[name] != file:
+                raise HeaderError(f"{files[name]} and {file} would both be included as '{name}'; rename one of them")
+            continue
+        files[name] = file
+        package = folders.package_of(file)
+        content, included = (_kept if package else _opened)(file, folders)
+        found.append(Header(name=name, text=content, package=package))
+        waiting += included
     return rewritten, tuple(sorted(found, key=lambda header: header.name))
 
 
@@ -116,6 +138,17 @@ def _read(file: Path) -> str:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise HeaderError(f"{file.name}: cannot be read: {error}") from None
+
+
+def _opened(file: Path, folders: HeaderFolders) -> tuple[str, list[tuple[str, Path]]]:
+    """Return a header's text and what it includes, as `_rewritten` does."""
+    return _rewritten(_read(file), file.parent, folders)
+
+
+@lru_cache(maxsize=4096)
+def _kept(file: Path, folders: HeaderFolders) -> tuple[str, list[tuple[str, Path]]]:
+    """Do the same once a process for a header of a package, of which a source may include hundreds."""
+    return _opened(file, folders)
 
 
 def _rewritten(text: str, beside: Path, folders: HeaderFolders) -> tuple[str, list[tuple[str, Path]]]:
@@ -145,7 +178,8 @@ def named_folders(kernels: Path) -> Iterator[Path]:
         with suppress(OSError, ValueError, RecursionError, AttributeError, TypeError):
             document = tomllib.loads(file.read_text(encoding="utf-8"))
             for entry in (document, *document.get("implementations", {}).values()):
-                yield from (plain(kernels / name) for name in entry.get("compile", {}).get("include", ()))
+                names = entry.get("compile", {}).get("include", ())
+                yield from (plain(kernels / name) for name in names if not is_of_package(name))
 
 
 def folder_files(folder: Path) -> Iterator[Path]:

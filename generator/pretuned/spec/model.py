@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, Tag
 from pretuned.config.toml import TAG
 from pretuned.spec.expressions import Expression
 from pretuned.spec.headers import plain
+from pretuned.spec.packages import is_of_package
 from pretuned.spec.values import (
     FILL_KINDS,
     Bound,
@@ -275,9 +276,9 @@ class KernelSpec(Model):
 
     @cached_property
     def include_folders(self) -> tuple[Path, ...]:
-        """The folders of headers that implementations name, sorted, without `..` in their paths."""
+        """The project's folders of headers that implementations name, sorted, without `..` in their paths."""
         named = {name for one in self.all_implementations.values() for name in one.compile.include}
-        return tuple(sorted(plain(self.folder / name) for name in named))
+        return tuple(sorted(plain(self.folder / name) for name in named if not is_of_package(name)))
 
     def _completed(self, implementation: ImplementationSpec) -> ImplementationSpec:
         """Return `implementation`; a library call that names no arguments takes all inputs, in order."""

@@ -10,9 +10,9 @@ from typing import Final
 
 from pretuned.spec.check.names import PathFault
 from pretuned.spec.model import ImplementationSpec, KernelSpec
+from pretuned.spec.packages import PackageError, is_of_package, package_folder
 
 _READS_FILES: Final = re.compile(r"(-I|--include-path|-isystem|-iquote|-include|--pre-include)(?:=|\s*)(.*)", re.DOTALL)
-_INSTALLED: Final = "package:"  # of packages: a word that a later format gives a meaning
 
 
 def header_faults(spec: KernelSpec, implementation: ImplementationSpec) -> Iterator[PathFault]:
@@ -42,8 +42,8 @@ def _refused(option: str, flag: str, target: str) -> str:
 
 def _not_a_folder(spec: KernelSpec, name: str) -> str | None:
     """Return what is wrong with a folder's name."""
-    if name.startswith(_INSTALLED):
-        return f"'{name}': headers of installed packages cannot be named yet; copy them into the project"
+    if is_of_package(name):
+        return _not_of_a_package(name)
     if "\\" in name:
         return f"'{name}': write paths with forward slashes"
     if PurePosixPath(name).is_absolute() or PureWindowsPath(name).drive:
@@ -57,3 +57,11 @@ def _not_a_folder(spec: KernelSpec, name: str) -> str | None:
         f'; did you mean "{above}"?' if (spec.folder / above).is_dir() else "; paths are relative to the spec's folder"
     )
     return f"there is no folder '{name}'{hint}"
+
+
+def _not_of_a_package(name: str) -> str | None:
+    try:
+        package_folder(name)
+    except PackageError as error:
+        return str(error)
+    return None
