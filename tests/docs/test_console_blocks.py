@@ -33,6 +33,7 @@ NOT_RUN = {
     "pretuned check --drift": NEEDS_GPU,
     "pretuned tune --on host --budget 60": "takes a minute; .ci/run does it",
     "pretuned check --execute": "takes 50 seconds; shorter ones are run",
+    "pretuned check --execute --sample 2": "takes 50 seconds; tests/end_to_end/test_gallery.py does it",
     "pretuned check --sanitize --sample 8": "takes minutes; .ci/run does it",
     "pretuned show": NEEDS_FILES,
     "git show HEAD:pretuned.lock.json > before.json": NEEDS_FILES,

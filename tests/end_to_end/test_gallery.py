@@ -1,0 +1,59 @@
+"""examples/gallery: every kernel is short, executed on the host device where that can, and in the documentation."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pretuned.compile.host import compiler
+from pretuned.spec.loader import load_folder
+from pretuned.tune.execute import execute
+from pretuned.tune.modes import FAR, MEMORY, PLAIN, RACES
+
+ROOT = Path(__file__).parents[2]
+GALLERY = ROOT / "examples" / "gallery"
+PAGE = ROOT / "docs" / "gallery.md"
+LIMIT_S = 120.0  # for one configuration: a machine that does much else at a time is no finding
+LINES = 60  # of a spec and its templates together that are not blank
+SPECS = load_folder(GALLERY / "kernels")
+AT = {  # one problem each, so small that the default run of the tests can afford it
+    "quantise_fp8": {"rows": 3, "cols": 77, "T": "bfloat16"},
+    "quantise_int8": {"rows": 3, "cols": 77, "T": "float16"},
+}
+GPU_ONLY = {"scan"}
+needs_compiler = pytest.mark.skipif(compiler() is None, reason="no C++ compiler here")
+
+
+def test_every_kernel_is_executed_here_or_named_as_for_gpus_only():
+    assert set(AT) | GPU_ONLY == set(SPECS)
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_a_kernel_is_short_and_described(name):
+    spec = SPECS[name]
+    files = [GALLERY / "kernels" / spec.file]
+    files += [GALLERY / "kernels" / one.template for one in spec.all_implementations.values()]
+    lines = [line for file in files for line in file.read_text().splitlines() if line.strip()]
+    assert len(lines) <= LINES
+    for page in (PAGE, GALLERY / "README.md"):
+        assert f"`{name}`" in page.read_text(), page.name
+
+
+@needs_compiler
+def test_defaults_are_right_at_one_problem(tmp_path):
+    specs = {name: spec for name, spec in SPECS.items() if name in AT}
+    chosen = {name: [problem] for name, problem in AT.items()}
+    reports = list(execute(specs, [replace(PLAIN, limit_s=LIMIT_S)], cache_folder=tmp_path, sample=1, chosen=chosen))
+    assert {report.kernel: report.findings for report in reports} == {name: [] for name in AT}
+    assert all(report.executions >= 1 for report in reports)
+
+
+@needs_compiler
+@pytest.mark.slow
+@pytest.mark.parametrize(("modes", "sample"), [((PLAIN,), 8), ((MEMORY, RACES, FAR), 1)], ids=["executed", "sanitized"])
+def test_configurations_are_right_at_awkward_sizes(modes, sample, tmp_path, record_property):
+    patient = [replace(mode, limit_s=LIMIT_S) for mode in modes]
+    for report in execute(SPECS, patient, cache_folder=tmp_path, sample=sample, budget_s=100):
+        record_property("figure", f"{report.kernel}, {report.mode}: {report.executions} executions")
+        assert report.findings == [], report.kernel
+        assert (report.refused is not None) == (report.kernel in GPU_ONLY), report.kernel
