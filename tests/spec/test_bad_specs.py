@@ -312,12 +312,86 @@ ARGUMENTS = {
         ["specialisations.T.dtypes[1]: unknown dtype 'half'; write 'float16'"],
     ),
     "scalar of a small float": (
-        [(A, 'dtype = "float16", value = 2.0')],
-        ["arguments[2].dtype: a scalar cannot be float16; pass float32 and convert in the kernel"],
+        [(A, 'dtype = "float16", value = 1e5')],
+        ["arguments[2].value: 100000.0 is not a value of float16"],
+    ),
+    "scalar of a float without infinities": (
+        [(A, 'dtype = "float8_e4m3fn", value = inf')],
+        ["arguments[2].value: inf is not a value of float8_e4m3fn"],
+    ),
+    "scalar beyond float32": (
+        [(A, 'dtype = "float32", value = 1e300')],
+        ["arguments[2].value: 1e+300 is not a value of float32"],
     ),
     "scalar of a specialisation": (
-        [(A, 'dtype = "T", value = 2.0')],
-        ["arguments[2].dtype: a scalar has one fixed dtype; write float32, float64, int32, ..."],
+        [(A, 'dtype = "T", value = -1e5')],
+        ["arguments[2].value: -100000.0 is not a value of float16"],
+    ),
+    "scalar of a specialisation by value": (
+        [(A, 'dtype = "flag", value = 2.0'), add("specialisations", "flag = { values = [1, 2] }")],
+        [
+            (
+                "arguments[2].dtype: 'flag' is a specialisation over values; a dtype is a type or a specialisation "
+                "with `dtypes`"
+            )
+        ],
+    ),
+    "scalar's value of an unknown name": (
+        [(A, 'dtype = "int32", value = "m - 1"')],
+        ["arguments[2].value: unknown name 'm' in 'm - 1'"],
+    ),
+    "scalar's value of a parameter": (
+        [(A, 'dtype = "int32", value = "n // block"')],
+        ["arguments[2].value: unknown name 'block' in 'n // block'"],
+    ),
+    "scalar's value of a type": (
+        [(A, 'dtype = "int32", value = "T + 1"')],
+        ["arguments[2].value: 'T' is a type; only sizeof(T) has a value"],
+    ),
+    "scalar's value as a call": (
+        [(A, """dtype = "int32", value = "__import__('os')" """)],
+        [("arguments[2].value: '__import__('os')' calls '__import__'; only ceil_div, max, min, sizeof can be called")],
+    ),
+    "scalar's value that does not fit": (
+        [(A, 'dtype = "uint32", value = "n - 2000"')],
+        [
+            (
+                "arguments: the value of a scalar cannot be passed at n=1024, T=float16: 'n - 2000' is -976, and "
+                "uint32 is an integer from 0 to 4294967295"
+            )
+        ],
+    ),
+    "scalar's value that divides by zero": (
+        [(A, 'dtype = "uint32", value = "n // (n - 1024)"')],
+        ["arguments: the value of a scalar cannot be passed at n=1024, T=float16: 'n // (n - 1024)' divides by zero"],
+    ),
+    "scalar's default that does not fit": (
+        [(A, 'dtype = "int8", default = 300')],
+        ["arguments[2].default: 300 is not a value of int8"],
+    ),
+    "scalar's default by expression": (
+        [(A, 'dtype = "int32", value = 1, default = "n - 1"')],
+        ['arguments[2].default: expected a number or a bool, found "n - 1"'],
+    ),
+    "scalar without default behind one with": (
+        [
+            ('  { name = "n", dtype', '  { name = "b", dtype = "float32", value = 1.0 },\n  { name = "n", dtype'),
+            (A, f"{A}, default = 1.0"),
+        ],
+        [
+            (
+                "arguments[3]: 'b' has no `default`, and 'a' before it has one; give it a `default` as well, or put it "
+                "before 'a', here and in the kernel"
+            )
+        ],
+    ),
+    "default of an array": (
+        [(X, f"{X}, default = 1")],
+        ["arguments[1].default: only a scalar has a default; an array has `fill`"],
+    ),
+    "default of a dim": (
+        [('dtype = "int32"', 'dtype = "int32", default = 3')],
+        ["arguments[3].default: 'n' takes its value from the call's problem; leave `default` out"],
     ),
     "scalar without value": (
         [(A, 'dtype = "float32"')],

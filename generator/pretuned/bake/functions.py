@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Final
 
@@ -14,6 +15,7 @@ from pretuned.spec.expressions import Expression
 from pretuned.spec.model import Argument, KernelSpec
 from pretuned.spec.reserved import RESERVED
 from pretuned.spec.sizes import sizes_of
+from pretuned.spec.space import dtypes_of
 
 
 def check_names(spec: KernelSpec) -> None:
@@ -26,12 +28,19 @@ def check_names(spec: KernelSpec) -> None:
     for name in names:
         if names.count(name) > 1 or name.startswith("_") or not name.isascii():
             raise BakeError(f"{spec.file}: '{name}' cannot be an argument of the generated function; rename it")
-    for argument in spec.arguments:
-        if argument.role is None and argument.dtype not in _SCALARS:
-            raise BakeError(f"{spec.file}: the scalar '{argument.name}' cannot be passed as {argument.dtype}")
 
 
-_SCALARS: Final = {name: dtype.kind.removeprefix("u") for name, dtype in DTYPES.items() if dtype.code}
+_WIDTH: Final = ("bool", "int", "float")  # Python's numbers, each of which stands for those before it
+
+
+def _number(spec: KernelSpec, argument: Argument) -> str:
+    """Return a number's annotation, of all types that it may have, with its default."""
+    kinds = {DTYPES[dtype].kind.removeprefix("u") for dtype in dtypes_of(spec, argument.dtype)}
+    annotation = max(kinds, key=_WIDTH.index)
+    if argument.default is None:
+        return annotation
+    default = literal(argument.default) if math.isfinite(argument.default) else f'float("{argument.default}")'
+    return f"{annotation} = {default}"
 
 
 def positional(spec: KernelSpec) -> list[str]:
@@ -53,7 +62,7 @@ def function_lines(kernel: KernelPlan) -> Iterator[str]:
     yield "@launcher"
     yield f"def {spec.name}("
     yield from (f"    {argument.name}: GpuArray," for argument in spec.inputs)
-    yield from (f"    {argument.name}: {_SCALARS[argument.dtype]}," for argument in spec.scalars)
+    yield from (f"    {argument.name}: {_number(spec, argument)}," for argument in spec.scalars)
     yield "    *,"
     for name, values in keywords(spec).items():
         yield f"    {name}: {'bool' if all(isinstance(value, bool) for value in values) else 'int'},"

@@ -146,7 +146,7 @@ def _warn_of_swaps(specs: Iterable[KernelSpec]) -> None:
         for argument, other in alike(spec):
             console.warning(
                 f"tuning passes '{argument.name}' and '{other.name}' the same {argument.dtype}, "
-                f"{spelled(argument.value)}, so that it would not see them swapped",
+                f"{spelled(argument.passed)}, so that it would not see them swapped",
                 place=f"{spec.file}: arguments[{names.index(argument.name)}].value",
                 remedy="write different values",
             )

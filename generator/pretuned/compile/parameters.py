@@ -26,6 +26,7 @@ POINTER_BITS: Final = 64
 # By the number that parameters.h gives them; behind these come the types that CUDA has in headers, which `probe` adds.
 _KINDS: Final = ("class", "void", "bool", "int", "uint", "float", "enum", "pointer", "char", "byte")
 CLASSES: Final = dict(enumerate((record for record in DTYPES.values() if record.header), len(_KINDS)))
+_CLASSES: Final = frozenset(record.name for record in CLASSES.values())
 _INTEGERS: Final = frozenset({"bool", "int", "uint", "enum", "char", "byte"})
 _SIGNED: Final = {"int": "int", "uint": "uint", "enum": "enum", "float": "float"}  # whose size belongs to the name
 _CPP_NAMES: Final = {"bool": "bool", "char": "char", "byte": "uint8", "void": "void", "pointer": "void*"}
@@ -93,6 +94,8 @@ def fits(taken: TakenParameter, passed: PassedArgument) -> bool:
             fitting = True
         case "integral":
             fitting = passed.array or not record.floating
+        case kind if kind in _CLASSES:
+            fitting = not passed.array and kind == record.name
         case _:
             fitting = not passed.array and (taken.kind in _INTEGERS) is not record.floating
     return fitting and taken.bits == bits

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pretuned.measure.functions import FunctionError, HostArray, array_for, arrays_of, call, place
-from pretuned.measure.launch import BoundBuffer, arrays, scalars
+from pretuned.measure.launch import BoundBuffer, BoundScalar, arrays, scalars
 from pretuned.runtime.types import DTYPES, DType
 from pretuned.spec.expressions import Expression, ExpressionError
 from pretuned.spec.model import FillRange, KernelSpec
@@ -147,8 +147,13 @@ def _top(record: DType) -> int:
 def inputs(spec: KernelSpec, problem: Problem, seed: int) -> dict[str, Stored]:
     """Return the stored values of every `in` and `inout` array at `problem`, the same for the same seed.
 
-    Raises FunctionError for the function `inputs`, and for a fill that has no value here.
+    Raises FunctionError for the function `inputs`, and for a fill or a scalar that has no value here.
     """
+    try:
+        scalars(spec, problem)
+    except ExpressionError as error:
+        remedy = "say in `requires` which sizes the kernel takes"
+        raise FunctionError(f"the value of a scalar cannot be passed at {problem}: {error}; {remedy}") from None
     generator = np.random.default_rng([seed, *problem_seed(problem)])
     buffers = [buffer for buffer in arrays(spec, problem) if buffer.role != "out"]
     given, where = _given(spec, problem, generator, [buffer.name for buffer in buffers])
@@ -237,6 +242,13 @@ def _drawn(generator: np.random.Generator, dtype: str, fill: Fill, count: int) -
     return encode(values, dtype)
 
 
+def _number(scalar: BoundScalar) -> float:
+    """Return a scalar as the kernel has it: rounded to its type."""
+    if not DTYPES[scalar.dtype].floating:
+        return scalar.value
+    return float(decode(np.frombuffer(scalar.packed, storage(scalar.dtype)), scalar.dtype)[0])
+
+
 def reference(spec: KernelSpec, problem: Problem, stored: Mapping[str, Stored]) -> dict[str, HostArray] | None:
     """Return what every output must be, floating ones in float64, or None where the spec names no reference.
 
@@ -247,7 +259,7 @@ def reference(spec: KernelSpec, problem: Problem, stored: Mapping[str, Stored]) 
         return None
     buffers = {buffer.name: buffer for buffer in arrays(spec, problem)}
     values: dict[str, Any] = {name: decoded(array, buffers[name].dtype) for name, array in stored.items()}
-    values |= {scalar.name: scalar.value for scalar in scalars(spec, problem)}
+    values |= {scalar.name: _number(scalar) for scalar in scalars(spec, problem)}
     where, names = place(spec, target), [argument.name for argument in spec.outputs]
     found = arrays_of(where, call(spec, target, problem, values), names, all_of_them=True)
     held = {name: "float64" if DTYPES[buffers[name].dtype].floating else buffers[name].dtype for name in names}

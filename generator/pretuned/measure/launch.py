@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-import struct
 from dataclasses import dataclass
 
 from pretuned.outcome import LaunchFailed
 from pretuned.runtime.limits import BLOCK_LIMITS, GRID_LIMITS, MAX_THREADS
 from pretuned.runtime.records import Value
+from pretuned.runtime.scalars import packed
 from pretuned.runtime.types import DTYPES
 from pretuned.spec.expressions import Expression, ExpressionError
 from pretuned.spec.model import KernelSpec
-from pretuned.spec.scalars import tuning_values
+from pretuned.spec.scalars import passed_values
 from pretuned.spec.space import Configuration, DeviceFacts, Problem, dtype_of, environment, shape_of
 
 
@@ -38,17 +38,16 @@ class BoundBuffer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundScalar:
-    """A value passed by value, with its element type."""
+    """A value passed by value, with its element type; `packed` is what a kernel takes."""
 
     name: str
     dtype: str
     value: float
 
-
-def packed(scalar: BoundScalar) -> bytes:
-    """Return a scalar's value as a kernel takes it."""
-    dtype = DTYPES[scalar.dtype]
-    return struct.pack(dtype.code, scalar.value if dtype.floating else int(scalar.value))
+    @property
+    def packed(self) -> bytes:
+        """The bytes of the value."""
+        return packed(self.dtype, self.value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,14 +103,18 @@ def scratch(
 
 
 def scalars(spec: KernelSpec, problem: Problem) -> tuple[BoundScalar, ...]:
-    """Return the scalar arguments at `problem`: dims and specialisations by value, the others as tuning passes them."""
-    values = {**tuning_values(spec), **environment(spec, problem)}
+    """Return the scalar arguments at `problem`: dims and specialisations by value, the others as tuning passes them.
+
+    Raises ExpressionError for one whose value there its type does not hold.
+    """
+    values = {**passed_values(spec, problem), **environment(spec, problem)}
     found = []
     for argument in spec.arguments:
         if argument.role is None:
             value = values[argument.name]
             assert isinstance(value, int | float)  # a specialisation that is passed is no type
-            found.append(BoundScalar(name=argument.name, dtype=argument.dtype, value=value))
+            dtype = dtype_of(spec, argument.dtype, problem.specialisation)
+            found.append(BoundScalar(name=argument.name, dtype=dtype, value=value))
     return tuple(found)
 
 

@@ -13,7 +13,8 @@ from .devices import in_hand
 from .driver import DriverError, failed
 from .driver import driver as find_driver
 from .errors import ArgumentError, qualified
-from .plans import INVALID, keep_captured, wrong_scalar
+from .plans import keep_captured
+from .scalars import INVALID, wrong_scalar
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def bind(driver: Driver, kernel: Kernel, call: PreparedCall, answer: Foreign) ->
         checked = _watched(driver, call)
         enqueue = _watched(driver, call, cheaper[0]) if cheaper else checked
     except INVALID:
-        raise wrong_scalar(kernel, call.scalars) from None
+        raise wrong_scalar(kernel, call.plan.numbers, call.scalars) from None
     again = _again(driver, qualified(kernel.name), call, checked)
     refused: type[Exception] | tuple[()] = cheaper[1] if cheaper else ()
 

@@ -21,7 +21,8 @@ from .fastpath.paths import FastPath
 from .libraries import call, missing
 from .lookup import decide
 from .overrides import ambient, on_change, process_overrides
-from .plans import INVALID, REMEMBERED, PreparedCall, keep_captured, make, packs, remember, wrong_scalar
+from .plans import REMEMBERED, PreparedCall, keep_captured, make, remember
+from .scalars import INVALID, packs, wrong_scalar
 from .table import PACKAGE
 from .text import described
 
@@ -155,7 +156,7 @@ class Caller:
             plan, usual = self._plan(overrides, ordinal, handle, keywords, given), True
             if plan.call is not None and (launches_only or self.driver.capturing(handle)):
                 plan, usual = self._plan(overrides, ordinal, handle, keywords, given, launches_only=True), False
-        self._check_scalars(scalars)
+        self._check_scalars(plan, scalars)
         made, scratch = self._allocated(plan, adapter, ordinal, None if stream is None else handle, arrays, given)
         views = [view(self.places[i], made[i], handle) if seen is None else seen for i, seen in enumerate(given)]
         refuse_overlaps(self.kernel, views)
@@ -197,7 +198,7 @@ class Caller:
         try:
             status = prepared.plan.launch(self.driver, prepared.handle, prepared.values)
         except INVALID:
-            raise wrong_scalar(self.kernel, prepared.scalars) from None
+            raise wrong_scalar(self.kernel, prepared.plan.numbers, prepared.scalars) from None
         if status:
             raise failed(self.name, self.driver.named(status))
 
@@ -253,12 +254,12 @@ class Caller:
             plan.counter = counter_of(kernel, device.name, found.specialisation, found.values, overrides.usage)
         return plan
 
-    def _check_scalars(self, scalars: Sequence[Foreign]) -> None:
-        for scalar, value in zip(self.kernel.scalars, scalars, strict=True):
+    def _check_scalars(self, plan: LaunchPlan, scalars: Sequence[Foreign]) -> None:
+        for scalar, dtype, value in zip(self.kernel.scalars, plan.numbers, scalars, strict=True):
             if type(value) not in _PLAIN:
                 self._refuse_array(scalar, value)
-            if not packs(scalar.dtype, value):
-                raise wrong_scalar(self.kernel, scalars)
+            if not packs(dtype, value):
+                raise wrong_scalar(self.kernel, plan.numbers, scalars)
 
     def _refuse_array(self, scalar: Scalar, value: object) -> None:
         """Refuse a number that lies on the GPU: reading it would wait for all that was launched."""

@@ -198,9 +198,13 @@ def _addresses(kernel: Kernel, given: Mapping[str, ArrayView]) -> None:
 def modulus(kernel: Kernel, array: Array) -> int:
     """Return the bytes of alignment that distinguish the addresses of an array: its elements', or those of a guard."""
     guards = [one.align.get(array.name, 1) for one in kernel.shipped]
+    return math.lcm(*guards, *map(sizeof, types_of(kernel, array.dtype)))
+
+
+def types_of(kernel: Kernel, dtype: str) -> set[str]:
+    """Return the element types that a dtype, which may be a specialisation's name, stands for in what ships."""
     own = [one.specialisation for one in kernel.shipped]
-    types = [str((values | follow(kernel, values)).get(array.dtype, array.dtype)) for values in own]
-    return math.lcm(*guards, *map(sizeof, types))
+    return {str((values | follow(kernel, values)).get(dtype, dtype)) for values in own}
 
 
 def output_shape(kernel: Kernel, array: Array, known: Operands) -> tuple[int, ...]:

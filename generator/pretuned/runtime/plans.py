@@ -19,10 +19,9 @@ from functools import partial
 
 from .binaries import function
 from .checks import output_shape
-from .errors import ArgumentError, ArgumentTypeError, qualified
 from .problem import sizes_of
+from .scalars import packed, packer, struct_of
 from .table import Scalar
-from .text import shown
 from .types import DTYPES
 
 TYPE_CHECKING = False
@@ -45,9 +44,6 @@ SLOT = 8
 POINTER = "Q"
 REMEMBERED = 4096  # problems that are kept of a kernel, so that what never repeats does not fill the memory
 _captured: list[Foreign] = []  # scratch of calls that became part of a graph, which goes on writing there
-_PACK = {name: struct.Struct(f"={dtype.slot}").pack for name, dtype in DTYPES.items() if dtype.code}
-_structs: dict[str, struct.Struct] = {}  # one for all plans of a kernel
-INVALID = (struct.error, OverflowError, TypeError)  # what packing raises for a number that cannot be passed
 
 
 class ParameterBlock:
@@ -64,30 +60,21 @@ class ParameterBlock:
         self.configuration, self.addresses = c_void_p(configuration), c_void_p(address)
 
 
-def _packed(codes: str) -> struct.Struct:
-    found = _structs.get(codes)
-    if found is None:
-        found = _structs[codes] = struct.Struct(codes)
-    return found
-
-
 class PreparedLaunch:
     """A launch that is ready but for the values of a call: its function, its blocks, and how they are packed."""
 
     __slots__ = ("_addresses", "_content", "_slots", "function", "pack_into", "pool")
 
-    def __init__(self, function: int, configuration: bytes, codes: Sequence[str], constants: bytes) -> None:
-        self.function = c_void_p(function)
-        self.pack_into = _packed(CALLED + "".join(codes)).pack_into
-        self._content = configuration + bytes(SLOT * len(codes)) + constants
+    def __init__(self, function: int, content: bytes, pack_into: Callable[..., None]) -> None:
+        self.function, self.pack_into, self._content = c_void_p(function), pack_into, content
         self._slots: tuple[int, ...] = ()
-        self._addresses = _packed("")
+        self._addresses = struct_of("")
         self.pool: list[ParameterBlock] = []
 
     def take(self, slots: Sequence[int]) -> None:
         """Fix which values the entry point takes, by place: those of a call first, then the constants."""
         self._slots = tuple(slots)
-        self._addresses = _packed(f"={len(slots)}Q")
+        self._addresses = struct_of(f"={len(slots)}Q")
         self.pool.append(self.block())
 
     def block(self) -> ParameterBlock:
@@ -115,10 +102,11 @@ class PreparedLaunch:
 class LaunchPlan:
     """All that one problem needs: outputs to allocate, what to zero, scratch to provide, launches."""
 
-    __slots__ = ("again", "call", "counter", "launches", "outputs", "scratch", "zeroed")
+    __slots__ = ("again", "call", "counter", "launches", "numbers", "outputs", "scratch", "zeroed")
 
     def __init__(self) -> None:
         self.outputs: list[tuple[tuple[int, ...], str]] = []  # shape, dtype; one per array, inputs too
+        self.numbers: tuple[str, ...] = ()  # the types of the numbers that a call brings
         self.zeroed: list[tuple[int, int]] = []  # place among the values, bytes
         self.scratch: list[int] = []  # bytes
         self.launches: list[PreparedLaunch] = []
@@ -252,24 +240,27 @@ def make(driver: Driver, kernel: Kernel, decision: Decision, device: Device, str
         if array.init or array.name in implementation.init:
             plan.zeroed.append((len(places), math.prod(shape) * DTYPES[dtype].size_bytes))
         places[array.name] = (len(places), POINTER)
-    for scalar in kernel.scalars:
-        places[scalar.name] = (len(places), DTYPES[scalar.dtype].slot)
+    plan.numbers = tuple([str(values.get(scalar.dtype, scalar.dtype)) for scalar in kernel.scalars])
+    numbers = dict(enumerate(plan.numbers, 1 + len(places)))  # by place among what is packed: the stream comes first
+    for scalar, dtype in zip(kernel.scalars, plan.numbers, strict=True):
+        places[scalar.name] = (len(places), DTYPES[dtype].slot)
     for buffer in implementation.scratch:
         plan.scratch.append(_bytes(buffer, decision))
         if buffer.init:
             plan.zeroed.append((len(places), plan.scratch[-1]))
         places[buffer.name] = (len(places), POINTER)
     plan.zeroed = [(place, nbytes) for place, nbytes in plan.zeroed if nbytes]
-    codes, constants = [code for _, code in places.values()], b""
+    pack_into = packer(CALLED + "".join([code for _, code in places.values()]), numbers)
+    content = bytes(SLOT * len(places))
     for argument in kernel.arguments:
         if isinstance(argument, Scalar) and argument.name in decision.operands:
-            constants += _PACK[argument.dtype](decision.operands[argument.name])
+            content += packed(argument.dtype, decision.operands[argument.name]).ljust(SLOT, b"\0")
             places[argument.name] = (len(places), "")
     for launch, (grid, block, shared_bytes) in zip(implementation.launches, decision.extents, strict=True):
         if 0 not in grid:  # or there is nothing to do
             handle = function(driver, kernel, decision.shipped.source, launch.function, device, stream)
             configuration = CONFIGURATION.pack(*grid, *block, shared_bytes, 0, 0, 0)
-            prepared = PreparedLaunch(handle, configuration, codes, constants)
+            prepared = PreparedLaunch(handle, configuration + content, pack_into)
             prepared.take([places[name][0] for name in launch.arguments])
             plan.launches.append(prepared)
     return plan
@@ -287,24 +278,3 @@ def remember(memo: dict[Foreign, Foreign], key: Foreign, value: Foreign, most: i
         with suppress(RuntimeError, StopIteration):  # another thread was here: it made room
             memo.pop(next(iter(memo)), None)
     memo[key] = value
-
-
-def packs(dtype: str, value: Foreign) -> bool:
-    """Return whether a number can be passed as a type; anything has a truth, but only a bool, or 0 or 1, is meant."""
-    try:
-        return value in {True, False} if dtype == "bool" else bool(_PACK[dtype](value))
-    except INVALID:
-        return False
-
-
-def wrong_scalar(kernel: Kernel, scalars: Sequence[Foreign]) -> ArgumentError | ArgumentTypeError:
-    """Return the error for the scalar that cannot be packed."""
-    for scalar, value in zip(kernel.scalars, scalars, strict=True):
-        if not packs(scalar.dtype, value):
-            dtype = DTYPES[scalar.dtype]
-            numeric = isinstance(value, int) or (isinstance(value, float) and dtype.range is None)
-            kind: type[ArgumentError | ArgumentTypeError] = ArgumentError if numeric else ArgumentTypeError
-            return kind(
-                f"{qualified(kernel.name)}: {scalar.name}: expected {dtype.name} ({dtype.values}), found {shown(value)}"
-            )
-    raise AssertionError("every scalar packs")

@@ -7,6 +7,7 @@ Everything else about a type follows from its record. Nothing is computed before
 from __future__ import annotations
 
 import importlib
+import math
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ class DType:
         size_bytes: Bytes of one element.
         fraction_bits: Of a floating type, as they are stored; the exponent has the others but for the sign, and a bias
             of `2 ** (exponent_bits - 1) - 1`.
-        code: The struct module's code for a scalar that is passed by value; empty for a type that only arrays have.
+        code: The struct module's code for a scalar that is passed by value: of a floating type that the module does not
+            know, that of its bits.
         header: CUDA's header that declares `cuda`; empty for what C++ has by itself.
         module: The package that gives NumPy the type.
         infinite: Whether a floating type has infinities, as IEEE 754 has. If not, the largest exponent holds numbers,
@@ -95,6 +97,33 @@ class DType:
         return f"a number up to {self.largest:.1e}".replace("+", "") if self.floating else "True or False"
 
     @property
+    def as_bits(self) -> bool:
+        """Whether a scalar is rounded to its bits by `code_of`, since the struct module does not know the type."""
+        return self.floating and self.code not in {"d", "f", "e"}
+
+    def code_of(self, value: float) -> int:
+        """Return a number as a floating type stores it: rounded to nearest, ties to even, as CUDA converts.
+
+        Raises OverflowError for one beyond the largest number, and for an infinity where the type has none; TypeError
+        for what is not a number.
+        """
+        codes = 1 << (8 * self.size_bytes - 1)  # of either sign
+        top = codes - (1 << self.fraction_bits) if self.infinite else codes - 1
+        sign = codes if math.copysign(1.0, value) < 0 else 0
+        if math.isnan(value):
+            return sign | top | 1 << (self.fraction_bits - 1)
+        if math.isinf(value) and self.infinite:
+            return sign | top
+        if not value:
+            return sign
+        least = 2 - (1 << (self.exponent_bits - 1))  # exponent of the least normal number
+        binade = max(math.frexp(value)[1] - 1 - least, 0)
+        code = round(math.ldexp(abs(value), self.fraction_bits - least - binade)) + (binade << self.fraction_bits)
+        if code >= top:
+            raise OverflowError(f"{value} is beyond {self.largest}")
+        return sign | code
+
+    @property
     def slot(self) -> str:
         """The struct module's code for a scalar in a slot of 8 bytes."""
         padding = 8 - self.size_bytes
@@ -131,6 +160,7 @@ DTYPES = {
             "__half",
             "float",
             2,
+            code="e",
             fraction_bits=10,
             header="cuda_fp16.h",
             rtol=2e-3,
@@ -141,6 +171,7 @@ DTYPES = {
             "__nv_bfloat16",
             "float",
             2,
+            code="H",
             fraction_bits=7,
             header="cuda_bf16.h",
             module=ML,
@@ -152,6 +183,7 @@ DTYPES = {
             "__nv_fp8_e4m3",
             "float",
             1,
+            code="B",
             fraction_bits=3,
             header="cuda_fp8.h",
             module=ML,
@@ -164,6 +196,7 @@ DTYPES = {
             "__nv_fp8_e5m2",
             "float",
             1,
+            code="B",
             fraction_bits=2,
             header="cuda_fp8.h",
             module=ML,

@@ -68,12 +68,14 @@ DESCRIPTIONS: Final = {
     "FillRange.from": "The least value: a number, or an expression over dims.",
     "FillRange.to": "The greatest value, itself included.",
     "Argument.value": (
-        "What tuning passes for a scalar that is neither a dim nor a specialisation. Of two floating scalars of one "
-        "dtype with one value, the second is passed as three quarters of it, so that a swap shows."
+        "What tuning passes for a scalar that is neither a dim nor a specialisation: a number, or an expression over "
+        "dims and specialisations by value, 'cols - 1'. Default: `default`. Of two floating scalars of one dtype with "
+        "one number, the second is passed as three quarters of it, so that a swap shows."
     ),
     "Argument.in-place": (
         "true: a call may pass an input as this output, one of its dtype and shape. Verified with each such input."
     ),
+    "Argument.default": "The scalar's default in the generated function: a call may leave it out.",
     "Argument.init": "0: the dispatcher zeroes this output before the launch.",
     "Scratch.name": "The buffer's name among the launch's arguments.",
     "Scratch.dtype": "Its element type, or a specialisation.",

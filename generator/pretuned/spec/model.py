@@ -32,6 +32,7 @@ from pretuned.spec.values import (
     Sizes,
     Space,
     Tolerances,
+    TunedValue,
     Zero,
 )
 
@@ -70,8 +71,9 @@ class Argument(Model):
     """One kernel argument: an array, if it has a role; else a scalar passed by value.
 
     `shape` is a tuple of expressions over dims; `align` the bytes the base address must be a multiple of; `fill` how an
-    input is filled while tuning; `value` what tuning passes for a scalar that is not a dim; `init` what the dispatcher
-    sets an output to before the launch (0); `in_place` whether a call's output may be one of its inputs.
+    input is filled while tuning; `value` what tuning passes for a scalar that is not a dim; `default` what a call that
+    leaves the scalar out passes; `init` what the dispatcher sets an output to before the launch (0); `in_place` whether
+    a call's output may be one of its inputs.
     """
 
     name: Name
@@ -82,9 +84,15 @@ class Argument(Model):
     fill: (
         Annotated[Annotated[FillName, Tag(f"{TAG}name")] | Annotated[FillRange, Tag(f"{TAG}range")], FILL_KINDS] | None
     ) = None
-    value: ScalarValue = None
+    value: TunedValue = None
+    default: ScalarValue = None
     init: Zero = None
     in_place: StrictBool = False
+
+    @property
+    def passed(self) -> float | Expression | None:
+        """What tuning passes for a scalar: `value`, or else `default`."""
+        return self.default if self.value is None else self.value
 
 
 class Scratch(Model):

@@ -4,7 +4,7 @@ A kernel whose `alpha` and `beta` stand in the wrong order computes the same as 
 second of two floating scalars of one type with one `value` is passed as three quarters of it, to the kernel and to the
 reference alike: less than the value, so that a share, a rate of decay or a probability stays below 1, and of its sign.
 Integers may be sizes, and 0 may mean that something is left out: these are passed as they are, and `pretuned check`
-warns of them.
+warns of them. So are expressions, which have their value at the problem.
 """
 
 from __future__ import annotations
@@ -13,33 +13,65 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from pretuned.config.toml import spelled
+from pretuned.runtime.scalars import packs
 from pretuned.runtime.types import DTYPES
+from pretuned.spec.expressions import Expression, ExpressionError
+from pretuned.spec.space import Problem, dtype_of, dtypes_of, environment
 
 if TYPE_CHECKING:
     from pretuned.spec.model import Argument, KernelSpec
 
 SHARE: Final = 0.75
+_INTEGER_BITS: Final = 64  # of TOML
 
 
-def tuning_values(spec: KernelSpec) -> dict[str, float]:
+def holds(dtype: str, value: float) -> bool:
+    """Whether a scalar of `dtype` holds `value`; only a bool is one, and no integer type takes a float."""
+    if dtype == "bool" or isinstance(value, bool):
+        return dtype == "bool" and isinstance(value, bool)
+    if (integers := DTYPES[dtype].range) is not None:
+        return isinstance(value, int) and integers[0] <= value <= integers[1]
+    return packs(dtype, value) and (isinstance(value, float) or math.frexp(value)[1] <= _INTEGER_BITS)
+
+
+def tuning_values(spec: KernelSpec) -> dict[str, float | Expression]:
     """Return what tuning passes for each scalar that is neither a dim nor a specialisation, by name."""
-    found: dict[str, float] = {}
-    taken: set[tuple[str, float]] = set()
+    found: dict[str, float | Expression] = {}
+    taken: set[tuple[str, float | Expression]] = set()
     for argument in spec.scalars:
-        value = argument.value
+        value, dtypes = argument.passed, dtypes_of(spec, argument.dtype)
         assert value is not None  # the loader demands one
-        while (argument.dtype, value) in taken and DTYPES[argument.dtype].floating and math.isfinite(value) and value:
-            value *= SHARE
-        taken.add((argument.dtype, value))
+        if not isinstance(value, Expression) and all(DTYPES[dtype].floating for dtype in dtypes):
+            while value and math.isfinite(value) and any((dtype, value) in taken for dtype in dtypes):
+                value *= SHARE
+        taken.update((dtype, value) for dtype in dtypes)
         found[argument.name] = value
+    return found
+
+
+def passed_values(spec: KernelSpec, problem: Problem) -> dict[str, float]:
+    """Return `tuning_values` at a problem; raises ExpressionError for what has no value there that its type holds."""
+    found, known = dict[str, float](), environment(spec, problem)
+    dtypes = {argument.name: dtype_of(spec, argument.dtype, problem.specialisation) for argument in spec.scalars}
+    for name, value in tuning_values(spec).items():
+        dtype = dtypes[name]
+        if not isinstance(value, Expression):
+            found[name] = value
+            continue
+        number = value.evaluate(known)
+        found[name] = number if dtype == "bool" else int(number)
+        if not holds(dtype, found[name]):
+            raise ExpressionError(f"'{value}' is {spelled(number)}, and {dtype} is {DTYPES[dtype].values}")
     return found
 
 
 def alike(spec: KernelSpec) -> Iterator[tuple[Argument, Argument]]:
     """Yield each scalar that tuning passes the same value as an earlier one of its type, with that one."""
-    values, first = tuning_values(spec), dict[tuple[str, float], "Argument"]()
+    values, first = tuning_values(spec), dict[tuple[str, float | Expression], "Argument"]()
     for argument in spec.scalars:
-        key = argument.dtype, values[argument.name]
-        if key in first:
-            yield argument, first[key]
-        first.setdefault(key, argument)
+        keys = [(dtype, values[argument.name]) for dtype in dtypes_of(spec, argument.dtype)]
+        if earlier := [first[key] for key in keys if key in first]:
+            yield argument, earlier[0]
+        for key in keys:
+            first.setdefault(key, argument)

@@ -139,6 +139,16 @@ def rendered(spec: KernelSpec, specialisation: Pairs, configuration: Configurati
     return {name: DTYPES[value].cuda if isinstance(value, str) else value for name, value in values.items()}
 
 
+def dtypes_of(spec: KernelSpec, name: str) -> tuple[str, ...]:
+    """Return the element types that `name`, a type or a specialisation, may stand for; unknown ones left out."""
+    choice = spec.specialisations.get(name)
+    if choice is None:
+        found: tuple[object, ...] = (name,)
+    else:
+        found = (*choice.mapping.values(), *(choice.dtypes or ()))
+    return tuple(dtype for dtype in found if isinstance(dtype, str) and dtype in DTYPES)
+
+
 def dtype_of(spec: KernelSpec, name: str, specialisation: Pairs) -> str:
     """Return the element type that `name` (a specialisation or a type) stands for."""
     return str(choices(spec, specialisation).get(name, name))

@@ -84,6 +84,10 @@ def _scalar(value: object) -> bool | int | float | None:
     return value
 
 
+def _tuned(value: object) -> bool | int | float | Expression | None:
+    return _expression(value) if isinstance(value, str | Expression) else _scalar(value)
+
+
 def _zero(value: object) -> int | None:
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value != 0):
         raise ValueError(f"is {spelled(value)}; expected 0, the only value that is supported")
@@ -128,6 +132,7 @@ Parameter = Annotated[bool | int, *_kind(_parameter, type=["integer", "boolean"]
 Parameters = Annotated[tuple[Parameter, ...], Field(min_length=1), *_listed(type=["integer", "boolean"])]
 DefaultValue = Annotated[bool | int | str, *_kind(_choice, type=["integer", "boolean", "string"])]
 ScalarValue = Annotated[bool | int | float | None, *_kind(_scalar, type=["number", "boolean"])]
+TunedValue = Annotated[bool | int | float | Expression | None, *_kind(_tuned, type=["number", "boolean", "string"])]
 Zero = Annotated[int | None, *_kind(_zero, const=0)]
 Bound = Annotated[Expression | float, *_kind(_bound, type=["number", "string"])]
 FillName = Annotated[str, *_kind(_fill_name, enum=list(FILLS))]

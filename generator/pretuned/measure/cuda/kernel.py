@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pretuned.measure.cuda.launching import PackedArguments, driver
-from pretuned.measure.launch import BoundLaunch, BoundScalar, packed
+from pretuned.measure.launch import BoundLaunch, BoundScalar
 from pretuned.measure.machine import Poisoned, Refused
 from pretuned.measure.regions import CallBuffers
 from pretuned.outcome import LaunchFailed
@@ -85,7 +85,7 @@ class CudaKernel:
         scalars: Sequence[BoundScalar],
     ) -> None:
         self._launches = [(module.function(launch), launch) for launch in launches if 0 not in launch.grid]
-        self._scalars = {scalar.name: packed(scalar) for scalar in scalars}
+        self._scalars = {scalar.name: scalar.packed for scalar in scalars}
         self._packed: dict[int, list[PackedArguments]] = {}
 
     def launch(self, buffers: CallBuffers, index: int, stream: int) -> None:

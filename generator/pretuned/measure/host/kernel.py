@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from pretuned.compile import host
 from pretuned.compile.parameters import PassedArgument, TakenParameter, mismatch
-from pretuned.measure.launch import BoundLaunch, BoundScalar, packed
+from pretuned.measure.launch import BoundLaunch, BoundScalar
 from pretuned.measure.machine import Refused
 from pretuned.measure.regions import GUARD_BYTES, Region
 from pretuned.outcome import LaunchFailed
@@ -58,7 +58,7 @@ class HostKernel:
     ) -> None:
         self.launches = tuple(launches)
         self._manner = manner
-        self._scalars = {scalar.name: ctypes.create_string_buffer(packed(scalar)) for scalar in scalars}
+        self._scalars = {scalar.name: ctypes.create_string_buffer(scalar.packed) for scalar in scalars}
         self._path = _stored(image, next(_loads) if manner.kept else 0)
         self._library = ctypes.CDLL(str(self._path), mode=ctypes.RTLD_LOCAL)
         self._library.pretuned_launch.restype = ctypes.c_char_p

@@ -71,7 +71,8 @@ class FastPath:
         parts = [*([call.ordinal] if source.several_gpus else []), *extents, *call.keywords]
         key = parts[0] if len(parts) == 1 else tuple(parts)
         slots = {"kind": ask.type_of(call.views[source.typing].dtype), **self._launching(call)}
-        slots["counter"] = call.plan.counter
+        slots |= {"counter": call.plan.counter, "pack": source.packing(call.plan.numbers)}
+        slots |= source.kinds(call.plan.numbers)
         for i, seen in enumerate(call.views):
             slots |= {f"t{i}": ask.type_of(seen.dtype), f"e{i}": ask.extent_of(seen.shape)}
             slots |= {f"x{i}": seen.shape, f"n{i}": seen.nbytes}
@@ -87,8 +88,8 @@ class FastPath:
             return {"known": _nothing, "function": None, "note": None, "pool": None, "several": several}
         direct = self._launch_kernel
         before = len(call.views) + (0 if direct else 1)
-        scalars = enumerate(self._kernel.scalars, before)
-        floats = [place for place, one in scalars if DTYPES[one.dtype].floating]
+        numbers = enumerate(call.plan.numbers, before)
+        floats = [place for place, dtype in numbers if DTYPES[dtype].floating]
         packed = PackedCalls(single, floats, stream=not direct)
         function = single.directly(direct[0]) if direct else single.function
         return {

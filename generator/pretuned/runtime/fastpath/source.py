@@ -38,7 +38,9 @@ from __future__ import annotations
 import struct
 import sys
 
+from ..checks import types_of
 from ..plans import CALLED, POINTER, STREAM_AT, VALUES_AT
+from ..scalars import packer
 from ..table import PACKAGE
 from ..types import DTYPES
 
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
 
 FALLS = (AttributeError, IndexError, KeyError, OverflowError, TypeError, struct.error)
 KINDS = {"float": "(type({s}) is float or type({s}) is int)", "bool": "type({s}) is bool"}  # the others are integers
+PYTHON = {"float": frozenset({float, int}), "bool": frozenset({bool})}  # the same, as sets
 
 
 class FastPathSource:
@@ -68,13 +71,15 @@ class FastPathSource:
     3. `known`: finds the packed block of a call that came before with the same addresses and numbers.
     4. `function`: launches by CuPy, or the entry point's handle for the driver.
     5. `t0`, `e0`, ...: of each other array the type, and of those that do not decide the problem the extent.
-    6. `counter`: counts the calls; only where they are counted.
-    7. `rest`: what calls that come again have no need of, a tuple with slots of its own (`rest`):
+    6. `c0`, ...: of each number that is of an integer type or of a floating one, as the arrays are, what it may be.
+    7. `counter`: counts the calls; only where they are counted.
+    8. `rest`: what calls that come again have no need of, a tuple with slots of its own (`rest`):
         1. `note`: notes a call, so that it is packed when it comes again.
         2. `pool`: blocks to pack other calls into.
         3. `several`: launches where there is more than one launch, zeros or scratch; else None.
-        4. `x0`, ...: the shape of each output.
-        5. `n0`, ...: the bytes of each array that is in a pair that must not overlap.
+        4. `pack`: packs a call, where numbers are of the arrays' types; else one function does for all entries.
+        5. `x0`, ...: the shape of each output.
+        6. `n0`, ...: the bytes of each array that is in a pair that must not overlap.
     """
 
     def __init__(
@@ -113,8 +118,12 @@ class FastPathSource:
         for i in range(len(names)):
             self.slots += [f"t{i}"] if i != self.typing else []
             self.slots += [f"e{i}"] if i in self.others else []
+        self._kinds = [sorted({_kind(name) for name in types_of(kernel, one.dtype)}) for one in self._scalars]
+        self.slots += [f"c{i}" for i, kinds in enumerate(self._kinds) if len(kinds) > 1]
         self.slots += [*(["counter"] if counted else []), "rest"]
-        self.rest = ["note", "pool", "several", *(f"x{i}" for i in self.outputs), *(f"n{i}" for i in self.paired)]
+        self._typed = any(scalar.dtype not in DTYPES for scalar in self._scalars)
+        self.rest = ["note", "pool", "several", *(["pack"] if self._typed else [])]
+        self.rest += [*(f"x{i}" for i in self.outputs), *(f"n{i}" for i in self.paired)]
 
     def function(self, library: str, names: dict[str, Foreign], *, watched: bool) -> Callable[..., Foreign]:
         """Return the function, compiled.
@@ -126,11 +135,10 @@ class FastPathSource:
         file = f"<{PACKAGE}.{self.kernel.name}, {library}>"
         if (linecache := sys.modules.get("linecache")) is not None:  # so that tracebacks show it
             linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
-        codes = [POINTER] * len(self._arrays) + [DTYPES[scalar.dtype].slot for scalar in self._scalars]
         space = {
             "__name__": __name__,  # by which warnings pass over the frames of this package
             **self.expressions.names,
-            "pack": struct.Struct(("=" if self._direct else CALLED) + "".join(codes)).pack_into,
+            **({} if self._typed else {"pack": self.packing([scalar.dtype for scalar in self._scalars])}),
             "falls": (*FALLS, *([self._direct] if self._direct else [])),
             "ordinal": 0,
             **names,
@@ -138,6 +146,16 @@ class FastPathSource:
         exec(compile(text, file, "exec"), space)  # noqa: S102 - the source above, which has no data in it
         made: Callable[..., Foreign] = space["call"]
         return made
+
+    def packing(self, numbers: Sequence[str]) -> Callable[..., None]:
+        """Return what packs a call whose numbers are of these types."""
+        before = len(self._arrays) + (0 if self._direct else 1)
+        codes = [POINTER] * len(self._arrays) + [DTYPES[dtype].slot for dtype in numbers]
+        return packer(("=" if self._direct else CALLED) + "".join(codes), dict(enumerate(numbers, before)))
+
+    def kinds(self, numbers: Sequence[str]) -> dict[str, frozenset[type]]:
+        """Return the slots `c0`, ... of an entry whose numbers are of these types."""
+        return {f"c{i}": PYTHON.get(_kind(dtype), frozenset({int})) for i, dtype in enumerate(numbers)}
 
     def text(self, *, watched: bool) -> str:
         """Return the source."""
@@ -219,10 +237,11 @@ class FastPathSource:
 
     def _numbers(self, *, floating: bool) -> Iterator[str]:
         """Yield that numbers are of the types that are passed as they are."""
-        for index, scalar in enumerate(self._scalars):
-            dtype = DTYPES[scalar.dtype]
-            if dtype.floating is floating:
-                yield KINDS.get(dtype.kind, "type({s}) is int").format(s=f"s{index}")
+        for index, kinds in enumerate(self._kinds):
+            if (kinds == ["float"]) is floating:
+                several = len(kinds) > 1
+                text = "type({s}) in c" + str(index) if several else KINDS.get(kinds[0], "type({s}) is int")
+                yield text.format(s=f"s{index}")
 
     def _of_values(self) -> Iterator[str]:
         """Yield what a call that comes again with the same values need not check: alignment, overlap, real numbers.
@@ -253,6 +272,11 @@ class FastPathSource:
 
     def _ask(self, expression: str, index: int) -> str:
         return expression.format(a=f"a{index}")
+
+
+def _kind(dtype: str) -> str:
+    """Return float, bool or int."""
+    return DTYPES[dtype].kind.removeprefix("u")
 
 
 def _numbered(letter: str, count: int) -> list[str]:

@@ -23,6 +23,7 @@ from pretuned.spec.check.implementations import (
 )
 from pretuned.spec.check.names import PathFault, name_faults
 from pretuned.spec.check.problems import problem_faults, refused_problems
+from pretuned.spec.check.scalars import scalar_value_faults
 from pretuned.spec.check.templates import rendering_faults, template_faults
 from pretuned.spec.check.verification import signature_faults, verification_faults
 from pretuned.spec.model import KernelSpec
@@ -55,6 +56,7 @@ def check(spec: KernelSpec) -> list[Fault]:
     if not entries:  # what follows evaluates and renders, and wants every name known
         entries = [
             *refused_problems(spec),
+            *scalar_value_faults(spec),
             *default_faults(spec),
             *cost_value_faults(spec),
             *rendering_faults(spec),

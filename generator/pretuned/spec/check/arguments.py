@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
-from pretuned.config.toml import spelled
 from pretuned.runtime.text import closest
 from pretuned.runtime.types import DTYPES
 from pretuned.spec.check.dtypes import unknown_dtype
-from pretuned.spec.check.names import (
-    PathFault,
-    dtype_faults,
-    dtypes_of,
-    expression_faults,
-    identifier,
-    parameters,
-)
+from pretuned.spec.check.names import PathFault, dtype_faults, expression_faults, identifier, parameters
+from pretuned.spec.check.scalars import scalar_faults
 from pretuned.spec.expressions import Expression
 from pretuned.spec.faults import unknown_key
 from pretuned.spec.model import Argument, Dim, FillRange, KernelSpec, Specialisation
+from pretuned.spec.scalars import holds
 from pretuned.spec.sizes import largest
+from pretuned.spec.space import dtypes_of
 
 
 def key_faults(spec: KernelSpec) -> Iterator[PathFault]:
@@ -101,9 +95,6 @@ def _dim(spec: KernelSpec, name: str, dim: Dim) -> Iterator[PathFault]:
         yield path, f"{message}; name it alone in the shape of an `in` argument"
 
 
-DIM_DTYPES = ("int32", "int64", "uint32", "uint64")
-
-
 def argument_faults(spec: KernelSpec) -> Iterator[PathFault]:
     """Yield the faults of `arguments`."""
     seen: set[str] = set()
@@ -117,7 +108,7 @@ def argument_faults(spec: KernelSpec) -> Iterator[PathFault]:
             yield f"{path}.name", f"'{argument.name}' is a parameter of the space; rename one"
         seen.add(argument.name)
         if argument.role is None:
-            yield from _by_value(spec, path, argument)
+            yield from scalar_faults(spec, index)
         else:
             yield from _array(spec, path, argument)
     if not spec.outputs:
@@ -131,8 +122,9 @@ def _array(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathFaul
             f"{path}.name",
             f"'{argument.name}' is also a dim or a specialisation, and those are not arrays; rename one",
         )
-    if argument.value is not None:
-        yield f"{path}.value", "only a scalar has a value; an array has `fill`"
+    for key in ("value", "default"):
+        if getattr(argument, key) is not None:
+            yield f"{path}.{key}", f"only a scalar has a {key}; an array has `fill`"
     if argument.fill is not None and argument.role == "out":
         yield f"{path}.fill", "an output is poisoned, not filled; leave it out"
     elif isinstance(argument.fill, FillRange):
@@ -173,7 +165,7 @@ def _fill(spec: KernelSpec, path: str, dtype: str, fill: FillRange) -> Iterator[
         for key, value in zip(("from", "to"), stated, strict=True):
             if record.range is not None and isinstance(value, float):
                 yield f"{path}.{key}", f"is {value}; {name} is {record.values}"
-            elif value is not None and not _holds(name, value):
+            elif value is not None and not holds(name, value):
                 yield f"{path}.{key}", f"{value} is not a value of {name}: {record.values}"
     low, high = stated
     if low is not None and high is not None and low > high:
@@ -193,54 +185,3 @@ def _layout(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathFau
         yield from expression_faults(spec, f"{path}.align", argument.align, known)
         if argument.align.constant is not None and argument.align.constant < 1:
             yield f"{path}.align", f"is {argument.align}; an alignment is at least 1 byte"
-
-
-def _by_value(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathFault]:
-    for key in ("shape", "align", "fill", "init"):
-        if getattr(argument, key) is not None:
-            yield path, f'has `{key}` but no role; write `role = "in"`, "out" or "inout" for an array'
-            return
-    if argument.in_place:
-        yield f"{path}.in-place", 'only an output (`role = "out"`) can be one of the inputs; leave it out'
-    if argument.dtype not in DTYPES:
-        if argument.dtype in spec.specialisations:
-            yield f"{path}.dtype", "a scalar has one fixed dtype; write float32, float64, int32, ..."
-        else:
-            yield f"{path}.dtype", unknown_dtype(argument.dtype)
-    elif not DTYPES[argument.dtype].code:
-        yield f"{path}.dtype", f"a scalar cannot be {argument.dtype}; pass float32 and convert in the kernel"
-    elif argument.name in spec.dims or argument.name in spec.specialisations:
-        yield from _key(spec, path, argument)
-    elif argument.value is None:
-        needs = "; a scalar needs the value that tuning passes, as in `value = 1.0`"
-        yield path, f"'{argument.name}' is not a dim{closest(argument.name, spec.dims) or needs}"
-    elif not _holds(argument.dtype, argument.value):
-        yield f"{path}.value", f"{spelled(argument.value)} is not a value of {argument.dtype}"
-
-
-def _key(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathFault]:
-    """A dim or a specialisation that the kernel is also passed."""
-    if argument.value is not None:
-        yield f"{path}.value", f"'{argument.name}' takes its value from the call's problem; leave `value` out"
-    choice = spec.specialisations.get(argument.name)
-    if choice is None:
-        if argument.dtype not in DIM_DTYPES:
-            yield f"{path}.dtype", f"a dim is passed as int32, int64, uint32 or uint64, not '{argument.dtype}'"
-    elif choice.values is None:
-        yield f"{path}.name", f"'{argument.name}' is a type, and a type is not passed by value; rename the argument"
-    else:
-        for value in choice.values:
-            if not _holds(argument.dtype, value):
-                yield (
-                    f"{path}.dtype",
-                    f"{spelled(value)}, a value of '{argument.name}', is not a value of {argument.dtype}",
-                )
-
-
-def _holds(dtype: str, value: float) -> bool:
-    """Whether a scalar of `dtype` holds `value`; only a bool is one, and no integer type takes a float."""
-    if dtype == "bool" or isinstance(value, bool):
-        return dtype == "bool" and isinstance(value, bool)
-    if (integers := DTYPES[dtype].range) is not None:
-        return isinstance(value, int) and integers[0] <= value <= integers[1]
-    return isinstance(value, float) or math.frexp(float(value))[1] <= 64  # noqa: PLR2004 - bits of a TOML integer

@@ -72,16 +72,6 @@ def types(spec: KernelSpec) -> frozenset[str]:
     return frozenset(DTYPES) | {name for name, choice in spec.specialisations.items() if choice.values is None}
 
 
-def dtypes_of(spec: KernelSpec, name: str) -> tuple[str, ...]:
-    """Return the element types that `name`, a type or a specialisation, may stand for; unknown ones left out."""
-    choice = spec.specialisations.get(name)
-    if choice is None:
-        found: tuple[object, ...] = (name,)
-    else:
-        found = (*choice.mapping.values(), *(choice.dtypes or ()))
-    return tuple(dtype for dtype in found if isinstance(dtype, str) and dtype in DTYPES)
-
-
 def dtype_faults(path: str, name: str, spec: KernelSpec) -> Iterator[PathFault]:
     """Yield a fault unless `name` is an element type or a specialisation over them."""
     if name in types(spec):

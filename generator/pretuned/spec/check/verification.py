@@ -9,8 +9,9 @@ from typing import Final
 from pretuned.runtime.text import closest
 from pretuned.runtime.types import DTYPES
 from pretuned.spec.check.dtypes import unknown_dtype
-from pretuned.spec.check.names import PathFault, dtypes_of
+from pretuned.spec.check.names import PathFault
 from pretuned.spec.model import KernelSpec
+from pretuned.spec.space import dtypes_of
 
 # What `inputs` and `compare` are passed besides the dims and specialisations.
 _TAKEN: Final = {

@@ -1,0 +1,79 @@
+"""Numbers by value from the spec to the table: executed for every type, tuned, baked, compiled by NVRTC."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pretuned.bake.package import files
+from pretuned.bake.plan import plan
+from pretuned.build.contract import compare_specs
+from pretuned.cli import main
+from pretuned.compile.host import compiler
+from pretuned.spec.loader import load_folder
+
+KERNELS = Path(__file__).parents[1] / "data" / "scalars"
+needs_compiler = pytest.mark.skipif(compiler() is None, reason="no C++ compiler here")
+PYPROJECT = """
+[tool.hatch.build.hooks.pretuned]
+module = "src/mypkg/tuned"
+cubins = false
+"""
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    (tmp_path / "pyproject.toml").write_text(PYPROJECT)
+    shutil.copytree(KERNELS, tmp_path / "kernels")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PRETUNED_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def run(capsys, *arguments):
+    with pytest.raises(SystemExit) as ended:
+        main(list(arguments))
+    captured = capsys.readouterr()
+    return ended.value.code, captured.out, captured.err
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    "dtypes", [["bfloat16"], pytest.param(["float64", "float16", "float8_e5m2", "int32"], marks=pytest.mark.slow)]
+)
+def test_every_configuration_executes_and_a_wrong_number_is_found(project, capsys, dtypes):
+    spec = project / "kernels" / "blend.toml"
+    spec.write_text(re.sub(r"T = \{ dtypes = .*", f"T = {{ dtypes = {json.dumps(dtypes)} }}", spec.read_text()))
+    follows = {dtype: "float64" if dtype == "float64" else "float32" for dtype in dtypes}
+    listed = ", ".join(f'{dtype} = "{wide}"' for dtype, wide in follows.items())
+    spec.write_text(re.sub(r"Acc = .*", f'Acc = {{ from = "T", {listed} }}', spec.read_text()))
+    status, out, _ = run(capsys, "check", "--execute", "--json", "--budget", "0")
+    assert (status, json.loads(out)["findings"]) == (0, [])
+    template = project / "kernels" / "blend.cu.jinja"
+    text = template.read_text()
+    assert "i == last" in text
+    template.write_text(text.replace("i == last", "i == last - 1"))
+    status, out, _ = run(capsys, "check", "--execute", "--json", "--budget", "0")
+    assert (status, {finding["outcome"] for finding in json.loads(out)["findings"]}) == (8, {"wrong result"})
+
+
+def test_what_the_kernel_takes_is_what_is_passed(tmp_path):
+    """By NVRTC, with CUDA's own headers."""
+    pytest.importorskip("cupy")
+    specs = load_folder(KERNELS)
+    assert not compare_specs(specs.values(), tmp_path / "cache").faults
+    shutil.copytree(KERNELS, tmp_path / "kernels")
+    template = tmp_path / "kernels" / "blend.cu.jinja"
+    template.write_text(template.read_text().replace("__nv_bfloat16 half,", "__half half,"))
+    (fault,) = compare_specs(load_folder(tmp_path / "kernels").values(), tmp_path / "cache").faults.values()
+    assert "blend takes 'half' as float16; the spec has bfloat16: write `" in fault.message
+
+
+def test_the_generated_function_has_the_defaults():
+    text = files(plan(load_folder(KERNELS), [], {}, cubins=False), {})["__init__.py"].decode()
+    assert "    alpha: float,\n    last: int,\n    gain: float = 0.5,\n    half: float = 0.1,\n    *,\n" in text
+    assert 'Scalar("alpha", "T"),\n' in text
