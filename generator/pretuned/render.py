@@ -219,6 +219,7 @@ def _layout(spec: KernelSpec, specialisation: Pairs) -> list[list[object]]:
             None if argument.align is None else argument.align.python,
             argument.init,
             *(["in-place"] if argument.in_place else []),
+            *(str(one) for one in spec.constraints.addresses if one.argument == argument.name),
         ]
         for argument in spec.arguments
     ]

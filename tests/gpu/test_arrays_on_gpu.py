@@ -73,3 +73,17 @@ def test_an_output_is_written_in_place_of_an_input(tuned):
         np.testing.assert_allclose(cupy.asnumpy(x), wanted, rtol=1e-5, atol=1e-6)
     with pytest.raises(ValueError, match="has to be all of x"):
         tuned.add_scaled(x[:-1], z[:-1], 2.0, out=x[1:])
+
+
+def test_what_takes_more_alignment_than_is_demanded_is_found():
+    right, wrong = verdicts("double_pairs").values()
+    assert right is None
+    assert wrong.endswith("x at a multiple of 8 bytes and no more, and right without")
+
+
+def test_an_address_is_what_the_kernel_demands(tuned):
+    x = random(1002)
+    for _ in range(3):
+        np.testing.assert_array_equal(cupy.asnumpy(tuned.double_pairs(x[2:])), 2 * cupy.asnumpy(x[2:]))
+        with pytest.raises(ValueError, match="found an address 4 bytes beyond a multiple"):
+            tuned.double_pairs(x[1:1001])

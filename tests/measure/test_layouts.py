@@ -30,3 +30,12 @@ def test_what_is_wrong_in_place_alone_is_found():
             assert message.endswith("; with out in place of x, and right without")
         else:
             assert message is None
+
+
+def test_what_takes_more_alignment_than_is_demanded_is_found():
+    spec = load(KERNELS / "double_pairs.toml")
+    right, wrong = verdicts(spec, space.all_problems(spec)[0]).values()
+    assert right is None
+    assert wrong.startswith("y: ")
+    at = "y at a multiple of 8 bytes and x at a multiple of 8 bytes"
+    assert wrong.endswith(f"; with {at} and no more, and right without")

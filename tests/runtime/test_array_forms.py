@@ -1,4 +1,4 @@
-"""What a spec says of arrays beside dtype and shape, at calls: outputs in place of inputs."""
+"""What a spec says of arrays beside dtype and shape, at calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pretuned.bake.plan import plan
 from pretuned.spec.loader import load_folder
 
 KERNELS = Path(__file__).parents[1] / "data" / "arrays"
-SIGNATURES = {"add_scaled": "QQQfq"}
+SIGNATURES = {"add_scaled": "QQQfq", "double_pairs": "QQq"}
 APART = "and it has to be all of x, or to lie apart from it"
 
 
@@ -110,3 +110,37 @@ def test_an_output_may_not_be_a_part_of_an_input(tuned, array, cuda, shift):
 
 def test_the_docstring_says_which_inputs_an_output_may_be(tuned):
     assert "to write; allocated if None; may be x or z." in inspect.getdoc(tuned.add_scaled)
+
+
+# Addresses.
+
+
+@pytest.mark.parametrize("shift", [0, 8, 16])
+def test_an_address_that_the_kernel_demands_is_taken_by_every_path(tuned, array, cuda, shift):
+    base = address(array((2000,)))
+    cuda.addresses[base + shift] = 0
+    x = array((1000,), address=base + shift)
+    for _ in range(4):
+        tuned.double_pairs(x)
+    assert [launch.arguments[1:] for launch in cuda.launches] == [(base + shift, 1000)] * 4
+
+
+def test_another_address_is_an_error_by_every_path(tuned, array, cuda):
+    x, y = array((1000,)), array((1000,))
+    shifted = array((1000,), address=address(array((2000,))) + 12)
+    cuda.addresses[address(shifted)] = 0
+    for name, given, size in (("x", (shifted, y), "8"), ("y", (x, shifted), "2 * sizeof(float32)")):
+        for _ in range(3):
+            tuned.double_pairs(x, y=y)
+            with pytest.raises(ValueError, match="requires") as caught:
+                tuned.double_pairs(given[0], y=given[1])
+            demand = f"aligned({name}, {size})"
+            assert str(caught.value) == (
+                f"pkg.tuned.double_pairs: {name}: requires {demand}, found an address 4 bytes beyond a multiple"
+            )
+        with pytest.raises(ValueError, match="requires"):
+            tuned.double_pairs.bind(given[0], y=given[1])
+
+
+def test_the_docstring_says_what_the_kernel_demands_of_addresses(tuned):
+    assert "Requires aligned(x, 8)." in inspect.getdoc(tuned.double_pairs)

@@ -581,7 +581,8 @@ SPACES = {
         [
             (
                 "default: aligns 'y' to 4 bytes (block=256, vec=2) for T=float16; an array is only aligned to its "
-                "elements, and the default must be legal for every call: choose another"
+                "elements, and the default must be legal for every call: choose another, or write "
+                '`requires = ["aligned(y, 2 * sizeof(T))"]`'
             )
         ],
     ),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pretuned.bake.functions import keywords, shape_text
 from pretuned.bake.literals import function, literal
 from pretuned.bake.plan import KernelPlan
+from pretuned.spec.addresses import Alignment
 from pretuned.spec.expressions import Expression
 from pretuned.spec.model import Argument, ImplementationSpec, KernelSpec, LaunchSpec
 
@@ -28,9 +29,13 @@ def declaration_lines(kernel: KernelPlan) -> Iterator[str]:
         yield "        ),"
     yield "    },"
     yield from (f"    {name}={text}," for name, text in _tables(spec) if text not in {"{}", "()"})
-    if spec.constraints.requires:
+    if spec.constraints.demands:
         yield "    requires=("
-        yield from (f"        {_condition(expression)}," for expression in spec.constraints.requires)
+        yield from (f"        {_condition(expression)}," for expression in spec.constraints.demands)
+        yield "    ),"
+    if spec.constraints.addresses:
+        yield "    addresses=("
+        yield from (f"        {_alignment(one)}," for one in spec.constraints.addresses)
         yield "    ),"
     name = literal(spec.name)
     yield f"    shipped=_SHIPPED[{name}],"
@@ -116,6 +121,10 @@ def _launch(spec: KernelSpec, launch: LaunchSpec) -> str:
 
 def _triple(extent: tuple[Expression, ...]) -> tuple[Expression, ...]:
     return (*extent, *(_ONE for _ in range(3 - len(extent))))
+
+
+def _alignment(one: Alignment) -> str:
+    return f"({literal(one.argument)}, {literal(str(one))}, {function([one.nbytes], several=False)})"
 
 
 def _condition(expression: Expression) -> str:

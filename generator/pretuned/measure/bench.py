@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Generic
 
 from pretuned.measure.launch import BoundBuffer, BoundLaunch, arrays, initialised, launches, scalars, scratch
-from pretuned.measure.layouts import laid_out, layouts
+from pretuned.measure.layouts import laid_out
 from pretuned.measure.machine import K, Machine, OutOfMemory, Refused
 from pretuned.measure.pristine import Pools
 from pretuned.measure.regions import CallBuffers
@@ -30,7 +30,7 @@ from pretuned.measure.requests import (
 )
 from pretuned.measure.stage import Stage, footprint
 from pretuned.measure.verdict import judge, wrong
-from pretuned.measure.workspace import POISONS, Workspace
+from pretuned.measure.workspace import POISONS, GuardCheck, Workspace
 from pretuned.outcome import Failure, LaunchFailed, Timed, WrongResult
 from pretuned.spec.expressions import ExpressionError
 from pretuned.spec.model import LibraryCall
@@ -266,16 +266,17 @@ class Bench(Generic[K]):
 
     def _laid_out(self, loaded: _Loaded[K], times: int = 1) -> Failure | None:
         """Run a kernel on set 0 in each layout that the spec allows besides, so many times, and judge every result."""
-        for layout in layouts(self.stage.request.spec):
+        for layout in self.stage.elsewhere.layouts(loaded.entry.configuration):
             buffers = laid_out(layout, loaded.buffers)
             kernel = self._loaded_for(buffers, loaded.entry, self._planned(loaded.entry))
             try:
                 for _ in range(times):
                     self._reset(loaded, [0])
+                    layout.begin(self.machine)
                     self.machine.call(kernel, buffers, 0)
                     self.machine.synchronize()
                     layout.bring_back(self.machine, self.stage.workspace.sets[0])
-                    failure, _ = self._judge(loaded, [0])
+                    failure, _ = self._judge(loaded, [0], layout.guard_checks())
                     if isinstance(failure, WrongResult):
                         return replace(failure, message=f"{failure.message}; {layout}, and right without")
             finally:
@@ -312,8 +313,10 @@ class Bench(Generic[K]):
         self.machine.call(loaded.kernel, loaded.buffers, index)
         self.machine.synchronize()
 
-    def _judge(self, loaded: _Loaded[K], sets: Sequence[int]) -> tuple[Failure | None, float]:
-        return judge(self.machine, self.stage, sets, scratch=loaded.scratch)
+    def _judge(
+        self, loaded: _Loaded[K], sets: Sequence[int], more: Sequence[GuardCheck] = ()
+    ) -> tuple[Failure | None, float]:
+        return judge(self.machine, self.stage, sets, scratch=loaded.scratch, more=more)
 
     def _reset(self, loaded: _Loaded[K], sets: Sequence[int], turn: int = 0) -> None:
         self.stage.workspace.reset(sets, turn)

@@ -1,18 +1,44 @@
 """Other ways in which the arrays of a call may lie: what a spec allows beside an array of its own for every argument.
 
 Theory of operation. A candidate is verified and timed on the sets of a workspace, where each array has memory of its
-own. What a spec allows besides is a *layout*. A set is brought into it, the candidate is called there, and what it
-wrote is brought back to the set, which is then judged as after any other call: results, guard bands and inputs alike.
+own, aligned to 512 bytes. What a spec allows besides is a *layout*. A candidate is called in it as well, and what it
+wrote is brought to the first set of the workspace, which is then judged as after any other call. Arrays that lie
+elsewhere in a layout have rooms of their own, with guard bands that are checked as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
-from pretuned.measure.machine import MachineMemory
-from pretuned.measure.regions import CallBuffers, Region
+from pretuned.measure.launch import BoundBuffer, arrays
+from pretuned.measure.machine import Enclosure, MachineMemory
+from pretuned.measure.regions import ALIGNMENT, CallBuffers, Region, placed, span
+from pretuned.measure.workspace import GuardCheck, guarding, initial
+from pretuned.spec import space
 from pretuned.spec.model import KernelSpec
+from pretuned.spec.space import Configuration, Problem
+
+Regions = Mapping[str, Region]  # where the arrays of a call lie, by name
+
+
+class ArrayLayout(Protocol):
+    """A way in which arrays may lie; `str()` of it ends messages."""
+
+    def placed(self, regions: Regions) -> dict[str, Region]:
+        """Return where the arrays lie, for those of a set."""
+        ...
+
+    def begin(self, machine: MachineMemory) -> None:
+        """Give arrays that lie elsewhere what they hold before a call."""
+
+    def bring_back(self, machine: MachineMemory, regions: Regions) -> None:
+        """Give a set what the call wrote, and its inputs their values of before."""
+
+    def guard_checks(self) -> list[GuardCheck]:
+        """Return the checks of what the call must not have touched, beside those of the set."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,12 +51,15 @@ class InPlace:
     def __str__(self) -> str:
         return f"with {self.output} in place of {self.input}"
 
-    def placed(self, regions: Mapping[str, Region]) -> dict[str, Region]:
-        """Return where the arrays of a call lie, for those of a set."""
+    def placed(self, regions: Regions) -> dict[str, Region]:
+        """Return where the arrays lie, for those of a set."""
         moved = replace(regions[self.input], buffer=regions[self.output].buffer)
         return {**regions, self.output: moved}
 
-    def bring_back(self, machine: MachineMemory, regions: Mapping[str, Region]) -> None:
+    def begin(self, machine: MachineMemory) -> None:
+        """Do nothing: a set is ready as it is."""
+
+    def bring_back(self, machine: MachineMemory, regions: Regions) -> None:
         """Give a set what the call wrote, and the input its values of before."""
         output, source = regions[self.output], regions[self.input]
         assert source.pristine is not None  # it is an input
@@ -38,15 +67,85 @@ class InPlace:
             machine.copy(output.address, source.address, nbytes)
             machine.copy(source.address, source.pristine, nbytes)
 
-
-def layouts(spec: KernelSpec) -> tuple[InPlace, ...]:
-    """Return the layouts that calls of a kernel may have."""
-    return tuple(
-        InPlace(output=output.name, input=source.name) for output in spec.outputs for source in spec.in_place_of(output)
-    )
+    def guard_checks(self) -> list[GuardCheck]:
+        """Return none: all arrays are those of the set."""
+        return []
 
 
-def laid_out(layout: InPlace, buffers: CallBuffers) -> CallBuffers:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """Arrays lie at addresses that are multiples of what is asked of them, and of no more."""
+
+    asked: Mapping[str, int]  # bytes, by name
+    regions: Regions
+
+    def __str__(self) -> str:
+        listed = " and ".join(f"{name} at a multiple of {nbytes} bytes" for name, nbytes in self.asked.items())
+        return f"with {listed} and no more"
+
+    def placed(self, regions: Regions) -> dict[str, Region]:
+        """Return where the arrays lie, for those of a set."""
+        return {**regions, **self.regions}
+
+    def begin(self, machine: MachineMemory) -> None:
+        """Give the arrays what they hold before a call."""
+        machine.put([task for region in self.regions.values() for task in initial(region, 0) if task.nbytes])
+
+    def bring_back(self, machine: MachineMemory, regions: Regions) -> None:
+        """Give a set what the call wrote."""
+        for name, region in self.regions.items():
+            if region.buffer.role != "in" and region.buffer.nbytes:
+                machine.copy(regions[name].address, region.address, region.buffer.nbytes)
+
+    def guard_checks(self) -> list[GuardCheck]:
+        """Return the checks of the arrays' guard bands, and of inputs."""
+        return [check for region in self.regions.values() for check in guarding(region)]
+
+
+class Elsewhere:
+    """Memory of a problem for arrays that lie elsewhere in some layout; raises OutOfMemory. `nbytes` are its bytes."""
+
+    def __init__(self, machine: MachineMemory, spec: KernelSpec, problem: Problem, pristine: Mapping[str, int]) -> None:
+        self._spec, self._problem, self._pristine = spec, problem, pristine
+        demanded = {one.argument for one in spec.constraints.addresses}
+        self._buffers: Sequence[BoundBuffer] = [one for one in arrays(spec, problem) if one.name in demanded]
+        sizes = [span(buffer) for buffer in self._buffers]
+        self.nbytes = sum(sizes)
+        self._memory: Enclosure | None = machine.enclose(sizes) if sizes else None
+
+    def layouts(self, configuration: Configuration) -> list[ArrayLayout]:
+        """Return the layouts that calls of a configuration may have."""
+        spec = self._spec
+        found: list[ArrayLayout] = [
+            InPlace(output=output.name, input=source.name)
+            for output in spec.outputs
+            for source in spec.in_place_of(output)
+        ]
+        if self._memory is not None:
+            found.append(self._moved(configuration))
+        return found
+
+    def _moved(self, configuration: Configuration) -> Moved:
+        specialisation = self._problem.specialisation
+        asked = {
+            argument.name: space.least_alignment(self._spec, specialisation, argument) for argument in self._spec.arrays
+        }
+        asked |= dict(space.guards(self._spec, specialisation, configuration).align)
+        regions = {}
+        assert self._memory is not None
+        for buffer, room in zip(self._buffers, self._memory.rooms, strict=True):
+            region = placed(buffer, room, pristine=self._pristine.get(buffer.name))
+            back = max(0, ALIGNMENT - asked[buffer.name])  # the band in front of it is longer than that
+            regions[buffer.name] = replace(
+                region,
+                address=region.address - back,
+                front_bytes=region.front_bytes - back,
+                tail_bytes=region.tail_bytes + back,
+            )
+        return Moved(asked={buffer.name: asked[buffer.name] for buffer in self._buffers}, regions=regions)
+
+
+def laid_out(layout: ArrayLayout, buffers: CallBuffers) -> CallBuffers:
     """Return the first set of a call's buffers in a layout."""
     zeroed = frozenset(region.buffer.name for region in buffers.zeroed[0])
     return CallBuffers([layout.placed(buffers.sets[0])], zeroed=zeroed, cold=False)

@@ -15,6 +15,7 @@ from typing import Final
 from pretuned.measure import data
 from pretuned.measure.data import HostArray
 from pretuned.measure.launch import BoundBuffer, arrays
+from pretuned.measure.layouts import Elsewhere
 from pretuned.measure.machine import CheckResult, Digest, MachineMemory, Memory, OutOfMemory
 from pretuned.measure.pristine import Pools, Watched, watched
 from pretuned.measure.regions import MEMORY_SHARE
@@ -63,8 +64,10 @@ class Stage:
         self.pristine = pools.lay_out(self._stored)
         self._referred: list[Watched] = []
         self._tolerances: dict[str, tuple[float, float]] = {}
+        at = {name: one.memory.address for name, one in self.pristine.inputs.items()}
+        self.elsewhere = Elsewhere(machine, spec, problem, at)
         self.workspace = self._laid_out()
-        self.nbytes = self.workspace.allocated_bytes + footprint(buffers)
+        self.nbytes = self.workspace.allocated_bytes + footprint(buffers) + self.elsewhere.nbytes
 
     @property
     def digests(self) -> list[Digest]:

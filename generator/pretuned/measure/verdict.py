@@ -12,7 +12,7 @@ from pretuned.measure.functions import FunctionError, HostArray, call, place
 from pretuned.measure.machine import Check, CheckResult, MachineMemory, Off, Poisoned, Unequal
 from pretuned.measure.regions import Region
 from pretuned.measure.stage import Stage
-from pretuned.measure.workspace import Workspace
+from pretuned.measure.workspace import GuardCheck, Workspace
 from pretuned.outcome import Failure, WrongResult
 from pretuned.runtime.text import shown
 from pretuned.runtime.types import DTYPES
@@ -32,13 +32,19 @@ class Judgement:
 
 
 def judge(
-    machine: MachineMemory, stage: Stage, sets: Sequence[int], *, scratch: Workspace | None
+    machine: MachineMemory,
+    stage: Stage,
+    sets: Sequence[int],
+    *,
+    scratch: Workspace | None,
+    more: Sequence[GuardCheck] = (),
 ) -> tuple[Failure | None, float]:
     """Return what is wrong with `sets` after a call on each, and the largest error as a share of the tolerance.
 
-    `scratch` is that of the candidate. Raises Poisoned where what results are judged by has changed.
+    `scratch` is that of the candidate, `more` says what else must not be touched. Raises Poisoned where what results
+    are judged by has changed.
     """
-    watched, judged = [], []
+    watched, judged = [*more], []
     for index in sets:
         watched += stage.workspace.guard_checks(index)
         watched += scratch.guard_checks(index) if scratch is not None else []

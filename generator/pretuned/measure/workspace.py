@@ -126,14 +126,14 @@ class Workspace:
     def _initial(self, index: int, poison: int) -> list[ByteFill | ByteCopy]:
         if (index, poison) not in self._tasks:
             regions = self.sets[index].values()
-            tasks = [task for region in regions for task in _initial(region, poison) if task.nbytes]
+            tasks = [task for region in regions for task in initial(region, poison) if task.nbytes]
             self._tasks[index, poison] = tasks
         return self._tasks[index, poison]
 
     def guard_checks(self, index: int) -> list[GuardCheck]:
         """Return the checks that find a changed guard band or input in set `index`."""
         if index not in self._checks:
-            self._checks[index] = [check for region in self.sets[index].values() for check in _guarding(region)]
+            self._checks[index] = [check for region in self.sets[index].values() for check in guarding(region)]
         return self._checks[index]
 
     def elsewhere(self, index: int) -> list[Digest]:
@@ -148,7 +148,8 @@ class Workspace:
         return [Digest(address=begin, nbytes=end - begin) for begin, end in spans]
 
 
-def _initial(region: Region, poison: int) -> Iterator[ByteFill | ByteCopy]:
+def initial(region: Region, poison: int) -> Iterator[ByteFill | ByteCopy]:
+    """Yield what brings a buffer to its state before a call, whose poison that number chooses."""
     yield ByteFill(address=region.address - region.front_bytes, nbytes=region.front_bytes, value=GUARD)
     yield ByteFill(address=region.end, nbytes=region.tail_bytes, value=GUARD)
     nbytes = region.buffer.nbytes
@@ -159,7 +160,8 @@ def _initial(region: Region, poison: int) -> Iterator[ByteFill | ByteCopy]:
         yield ByteFill(address=region.address, nbytes=nbytes, value=poisons[poison % len(poisons)])
 
 
-def _guarding(region: Region) -> Iterator[GuardCheck]:
+def guarding(region: Region) -> Iterator[GuardCheck]:
+    """Yield the checks that find a changed guard band or input."""
     front = Unlike(address=region.address - region.front_bytes, nbytes=region.front_bytes, value=GUARD)
     yield GuardCheck(check=front, region=region, kind="before")
     tail = Unlike(address=region.end, nbytes=region.tail_bytes, value=GUARD)

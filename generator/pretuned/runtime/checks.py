@@ -54,7 +54,7 @@ def problem(
     found = CalledProblem(kernel, device, specialisation, values)
     found.shapes = _shapes(kernel, arrays, given, found.operands)
     _dtypes(kernel, arrays, given, values)
-    _addresses(kernel, given)
+    _addresses(kernel, given, found.operands)
     admit(kernel, found)
     return found
 
@@ -185,7 +185,7 @@ def _dtypes(kernel: Kernel, arrays: Sequence[Array], given: Mapping[str, ArrayVi
                 )
 
 
-def _addresses(kernel: Kernel, given: Mapping[str, ArrayView]) -> None:
+def _addresses(kernel: Kernel, given: Mapping[str, ArrayView], known: Operands) -> None:
     for name, view in given.items():
         size = DTYPES[view.dtype].size_bytes
         if beyond := view.address % size:
@@ -194,11 +194,20 @@ def _addresses(kernel: Kernel, given: Mapping[str, ArrayView]) -> None:
                 f"({view.dtype}), found one {beyond} bytes beyond"
             )
 
+    for name, text, formula in kernel.addresses:
+        if name in given and (beyond := given[name].address % evaluate(formula, known)):
+            raise ArgumentError(
+                f"{qualified(kernel.name)}: {name}: requires {text}, found an address {beyond} bytes beyond a multiple"
+            )
+
 
 def modulus(kernel: Kernel, array: Array) -> int:
-    """Return the bytes of alignment that distinguish the addresses of an array: its elements', or those of a guard."""
+    """Return the bytes of alignment that distinguish the addresses of an array: its elements', or what is asked."""
     guards = [one.align.get(array.name, 1) for one in kernel.shipped]
-    return math.lcm(*guards, *map(sizeof, types_of(kernel, array.dtype)))
+    formulas = [formula for name, _, formula in kernel.addresses if name == array.name]
+    own = [one.specialisation | follow(kernel, one.specialisation) for one in kernel.shipped] if formulas else []
+    asked = [int(evaluate(formula, operands(values))) for formula in formulas for values in own]
+    return math.lcm(*guards, *map(sizeof, types_of(kernel, array.dtype)), *asked)
 
 
 def types_of(kernel: Kernel, dtype: str) -> set[str]:

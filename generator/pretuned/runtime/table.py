@@ -134,13 +134,14 @@ class Kernel:
     """A kernel as the spec describes it, with its rows, selections and what ships.
 
     `run` is what the generated function calls. `dims` gives the argument and axis that each dim is read from, `follows`
-    a type by the type of another specialisation, `keywords` the values that a keyword may have. `shipped` begins, for
-    each specialisation, with the default.
+    a type by the type of another specialisation, `keywords` the values that a keyword may have, `addresses` the bytes
+    that the address of an array has to be a multiple of. `shipped` begins, for each specialisation, with the default.
 
     What is named in `_MADE` is made of the package's literals when one of it is first read.
     """
 
     __slots__ = (
+        "addresses",
         "arguments",
         "arrays",
         "binaries",
@@ -191,8 +192,10 @@ class Kernel:
         follows: dict[str, tuple[str, dict[str, str]]] | None = None,
         keywords: dict[str, tuple[Value, ...]] | None = None,
         requires: tuple[tuple[str, Formula], ...] = (),
+        addresses: tuple[tuple[str, str, Formula], ...] = (),
     ) -> None:
         self.name, self.arguments, self.implementations, self.requires = name, arguments, implementations, requires
+        self.addresses = addresses
         self.literals, self.devices = (shipped, rows, selections or {}, binaries), devices
         self.dims, self.types, self.follows, self.keywords = dims or {}, types, follows or {}, keywords or {}
         self.run: Run = self._first

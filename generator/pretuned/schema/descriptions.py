@@ -107,7 +107,10 @@ DESCRIPTIONS: Final = {
         "Expressions over dims, parameters, specialisations and `device`, at least 0, that divide by numbers and "
         "parameters alone: ['ceil_div(k, bk)']."
     ),
-    "Constraints.requires": "What the kernel itself demands of a call; another call is an error that names it.",
+    "Constraints.requires": (
+        "What the kernel itself demands of a call, and of addresses: 'aligned(x, 8)'. Another call is an error that "
+        "names it."
+    ),
     "Verify.reference": "'reference.py:name': a NumPy function of those inputs, scalars and dims that it names.",
     "Verify.rtol": "Relative tolerance: one number for floating outputs, or a table by the output's dtype.",
     "Verify.atol": (

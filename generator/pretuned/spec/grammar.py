@@ -31,6 +31,7 @@ _CEIL_DIV: Final = "; write ceil_div(a, b), which is a / b rounded up"
 _INSTEAD: Final = {
     **dict.fromkeys(("ceil", "cdiv", "div_up", "divup"), _CEIL_DIV),
     **dict.fromkeys(("floor", "int", "trunc"), "; write a // b, which is a / b rounded down"),
+    "aligned": "; it stands in `requires`, and what a configuration asks of an address is the argument's `align`",
 }
 _ALLOWED: Final = (
     "allowed are + - * // % **, comparisons, and/or/not, x if c else y, ceil_div(a, b), min, max and sizeof(T)"

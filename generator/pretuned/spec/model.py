@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, Tag
 
 from pretuned.config.toml import TAG
+from pretuned.spec.addresses import Alignment
 from pretuned.spec.expressions import Expression
 from pretuned.spec.headers import plain
 from pretuned.spec.packages import is_of_package
@@ -27,6 +28,7 @@ from pretuned.spec.values import (
     Name,
     Parameter,
     Parameters,
+    Requirement,
     ScalarValue,
     Size,
     Sizes,
@@ -155,7 +157,17 @@ class Constraints(Model):
     """`where` prunes the space (naming a dim makes it a guard); `requires` is what the kernel itself demands."""
 
     where: tuple[Expr, ...] = ()
-    requires: tuple[Expr, ...] = ()
+    requires: tuple[Requirement, ...] = ()
+
+    @property
+    def demands(self) -> tuple[Expression, ...]:
+        """What `requires` says of dims and specialisations."""
+        return tuple(one for one in self.requires if isinstance(one, Expression))
+
+    @property
+    def addresses(self) -> tuple[Alignment, ...]:
+        """What `requires` says of addresses."""
+        return tuple(one for one in self.requires if isinstance(one, Alignment))
 
 
 class CostSpec(Model):

@@ -208,6 +208,13 @@ def names_dim(spec: KernelSpec, expression: Expression) -> bool:
     return not expression.names.isdisjoint(spec.free_dims)
 
 
+def least_alignment(spec: KernelSpec, specialisation: Pairs, argument: Argument) -> int:
+    """Return the bytes that the address of an array is a multiple of at every call: its elements' or those demanded."""
+    values = choices(spec, specialisation)
+    asked = [one.nbytes.evaluate(values) for one in spec.constraints.addresses if one.argument == argument.name]
+    return math.lcm(DTYPES[dtype_of(spec, argument.dtype, specialisation)].size_bytes, *asked)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Guards:
     """What a configuration asks of a call: conditions on the dims, and bytes of alignment by argument.
@@ -252,7 +259,7 @@ def guards(
         e for e in spec.all_implementations[configuration.implementation].constraints.where if names_dim(spec, e)
     )
     aligned = tuple(
-        (argument.name, argument.align, DTYPES[str(known.get(argument.dtype, argument.dtype))].size_bytes)
+        (argument.name, argument.align, least_alignment(spec, specialisation, argument))
         for argument in spec.arrays
         if argument.align is not None and argument.align.names <= known.keys() | DTYPES.keys()
     )
@@ -267,7 +274,7 @@ def legal(spec: KernelSpec, problem: Problem, configuration: Configuration, devi
 
 def admitted(spec: KernelSpec, problem: Problem) -> bool:
     """Return whether the kernel itself accepts `problem`; a demand that divides by zero does not."""
-    return _holds(spec.constraints.requires, environment(spec, problem)) if spec.constraints.requires else True
+    return _holds(spec.constraints.demands, environment(spec, problem)) if spec.constraints.requires else True
 
 
 def _holds(expressions: Iterable[Expression], values: Environment) -> bool:

@@ -13,6 +13,7 @@ from pydantic import BaseModel, BeforeValidator, Discriminator, Field, StrictStr
 
 from pretuned.config.toml import INT64_MAX, TAG, spelled
 from pretuned.spec import ranges
+from pretuned.spec.addresses import Alignment, is_alignment
 from pretuned.spec.expressions import Expression, ExpressionError
 
 FILLS: Final = ("normal", "uniform", "ones", "integers")
@@ -31,6 +32,17 @@ def _expression(value: object) -> Expression:
         return Expression.parse(value)
     except ExpressionError as error:
         raise ValueError(str(error)) from None
+
+
+def _requirement(value: object) -> Expression | Alignment:
+    if isinstance(value, Alignment):
+        return value
+    if isinstance(value, str) and is_alignment(value):
+        try:
+            return Alignment.parse(value)
+        except ExpressionError as error:
+            raise ValueError(str(error)) from None
+    return _expression(value)
 
 
 def _bound(value: object) -> Expression | float:
@@ -124,6 +136,7 @@ def _listed(**item: Any) -> tuple[BeforeValidator, WithJsonSchema]:  # noqa: ANN
 
 
 Expr = Annotated[Expression, *_kind(_expression, type=["string", "integer"])]
+Requirement = Annotated[Expression | Alignment, *_kind(_requirement, type=["string", "integer"])]
 LaunchExtent = Annotated[tuple[Expr, ...], Field(min_length=1, max_length=3)]
 Size = Annotated[int, *_kind(_size, type="integer", minimum=1)]
 Sizes = Annotated[tuple[Size, ...], Field(min_length=1), *_listed(type="integer", minimum=1)]

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from pretuned.runtime.text import closest
 from pretuned.runtime.types import DTYPES
+from pretuned.spec.addresses import Alignment
+from pretuned.spec.check.arrays import address_faults, in_place_faults
 from pretuned.spec.check.dtypes import unknown_dtype
 from pretuned.spec.check.names import PathFault, dtype_faults, expression_faults, identifier, parameters
 from pretuned.spec.check.scalars import scalar_faults
@@ -25,7 +27,9 @@ def key_faults(spec: KernelSpec) -> Iterator[PathFault]:
         yield from _dim(spec, name, dim)
     for index, expression in enumerate(spec.constraints.requires):
         path = f"constraints.requires[{index}]"
-        if limited := sorted(expression.names & parameters(spec)):
+        if isinstance(expression, Alignment):
+            yield from address_faults(spec, path, expression)
+        elif limited := sorted(expression.names & parameters(spec)):
             yield path, f"'{limited[0]}' is a parameter; what limits parameters belongs in `where`"
         else:
             yield from expression_faults(spec, path, expression, {*spec.dims, *spec.specialisations})
@@ -132,22 +136,8 @@ def _array(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathFaul
     if argument.init is not None and argument.role != "out":
         yield f"{path}.init", 'only an output (`role = "out"`) or scratch is initialised'
     if argument.in_place:
-        yield from _in_place(spec, path, argument)
+        yield from in_place_faults(spec, path, argument)
     yield from _layout(spec, path, argument)
-
-
-def _in_place(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathFault]:
-    zeroed = argument.init is not None or any(
-        argument.name in one.init for one in spec.all_implementations.values() if one.call is None
-    )
-    if argument.role != "out":
-        yield f"{path}.in-place", 'only an output (`role = "out"`) can be one of the inputs; leave it out'
-    elif zeroed:
-        yield f"{path}.in-place", f"`init` zeroes '{argument.name}', and so an input that it is; leave one of them out"
-    elif not spec.in_place_of(argument):
-        shape = ", ".join(f'"{extent}"' for extent in argument.shape or ())
-        wanted = f'`dtype = "{argument.dtype}"` and `shape = [{shape}]`'
-        yield f"{path}.in-place", f"no `in` argument has {wanted}, so '{argument.name}' cannot be one; leave it out"
 
 
 def _fill(spec: KernelSpec, path: str, dtype: str, fill: FillRange) -> Iterator[PathFault]:

@@ -231,7 +231,10 @@ def _aligned(spec: KernelSpec, configuration: Configuration) -> Iterator[PathFau
             message = f"aligns '{name}' to {align_bytes} bytes ({space.describe(configuration.values)})"
             chosen = f" for {space.describe(specialisation)}" if specialisation else ""
             remedy = "an array is only aligned to its elements, and the default must be legal for every call"
-            yield "default", f"{message}{chosen}; {remedy}: choose another"
+            asked = next(array.align for array in spec.arrays if array.name == name)
+            folded = align_bytes if asked is None else asked.fold(dict(configuration.values))
+            demand = f'or write `requires = ["aligned({name}, {folded})"]`'
+            yield "default", f"{message}{chosen}; {remedy}: choose another, {demand}"
             return
 
 

@@ -144,7 +144,7 @@ def _dims(
 def _factors(spec: KernelSpec) -> dict[str, int]:
     """Return what a dim has to be a multiple of, of those dims of which `requires` says `dim % number == 0`."""
     found: dict[str, int] = {}
-    for condition in spec.constraints.requires:
+    for condition in spec.constraints.demands:
         match condition.tree:
             case ast.Compare(
                 left=ast.BinOp(left=ast.Name(id=name), op=ast.Mod(), right=ast.Constant(value=int() as number)),

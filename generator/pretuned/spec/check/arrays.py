@@ -1,0 +1,56 @@
+"""What arguments say of arrays beside dtype and shape: outputs in place of inputs, addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pretuned.runtime.text import closest
+from pretuned.spec import space
+from pretuned.spec.addresses import MOST_BYTES, Alignment
+from pretuned.spec.check.names import PathFault, expression_faults, parameters
+from pretuned.spec.expressions import ExpressionError
+from pretuned.spec.model import Argument, KernelSpec
+
+
+def in_place_faults(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathFault]:
+    """Yield the faults of `in-place`."""
+    path = f"{path}.in-place"
+    zeroed = argument.init is not None or any(
+        argument.name in one.init for one in spec.all_implementations.values() if one.call is None
+    )
+    if argument.role != "out":
+        yield path, 'only an output (`role = "out"`) can be one of the inputs; leave it out'
+    elif zeroed:
+        yield path, f"`init` zeroes '{argument.name}', and so an input that it is; leave one of them out"
+    elif not spec.in_place_of(argument):
+        shape = ", ".join(f'"{extent}"' for extent in argument.shape or ())
+        wanted = f'`dtype = "{argument.dtype}"` and `shape = [{shape}]`'
+        yield path, f"no `in` argument has {wanted}, so '{argument.name}' cannot be one; leave it out"
+
+
+def address_faults(spec: KernelSpec, path: str, demand: Alignment) -> Iterator[PathFault]:
+    """Yield the faults of an `aligned(x, 8)` of `requires`."""
+    arrays = [array.name for array in spec.arrays]
+    if demand.argument not in arrays:
+        yield path, f"'{demand.argument}' in '{demand}' is not an array{closest(demand.argument, arrays)}"
+        return
+    if limited := sorted(demand.nbytes.names & parameters(spec)):
+        message = f"'{limited[0]}' is a parameter; what a configuration asks of an address is the argument's `align`"
+        yield path, message
+        return
+    known = {*spec.specialisations, *spec.constant_dims}
+    if free := sorted(demand.nbytes.names & spec.free_dims.keys()):
+        yield path, f"'{free[0]}' in '{demand}' has no one value: a call may have any size of it; write a number"
+        return
+    faults = list(expression_faults(spec, path, demand.nbytes, known))
+    yield from faults
+    for specialisation in space.specialisations(spec) if not faults else ():
+        try:
+            asked = demand.nbytes.evaluate(space.choices(spec, specialisation))
+        except ExpressionError as error:
+            yield path, str(error)
+            return
+        if not 1 <= asked <= MOST_BYTES or asked & (asked - 1):
+            chosen = f" for {space.describe(specialisation)}" if demand.nbytes.names else ""
+            yield path, f"asks for {asked} bytes{chosen}; an alignment is a power of two, at most {MOST_BYTES}"
+            return
