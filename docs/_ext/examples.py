@@ -40,6 +40,7 @@ EXAMPLES: Final = {
     "dims.sizes": "sizes = [1024, 65536]",
     "dims.values": "values = [64, 128]",
     "dims.constant": "constant = true",
+    "dims.keyword": "keyword = true",
     "specialisations.dtypes": 'dtypes = ["float32", "float16"]',
     "specialisations.values": "values = [false, true]",
     "specialisations.from": 'from = "T"',

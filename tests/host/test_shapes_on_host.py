@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -42,6 +43,7 @@ def tuned(spec):
     return tune([request], device, cache_folder=None).rows
 
 
+SHAPES = Path(__file__).parents[1] / "data" / "shapes"
 ADD = """\
 arguments = [
   { name = "y", role = "out", dtype = "float32", shape = ["rows", "cols"] },
@@ -74,3 +76,10 @@ def test_joint_sizes_are_tuned(tmp_path):
 
     assert [str(row.problem) for row in tuned(spec)] == ["cols=3, rows=200", "cols=200, rows=3"]
     assert executed(spec) > 4
+
+
+@pytest.mark.parametrize("name", ["ramp", "repeated", "row_sums", "silu_and_mul", "topk_softmax"])
+def test_shapes_that_are_solved_told_by_outputs_or_by_keywords_are_executed(name):
+    spec = load(SHAPES / f"{name}.toml")
+
+    assert executed(spec) >= 10

@@ -13,7 +13,8 @@ ALLOWED = "allowed are + - * // % **, comparisons, and/or/not, x if c else y, ce
 LEGAL = "the default must be legal for every problem: choose another, or demand it in `requires`"
 KNOWN = ", ".join(sorted(DTYPES))
 NO_INPUT = (
-    "no input's shape gives '{}', so it cannot be read off a call; name it alone in the shape of an `in` argument"
+    "no array's shape gives '{0}', so it cannot be read off a call; name it in the shape of an `in` argument, alone or "
+    "as in `2 * {0}`"
 )
 NO_TYPE = """no input has dtype 'T', so it cannot be read off a call; give an `in` argument `dtype = "T"`"""
 
@@ -417,7 +418,6 @@ ARGUMENTS = {
         [(X, 'name = "x"')],
         [
             'arguments[1]: has `shape` but no role; write `role = "in"`, "out" or "inout" for an array',
-            f"dims.n: {NO_INPUT.format('n')}",
             f"specialisations.T: {NO_TYPE}",
         ],
     ),

@@ -10,6 +10,7 @@ from pretuned.bake.plan import KernelPlan
 from pretuned.spec.addresses import Alignment
 from pretuned.spec.expressions import Expression
 from pretuned.spec.model import Argument, ImplementationSpec, KernelSpec, LaunchSpec
+from pretuned.spec.places import place_of
 
 _ONE = Expression("1")
 
@@ -61,10 +62,13 @@ def _tables(spec: KernelSpec) -> Iterator[tuple[str, str]]:
     yield "keywords", literal(keywords(spec))
 
 
-def _place(spec: KernelSpec, dim: str) -> tuple[str, int]:
-    """Return the first input's name and axis that give a dim."""
-    places = ((a.name, axis) for a in spec.inputs for axis, extent in enumerate(a.shape or ()) if extent.python == dim)
-    return next(places)
+def _place(spec: KernelSpec, dim: str) -> tuple[str | int, ...]:
+    """Return the argument and axis that give a dim, and how its extent is solved; nothing where a keyword gives it."""
+    place = place_of(spec, dim)
+    if place is None:
+        return ()
+    solved = () if place.alone else (place.factor, place.offset, str(place.extent))
+    return place.argument, place.axis, *solved
 
 
 def _argument(spec: KernelSpec, argument: Argument) -> str:

@@ -13,6 +13,7 @@ from pretuned.runtime.records import Value
 from pretuned.runtime.types import DTYPES
 from pretuned.spec.expressions import Expression
 from pretuned.spec.model import Argument, KernelSpec
+from pretuned.spec.places import telling_outputs
 from pretuned.spec.reserved import RESERVED
 from pretuned.spec.sizes import sizes_of
 from pretuned.spec.space import dtypes_of
@@ -49,10 +50,10 @@ def positional(spec: KernelSpec) -> list[str]:
 
 
 def keywords(spec: KernelSpec) -> dict[str, tuple[Value, ...]]:
-    """Return the specialisations that are keywords of the function, with their values, by sorted name."""
-    return {
-        name: tuple(sorted(choice.values)) for name, choice in sorted(spec.specialisations.items()) if choice.values
-    }
+    """Return the keywords of the function by sorted name: specialisations with their values, and dims, with none."""
+    found: dict[str, tuple[Value, ...]] = {name: () for name, dim in spec.dims.items() if dim.keyword}
+    found |= {name: tuple(sorted(choice.values)) for name, choice in spec.specialisations.items() if choice.values}
+    return dict(sorted(found.items()))
 
 
 def function_lines(kernel: KernelPlan) -> Iterator[str]:
@@ -65,8 +66,11 @@ def function_lines(kernel: KernelPlan) -> Iterator[str]:
     yield from (f"    {argument.name}: {_number(spec, argument)}," for argument in spec.scalars)
     yield "    *,"
     for name, values in keywords(spec).items():
-        yield f"    {name}: {'bool' if all(isinstance(value, bool) for value in values) else 'int'},"
-    yield from (f"    {argument.name}: GpuArray | None = None," for argument in spec.arrays if argument.role == "out")
+        yield f"    {name}: {'bool' if values and all(isinstance(value, bool) for value in values) else 'int'},"
+    demanded = telling_outputs(spec)
+    for argument in spec.arrays:
+        if argument.role == "out":
+            yield f"    {argument.name}: GpuArray{'' if argument.name in demanded else ' | None = None'},"
     yield "    stream: Stream | None = None,"
     yield f") -> {returns}:"
     yield from _docstring(kernel)
@@ -127,15 +131,15 @@ def _described(spec: KernelSpec) -> Iterator[tuple[str, str]]:
     for argument in spec.scalars:
         yield argument.name, f"Number, passed as {argument.dtype}."
     for name, values in keywords(spec).items():
-        yield name, f"{_either([literal(value) for value in values])}."
+        yield name, f"{_either([literal(value) for value in values])}." if values else "Size, an integer from 0 on."
+    demanded = telling_outputs(spec)
     for argument in spec.arrays:
         if argument.role == "out":
             inputs = [one.name for one in spec.in_place_of(argument)]
-            may_be = f"; may be {_either(inputs)}" if inputs else ""
-            yield (
-                argument.name,
-                f"Array of {argument.dtype} with shape {shape_text(argument)} to write; allocated if None{may_be}.",
-            )
+            told = demanded.get(argument.name, ())
+            note = f"its shape gives {' and '.join(told)}" if told else "allocated if None"
+            note += f"; may be {_either(inputs)}" if inputs else ""
+            yield argument.name, f"Array of {argument.dtype} with shape {shape_text(argument)} to write; {note}."
     yield "stream", "Stream to launch on; the current one of the arrays' library if None."
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 
 from .adapters import on_gpu
 from .errors import ArgumentError, ArgumentTypeError, qualified
@@ -48,7 +49,7 @@ def problem(
     given = {array.name: view for array, view in zip(arrays, views, strict=True) if view is not None}
     types = _types(kernel, given)
     _ranks(kernel, arrays, given, types, device)
-    dims = {name: given[argument].shape[axis] for name, (argument, axis) in kernel.dims.items()}
+    dims = {name: _dim(kernel, name, place, given) if place else keywords[name] for name, place in kernel.dims.items()}
     specialisation = specialise(kernel, {**types, **dims, **keywords})
     values: Values = {**specialisation, **follow(kernel, specialisation), **dims}
     found = CalledProblem(kernel, device, specialisation, values)
@@ -57,6 +58,30 @@ def problem(
     _addresses(kernel, given, found.operands)
     admit(kernel, found)
     return found
+
+
+def _dim(kernel: Kernel, name: str, place: tuple[Any, ...], given: Mapping[str, ArrayView]) -> int:
+    """Return a dim by the extent that gives it."""
+    argument, axis, *solved = place
+    if argument not in given:
+        raise ArgumentTypeError(
+            f"{qualified(kernel.name)}: {argument}: expected an array, whose shape gives {name}, found None"
+        )
+    size: int = given[argument].shape[axis]
+    if not solved:
+        return size
+    factor: int
+    factor, offset, extent = solved
+    rest = size - offset
+    if rest >= 0 and rest % factor == 0:
+        return int(rest // factor)
+    beyond = offset % factor
+    wanted = f"a multiple of {factor}" if not beyond else f"{beyond} more than a multiple of {factor}"
+    least = f"at least {offset}" if size < offset else wanted
+    raise ArgumentError(
+        f"{qualified(kernel.name)}: {argument}: expected {extent} elements along axis {axis}, {least}, "
+        f"found {size}: {given[argument].shape}"
+    )
 
 
 def follow(kernel: Kernel, specialisation: Values) -> Values:
@@ -92,15 +117,34 @@ def keyword_values(kernel: Kernel, values: Sequence[Value]) -> dict[str, Value]:
     """Return the keywords by name, each as the value of the spec that it equals."""
     found: dict[str, Value] = {}
     for (name, allowed), value in zip(kernel.keywords.items(), values, strict=True):
+        if not allowed:
+            found[name] = _size(kernel, name, value)
+            continue
         try:
             found[name] = {one: one for one in reversed(allowed)}[value]
         except (KeyError, TypeError):  # arrays and the like have no hash, and are not to be compared
             listed = ", ".join(map(repr, allowed))
-            found_text = "an array on the GPU" if on_gpu(value) else shown(value)
             raise ArgumentError(
-                f"{qualified(kernel.name)}: {name}: expected one of {listed}, found {found_text}"
+                f"{qualified(kernel.name)}: {name}: expected one of {listed}, found {_described(value)}"
             ) from None
     return found
+
+
+def _size(kernel: Kernel, name: str, value: Any) -> int:  # noqa: ANN401 - whatever a call passes
+    """Return the size that a keyword gives: an integer of Python or NumPy, from 0 on."""
+    try:
+        size: int = -1 if isinstance(value, bool) or on_gpu(value) else operator.index(value)
+    except TypeError:
+        size = -1
+    if size < 0:
+        raise ArgumentError(
+            f"{qualified(kernel.name)}: {name}: expected an integer from 0 on, found {_described(value)}"
+        )
+    return size
+
+
+def _described(value: object) -> str:
+    return "an array on the GPU" if on_gpu(value) else shown(value)
 
 
 def _pairs(values: Values) -> str:
@@ -148,11 +192,12 @@ def _ranks(
 
 def _rank(kernel: Kernel, array: Array, types: Values, device: Device, found: int) -> int:
     """Return the number of dimensions that an array has to have, which is noted once it is known."""
-    probe: Values = {**types, **dict.fromkeys(kernel.dims, 1)}
+    keywords = {name: allowed[0] for name, allowed in kernel.keywords.items() if allowed}
+    probe: Values = {**types, **keywords, **dict.fromkeys(kernel.dims, 1)}
     try:
         several: Any = evaluate(array.shape, {**operands(probe), "device": device})
     except ArithmeticError:  # no value where all dims are 1: dims need their axes, and no more
-        return max(found, *(axis + 1 for name, axis in kernel.dims.values() if name == array.name), 0)
+        return max(found, *(int(place[1]) + 1 for place in kernel.dims.values() if array.name in place[:1]), 0)
     array.rank = len(several)
     return array.rank
 

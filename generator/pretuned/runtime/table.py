@@ -133,9 +133,11 @@ class Implementation:
 class Kernel:
     """A kernel as the spec describes it, with its rows, selections and what ships.
 
-    `run` is what the generated function calls. `dims` gives the argument and axis that each dim is read from, `follows`
-    a type by the type of another specialisation, `keywords` the values that a keyword may have, `addresses` the bytes
-    that the address of an array has to be a multiple of. `shipped` begins, for each specialisation, with the default.
+    `run` is what the generated function calls. `dims` gives the argument and axis that each dim is read from; factor,
+    offset and text of the extent there, where it is not the dim alone; and nothing where a keyword gives the dim.
+    `follows` gives a type by the type of another specialisation; `keywords` the values that a keyword may have, and
+    none for a dim; `addresses` the bytes that the address of an array has to be a multiple of. `shipped` begins, for
+    each specialisation, with the default.
 
     What is named in `_MADE` is made of the package's literals when one of it is first read.
     """
@@ -187,7 +189,7 @@ class Kernel:
         devices: Devices,
         binaries: Binaries,
         selections: SelectionLiterals | None = None,
-        dims: dict[str, tuple[str, int]] | None = None,
+        dims: dict[str, tuple[Any, ...]] | None = None,
         types: tuple[str, ...] = (),
         follows: dict[str, tuple[str, dict[str, str]]] | None = None,
         keywords: dict[str, tuple[Value, ...]] | None = None,

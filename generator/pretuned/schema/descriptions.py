@@ -20,7 +20,7 @@ DESCRIPTIONS: Final = {
     "KernelSpec.format": "The format of this file: 1.",
     "KernelSpec.summary": "One line on what the kernel computes; the generated function's docstring.",
     "KernelSpec.arguments": "The kernel's arguments in launch order: arrays have a role, scalars none.",
-    "KernelSpec.dims": "The problem sizes, by which calls find what to run. Each is read off the shape of an input.",
+    "KernelSpec.dims": "The problem sizes, by which calls find what to run. Each is read off a shape, or is a keyword.",
     "KernelSpec.problems": (
         "Joint sizes to measure, one table a problem, with a size for every dim that is not constant. Dims then need "
         "no sizes; where they have them, all combinations are measured as well."
@@ -83,6 +83,7 @@ DESCRIPTIONS: Final = {
     "Scratch.init": "0: zeroed before each call.",
     "Dim.sizes": "The sizes that are measured. At another size the selection decides, which is made when tuning.",
     "Dim.values": "With `constant = true`: the values that exist.",
+    "Dim.keyword": "The call gives this dim as a keyword of the generated function: no input's shape tells it.",
     "Dim.constant": "Matched exactly and rendered into the template: each value has rows and a selection of its own.",
     "Specialisation.dtypes": "The types that the arrays may have.",
     "Specialisation.values": "The values of a keyword of the generated function: integers or bools.",

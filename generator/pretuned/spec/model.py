@@ -109,12 +109,13 @@ class Scratch(Model):
 class Dim(Model):
     """A named size: measured at its `sizes`, or, with `constant`, matched exactly against its `values`.
 
-    It needs no `sizes` where the spec has `problems`.
+    It needs no `sizes` where the spec has `problems`. With `keyword` the call gives it, and no array's shape does.
     """
 
     sizes: Sizes | None = None
     values: Sizes | None = None
     constant: StrictBool = False
+    keyword: StrictBool = False
 
 
 class Specialisation(Model):

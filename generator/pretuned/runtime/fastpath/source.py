@@ -97,7 +97,7 @@ class FastPathSource:
         self.counted, self._direct, self._moduli, self._ranks = counted, direct, moduli, ranks
         self._arrays, self._scalars = kernel.arrays, kernel.scalars
         names = [array.name for array in self._arrays]
-        deciding = {names.index(argument) for argument, _ in kernel.dims.values()}
+        deciding = {names.index(place[0]) for place in kernel.dims.values() if place}
         for name in kernel.types:
             typed = [i for i, array in enumerate(self._arrays) if array.dtype == name and array.role != "out"]
             if not deciding & set(typed):
@@ -232,6 +232,8 @@ class FastPathSource:
             if self.several_gpus and i != self._lead:
                 yield f"{self._ask(ask.device, i)} == ordinal"
         yield from self._numbers(floating=False)
+        words = enumerate(self.kernel.keywords.values())
+        yield from (f"type(k{place}) is int" for place, allowed in words if not allowed)  # a size, and not True
         if not self._arrays:
             yield "True"
 

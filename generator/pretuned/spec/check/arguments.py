@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pretuned.config.toml import spelled
 from pretuned.runtime.text import closest
 from pretuned.runtime.types import DTYPES
 from pretuned.spec.addresses import Alignment
 from pretuned.spec.check.arrays import address_faults, in_place_faults
 from pretuned.spec.check.dtypes import unknown_dtype
-from pretuned.spec.check.names import PathFault, dtype_faults, expression_faults, identifier, parameters
+from pretuned.spec.check.names import PathFault, by_value, dtype_faults, expression_faults, identifier, parameters
 from pretuned.spec.check.scalars import scalar_faults
 from pretuned.spec.expressions import Expression
 from pretuned.spec.faults import unknown_key
 from pretuned.spec.model import Argument, Dim, FillRange, KernelSpec, Specialisation
+from pretuned.spec.places import place_of
 from pretuned.spec.scalars import holds
 from pretuned.spec.sizes import largest
 from pretuned.spec.space import dtypes_of
@@ -93,10 +95,23 @@ def _dim(spec: KernelSpec, name: str, dim: Dim) -> Iterator[PathFault]:
             if size > largest(spec, name):
                 message = f"{size} does not fit the type of the argument '{name}'; pass it as int64"
                 yield f"{path}.{key}[{index}]", message
-    shapes = [extent.python for argument in spec.inputs for extent in argument.shape or ()]
-    if name not in shapes:
-        message = f"no input's shape gives '{name}', so it cannot be read off a call"
-        yield path, f"{message}; name it alone in the shape of an `in` argument"
+    yield from _told(spec, path, name, dim)
+
+
+def _told(spec: KernelSpec, path: str, name: str, dim: Dim) -> Iterator[PathFault]:
+    """Yield a fault for a dim that a call tells nowhere, or twice."""
+    if not dim.keyword:
+        if place_of(spec, name) is None:
+            message = f"no array's shape gives '{name}', so it cannot be read off a call"
+            yield path, f"{message}; name it in the shape of an `in` argument, alone or as in `2 * {name}`"
+        return
+    if dim.constant:
+        remedy = f"write `{name} = {{ values = {spelled(dim.values or [2, 4])} }}` in [specialisations] instead"
+        yield f"{path}.keyword", f"a keyword that is matched exactly is a specialisation; {remedy}"
+    for argument in spec.inputs:
+        if any(extent.python == name for extent in argument.shape or ()):
+            yield f"{path}.keyword", f"the shape of '{argument.name}' gives '{name}' already; leave `keyword` out"
+            return
 
 
 def argument_faults(spec: KernelSpec) -> Iterator[PathFault]:
@@ -141,11 +156,10 @@ def _array(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathFaul
 
 
 def _fill(spec: KernelSpec, path: str, dtype: str, fill: FillRange) -> Iterator[PathFault]:
-    by_value = {name for name, choice in spec.specialisations.items() if choice.values is not None}
     stated = []
     for key, bound in zip(("from", "to"), fill.bounds, strict=True):
         if isinstance(bound, Expression):
-            yield from expression_faults(spec, f"{path}.{key}", bound, {*spec.dims, *by_value})
+            yield from expression_faults(spec, f"{path}.{key}", bound, {*spec.dims, *by_value(spec)})
         stated.append(bound.constant if isinstance(bound, Expression) else bound)
     for name in sorted(dtypes_of(spec, dtype)):
         record = DTYPES[name]
@@ -166,7 +180,7 @@ def _layout(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathFau
     if argument.shape is None:
         yield path, 'an array needs its shape; write `shape = ["n"]`'
     for axis, extent in enumerate(argument.shape or ()):
-        for name in sorted(extent.names - spec.dims.keys()):
+        for name in sorted(extent.names - {*spec.dims, *by_value(spec)}):
             yield f"{path}.shape[{axis}]", f"shape names '{name}', which is not a dim{closest(name, spec.dims)}"
         if extent.constant is not None and extent.constant < 0:
             yield f"{path}.shape[{axis}]", f"is {extent}; a size is at least 0"

@@ -67,6 +67,11 @@ def parameters(spec: KernelSpec) -> frozenset[str]:
     )
 
 
+def by_value(spec: KernelSpec) -> frozenset[str]:
+    """Return the names of the specialisations over values."""
+    return frozenset(name for name, choice in spec.specialisations.items() if choice.values is not None)
+
+
 def types(spec: KernelSpec) -> frozenset[str]:
     """Return the names that stand for an element type: types, and specialisations over them."""
     return frozenset(DTYPES) | {name for name, choice in spec.specialisations.items() if choice.values is None}
