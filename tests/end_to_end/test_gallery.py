@@ -19,6 +19,9 @@ SPECS = load_folder(GALLERY / "kernels")
 AT = {  # one problem each, so small that the default run of the tests can afford it
     "quantise_fp8": {"rows": 3, "cols": 77, "T": "bfloat16"},
     "quantise_int8": {"rows": 3, "cols": 77, "T": "float16"},
+    "silu_and_mul": {"n": 3, "d": 77, "T": "bfloat16"},
+    "spmv": {"n": 20, "m": 30, "nonzeros": 100},
+    "topk_softmax": {"n": 3, "experts": 40, "topk": 5, "T": "bfloat16"},
 }
 GPU_ONLY = {"scan"}
 needs_compiler = pytest.mark.skipif(compiler() is None, reason="no C++ compiler here")

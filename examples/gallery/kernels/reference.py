@@ -22,3 +22,30 @@ def scan(x: Array) -> Array:
     """Return the cumulative sums of each row."""
     sums: Array = np.cumsum(x, axis=1)
     return sums
+
+
+def silu_and_mul(x: Array) -> Array:
+    """Return silu of the left half of each row times its right half."""
+    gate, up = np.split(x, 2, axis=1)
+    product: Array = gate / (1 + np.exp(-gate)) * up
+    return product
+
+
+def topk_softmax(logits: Array, topk: int) -> dict[str, Array]:
+    """Return the topk largest of each row's softmax, largest first, and their columns; of equal ones the first."""
+    ids = np.argsort(-logits, axis=1, kind="stable")[:, :topk]
+    weights = np.exp(logits - logits.max(axis=1, keepdims=True, initial=-np.inf))
+    weights /= weights.sum(axis=1, keepdims=True)
+    return {"weights": np.take_along_axis(weights, ids, axis=1), "ids": ids}
+
+
+def ragged_rows(generator: np.random.Generator, n: int, nonzeros: int) -> dict[str, Array]:
+    """Return where each of n rows of `nonzeros` elements in all begins, and the end of the last one."""
+    cuts = np.sort(generator.integers(0, nonzeros, max(0, n - 1), endpoint=True))
+    return {"offsets": np.concatenate([[0], cuts, [nonzeros]])[: n + 1]}
+
+
+def spmv(values: Array, columns: Array, offsets: Array, x: Array) -> Array:
+    """Return the product of a matrix in CSR and the vector x."""
+    rows = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    return np.bincount(rows, weights=values * x[columns], minlength=len(offsets) - 1)

@@ -11,7 +11,6 @@ from typing import Any
 
 from pretuned.record import fields
 from pretuned.record.rows import Choice, Row, Skipped, TunedDevice
-from pretuned.runtime.text import shown
 from pretuned.spec.space import Problem
 
 
@@ -40,30 +39,28 @@ def row_to_json(row: Row) -> dict[str, Any]:
 
 
 def row_from_json(data: Mapping[str, Any]) -> Row:
-    """Return the row that `row_to_json` wrote; raises as the readers of `fields` do."""
-    choices = tuple(
-        fields.within(f"choices[{n}]", _choice, one) for n, one in enumerate(fields.listed(data, "choices"))
-    )
+    """Return the row that `row_to_json` wrote; raises KeyError, TypeError or ValueError for other data."""
+    choices = tuple(_choice(choice) for choice in data["choices"])
     if not choices:
-        raise ValueError("'choices' is empty")
+        raise ValueError("no choices")
     return Row(
         problem=_problem(data),
         choices=choices,
-        noise=fields.text(data, "disturbed", ""),
+        noise=fields.text(data.get("disturbed", "")),
         headers=fields.headers(data),
-        **{name: fields.text(data, name) for name in fields.TEXTS},
+        **{key: fields.text(data[key]) for key in fields.TEXTS},
     )
 
 
 def _choice(data: Mapping[str, Any]) -> Choice:
-    low, high = fields.listed(data, "ratio", 2)
+    low, high = data["ratio"]
     return Choice(
         configuration=fields.configuration(data),
-        candidate=fields.text(data, "candidate"),
-        cubin=fields.text(data, "cubin"),
-        time_us=fields.time_us(data, "time_us"),
-        ratio=(fields.number(low, "ratio"), fields.number(high, "ratio")),
-        library=fields.text(data, "library", ""),
+        candidate=fields.text(data["candidate"]),
+        cubin=fields.text(data["cubin"]),
+        time_us=fields.time_us(data["time_us"]),
+        ratio=(fields.number(low), fields.number(high)),
+        library=fields.text(data.get("library", "")),
     )
 
 
@@ -79,26 +76,25 @@ def skipped_to_json(entry: Skipped) -> dict[str, Any]:
 
 
 def skipped_from_json(data: Mapping[str, Any]) -> Skipped:
-    """Return what `skipped_to_json` wrote; raises as the readers of `fields` do."""
+    """Return what `skipped_to_json` wrote; raises KeyError, TypeError or ValueError for other data."""
     return Skipped(
-        kernel=fields.text(data, "kernel"),
-        device=fields.text(data, "device"),
+        kernel=fields.text(data["kernel"]),
+        device=fields.text(data["device"]),
         problem=_problem(data),
-        reason=fields.text(data, "reason"),
+        reason=fields.text(data["reason"]),
     )
 
 
 def _problem(data: Mapping[str, Any]) -> Problem:
-    return Problem(specialisation=fields.plain(data, "specialisation"), dims=fields.sizes(data, "problem"))
+    return Problem(specialisation=fields.plain_pairs(data["specialisation"]), dims=fields.sizes(data["problem"]))
 
 
 def device_from_json(data: Mapping[str, Any], key: str) -> TunedDevice:
-    """Return the device that stands under `key`; raises as the readers of `fields` do."""
+    """Return the device that stands under `key`; raises KeyError or TypeError for other data."""
     values = {item.name: data[item.name] for item in dataclasses.fields(TunedDevice)}
     for name, value in values.items():
         if type(value) is not (str if name == "name" else int):
-            kind = "a text" if name == "name" else "a whole number"
-            raise TypeError(f"'{name}' is {shown(value)}, not {kind}")
+            raise TypeError(f"'{name}' is {value!r}")
     if values["name"] != key:
-        raise ValueError(f"'name' is {shown(values['name'])}, not as the key that it stands under")
+        raise TypeError(f"'name' is {values['name']!r} under {key!r}")
     return TunedDevice(**values)

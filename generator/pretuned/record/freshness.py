@@ -138,8 +138,7 @@ class FreshnessJudge:
 
     def _of_another_spec(self, entry: Row | Selection, dims: set[str]) -> str | None:
         if entry.specialisation not in self._specialisations:
-            named = space.describe(entry.specialisation)
-            return f"the spec has no {named}" if named else "the spec has specialisations now"
+            return f"the spec has no {space.describe(entry.specialisation)}"
         if dims != self.spec.free_dims.keys():
             return "the spec has other dims"
         default = space.default(self.spec)

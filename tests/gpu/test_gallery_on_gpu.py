@@ -1,0 +1,140 @@
+"""examples/gallery on a GPU: configurations verified, and calls with arrays of CuPy and of PyTorch."""
+
+from __future__ import annotations
+
+import importlib
+import random
+import shutil
+import sys
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from pretuned.cli import main
+from pretuned.compile.pool import compile_all
+from pretuned.compile.result import Binary
+from pretuned.measure import data
+from pretuned.measure.requests import CompiledCandidate, PrepareRequest
+from pretuned.measure.runner import Runner
+from pretuned.render import source_of
+from pretuned.spec import space
+from pretuned.spec.loader import load_folder
+from pretuned.spec.tolerance import tolerances
+
+cupy = pytest.importorskip("cupy")
+
+pytestmark = pytest.mark.gpu
+KERNELS = Path(__file__).parents[2] / "examples" / "gallery" / "kernels"
+SPECS = load_folder(KERNELS)
+SAMPLED = 5
+PYPROJECT = """
+[tool.hatch.build.hooks.pretuned]
+module = "gallery_on_gpu/tuned"
+"""
+
+
+def chosen(spec, problem, facts):
+    """The default, and others that are legal at the problem."""
+    first, *rest = space.configurations(spec, problem, facts)
+    return [first, *random.Random(spec.name).sample(rest, min(SAMPLED, len(rest)))]
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_the_default_and_others_are_right(name):
+    spec = SPECS[name]
+    with Runner() as gpu:
+        for specialisation in space.specialisations(spec):
+            problem = next(iter(space.problems(spec, specialisation)))
+            configurations = chosen(spec, problem, gpu.facts)
+            sources = [source_of(spec, specialisation, one) for one in configurations]
+            binaries = compile_all(sources, f"sm_{gpu.facts.compute_capability}")
+            entries = []
+            for one, source in zip(configurations, sources, strict=True):
+                binary = binaries[source.key]
+                assert isinstance(binary, Binary), (one, binary)
+                entries.append(CompiledCandidate.of(one, binary))
+            assert gpu.prepare(PrepareRequest(spec=spec, problem=problem, default=entries[0])) is None
+            for entry in entries:
+                assert gpu.verify(entry).failure is None, entry.configuration
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory):
+    """The gallery with its defaults, without a tuning."""
+    folder = tmp_path_factory.mktemp("gallery")
+    (folder / "pyproject.toml").write_text(PYPROJECT)
+    shutil.copytree(KERNELS, folder / "kernels", ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "gallery_on_gpu").mkdir()
+    (folder / "gallery_on_gpu" / "__init__.py").write_text("")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("PRETUNED_CACHE_DIR", str(folder / "cache"))
+        patch.setenv("PRETUNED_MODE", "off")
+        with pytest.raises(SystemExit) as ended:
+            main(["bake"])
+        assert ended.value.code == 0
+        patch.syspath_prepend(str(folder))
+        yield importlib.import_module("gallery_on_gpu.tuned")
+
+
+def to_cupy(values, dtype):
+    """Return values in storage type on the GPU as an array of the element type."""
+    return cupy.asarray(values).view(getattr(ml_dtypes, dtype, dtype))
+
+
+def to_torch(values, dtype):
+    torch = sys.modules["torch"]
+    return torch.from_numpy(values).cuda().view(getattr(torch, dtype))
+
+
+def from_cupy(array, dtype):
+    return data.decode(cupy.asnumpy(array.view(data.storage(dtype))), dtype)
+
+
+def from_torch(tensor, dtype):
+    torch = sys.modules["torch"]
+    return data.decode(tensor.view(getattr(torch, str(data.storage(dtype)))).cpu().numpy(), dtype)
+
+
+@pytest.fixture(params=["cupy", "torch"])
+def library(request):
+    pytest.importorskip(request.param)
+    return (to_cupy, from_cupy) if request.param == "cupy" else (to_torch, from_torch)
+
+
+def passed(spec, problem, stored, to):
+    """What a call of the generated function is passed by position, by keyword, and the arrays that it writes to."""
+    dtypes = {argument.name: space.dtype_of(spec, argument.dtype, problem.specialisation) for argument in spec.arrays}
+    arrays = {name: to(np.ascontiguousarray(one.full), dtypes[name]) for name, one in stored.items()}
+    scalars = [scalar.passed for scalar in spec.scalars]
+    keywords = {name: value for name, value in problem.specialisation if spec.specialisations[name].values is not None}
+    keywords |= {name: value for name, value in problem.dims if spec.dims[name].keyword}
+    written = [arrays[argument.name] for argument in spec.outputs if argument.role == "inout"]
+    return [*arrays.values(), *scalars], keywords, written
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_calls_are_right(name, tuned, library):
+    to, back = library
+    spec = SPECS[name]
+    for specialisation in space.specialisations(spec):
+        problem = next(iter(space.problems(spec, specialisation)))
+        stored = data.inputs(spec, problem, 1)
+        wanted = data.reference(spec, problem, stored)
+        for _ in range(3):  # the later ones go by the fast path
+            arguments, keywords, written = passed(spec, problem, stored, to)
+            found = getattr(tuned, name)(*arguments, **keywords)
+            outputs = found if isinstance(found, tuple) else (found,)
+            assert len(outputs) == len(spec.outputs)
+            assert all(any(output is array for output in outputs) for array in written)
+        for argument, output in zip(spec.outputs, outputs, strict=True):
+            dtype = space.dtype_of(spec, argument.dtype, specialisation)
+            ref = wanted[argument.name]
+            out = back(output, dtype).reshape(ref.shape).astype(np.float64)
+            rtol, atol = tolerances(spec, argument, specialisation)
+            allowed = (rtol * float(np.sqrt(np.mean(ref.astype(float) ** 2))) if atol is None else atol) + rtol * abs(
+                ref
+            )
+            assert (np.abs(out - ref) <= allowed).all(), argument.name
