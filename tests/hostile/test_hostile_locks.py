@@ -115,7 +115,7 @@ def test_costs_that_are_more_than_arithmetic_are_refused(area, term):
     document = area.lock(selected=True)
     document["selections"][1]["choices"][1]["cost"] = {term: 1}
     area.put(document)
-    assert "selections[1]: has a wrong value (" in area.refused("bake")
+    assert "pretuned.lock.json: selections[1].choices[1]: " in area.refused("bake")
 
 
 @pytest.mark.parametrize(

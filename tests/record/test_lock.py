@@ -103,7 +103,7 @@ def test_a_lock_cut_in_half(tmp_path, lock):
     path.write_text(text[: len(text) // 2])
     pattern = (
         r"pretuned\.lock\.json: is not JSON \(.+\); it is cut short or was merged by hand: take it from version "
-        r"control again, or write it anew with `pretuned tune`"
+        r"control again, or delete it and run `pretuned tune`"
     )
     with pytest.raises(LockError) as error:
         lockfile.read(path)
@@ -125,28 +125,28 @@ def document(lock):
             ),
         ),
         (lambda data: data.pop("format"), "lock: is not a lock of pretuned: it has no `format`"),
-        (lambda data: data.update(rows={}), "lock: `rows` is not a list"),
+        (lambda data: data.update(rows={}), f"lock: `rows` is not a list{lockfile.RESTORE}"),
         (
             lambda data: data["rows"][1].pop("choices"),
-            "lock: rows[1]: lacks 'choices'; restore the line from version control, or run `pretuned tune`",
+            f"lock: rows[1]: lacks 'choices'{lockfile.RESTORE}",
         ),
         (
             lambda data: data["rows"][0]["choices"].clear(),
-            (
-                "lock: rows[0]: has a wrong value (no choices); restore the line from version control, or run "
-                "`pretuned tune`"
-            ),
+            f"lock: rows[0]: 'choices' is empty{lockfile.RESTORE}",
         ),
         (
             lambda data: data["rows"][0]["choices"][0]["configuration"].update(block=1.5),
             (
-                "lock: rows[0]: has a wrong value ('block' is 1.5); restore the line from version control, or run "
-                "`pretuned tune`"
+                "lock: rows[0].choices[0]: 'block' of 'configuration' is 1.5, not an integer, a boolean or a text"
+                f"{lockfile.RESTORE}"
             ),
         ),
         (
             lambda data: data["devices"].clear(),
-            "lock: rows[0]: names the device 'NVIDIA H100 80GB HBM3', which `devices` does not describe",
+            (
+                "lock: rows[0]: names the device 'NVIDIA H100 80GB HBM3', which `devices` does not describe"
+                f"{lockfile.RESTORE}"
+            ),
         ),
     ],
 )

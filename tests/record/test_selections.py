@@ -17,7 +17,7 @@ from pretuned.record.lock import Lock
 from pretuned.record.selections import Certificate
 from specs import loaded
 
-RESTORE = "; restore the line from version control, or run `pretuned tune`"
+RESTORE = "; restore the line from version control, or delete it and run `pretuned tune`"
 AT = (("n", 1024),)
 
 
@@ -116,67 +116,107 @@ def test_a_device_stays_while_a_selection_names_it(spec, lock):
     assert only.without(only.keys) == Lock()
 
 
+LARGEST = 2**62
 WRONG = {
-    "'margins'": (lambda rule: rule.pop("margins"), "lacks 'margins'"),
-    "a margin": (lambda rule: rule.update(margins=[1001, 0]), "has a wrong value (a margin is 1001, not 0 to 1000)"),
-    "a margin's kind": (lambda rule: rule.update(margins=[True, 0]), "has a wrong value (a margin is True)"),
-    "no choices": (lambda rule: rule["choices"].clear(), "has a wrong value (no choices)"),
+    "'margins'": (lambda rule: rule.pop("margins"), ": lacks 'margins'"),
+    "a margin": (
+        lambda rule: rule.update(margins=[1001, 0]),
+        ": a margin is 1001, not a whole number from 0 to 1000",
+    ),
+    "a negative margin": (
+        lambda rule: rule.update(margins=[20, -1]),
+        ": a margin is -1, not a whole number from 0 to 1000",
+    ),
+    "a margin's kind": (
+        lambda rule: rule.update(margins=[True, 0]),
+        ": a margin is True, not a whole number from 0 to 1000",
+    ),
+    "one margin": (lambda rule: rule.update(margins=[20]), ": 'margins' is [20], not a list of 2"),
+    "no choices": (
+        lambda rule: rule["choices"].clear(),
+        ": the number of choices is 0, not a whole number from 1 to 64",
+    ),
+    "choices of another kind": (lambda rule: rule.update(choices=5), ": 'choices' is 5, not a list"),
+    "a choice of another kind": (
+        lambda rule: rule["choices"].append("block=256"),
+        ".choices[2]: is 'block=256', not an object",
+    ),
+    "a choice without binary": (lambda rule: rule["choices"][1].pop("cubin"), ".choices[1]: lacks 'cubin'"),
     "many choices": (
         lambda rule: rule.update(choices=[rule["choices"][0] | {"implementation": str(n)} for n in range(65)]),
-        "has a wrong value (the number of choices is 65, not 1 to 64)",
+        ": the number of choices is 65, not a whole number from 1 to 64",
     ),
     "one twice": (
         lambda rule: rule["choices"].append(rule["choices"][0]),
-        "has a wrong value (a configuration stands there twice)",
+        ": 'choices' has the configuration 'block=256, vec=4' twice",
     ),
     "a cost": (
         lambda rule: rule["choices"][0]["cost"].update(n=-1),
-        f"has a wrong value (the cost of 'n' is -1, not 0 to {2**62 - 1})",
+        f".choices[0]: the cost of 'n' is -1, not a whole number from 0 to {LARGEST - 1}",
     ),
     "a large cost": (
-        lambda rule: rule["choices"][0]["cost"].update(n=2**62),
-        f"has a wrong value (the cost of 'n' is {2**62}, not 0 to {2**62 - 1})",
+        lambda rule: rule["choices"][0]["cost"].update(n=LARGEST),
+        f".choices[0]: the cost of 'n' is {LARGEST}, not a whole number from 0 to {LARGEST - 1}",
     ),
     "a cost's kind": (
         lambda rule: rule["choices"][0]["cost"].update(n=0.5),
-        "has a wrong value (the cost of 'n' is 0.5)",
+        f".choices[0]: the cost of 'n' is 0.5, not a whole number from 0 to {LARGEST - 1}",
     ),
     "a term's name": (
         lambda rule: rule["choices"][0]["cost"].update({"n * block": 1}),
         (
-            "has a wrong value (the term 'n * block' is not a cost over n; write dims, integers, + - *, // and % and "
-            "ceil_div by a positive integer, comparisons, and/or/not, if/else, min, max)"
+            ".choices[0]: the term 'n * block' is not a cost over n; write dims, integers, + - *, // and % and "
+            "ceil_div by a positive integer, comparisons, and/or/not, if/else, min, max"
         ),
     ),
-    "a reach": (lambda rule: rule["reach"].update(n=[9, 4]), f"has a wrong value ('n' is 4, not 9 to {2**62})"),
+    "a reach": (
+        lambda rule: rule["reach"].update(n=[9, 4]),
+        f": the largest 'n' is 4, not a whole number from 9 to {LARGEST}",
+    ),
+    "a reach's kind": (lambda rule: rule["reach"].update(n=9), ": 'n' is 9, not a list of 2"),
+    "a certificate": (lambda rule: rule.update(certificate=5), ".certificate: is 5, not an object"),
     "a loss": (
         lambda rule: rule["certificate"]["inside"].update(mean=-0.1),
-        "has a wrong value ('mean' is -0.1)",
+        ".certificate.inside: 'mean' is -0.1, not 0 or more",
     ),
     "no number": (
         lambda rule: rule["certificate"]["outside"].update(worst=None),
-        "has a wrong value (None is not a number)",
+        ".certificate.outside: 'worst' is None, not a number",
     ),
-    "a share": (lambda rule: rule["certificate"]["inside"].update(slower=2), "has a wrong value ('slower' is 2.0)"),
+    "NaN": (
+        lambda rule: rule["certificate"]["inside"].update(mean=float("nan")),
+        ".certificate.inside: 'mean' is nan, not a number",
+    ),
+    "a share": (
+        lambda rule: rule["certificate"]["inside"].update(slower=2),
+        ".certificate.inside: 'slower' is 2, not 0 to 1",
+    ),
     "another dim": (
         lambda rule: rule["certificate"]["inside"].update(worst_at={"m": 1}),
-        "has a wrong value ('worst_at' is {'m': 1})",
+        ".certificate.inside: 'worst_at' is {'m': 1}, not sizes of n",
     ),
-    "a seed": (lambda rule: rule["certificate"].update(seed="7"), "has a wrong value ('seed' is '7')"),
-    "calls": (lambda rule: rule["certificate"].update(calls=1), "has a wrong value ('calls' is 1)"),
+    "a size beyond all": (
+        lambda rule: rule["certificate"]["inside"].update(worst_at={"n": 10**4000}),
+        f".certificate.inside: 'n' of 'worst_at' is 1{'0' * 79}..., not a whole number from 0 to {LARGEST}",
+    ),
+    "a seed": (
+        lambda rule: rule["certificate"].update(seed="7"),
+        f".certificate: 'seed' is '7', not a whole number from 0 to {LARGEST}",
+    ),
+    "calls": (lambda rule: rule["certificate"].update(calls=1), ".certificate: 'calls' is 1, not true or false"),
 }
 
 
 @pytest.mark.parametrize(("edit", "message"), WRONG.values(), ids=WRONG)
 def test_what_is_wrong_with_a_line_is_told_with_its_place(document, edit, message):
     edit(document["selections"][1])
-    assert refused(document) == f"lock: selections[1]: {message}{RESTORE}"
+    assert refused(document) == f"lock: selections[1]{message}{RESTORE}"
 
 
 @pytest.mark.parametrize("term", ["__import__('os')", "n +", "n.real", "1 // 0", "n" * 501, "", "n ** n", "1 // n"])
 def test_terms_are_of_the_language_of_costs(document, term):
     document["selections"][0]["choices"][1]["cost"] = {term: 1}
-    assert re.match(r"lock: selections\[0\]: has a wrong value \((a cost's|the) term ", refused(document))
+    assert re.match(r"lock: selections\[0\]\.choices\[1\]: (a cost's|the) term ", refused(document))
 
 
 @pytest.mark.parametrize("value", [None, [], {}, "text", 3, [[]]])
@@ -190,7 +230,7 @@ def test_whatever_stands_in_a_field_the_answer_is_a_lock_error_or_a_selection(do
     try:
         lockfile.dumps(lockfile.loads(sealed(document), "lock"))
     except LockError as error:
-        assert str(error).startswith("lock: selections[0]: ")  # noqa: PT017 - some of these are sound
+        assert str(error).startswith("lock: selections[0]")  # noqa: PT017 - some of these are sound
 
 
 def test_a_line_that_was_edited_one_that_stands_twice_and_one_of_an_unknown_device(document, spec):
@@ -204,5 +244,5 @@ def test_a_line_that_was_edited_one_that_stands_twice_and_one_of_an_unknown_devi
     )
     lone = Lock(selections=(selection(spec, (("T", "float32"),)),))
     assert refused(json.loads(lockfile.dumps(lone))) == (
-        f"lock: selections[0]: names the device {H100.name!r}, which `devices` does not describe"
+        f"lock: selections[0]: names the device {H100.name!r}, which `devices` does not describe{RESTORE}"
     )

@@ -157,10 +157,16 @@ def test_another_table(loaded, cupy, tmp_path):
         ('{"format": 2}', "is not a lock of format 1 (its format is 2)"),
         (json.dumps(lock())[:80], "cannot be read as JSON"),
         ("[" * 100_000, "cannot be read as JSON"),
-        (json.dumps(lock(problem={"rows": 1})), "row 0 cannot be read"),
-        (json.dumps(lock(problem={"rows": 1, "cols": "7"})), "row 0 cannot be read"),
-        (json.dumps(lock(choices=7)), "row 0 cannot be read"),
-        (json.dumps(lock(kernel=["affine"])), "row 0 cannot be read"),
+        (
+            json.dumps(lock(problem={"rows": 1})),
+            "rows[0]: 'problem' is {'rows': 1}, not sizes of cols, rows; take a lock as `pretuned tune` writes it",
+        ),
+        (
+            json.dumps(lock(problem={"rows": 1, "cols": "7"})),
+            "rows[0]: 'cols' is '7', not a whole number from 0 to 4611686018427387904; take a lock as",
+        ),
+        (json.dumps(lock(choices=7)), "rows[0]: 'choices' is 7, not a list; take a lock as"),
+        (json.dumps(lock(kernel=["affine"])), "rows[0]: 'kernel' is ['affine'], not a text; take a lock as"),
         (
             json.dumps(lock(choices=[{"implementation": "main", "configuration": {"block": 512, "vec": 8}}])),
             "pkg.tuned.affine does not ship block=512, vec=8; it ships",

@@ -7,11 +7,13 @@ import random
 import re
 import time
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import sample
+from hostile_data import RAW, spoilt
 from pretuned.bake.package import files
 from pretuned.bake.plan import plan
 from pretuned.record.selection_entries import selection_to_json
@@ -220,7 +222,7 @@ def test_a_lock_brings_its_selections(tuned, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"cost": {"__import__('os').abort()": 1}}, "selection 0 cannot be read"),
+        ({"cost": {"__import__('os').abort()": 1}}, "selections[0].choices[0]: the term"),
         ({"cost": {"cols ** 99": 1}}, "is not a cost over cols, rows"),
         ({"cost": {"cols": "1"}}, "write a number of 0 or more"),
         ({"configuration": {"block": 96, "vec": 1}}, "pkg.tuned.affine does not ship block=96, vec=1"),
@@ -231,6 +233,24 @@ def test_a_lock_whose_selection_cannot_be_read_is_refused(tuned, tmp_path, chang
     entry["choices"][0] |= change
     with pytest.raises(ValueError, match=re.escape(message)):
         tuned.using(table=lock_with(tmp_path, entry))
+
+
+def test_whatever_stands_in_a_lock_that_is_named_it_is_read_or_refused_in_words(tuned, tmp_path, monkeypatch):
+    (entry,) = map(selection_to_json, sample.selections())
+    path, refused, read = Path(lock_with(tmp_path, entry)), [], 0
+    monkeypatch.chdir(tmp_path)
+    for document in spoilt(json.loads(path.read_text())):
+        path.write_text(json.dumps(document))
+        try:
+            with tuned.using(table=path.name):
+                str(tuned.explain("affine", **ASKED))
+            read += 1
+        except tuned.PretunedError as error:
+            refused.append(str(error))
+    assert (len(refused), read) > (300, 30)
+    for said in refused:
+        assert said.startswith("using: 'pretuned.lock.json': selections[0]")
+        assert not RAW.search(said)
 
 
 def test_the_certificate_is_kept_without_an_outside(tuned, tmp_path):

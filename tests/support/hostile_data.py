@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import copy
 import json
+import re
 
 import pytest
 
@@ -35,6 +37,38 @@ TEXTS = (
     "x" * 100_000,
 )
 UNPRINTABLE = ("a\nimport os\n", "a\rb", "\x1b[2J", "\u2028import os", "a\0b", "\ud800", "\u202egnp.exe")
+
+
+ODD = (5, -1, 10**4000, 2**70, "x", "9" * 2000, None, True, 1.5, float("nan"), float("inf"), [], [[]], [1, 2, 3], {})
+ODD_TABLES = ({"n": 5}, {"m": 5}, {"1": -1})
+# What Python or a library says of a value that it cannot take, and nobody wrote for the person who reads it.
+RAW = re.compile(
+    r"object (has|is) n|unpack|indices|unhashable|iterable|argument|NoneType|Error|[Ii]nput should|too large"
+)
+
+
+def places(value, path=()):
+    yield path
+    entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in entries:
+        yield from places(item, (*path, key))
+
+
+def spoilt(document):
+    """The document with one thing another, or gone, in its first selection."""
+    gone = object()
+    for path in places(document["selections"][0]):
+        for odd in (*ODD, *ODD_TABLES, gone):
+            found = copy.deepcopy(document)
+            inside = found["selections"]
+            *above, last = (0, *path)
+            for key in above:
+                inside = inside[key]
+            if odd is gone:
+                del inside[last]
+            else:
+                inside[last] = odd
+            yield found
 
 
 def brief(value):

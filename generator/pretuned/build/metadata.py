@@ -15,9 +15,10 @@ from typing import Any, Final
 from pydantic import TypeAdapter, ValidationError
 
 from pretuned.bake.plan import BakePlan, Compiled, KernelPlan
-from pretuned.config.toml import dotted, in_words
+from pretuned.config.toml import dotted, in_words, spelled
 from pretuned.errors import BakeError
 from pretuned.record import canonical
+from pretuned.record.fields import FieldError
 from pretuned.record.lock import row_line, selection_line
 from pretuned.record.rows import Row, TunedDevice
 from pretuned.record.selection_entries import certificate_from_json, certificate_to_json
@@ -200,20 +201,21 @@ def loads(text: bytes) -> Metadata:
         metadata = _READER.validate_json(text, strict=True)
     except ValidationError as error:
         first = error.errors()[0]
-        raise BakeError(f"{FILE}: {dotted(first['loc'])}: {in_words(first)}") from None
+        loc, said = first["loc"], in_words(first)
+        if "specialisation" in loc[:-2]:  # a value of several kinds: pydantic names each in turn
+            loc, said = loc[:-1], f"expected an integer, true, false or a string, found {spelled(first['input'])}"
+        raise BakeError(f"{FILE}: {dotted(loc)}: {said}") from None
     for place, rule in enumerate(metadata.selections):
         try:
             certificate_of(rule)
-        except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
-            raise BakeError(f"{FILE}: selections[{place}]: its certificate cannot be read ({error})") from None
+        except FieldError as error:
+            raise BakeError(f"{FILE}: selections[{place}].{error}") from None
     return metadata
 
 
 def certificate_of(rule: BakedSelection) -> Certificate | None:
-    """Return the certificate of a selection; raises KeyError, TypeError or ValueError for what is none."""
-    if rule.certificate is None:
-        return None
-    return certificate_from_json(rule.certificate, set(rule.certificate["inside"]["worst_at"]))
+    """Return the certificate of a selection; raises FieldError for what is none."""
+    return None if rule.certificate is None else certificate_from_json(rule.certificate, None)
 
 
 _READER: Final = TypeAdapter(Metadata)

@@ -16,12 +16,14 @@ TAG: Final = "\0"
 _KINDS: Final = {
     "string_type": "a string",
     "bool_type": "true or false",
+    "int_type": "a whole number",
     "float_type": "a number",
     "finite_number": "a finite number",
     "tuple_type": "a list",
     "list_type": "a list",
     "dict_type": "a table",
     "model_type": "a table",
+    "dataclass_type": "a table",
     "model_attributes_type": "a table",
 }
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from pretuned.record import fields
 from pretuned.record.rows import Choice, Row, Skipped, TunedDevice
+from pretuned.runtime.text import shown
 from pretuned.spec.space import Problem
 
 
@@ -39,28 +40,30 @@ def row_to_json(row: Row) -> dict[str, Any]:
 
 
 def row_from_json(data: Mapping[str, Any]) -> Row:
-    """Return the row that `row_to_json` wrote; raises KeyError, TypeError or ValueError for other data."""
-    choices = tuple(_choice(choice) for choice in data["choices"])
+    """Return the row that `row_to_json` wrote; raises as the readers of `fields` do."""
+    choices = tuple(
+        fields.within(f"choices[{n}]", _choice, one) for n, one in enumerate(fields.listed(data, "choices"))
+    )
     if not choices:
-        raise ValueError("no choices")
+        raise ValueError("'choices' is empty")
     return Row(
         problem=_problem(data),
         choices=choices,
-        noise=fields.text(data.get("disturbed", "")),
+        noise=fields.text(data, "disturbed", ""),
         headers=fields.headers(data),
-        **{key: fields.text(data[key]) for key in fields.TEXTS},
+        **{name: fields.text(data, name) for name in fields.TEXTS},
     )
 
 
 def _choice(data: Mapping[str, Any]) -> Choice:
-    low, high = data["ratio"]
+    low, high = fields.listed(data, "ratio", 2)
     return Choice(
         configuration=fields.configuration(data),
-        candidate=fields.text(data["candidate"]),
-        cubin=fields.text(data["cubin"]),
-        time_us=fields.time_us(data["time_us"]),
-        ratio=(fields.number(low), fields.number(high)),
-        library=fields.text(data.get("library", "")),
+        candidate=fields.text(data, "candidate"),
+        cubin=fields.text(data, "cubin"),
+        time_us=fields.time_us(data, "time_us"),
+        ratio=(fields.number(low, "ratio"), fields.number(high, "ratio")),
+        library=fields.text(data, "library", ""),
     )
 
 
@@ -76,25 +79,26 @@ def skipped_to_json(entry: Skipped) -> dict[str, Any]:
 
 
 def skipped_from_json(data: Mapping[str, Any]) -> Skipped:
-    """Return what `skipped_to_json` wrote; raises KeyError, TypeError or ValueError for other data."""
+    """Return what `skipped_to_json` wrote; raises as the readers of `fields` do."""
     return Skipped(
-        kernel=fields.text(data["kernel"]),
-        device=fields.text(data["device"]),
+        kernel=fields.text(data, "kernel"),
+        device=fields.text(data, "device"),
         problem=_problem(data),
-        reason=fields.text(data["reason"]),
+        reason=fields.text(data, "reason"),
     )
 
 
 def _problem(data: Mapping[str, Any]) -> Problem:
-    return Problem(specialisation=fields.plain_pairs(data["specialisation"]), dims=fields.sizes(data["problem"]))
+    return Problem(specialisation=fields.plain(data, "specialisation"), dims=fields.sizes(data, "problem"))
 
 
 def device_from_json(data: Mapping[str, Any], key: str) -> TunedDevice:
-    """Return the device that stands under `key`; raises KeyError or TypeError for other data."""
+    """Return the device that stands under `key`; raises as the readers of `fields` do."""
     values = {item.name: data[item.name] for item in dataclasses.fields(TunedDevice)}
     for name, value in values.items():
         if type(value) is not (str if name == "name" else int):
-            raise TypeError(f"'{name}' is {value!r}")
+            kind = "a text" if name == "name" else "a whole number"
+            raise TypeError(f"'{name}' is {shown(value)}, not {kind}")
     if values["name"] != key:
-        raise TypeError(f"'name' is {values['name']!r} under {key!r}")
+        raise ValueError(f"'name' is {shown(values['name'])}, not as the key that it stands under")
     return TunedDevice(**values)

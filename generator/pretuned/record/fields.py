@@ -1,21 +1,47 @@
 """The fields of a file's lines, each held to its kind: what comes from a file is data that anybody may have written.
 
-Each function but `origin` returns the value that it was given; raises TypeError for another kind, ValueError out of the
-range.
+Each reader takes the object and the field's name, and returns the value as it stands there; raises KeyError where it is
+missing, TypeError for another kind, ValueError out of the range. `within` turns these into a FieldError with the place.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
 
 from pretuned.record.rows import Row
 from pretuned.record.selections import Selection
+from pretuned.runtime.text import shown
 from pretuned.spec.space import Configuration, Pairs, pairs
 
 ORIGIN: Final = ("space", "verification", "compiler", "driver", "date")
 TEXTS: Final = ("kernel", "device", *ORIGIN)  # of rows and selections
+
+Data = Mapping[str, Any]
+T = TypeVar("T")
+
+
+class FieldError(ValueError):
+    """What is wrong in a file, and where, such as `selections[0].certificate`."""
+
+    def __init__(self, place: str, text: str) -> None:
+        self.place, self.text = place, text
+        super().__init__(f"{place}: {text}")
+
+
+def within(place: str, parse: Callable[[Data], T], value: object) -> T:
+    """Return what `parse` makes of the object that stands at `place`; raises FieldError for what it is not."""
+    if not isinstance(value, dict):
+        raise FieldError(place, f"is {shown(value)}, not an object")
+    try:
+        return parse(value)
+    except FieldError as error:
+        raise FieldError(f"{place}.{error.place}", error.text) from None
+    except KeyError as error:
+        raise FieldError(place, f"lacks {error}") from None
+    except (TypeError, ValueError) as error:
+        raise FieldError(place, str(error)) from None
 
 
 def origin(line: Row | Selection) -> dict[str, Any]:
@@ -24,58 +50,89 @@ def origin(line: Row | Selection) -> dict[str, Any]:
     return found | ({"headers": dict(line.headers)} if line.headers else {})
 
 
-def text(value: object) -> str:
-    """Return a text."""
+def text(data: Data, name: str, *otherwise: str) -> str:
+    """Return a text; where the field is missing, `otherwise`."""
+    value = data.get(name, *otherwise) if otherwise else data[name]
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is not a text")
+        raise TypeError(f"'{name}' is {shown(value)}, not a text")
     return value
 
 
-def number(value: Any) -> float:  # noqa: ANN401 - JSON
+def number(value: object, name: str) -> float:
     """Return a finite number."""
-    if type(value) not in {int, float} or not math.isfinite(value):
-        raise TypeError(f"{value!r} is not a number")
+    if not isinstance(value, int | float) or isinstance(value, bool) or not _is_finite(value):
+        raise TypeError(f"'{name}' is {shown(value)}, not a number")
     return float(value)
 
 
-def time_us(value: Any) -> float:  # noqa: ANN401 - JSON
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer beyond all floats
+        return False
+
+
+def time_us(data: Data, name: str) -> float:
     """Return a time, above 0."""
-    if number(value) <= 0:
-        raise ValueError(f"{value!r} is not a time")
-    return float(value)
+    if (value := number(data[name], name)) <= 0:
+        raise ValueError(f"'{name}' is {data[name]!r}, not a time above 0")
+    return value
+
+
+def share(data: Data, name: str, most: float = math.inf) -> float:
+    """Return a share, such as 0.01 for 1%."""
+    if not 0 <= (value := number(data[name], name)) <= most:
+        raise ValueError(
+            f"'{name}' is {shown(data[name])}, not " + ("0 or more" if most == math.inf else f"0 to {most:g}")
+        )
+    return value
 
 
 def whole(value: object, what: str, least: int, most: int) -> int:
     """Return an integer from `least` to `most`; a message calls it `what`."""
-    if type(value) is not int:
-        raise TypeError(f"{what} is {value!r}")
-    if not least <= value <= most:
-        raise ValueError(f"{what} is {value}, not {least} to {most}")
+    if type(value) is not int or not least <= value <= most:
+        raise ValueError(f"{what} is {shown(value)}, not a whole number from {least} to {most}")
     return value
 
 
-def plain_pairs(data: Mapping[str, Any]) -> Pairs:
+def listed(data: Data, name: str, count: int | None = None) -> list[Any]:
+    """Return a list, of `count` values where that is given."""
+    value = data[name]
+    if not isinstance(value, list) or count not in {None, len(value)}:
+        raise TypeError(f"'{name}' is {shown(value)}, not a list{'' if count is None else f' of {count}'}")
+    return value
+
+
+def plain(data: Data, name: str) -> Pairs:
     """Return names with their integers, booleans or texts."""
-    for name, value in data.items():
+    for key, value in mapping(data, name).items():
         if not isinstance(value, bool | int | str):
-            raise TypeError(f"'{name}' is {value!r}")
-    return pairs(data)
+            raise TypeError(f"'{key}' of '{name}' is {shown(value)}, not an integer, a boolean or a text")
+    return pairs(data[name])
 
 
-def sizes(data: Mapping[str, Any]) -> Pairs:
+def mapping(data: Data, name: str) -> Data:
+    """Return an object."""
+    value: object = data[name]
+    if not isinstance(value, dict):
+        raise TypeError(f"'{name}' is {shown(value)}, not an object")
+    return value
+
+
+def sizes(data: Data, name: str) -> Pairs:
     """Return dims with their sizes."""
-    found = plain_pairs(data)
-    for name, size in found:
+    for key, size in mapping(data, name).items():
         if type(size) is not int:
-            raise TypeError(f"'{name}' is {size!r}")
-    return found
+            raise TypeError(f"'{key}' of '{name}' is {shown(size)}, not a size")
+    return pairs(data[name])
 
 
-def configuration(data: Mapping[str, Any]) -> Configuration:
+def configuration(data: Data) -> Configuration:
     """Return the configuration of a choice."""
-    return Configuration(implementation=text(data["implementation"]), values=plain_pairs(data["configuration"]))
+    return Configuration(implementation=text(data, "implementation"), values=plain(data, "configuration"))
 
 
-def headers(data: Mapping[str, Any]) -> Pairs:
+def headers(data: Data) -> Pairs:
     """Return the digests of a line's headers, by name."""
-    return plain_pairs({name: text(value) for name, value in data.get("headers", {}).items()})
+    digests = mapping({"headers": {}} | dict(data), "headers")
+    return pairs({name: text(digests, name) for name in digests})

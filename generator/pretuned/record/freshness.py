@@ -138,7 +138,8 @@ class FreshnessJudge:
 
     def _of_another_spec(self, entry: Row | Selection, dims: set[str]) -> str | None:
         if entry.specialisation not in self._specialisations:
-            return f"the spec has no {space.describe(entry.specialisation)}"
+            named = space.describe(entry.specialisation)
+            return f"the spec has no {named}" if named else "the spec has specialisations now"
         if dims != self.spec.free_dims.keys():
             return "the spec has other dims"
         default = space.default(self.spec)

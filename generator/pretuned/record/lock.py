@@ -22,14 +22,17 @@ from pretuned.files import storage_errors, write_whole
 from pretuned.record import canonical
 from pretuned.record import selections as rules
 from pretuned.record.entries import device_from_json, row_from_json, row_to_json, skipped_from_json, skipped_to_json
+from pretuned.record.fields import FieldError, within
 from pretuned.record.rows import Row, Skipped, TunedDevice
 from pretuned.record.selection_entries import selection_from_json, selection_to_json
 from pretuned.record.selections import Selection
+from pretuned.runtime.text import shown
 from pretuned.spec.space import Pairs, Problem, describe
 
 FORMAT: Final = 1
 _LISTS: Final = ("rows", "selections", "skipped")
 _LISTED: Final = 5  # lines that an error names
+RESTORE: Final = "; restore the line from version control, or delete it and run `pretuned tune`"
 RowKey = tuple[str, str, Problem]
 Key = RowKey | tuple[str, str, Pairs]  # of a selection, the specialisation
 
@@ -182,7 +185,7 @@ def read(path: Path) -> Lock:
     except (ValueError, RecursionError) as error:
         raise LockError(
             f"{path.name}: is not JSON ({error}); it is cut short or was merged by hand: "
-            "take it from version control again, or write it anew with `pretuned tune`"
+            "take it from version control again, or delete it and run `pretuned tune`"
         ) from None
     if odd is not None:
         raise LockError(f"{path.name}: holds the text {odd!r:.80}, and pretuned writes printable characters only")
@@ -212,10 +215,13 @@ def loads(document: Any, name: str) -> Lock:  # noqa: ANN401 - JSON
             f"{name}: has format {document['format']}, written by a newer pretuned; this one reads format {FORMAT}: "
             "update pretuned in [build-system] requires"
         )
-    try:
-        devices = {key: device_from_json(value, key) for key, value in document["devices"].items()}
-    except (AttributeError, KeyError, TypeError) as error:
-        raise LockError(f"{name}: devices: {_wrong(error)}") from None
+    described = document.get("devices")
+    if not isinstance(described, dict):
+        raise LockError(f"{name}: `devices` is not an object{RESTORE}")
+    devices = {
+        key: _entry(lambda found, key=key: device_from_json(found, key), value, f"{name}: devices[{json.dumps(key)}]")
+        for key, value in described.items()
+    }
     rows = _entries(document, "rows", row_from_json, name)
     selections = _entries(document, "selections", selection_from_json, name)
     skipped = _entries(document, "skipped", skipped_from_json, name)
@@ -223,7 +229,8 @@ def loads(document: Any, name: str) -> Lock:  # noqa: ANN401 - JSON
         for index, entry in enumerate(entries):
             if entry.device not in devices:
                 raise LockError(
-                    f"{name}: {part}[{index}]: names the device {entry.device!r}, which `devices` does not describe"
+                    f"{name}: {part}[{index}]: names the device {shown(entry.device)}, which `devices` does not "
+                    f"describe{RESTORE}"
                 )
     _refuse_edited(document, name)
     _refuse_twice([*((row_key(row), row) for row in rows), *((one.key, one) for one in (*selections, *skipped))], name)
@@ -238,8 +245,8 @@ def _refuse_edited(document: Mapping[str, Any], name: str) -> None:
     if edited:
         listed = ", ".join(edited[:_LISTED]) + (f" and {more} more" if (more := len(edited) - _LISTED) > 0 else "")
         raise LockError(
-            f"{name}: {listed}: not as pretuned wrote it (its digest differs); restore the line from version control, "
-            "or delete it and run `pretuned tune`; `pretuned merge` joins locks of several machines"
+            f"{name}: {listed}: not as pretuned wrote it (its digest differs){RESTORE}; `pretuned merge` joins locks "
+            "of several machines"
         )
 
 
@@ -257,18 +264,12 @@ def _refuse_twice(entries: Iterable[tuple[Key, Row | Selection | Skipped]], name
 def _entries(document: Mapping[str, Any], key: str, parse: Any, name: str) -> list[Any]:  # noqa: ANN401
     value = document.get(key, [])
     if not isinstance(value, list):
-        raise LockError(f"{name}: `{key}` is not a list")
+        raise LockError(f"{name}: `{key}` is not a list{RESTORE}")
     return [_entry(parse, item, f"{name}: {key}[{index}]") for index, item in enumerate(value)]
 
 
 def _entry(parse: Any, value: Any, place: str) -> Any:  # noqa: ANN401 - one of the parsers above
     try:
-        return parse(value)
-    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
-        raise LockError(
-            f"{place}: {_wrong(error)}; restore the line from version control, or run `pretuned tune`"
-        ) from None
-
-
-def _wrong(error: Exception) -> str:
-    return f"lacks {error}" if isinstance(error, KeyError) else f"has a wrong value ({error})"
+        return within(place, parse, value)
+    except FieldError as error:
+        raise LockError(f"{error}{RESTORE}") from None

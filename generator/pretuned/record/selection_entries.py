@@ -6,6 +6,7 @@ over the dims of `reach`, in the language of costs; they are parsed on the way b
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from pretuned.record import fields
 from pretuned.record.selections import Certificate, Cost, Losses, PredictedChoice, Selection
 from pretuned.runtime.costs import written
 from pretuned.runtime.expressions import LIMIT
+from pretuned.runtime.text import shown
 from pretuned.spec.expressions import Expression, ExpressionError
 
 MAX_CHOICES: Final = 64
@@ -46,48 +48,48 @@ def selection_to_json(selection: Selection) -> dict[str, Any]:
 
 
 def selection_from_json(data: Mapping[str, Any]) -> Selection:
-    """Return what `selection_to_json` wrote; raises KeyError, TypeError or ValueError for other data."""
-    reach = tuple((name, _span(name, sizes)) for name, sizes in sorted(data["reach"].items()))
+    """Return what `selection_to_json` wrote; raises as the readers of `fields` do."""
+    spans = fields.mapping(data, "reach")
+    reach = tuple((name, _span(spans, name)) for name in sorted(spans))
     dims = {name for name, _ in reach}
-    choices = tuple(_choice(choice, dims) for choice in data["choices"])
-    if not choices:
-        raise ValueError("no choices")
-    fields.whole(len(choices), "the number of choices", 1, MAX_CHOICES)
-    if len({choice.configuration for choice in choices}) < len(choices):
-        raise ValueError("a configuration stands there twice")
-    inside, outside = data["margins"]
+    listed = fields.listed(data, "choices")
+    fields.whole(len(listed), "the number of choices", 1, MAX_CHOICES)
+    choices = tuple(fields.within(f"choices[{n}]", lambda one: _choice(one, dims), one) for n, one in enumerate(listed))
+    if twice := [str(one) for one, count in Counter(choice.configuration for choice in choices).items() if count > 1]:
+        raise ValueError(f"'choices' has the configuration {shown(twice[0])} twice")
+    margins = [fields.whole(margin, "a margin", 0, MAX_MARGIN) for margin in fields.listed(data, "margins", 2)]
     certificate = data.get("certificate")
     return Selection(
-        specialisation=fields.plain_pairs(data["specialisation"]),
+        specialisation=fields.plain(data, "specialisation"),
         choices=choices,
-        margins=(fields.whole(inside, "a margin", 0, MAX_MARGIN), fields.whole(outside, "a margin", 0, MAX_MARGIN)),
+        margins=(margins[0], margins[1]),
         reach=reach,
         problems=fields.whole(data["problems"], "'problems'", 1, LIMIT),
         certificate=None if certificate is None else certificate_from_json(certificate, dims),
         headers=fields.headers(data),
-        **{key: fields.text(data[key]) for key in fields.TEXTS},
+        **{name: fields.text(data, name) for name in fields.TEXTS},
     )
 
 
-def _span(name: str, sizes: Any) -> tuple[int, int]:  # noqa: ANN401 - JSON
-    low, high = sizes
-    low = fields.whole(low, f"'{name}'", 0, LIMIT)
-    return low, fields.whole(high, f"'{name}'", low, LIMIT)
+def _span(spans: Mapping[str, Any], name: str) -> tuple[int, int]:
+    low, high = fields.listed(spans, name, 2)
+    low = fields.whole(low, f"the smallest '{name}'", 0, LIMIT)
+    return low, fields.whole(high, f"the largest '{name}'", low, LIMIT)
 
 
 def _choice(data: Mapping[str, Any], dims: set[str]) -> PredictedChoice:
     return PredictedChoice(
         configuration=fields.configuration(data),
-        candidate=fields.text(data["candidate"]),
-        cubin=fields.text(data["cubin"]),
-        cost=_cost(data["cost"], dims),
-        library=fields.text(data.get("library", "")),
+        candidate=fields.text(data, "candidate"),
+        cubin=fields.text(data, "cubin"),
+        cost=_cost(fields.mapping(data, "cost"), dims),
+        library=fields.text(data, "library", ""),
     )
 
 
 def _cost(data: Mapping[str, Any], dims: set[str]) -> Cost:
     for term, femtoseconds in data.items():
-        fields.whole(femtoseconds, f"the cost of '{term}'", 0, LIMIT - 1)
+        fields.whole(femtoseconds, f"the cost of {shown(term)}", 0, LIMIT - 1)
         try:
             Expression.parse(term)
         except ExpressionError as error:
@@ -118,26 +120,34 @@ def _losses_to_json(losses: Losses) -> dict[str, Any]:
     }
 
 
-def certificate_from_json(data: Mapping[str, Any], dims: set[str]) -> Certificate:
-    """Return what `certificate_to_json` wrote of problems with these dims; raises as `selection_from_json` does."""
+def certificate_from_json(data: object, dims: set[str] | None) -> Certificate:
+    """Return what `certificate_to_json` wrote of problems with these dims, None for any; raises FieldError."""
+    return fields.within("certificate", lambda found: _certificate(found, dims), data)
+
+
+def _certificate(data: Mapping[str, Any], dims: set[str] | None) -> Certificate:
     calls, outside = data.get("calls", False), data.get("outside")
     if not isinstance(calls, bool):
-        raise TypeError(f"'calls' is {calls!r}")
+        raise TypeError(f"'calls' is {shown(calls)}, not true or false")
     return Certificate(
         seed=fields.whole(data["seed"], "'seed'", 0, LIMIT),
-        inside=_losses(data["inside"], dims),
-        outside=None if outside is None else _losses(outside, dims),
+        inside=fields.within("inside", lambda found: _losses(found, dims), data["inside"]),
+        outside=None if outside is None else fields.within("outside", lambda found: _losses(found, dims), outside),
         calls=calls,
     )
 
 
-def _losses(data: Mapping[str, Any], dims: set[str]) -> Losses:
-    shares = {key: fields.number(data[key]) for key in ("mean", "p95", "worst", "slower")}
-    for key, value in shares.items():
-        if value < 0 or (key == "slower" and value > 1):
-            raise ValueError(f"'{key}' is {value}")
-    worst_at = fields.sizes(data["worst_at"])
-    if {name for name, _ in worst_at} != dims:
-        raise ValueError(f"'worst_at' is {dict(worst_at)}")
-    problems = fields.whole(data["problems"], "'problems'", 1, LIMIT)
-    return Losses(problems=problems, worst_at=worst_at, **shares)
+def _losses(data: Mapping[str, Any], dims: set[str] | None) -> Losses:
+    worst_at = fields.sizes(data, "worst_at")
+    if dims is not None and {name for name, _ in worst_at} != dims:
+        raise ValueError(f"'worst_at' is {shown(dict(worst_at))}, not sizes of {', '.join(sorted(dims))}")
+    for name, size in worst_at:
+        fields.whole(size, f"'{name}' of 'worst_at'", 0, LIMIT)
+    return Losses(
+        problems=fields.whole(data["problems"], "'problems'", 1, LIMIT),
+        mean=fields.share(data, "mean"),
+        p95=fields.share(data, "p95"),
+        worst=fields.share(data, "worst"),
+        slower=fields.share(data, "slower", 1),
+        worst_at=worst_at,
+    )

@@ -6,6 +6,7 @@ import json
 
 from .answers import LockTable
 from .errors import OverrideError
+from .expressions import LIMIT
 from .table import KERNELS, PACKAGE
 from .text import described, shown
 
@@ -19,6 +20,13 @@ if TYPE_CHECKING:
 FORMAT = 1
 
 
+class _WrongError(Exception):
+    """What is wrong in the file, where, such as `selections[0].certificate`, and what to do."""
+
+    def __init__(self, place: str, text: str, remedy: str = "take a lock as `pretuned tune` writes it") -> None:
+        self.place, self.text, self.remedy = place, text, remedy
+
+
 def read(path: str, by: str) -> LockTable:
     """Return the rows and selections of this package's kernels from the lock file at `path`, that `by` named."""
     try:
@@ -27,105 +35,133 @@ def read(path: str, by: str) -> LockTable:
     except (OSError, ValueError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise OverrideError(f"{by}: {shown(path)} cannot be read as JSON: {reason}") from None
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        found = document.get("format") if isinstance(document, dict) else None
-        raise OverrideError(f"{by}: {shown(path)} is not a lock of format {FORMAT} (its format is {found!r})")
-    devices = {
-        str(name): {key: value for key, value in facts.items() if type(value) is int}
-        for name, facts in _dict(document.get("devices", {})).items()
-        if isinstance(facts, dict)
-    }
-    where = f"{by}: {shown(path)}"
-    rows = _entries(document.get("rows", []), _row, where, "row")
-    return LockTable(devices, rows, _entries(document.get("selections", []), _selection, where, "selection"))
+    found = document.get("format") if isinstance(document, dict) else None
+    if type(found) is not int or found != FORMAT:
+        raise OverrideError(f"{by}: {shown(path)} is not a lock of format {FORMAT} (its format is {shown(found)})")
+    try:
+        devices = {
+            name: {key: value for key, value in facts.items() if type(value) is int}
+            for name, facts in _dict({"devices": {}} | document, "devices").items()
+            if isinstance(facts, dict)
+        }
+        return LockTable(devices, _entries(document, "rows", _row), _entries(document, "selections", _selection))
+    except _WrongError as error:
+        raise OverrideError(f"{by}: {shown(path)}: {error.place}: {error.text}; {error.remedy}") from None
+    except TypeError as error:
+        raise OverrideError(f"{by}: {shown(path)}: {error}") from None
 
 
 def _entries(
-    entries: object, parse: Callable[[Kernel, dict[str, Any]], tuple[Any, ...]], where: str, kind: str
+    document: dict[str, Any], name: str, parse: Callable[[Kernel, dict[str, Any]], tuple[Any, ...]]
 ) -> dict[str, dict[str, tuple[tuple[Any, ...], ...]]]:
     """Return what stands in a lock of one kind, by kernel and device, as the table of a package has it."""
     table: dict[str, dict[str, tuple[tuple[Any, ...], ...]]] = {}
-    for number, entry in enumerate(entries if isinstance(entries, list) else []):
-        try:
-            kernel = KERNELS.get(entry["kernel"])
-            if kernel is None:
-                continue
-            parsed = parse(kernel, entry)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            if isinstance(error, OverrideError):
-                raise OverrideError(f"{where}: {error}") from None
-            raise OverrideError(f"{where}: {kind} {number} cannot be read: {error!r}") from None
-        of_kernel = table.setdefault(kernel.name, {})
-        of_kernel[str(entry["device"])] = (*of_kernel.get(str(entry["device"]), ()), parsed)
+
+    def add(entry: dict[str, Any]) -> None:
+        kernel = KERNELS.get(_text(entry, "kernel"))
+        if kernel is not None:
+            device, parsed = _text(entry, "device"), parse(kernel, entry)
+            of_kernel = table.setdefault(kernel.name, {})
+            of_kernel[device] = (*of_kernel.get(device, ()), parsed)
+
+    for number, entry in enumerate(_list(document, name) if name in document else []):
+        _within(f"{name}[{number}]", add, entry)
     return table
 
 
+def _within(place: str, parse: Callable[[dict[str, Any]], Any], value: object) -> Any:  # noqa: ANN401 - of `parse`
+    """Return what `parse` makes of the object that stands at `place`; raises _WrongError for what it is not."""
+    try:
+        return parse(_object(value))
+    except _WrongError as error:
+        below = f".{error.place}" if error.place else ""
+        raise _WrongError(place + below, error.text, error.remedy) from None
+    except KeyError as error:
+        raise _WrongError(place, f"lacks {error}") from None
+    except (TypeError, ValueError) as error:
+        raise _WrongError(place, str(error)) from None
+
+
 def _row(kernel: Kernel, row: dict[str, Any]) -> tuple[Any, ...]:
-    specialisation = _specialisation(kernel, row)
-    problem = {name: _int(size) for name, size in _dict(row["problem"]).items()}
+    specialisation, problem = _specialisation(kernel, row), _sizes(row, "problem")
     if set(problem) != set(kernel.free_dims):
-        raise ValueError(f"problem {problem} does not give {', '.join(kernel.free_dims)}")
-    choices = []
-    for choice in row["choices"]:
-        low, high = choice.get("ratio", (1.0, 1.0))
-        head = _shipped(kernel, specialisation, choice)
-        times = float(choice.get("time_us", 0.0)), (float(low), float(high))
-        choices.append((*head, *times, str(choice.get("library", ""))))
-    return specialisation, problem, tuple(choices), _evidence(row)
+        raise ValueError(f"'problem' is {shown(problem)}, not sizes of {', '.join(kernel.free_dims)}")
+
+    def choice(one: dict[str, Any]) -> tuple[Any, ...]:
+        low, high = _list(one, "ratio", 2) if "ratio" in one else (1.0, 1.0)
+        time_us = _number(one.get("time_us", 0.0), "time_us")
+        times = time_us, (_number(low, "ratio"), _number(high, "ratio"))
+        return (*_shipped(kernel, specialisation, one), *times, str(one.get("library", "")))
+
+    return specialisation, problem, _choices(row, choice), _evidence(row)
 
 
 def _selection(kernel: Kernel, entry: dict[str, Any]) -> tuple[Any, ...]:
-    from .costs import compiled  # noqa: PLC0415 - brings ast, which nothing else needs
+    from .costs import compiled, written  # noqa: PLC0415 - brings ast, which nothing else needs
 
     specialisation = _specialisation(kernel, entry)
-    *others, default = entry["choices"]
-    choices = [*(one for one in others if one["cost"] and default["cost"]), default]  # the others predict nothing
-    costs = compiled([_cost(choice["cost"]) for choice in choices], kernel.free_dims)
-    shipped = tuple((*_shipped(kernel, specialisation, one), str(one.get("library", ""))) for one in choices)
-    inside, outside = (_int(margin) for margin in entry["margins"])
-    reach = {str(name): (_int(low), _int(high)) for name, (low, high) in _dict(entry["reach"]).items()}
+
+    def choice(one: dict[str, Any]) -> tuple[tuple[Any, ...], list[tuple[str, int]]]:
+        cost = list(_dict(one, "cost").items())
+        written(cost, kernel.free_dims)
+        return (*_shipped(kernel, specialisation, one), str(one.get("library", ""))), cost
+
+    *others, default = _choices(entry, choice)
+    choices = [*(one for one in others if one[1] and default[1]), default]  # the others predict nothing
+    costs = compiled([cost for _, cost in choices], kernel.free_dims)
+    inside, outside = (_int(margin, "margins", 1000) for margin in _list(entry, "margins", 2))
+    spans = _dict(entry, "reach")
+    reach = {name: tuple(_int(size, name) for size in _list(spans, name, 2)) for name in spans}
     if not set(reach) <= set(kernel.free_dims):
-        raise ValueError(f"reach {reach} is not of {', '.join(kernel.free_dims)}")
-    problems, certificate = _int(entry.get("problems", 0)), entry.get("certificate")
-    certified = None if certificate is None else _certificate(certificate)
+        raise ValueError(f"'reach' is {shown(reach)}, not of {', '.join(kernel.free_dims)}")
+    problems, certificate = _int(entry.get("problems", 0), "problems"), entry.get("certificate")
+    certified = None if certificate is None else _within("certificate", _certificate, certificate)
+    shipped = tuple(one for one, _ in choices)
     return specialisation, shipped, costs, (inside, outside), reach, problems, certified, _evidence(entry)
 
 
-def _cost(terms: object) -> list[tuple[str, int]]:
-    """Return a cost, which is an object of femtoseconds by term."""
-    return list(_dict(terms).items())
+def _choices(entry: dict[str, Any], parse: Callable[[dict[str, Any]], Any]) -> tuple[Any, ...]:
+    listed = _list(entry, "choices")
+    if not listed:
+        raise ValueError("'choices' is empty")
+    return tuple(_within(f"choices[{place}]", parse, one) for place, one in enumerate(listed))
 
 
 def _certificate(entry: dict[str, Any]) -> tuple[Any, ...]:
     outside = entry.get("outside")
-    losses = _losses(entry["inside"]), None if outside is None else _losses(outside)
-    return int(entry["seed"]), *losses, bool(entry.get("calls", False))
+    inside = _within("inside", _losses, entry["inside"])
+    beyond = None if outside is None else _within("outside", _losses, outside)
+    return _int(entry["seed"], "seed"), inside, beyond, bool(entry.get("calls", False))
 
 
 def _losses(entry: dict[str, Any]) -> tuple[Any, ...]:
-    shares = (float(entry[name]) for name in ("mean", "p95", "worst", "slower"))
-    return _int(entry["problems"]), *shares, {name: _int(size) for name, size in _dict(entry["worst_at"]).items()}
+    shares = [_number(entry[name], name) for name in ("mean", "p95", "worst", "slower")]
+    if min(shares) < 0:
+        raise ValueError(f"a loss is {shown(min(shares))}, not 0 or more")
+    return _int(entry["problems"], "problems"), *shares, _sizes(entry, "worst_at")
 
 
 def _specialisation(kernel: Kernel, entry: dict[str, Any]) -> dict[str, Any]:
     """Return an entry's specialisation; raises ValueError for one that lacks a value."""
-    found = _dict(entry["specialisation"])
+    found = _dict(entry, "specialisation")
     if set(found) != set(kernel.specialisation_names):
-        raise ValueError(f"specialisation {found} does not give {', '.join(kernel.specialisation_names)}")
+        names = ", ".join(kernel.specialisation_names)
+        raise ValueError(f"'specialisation' is {shown(found)}, not a value for each of {names}")
     return found
 
 
 def _shipped(kernel: Kernel, specialisation: dict[str, Any], choice: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return a choice's implementation and configuration, which have to ship."""
-    implementation, configuration = str(choice["implementation"]), _dict(choice["configuration"])
+    """Return a choice's implementation and configuration; raises _WrongError where that does not ship."""
+    implementation, configuration = _text(choice, "implementation"), _dict(choice, "configuration")
     shipped = [one for one in kernel.shipped if one.specialisation == specialisation]
     if not any(one.runs(implementation, configuration) for one in shipped):
         names = sorted({described(one.implementation, one.configuration) for one in shipped})
         listed = "; ".join(names) or "nothing for this specialisation"
         values = ",".join(f"{name}={value}" for name, value in sorted(configuration.items()))
-        raise OverrideError(
-            f"{PACKAGE}.{kernel.name} does not ship {described(implementation, configuration)}; it ships {listed}. "
-            f"To ship another, build with `pretuned bake --with {kernel.name}:{values}`"
+        raise _WrongError(
+            "",
+            f"{PACKAGE}.{kernel.name} does not ship {described(implementation, configuration)}; it ships {listed}",
+            f"to ship another, build with `pretuned bake --with {kernel.name}:{values}`",
         )
     return implementation, dict(sorted(configuration.items()))
 
@@ -134,13 +170,44 @@ def _evidence(entry: dict[str, Any]) -> tuple[str, ...]:
     return tuple(str(entry.get(key, "")) for key in ("date", "driver", "compiler"))
 
 
-def _dict(value: object) -> dict[str, Any]:
+def _object(value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise TypeError(f"expected an object, found {type(value).__name__}")
+        raise TypeError(f"is {shown(value)}, not an object")
     return value
 
 
-def _int(value: object) -> int:
-    if type(value) is not int or value < 0:
-        raise ValueError(f"expected a size, found {value!r}")
+def _dict(entry: dict[str, Any], name: str) -> dict[str, Any]:
+    value = entry[name]
+    if not isinstance(value, dict):
+        raise TypeError(f"'{name}' is {shown(value)}, not an object")
     return value
+
+
+def _list(entry: dict[str, Any], name: str, count: int | None = None) -> list[Any]:
+    value = entry[name]
+    if not isinstance(value, list) or count not in {None, len(value)}:
+        raise TypeError(f"'{name}' is {shown(value)}, not a list{'' if count is None else f' of {count}'}")
+    return value
+
+
+def _text(entry: dict[str, Any], name: str) -> str:
+    value = entry[name]
+    if not isinstance(value, str):
+        raise TypeError(f"'{name}' is {shown(value)}, not a text")
+    return value
+
+
+def _sizes(entry: dict[str, Any], name: str) -> dict[str, int]:
+    return {dim: _int(size, dim) for dim, size in _dict(entry, name).items()}
+
+
+def _int(value: object, name: str, most: int = LIMIT) -> int:
+    if type(value) is not int or not 0 <= value <= most:
+        raise ValueError(f"'{name}' is {shown(value)}, not a whole number from 0 to {most}")
+    return value
+
+
+def _number(value: object, name: str) -> float:
+    if type(value) not in {int, float} or not -LIMIT <= value <= LIMIT:  # type: ignore[operator]
+        raise ValueError(f"'{name}' is {shown(value)}, not a number")
+    return float(value)  # type: ignore[arg-type]

@@ -13,6 +13,7 @@ from pretuned.measure.libraries import release
 from pretuned.outcome import Crashed, Outcome, TimedOut, WrongResult, from_json, to_json
 from pretuned.record.cache import Cache
 from pretuned.record.entries import row_from_json, row_to_json
+from pretuned.record.fields import FieldError, within
 from pretuned.record.rows import Row, TunedDevice
 from pretuned.record.selection_entries import selection_from_json, selection_to_json
 from pretuned.record.selections import Selection
@@ -103,8 +104,8 @@ class KnownResults:
         """Return the selection that was made from the same choice."""
         data = self._cache.record(self._key("selection", *chosen_from))
         try:
-            return None if data is None else selection_from_json(data)
-        except (AttributeError, KeyError, TypeError, ValueError):
+            return None if data is None else within("", selection_from_json, data)
+        except FieldError:
             return None  # written by another version
 
     def keep_selection(self, selection: Selection, chosen_from: Sequence[object]) -> None:
@@ -115,8 +116,8 @@ class KnownResults:
         """Return the row that was settled at `problem` from the same choice."""
         data = self._cache.record(self._row(problem, chosen_from))
         try:
-            return None if data is None else row_from_json(data)
-        except (AttributeError, KeyError, TypeError, ValueError):
+            return None if data is None else within("", row_from_json, data)
+        except FieldError:
             return None  # written by another version
 
     def keep_row(self, row: Row, chosen_from: Sequence[object]) -> None:

@@ -26,6 +26,7 @@ from pretuned.spec.space import Configuration, Problem
 from pretuned.tune.observation import Observations
 from pretuned.tune.selection import Predictor, predicted_us
 from pretuned.tune.selection.sampling import draw
+from pretuned.tune.selection.spreading import POOL, spread
 from pretuned.tune.soundness import agree, verify_around
 from pretuned.tune.task import TuningTask
 
@@ -73,11 +74,19 @@ class SelectionMaker:
         clock, profile = self.task.workbench.clock, self.task.workbench.device.profile
         return clock.over or clock.late or time.monotonic() - self._begun_s > profile.selecting_s
 
-    def drawn(self, count: int, seed: int) -> list[Problem]:
-        """Return problems inside and outside the sizes, alternating so that any first part has both."""
-        task = self.task
-        outside = draw(task.spec, task.specialisation, count // OUTSIDE, seed, reach=REACH)
-        inside = draw(task.spec, task.specialisation, count - len(outside), seed, calls=self.calls)
+    def drawn(self, count: int, seed: int, beside: Sequence[Problem]) -> list[Problem]:
+        """Return problems inside and outside the sizes, alternating so that any first part has both.
+
+        Those that are not called leave none far from them or from those `beside`.
+        """
+        task, of_outside = self.task, count // OUTSIDE
+        pool = draw(task.spec, task.specialisation, POOL * of_outside, seed, reach=REACH)
+        outside = spread(pool, of_outside, beside)
+        if self.calls:
+            inside = draw(task.spec, task.specialisation, count - len(outside), seed, calls=self.calls)
+        else:
+            of_inside = count - len(outside)
+            inside = spread(draw(task.spec, task.specialisation, POOL * of_inside, seed), of_inside, beside)
         found: list[Problem] = []
         for place, problem in enumerate(inside):
             found.append(problem)
@@ -90,9 +99,11 @@ class SelectionMaker:
         effort, profile = self.task.workbench.effort, self.task.workbench.device.profile
         self.task.workbench.clock.begin_selecting()
         with effort.stage("surveying"):
-            self._survey(self.drawn(self._by_dims(profile.surveyed_problems), SURVEY_SEED))
+            surveyed = self.drawn(self._by_dims(profile.surveyed_problems), SURVEY_SEED, self.representatives)
+            self._survey(surveyed)
         with effort.stage("trying ragged sizes"):
-            self._try(self.drawn(self._by_dims(profile.tried_problems), TRIAL_SEED), incumbents)
+            measured = [*self.problems, *surveyed]
+            self._try(self.drawn(self._by_dims(profile.tried_problems), TRIAL_SEED, measured), incumbents)
         clock = self.task.workbench.clock
         self.whole = not (clock.over or clock.late)  # what a profile gives is the whole, however little it is
         return self.chosen

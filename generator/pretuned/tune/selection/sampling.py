@@ -32,6 +32,7 @@ ASTRAY: Final = math.sqrt(2)  # how far from a point between two joint problems,
 ALONE: Final = 2  # a dim with one size: drawn from its half to its double
 CALLED: Final = 0.8  # of the problems, where a usage file has calls
 TRIES: Final = 50  # for each problem, before the kernel is taken to admit few
+LEAST_TRIES: Final = 1000  # however few problems are wanted: just outside the sizes lies little of what is drawn
 MOST_TILES: Final = 32  # of a dim, that are told apart
 MOST_COMBINATIONS: Final = 4096  # of the parameters in one divisor
 _MULTIPLES: Final = (2, 4, 8, 16, 32, 64, 128)
@@ -62,7 +63,7 @@ def draw(
     found = dict.fromkeys(_called(spec, specialisation, int(CALLED * count), generator, calls or {}))
     ranges = {name: _range(sizes_of(spec, name), reach) for name in spec.free_dims}
     styles, factors = _styles(spec, specialisation, generator), _factors(spec)
-    for _ in range(TRIES * count):
+    for _ in range(max(TRIES * count, LEAST_TRIES) if count else 0):
         if len(found) >= count or not ranges:
             break
         centre = _between(joint, reach, generator) if joint else {}
