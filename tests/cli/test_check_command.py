@@ -11,10 +11,12 @@ from builders import H100, selections
 from pretuned.build import table
 from pretuned.build.freshness import Freshness
 from pretuned.cli import main
-from pretuned.config import read_settings
+from pretuned.config import Place, read_settings
 from pretuned.errors import LockError
 from pretuned.frontends.registry import load_project
 from pretuned.record import lock as lockfile
+from pretuned.record.lock import Lock
+from pretuned.tune.request import TuningDevice
 from project_home import TABLE, Home
 from reported import Reported
 from specs import SCALE_TEMPLATE, loaded
@@ -100,6 +102,26 @@ def test_rows_without_a_selection_are_a_warning_as_long_as_the_table_admits_any_
     assert status == 4
     assert not locked_takes(home)
     assert f"scale on {H100.name} at T=float32: no selection, so no certificate" in out
+
+
+def test_the_host_is_not_held_to_max_loss(home):
+    (home.root / "pyproject.toml").write_text(TABLE + "max-loss = 0.02\n")
+    on_host = [replace(found, device="host") for found in (*home.rows(), *losing(home, 0.5))]
+    rows, rules = on_host[:4], on_host[4:]
+    record = replace(H100, name="host", sm_count=4, compute_capability=0)
+    assert not record.is_gpu
+    lock = Lock().updated({"host": record}, rows, (), rules)
+    lockfile.write(home.root / "pretuned.lock.host.json", lock)
+    status, out, err = home.run("check", "--on", "host")
+    assert (status, err) == (
+        0,
+        "pretuned.lock.host.json: max-loss holds GPUs alone: the host's times say nothing about one\n",
+    )
+    assert out.endswith("pretuned.lock.host.json: 4 rows and 2 selections for host, all fresh\n")
+    freshness = Freshness({"scale": home.spec})
+    device = TuningDevice(record=record, driver="Abacus 3000", place=Place(backend="host"))
+    assert freshness.requests(lock, device, max_loss=device.held_to(0.02)) == []
+    assert freshness.requests(lock, device, max_loss=0.02) != []
 
 
 def locked_takes(home):

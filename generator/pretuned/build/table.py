@@ -194,7 +194,7 @@ def _auto(
     lock = _read(project, every_backend=every_backend)
     device = find_device(settings.device, lock.devices)
     now = freshness.status(lock)
-    wanted = [] if device is None else freshness.requests(lock, device, max_loss=project.max_loss)
+    wanted = [] if device is None else freshness.requests(lock, device, max_loss=device.held_to(project.max_loss))
     if device is None or not wanted:
         _report_untuned(project, now, device, freshness, reporter)
         return _as_it_is(project, now, freshness, reporter)
@@ -206,7 +206,11 @@ def _auto(
         return _as_it_is(project, now, freshness, reporter)
     _report(project, tuned, reporter)
     merged = now.baked.updated(
-        {device.name: device.record}, tuned.rows, tuned.skipped, tuned.selections, max_loss=project.max_loss
+        {device.name: device.record},
+        tuned.rows,
+        tuned.skipped,
+        tuned.selections,
+        max_loss=device.held_to(project.max_loss),
     )
     _report_stale(project, [found for found in now.stale if found.key not in _keys(tuned)], freshness, reporter)
     return BakedRows(rows=merged.rows, selections=merged.selections, devices=merged.devices, tuned=tuned)
@@ -236,7 +240,7 @@ def _tuned(
             cache_folder=None if project.mode == "force" else settings.cache,
             budget_s=project.budget_s,
             patience_s=PATIENCE * project.budget_s,
-            demands=Demands(max_configurations=project.max_configurations, max_loss=project.max_loss),
+            demands=Demands(max_configurations=project.max_configurations, max_loss=device.held_to(project.max_loss)),
             listen=report_waiting,
         )
     except DeviceError as error:

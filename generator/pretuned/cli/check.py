@@ -92,6 +92,8 @@ def run(options: Namespace) -> ExitCode:
         if checked.unselected:
             text = unselected_in_words(checked.unselected)
             console.warning(text, place=project.lock.name, remedy=f"run `{_tune(options)}`")
+        if project.max_loss is not None and any(not device.is_gpu for device in lock.devices.values()):
+            console.info("max-loss holds GPUs alone: the host's times say nothing about one", place=project.lock.name)
     return ExitCode.SUCCESS if checked.fresh else ExitCode.LOCK
 
 

@@ -61,13 +61,14 @@ def run(options: Namespace) -> ExitCode:
     wanted = _wanted(options, project, lock, specs, device)
     if not wanted:
         return _nothing(options, project, lock, device)
+    demands = _demands(options, project, device)
     with _progress(verbose=options.verbose) as listen:
         tuned = tune(
             wanted,
             device,
             cache_folder=None if options.force else settings.cache,
             budget_s=settings.budget_s if options.budget is None else options.budget,
-            demands=_demands(options, project),
+            demands=demands,
             listen=listen,
         )
     lock = lockfile.read(project.lock)  # which the tuning of another GPU may have written meanwhile
@@ -78,7 +79,7 @@ def run(options: Namespace) -> ExitCode:
         tuned.rows,
         tuned.skipped,
         tuned.selections,
-        max_loss=_demands(options, project).max_loss,
+        max_loss=demands.max_loss,
     )
     changed = lockfile.write(project.lock, fresh)
     _print(options, project, tuned, changed=changed)
@@ -96,7 +97,7 @@ def _wanted(
     called = _called(options, project, specs)
     if options.certify is not None:
         return usage.weighed(_certifications(options, project, lock, specs, device), called)
-    max_loss = _demands(options, project).max_loss
+    max_loss = _demands(options, project, device).max_loss
     wanted = Freshness(specs).requests(lock, device, everything=options.force, max_loss=max_loss)
     wanted = usage.weighed(wanted, called)
     return usage.narrowed(wanted, called) if options.from_usage is not None and called is not None else wanted
@@ -151,11 +152,12 @@ def _called(options: Namespace, project: Project, specs: Mapping[str, KernelSpec
     return called
 
 
-def _demands(options: Namespace, project: Project) -> Demands:
+def _demands(options: Namespace, project: Project, device: TuningDevice) -> Demands:
+    """Return what the options ask for, else the table; on the host device only the option asks for a loss."""
     return Demands(
         strategy=options.strategy,
         max_configurations=project.max_configurations,
-        max_loss=project.max_loss if options.max_loss is None else options.max_loss,
+        max_loss=device.held_to(project.max_loss) if options.max_loss is None else options.max_loss,
         certify=options.certify,
         seed=options.seed,
     )
@@ -175,10 +177,11 @@ def _print(options: Namespace, project: Project, tuned: Tuned, *, changed: bool)
     if options.json:
         _print_json(tuned)
     else:
-        max_loss = _demands(options, project).max_loss
+        max_loss = _demands(options, project, tuned.device).max_loss
         blocks = [table(of_rows(tuned.rows)), "\n".join(summary(tuned.certified, max_loss))]
-        if tuned.rows and not tuned.device.backend.ships:
-            blocks.append(f"times of the {tuned.device.name} device say nothing about a GPU")
+        if (tuned.rows or tuned.certified) and not tuned.device.backend.ships:
+            held = ", and the table's max-loss holds GPUs alone" if project.max_loss is not None else ""
+            blocks.append(f"times of the {tuned.device.name} device say nothing about a GPU{held}")
         print("".join(f"{block}\n\n" for block in blocks if block), end="")
         print("\n".join(stages(tuned.effort)))
         if options.verbose:

@@ -135,7 +135,7 @@ DESCRIPTIONS: Final = {
     "ProjectTable.require-tuned": "A build that would ship untuned kernels is an error.",
     "ProjectTable.max-loss": (
         "The mean loss that a certificate may say at most: 0.02 is 2%. Tuning refines until it holds or the budget "
-        "ends; `check` and builds fail where it does not. Default: any."
+        "ends; `check` and builds fail where it does not. The host device is not held to it. Default: any."
     ),
     "ProjectTable.max-configurations": (
         "How many configurations ship at most for each specialisation and device, the default included: 2 to 32."

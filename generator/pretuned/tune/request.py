@@ -79,6 +79,10 @@ class TuningDevice:
         """How thoroughly it is tuned for: as `effort` says, or else as is usual for its backend."""
         return self.effort or (GPU_PROFILE if self.backend.ships else TRIAL_PROFILE)
 
+    def held_to(self, max_loss: float | None) -> float | None:
+        """Return the table's `max-loss` where it holds for this device: not where times mean nothing for a GPU."""
+        return max_loss if self.backend.ships else None
+
     @property
     def backend(self) -> Backend:
         """What runs candidates on it."""
