@@ -12,10 +12,9 @@ from pretuned.spec import space
 from pretuned.spec.space import all_problems
 from pretuned.strategies import NamedStrategy
 from pretuned.strategies.hybrid import Hybrid
-from pretuned.tune.request import TuningRequest
 from pretuned.tune.screening import Screening
 from pretuned.tune.task import TuningTask
-from pretuned.tune.tuner import Tuner
+from pretuned.tune.workbench import Demands
 from specs import SCALE, edited, loaded
 
 BLOCKS = str(list(range(32, 1025, 8)))
@@ -57,7 +56,7 @@ class Late(FakeBinaries):
 
 
 def screened(spec, binaries, strategy=None, problems=None):
-    given = {"strategy": NamedStrategy(name="test", make=strategy)} if strategy else {}
+    given = {"demands": Demands(strategy=NamedStrategy(name="test", make=strategy))} if strategy else {}
     workbench = fake_workbench(FakeRunner(model), binaries=binaries, **given)
     chosen = problems or [problem for problem in all_problems(spec) if dict(problem.specialisation)["T"] == "float32"]
     task = TuningTask(workbench, spec, chosen[0].specialisation, chosen)
@@ -135,19 +134,3 @@ def test_a_candidate_that_spills_is_tried_where_no_other_works(tmp_path):
     task = screened(spec, Late(0, spilling=lambda _source: True))
     assert {dict(c.values)["vec"] for times in task.times.values() for c in times} == {1, 2, 4}
     assert task.workbench.effort.pruned["spills registers"] == 0
-
-
-def test_where_many_are_near_the_best_more_are_carried_on(tmp_path):
-    """The best at one size between others is nothing special at those."""
-    blocks, sizes = list(range(8, 1025, 8)), [2**power for power in range(10, 26)]
-    spec = loaded(tmp_path, ("[128, 256]", str(blocks)), ("[1024, 65536]", str(sizes)))
-    problems = tuple(p for p in all_problems(spec) if dict(p.specialisation)["T"] == "float32")
-    middle = problems[5]
-
-    def model(values, dims):
-        flat = 10 + values["block"] / 1000 + 1 / values["vec"]  # within 6% and a little more
-        return 0.9 * flat if dims == dict(middle.dims) and values == {"block": 400, "vec": 4} else flat
-
-    rows = list(Tuner(fake_workbench(FakeRunner(model))).tune([TuningRequest(spec=spec, problems=problems)]))
-    (row,) = (row for row in rows if row.problem == middle)
-    assert dict(row.winner.configuration.values) == {"block": 400, "vec": 4}

@@ -15,6 +15,7 @@ from pretuned.spec.space import Problem, all_problems
 from pretuned.tune.events import Certified, Effort, Refining
 from pretuned.tune.request import EffortProfile, TuningRequest
 from pretuned.tune.selection import ranking
+from pretuned.tune.task import TuningTask
 from pretuned.tune.tuner import Tuner
 from pretuned.tune.workbench import Clock, Demands
 from specs import loaded
@@ -93,6 +94,18 @@ def test_a_second_build_measures_nothing_and_finds_the_same(spec, tmp_path):
     assert second[:2] == first[:2]
     (reported,) = [event for event in second[2] if isinstance(event, Certified)]
     assert (reported.certificate, reported.cached) == (first[1].certificate, True)
+
+
+def test_rows_that_are_decided_after_their_selection_hold_what_it_ships(spec, tmp_path, monkeypatch):
+    demands = Demands(max_configurations=2)
+    with Cache(tmp_path / "cache") as cache:
+        with monkeypatch.context() as patch:
+            patch.setattr(TuningTask, "keep_row", lambda _task, _row: None)  # as noisy rows are not kept
+            _, selection, _ = tuned(spec, FakeRunner(tails), cache, demands=demands)
+        rows, found, _ = tuned(spec, FakeRunner(tails), cache, demands=demands)
+    assert found == selection
+    shipped = {choice.configuration for choice in selection.choices}
+    assert {choice.configuration for row in rows for choice in row.choices} <= shipped
 
 
 def test_what_an_interrupted_build_has_measured_is_not_measured_again(spec, tmp_path):
@@ -182,6 +195,10 @@ def test_sizes_that_have_rows_certify_nothing(tmp_path):
     _, selection, _ = tuned(spec, FakeRunner(tails))
     assert selection.certificate is None
     assert selection.keeps_to(0.01)
+    with Cache(tmp_path / "cache") as cache:
+        first, again = tuned(spec, FakeRunner(tails), cache), FakeRunner(tails)
+        assert tuned(spec, again, cache)[:2] == first[:2]
+    assert again.requests == [], "without a certificate too, it is made once"
 
 
 def test_no_certificate_speaks_of_a_problem_that_its_rule_has_seen(tmp_path):

@@ -155,7 +155,7 @@ def _called(options: Namespace, project: Project, specs: Mapping[str, KernelSpec
 def _demands(options: Namespace, project: Project, device: TuningDevice) -> Demands:
     """Return what the options ask for, else the table; on the host device only the option asks for a loss."""
     return Demands(
-        strategy=options.strategy,
+        strategy=named(options.strategy),
         max_configurations=project.max_configurations,
         max_loss=device.held_to(project.max_loss) if options.max_loss is None else options.max_loss,
         certify=options.certify,

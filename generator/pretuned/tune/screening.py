@@ -24,7 +24,6 @@ from pretuned.spec import space
 from pretuned.spec.space import Configuration, Problem
 from pretuned.strategies import ask
 from pretuned.tune.events import Compiling
-from pretuned.tune.race import SLACK
 from pretuned.tune.representatives import promising, representatives
 from pretuned.tune.space import pruning
 from pretuned.tune.task import TuningTask
@@ -34,8 +33,6 @@ CHUNK_US: Final = 300_000.0  # the same, in the time that so many candidates as 
 CALLS: Final = 10  # of a candidate that is screened
 SHORT_S: Final = 0.05  # of waiting for compilers, at least
 CARRIED: Final = 24  # candidates that are screened at a problem that is not a representative, at least
-STEP: Final = 16  # more of them, for as long as one of the last so many is fast enough to race
-MOST_CARRIED: Final = 192
 HURRIED: Final = 6  # the same, when the budget is spent
 
 
@@ -59,7 +56,7 @@ class Screening:
         self.representatives = representatives(problems)
         self.whole = False
         self._rows = {problem: np.flatnonzero(task.legal[problem]) for problem in self.problems}
-        make = self._workbench.strategy.make
+        make = self._workbench.demands.strategy.make
         self._strategies = {
             problem: make(len(self._rows[problem]), self._seeds(problem)) for problem in self.representatives
         }
@@ -117,28 +114,7 @@ class Screening:
         first = [task.default, *([self.incumbents[problem]] if self._holds(problem) else [])]
         chosen = list(dict.fromkeys([*first, *best]))
         self._screen(problem, chosen)
-        if not late:
-            chosen += self._further(problem, measured, chosen)
         return chosen if self.whole else list(task.times[problem]), self.whole and not late
-
-    def _further(
-        self,
-        problem: Problem,
-        measured: Mapping[Problem, Mapping[Configuration, float]],
-        chosen: Sequence[Configuration],
-    ) -> list[Configuration]:
-        """Go on down the candidates as they are expected to do, until `STEP` in a row are too slow to race."""
-        times, done, found = self.task.times[problem], CARRIED, list[Configuration]()
-        expected = promising(measured, problem, MOST_CARRIED, lambda c: self._legal(c, problem))[:MOST_CARRIED]
-        while done < len(expected) and not self._late() and problem not in self.task.unfit:
-            best = min(times.get(c, math.inf) for c in (*chosen, *found))
-            if not any(times.get(c, math.inf) <= SLACK * best for c in expected[done - STEP : done]):
-                break
-            more = expected[done : done + STEP]
-            self._screen(problem, more)
-            found += [c for c in more if c not in chosen]
-            done += STEP
-        return found
 
     def _screen(self, problem: Problem, chosen: Sequence[Configuration]) -> None:
         """Screen those of `chosen` that are not timed at `problem` yet."""

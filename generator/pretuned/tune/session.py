@@ -10,7 +10,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +24,6 @@ from pretuned.record.cache import Cache
 from pretuned.record.rows import Row, Skipped
 from pretuned.record.selections import Selection
 from pretuned.spec.model import KernelSpec
-from pretuned.strategies import named
 from pretuned.tune.binaries import BinaryStore
 from pretuned.tune.drift import Drift
 from pretuned.tune.events import Certified, Effort, Event, Listener, Waiting
@@ -72,13 +71,10 @@ def tune(
     most (None: as long as it takes), which cost none of its budget. If everything is measured already, nothing waits.
     With `cache_folder` None nothing is kept or reused.
 
-    Raises StrategyError for an unknown strategy; DeviceError if the backend lacks something, the device cannot be used,
-    or patience ends. A kernel whose default or reference is wrong does not keep others from being tuned.
+    Raises DeviceError if the backend lacks something, the device cannot be used, or patience ends. A kernel whose
+    default or reference is wrong does not keep others from being tuned.
     """
-    effort = Effort()
-    found: list[Row | Skipped | Selection] = []
-    certified: list[Certified] = []
-    interrupted, trouble, wrong = False, "", ""
+    effort, findings = Effort(), _Findings()
     session = opened(
         device,
         cache_folder=cache_folder,
@@ -86,47 +82,65 @@ def tune(
         patience_s=patience_s,
         demands=demands,
         effort=effort,
-        listen=_collected(certified, listen),
+        listen=findings.listener(listen),
     )
     with session as workbench, effort.whole():
         from pretuned.tune.tuner import Tuner  # noqa: PLC0415 - it imports NumPy
 
+        findings.take(Tuner(workbench).tune(requests))
+    return findings.tuned(requests, device, effort)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Findings:
+    """What a session has found so far, and what ended it."""
+
+    entries: list[Row | Skipped | Selection] = field(default_factory=list)
+    certified: list[Certified] = field(default_factory=list)
+    interrupted: bool = False
+    trouble: str = ""
+    wrong: str = ""
+
+    def listener(self, listen: Listener) -> Listener:
+        """Return a listener that passes events on, and keeps those about certificates."""
+
+        def heard(event: Event) -> None:
+            if isinstance(event, Certified):
+                self.certified.append(event)
+            listen(event)
+
+        return heard
+
+    def take(self, entries: Iterator[Row | Skipped | Selection]) -> None:
+        """Take what a tuning yields; what was found before its end stays. A device lost before that is an error."""
         try:
-            for entry in Tuner(workbench).tune(requests):
-                found.append(entry)  # noqa: PERF402 - what was found before an interruption stays
+            for entry in entries:
+                self.entries.append(entry)
         except KeyboardInterrupt:
-            interrupted = True
+            self.interrupted = True
         except TuningError as error:
-            wrong = str(error)
+            self.wrong = str(error)
         except DeviceError as error:
-            if not found:
+            if not self.entries:
                 raise
-            trouble = str(error)
-    rows = tuple(entry for entry in found if isinstance(entry, Row))
-    skipped = tuple(entry for entry in found if isinstance(entry, Skipped))
-    return Tuned(
-        device=device,
-        rows=rows,
-        skipped=skipped,
-        left=sum(len(request.problems) for request in requests) - len(rows) - len(skipped),
-        effort=effort,
-        selections=tuple(entry for entry in found if isinstance(entry, Selection)),
-        certified=tuple(certified),
-        interrupted=interrupted,
-        trouble=trouble,
-        wrong=wrong,
-    )
+            self.trouble = str(error)
 
-
-def _collected(certified: list[Certified], listen: Listener) -> Listener:
-    """Return a listener that passes events on, and adds to `certified` those about certificates."""
-
-    def heard(event: Event) -> None:
-        if isinstance(event, Certified):
-            certified.append(event)
-        listen(event)
-
-    return heard
+    def tuned(self, requests: Sequence[TuningRequest], device: TuningDevice, effort: Effort) -> Tuned:
+        """Return it as the result of a session."""
+        rows = tuple(entry for entry in self.entries if isinstance(entry, Row))
+        skipped = tuple(entry for entry in self.entries if isinstance(entry, Skipped))
+        return Tuned(
+            device=device,
+            rows=rows,
+            skipped=skipped,
+            left=sum(len(request.problems) for request in requests) - len(rows) - len(skipped),
+            effort=effort,
+            selections=tuple(entry for entry in self.entries if isinstance(entry, Selection)),
+            certified=tuple(self.certified),
+            interrupted=self.interrupted,
+            trouble=self.trouble,
+            wrong=self.wrong,
+        )
 
 
 def remeasure(
@@ -160,7 +174,7 @@ def opened(
     demands: Demands = ORDINARY,
 ) -> Iterator[Workbench]:
     """Yield the workbench of a session. Nothing has started yet; `take_device` waits for other sessions."""
-    chosen, backend, index = named(demands.strategy), device.backend, device.place.index
+    backend, index = device.backend, device.place.index
     backend.require()
     clock = Clock(budget_s)
     with ExitStack() as stack:
@@ -186,7 +200,6 @@ def opened(
             listen=listen,
             clock=clock,
             noise=NoiseWatch(monitor),
-            strategy=chosen,
             demands=demands,
             sanitizer=sanitizer,
             take_device=take_device,

@@ -103,7 +103,7 @@ class TuningTask:
         legal = np.flatnonzero(self.legal[problem])
         spread = legal[:: max(1, len(legal) // KEYED)]
         keys = sorted(self.candidate(self.points[int(index)]).key for index in spread)
-        strategy = self.workbench.strategy.name
+        strategy = self.workbench.demands.strategy.name
         asked = [] if strategy == AUTO else [strategy]
         shipped = self.workbench.demands.max_configurations
         return [keys, len(legal), self.candidate(self.default).key, self.space, shipped, *asked]

@@ -63,7 +63,8 @@ class Estimate:
 class _Pending:
     """A task, the problems that no earlier build has settled, and the configurations of their rows so far.
 
-    `selects`: no earlier build has made its selection. `held` is the one that the lock has.
+    `selects`: no earlier build has made its selection; `shipped` is what that one ships, where one has. `held` is the
+    selection that the lock has.
     """
 
     task: TuningTask
@@ -72,6 +73,7 @@ class _Pending:
     calls: Mapping[Problem, int]
     selects: bool
     held: Selection | None
+    shipped: tuple[Configuration, ...] = ()
 
     @property
     def open(self) -> bool:
@@ -93,7 +95,7 @@ class _Pending:
     @property
     def tries_everything(self) -> bool:
         """Whether the strategy will ask for all configurations."""
-        return self.task.workbench.strategy.make(len(self.task.points), ()).complete
+        return self.task.workbench.demands.strategy.make(len(self.task.points), ()).complete
 
 
 class Tuner:
@@ -188,7 +190,7 @@ class Tuner:
         if self.workbench.demands.certify is not None:
             return
         if pending.selects and (found := cached_selection(pending.task, pending.calls)) is not None:
-            pending.selects = False
+            pending.selects, pending.shipped = False, tuple(choice.configuration for choice in found.choices)
             if found.certificate is not None:
                 self.workbench.listen(
                     Certified(
@@ -253,7 +255,7 @@ class Tuner:
         maker = SelectionMaker(task, task.problems, screening.representatives, pending.calls)
         if pending.selects:
             maker.choose(configuration for held in pending.incumbents.values() for configuration in held)
-        yield from self._decided(pending, problems, screening, maker.chosen)
+        yield from self._decided(pending, problems, screening, maker.chosen or pending.shipped)
         if maker.chosen and not workbench.clock.over:
             yield self._selected(pending, maker)
 
@@ -261,7 +263,7 @@ class Tuner:
         """Return the certified selection of a task, and keep it if there was time for all of it."""
         count = self.workbench.device.profile.certified_problems
         selection = Certification(maker, count).certified(pending.held)
-        if selection.space and selection.certificate is not None:
+        if selection.space:
             keep_selection(pending.task, pending.calls, selection)
         return selection
 

@@ -125,14 +125,14 @@ class NoiseWatch:
 class Demands:
     """What a tuning is asked for: by which strategy it searches, and what selections must be like.
 
-    `strategy` is a name or `PACKAGE.MODULE:CLASS`. At most `max_configurations` ship for a specialisation, the default
+    At most `max_configurations` ship for a specialisation, the default
     included. `max_loss` is the mean that a certificate may say at most inside the sizes: a selection is refined until
     it holds or the budget ends; None asks for no refinement. `certify` renews the certificates of requests' selections
     with so many fresh problems each, and tunes nothing else; None: certificates are made for what is tuned. `seed`
     draws the problems; None: one more than the last certificate's, 1 where there was none.
     """
 
-    strategy: str = AUTO
+    strategy: NamedStrategy = field(default_factory=lambda: named(AUTO))
     max_configurations: int = 12
     max_loss: float | None = None
     certify: int | None = None
@@ -156,7 +156,6 @@ class Workbench:
     listen: Listener
     clock: Clock = field(default_factory=Clock)
     noise: NoiseWatch = field(default_factory=NoiseWatch)
-    strategy: NamedStrategy = field(default_factory=lambda: named(AUTO))
     demands: Demands = field(default_factory=Demands)
     sanitizer: Sanitizer | None = None
     take_device: Callable[[Callable[[], None]], None] = lambda _meanwhile: None
