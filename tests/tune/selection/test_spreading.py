@@ -48,7 +48,7 @@ def test_sizes_that_nobody_measured_are_nearer_than_with_as_many_by_chance(name)
 
 def test_what_is_measured_anyway_is_not_measured_twice_nearby():
     def problem(n):
-        return Problem(dims=(("n", n),))
+        return Problem(specialisation=(), dims=(("n", n),))
 
     pool = [problem(n) for n in (1000, 1001, 1003, 90001, 90003)]
     assert spread(pool, 1, [problem(1007)])[0] in pool[3:]
