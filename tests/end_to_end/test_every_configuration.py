@@ -59,7 +59,7 @@ def modules(spec):
 @pytest.mark.parametrize("name", SPECS)
 def test_every_configuration_compiles(pool, name, stride):
     found = dict(list(modules(SPECS[name]).items())[::stride])
-    assert len(found) > 1
+    assert found
     jobs = [(module, architecture) for module, _ in found.values() for architecture in ARCHITECTURES]
     compiled, failed = 0, []
     for (module, architecture), result in pool.compile(jobs):
