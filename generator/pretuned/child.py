@@ -8,6 +8,8 @@ as there is one.
 A second pipe, the lifeline, carries nothing. The parent holds its writing end. When the parent dies, however it dies, a
 thread of the child reads the end of the pipe and kills its own process.
 
+Children of one process share a folder, which goes with it: `siblings_folder`.
+
 A child that hangs in a kernel or dies by a signal is found by the parent at the request's deadline or at the end of the
 stream. Both are answers (`Expired`, `Died`), not exceptions. What a child prints is kept in a file, whose last line
 explains a death.
@@ -60,6 +62,14 @@ class Expired:
     after_s: float
 
 
+_given: Path | None = None
+
+
+def siblings_folder() -> Path:
+    """Return the folder of what a child makes once for all children of its parent; in the parent, the same folder."""
+    return _given or scratch()
+
+
 class Child:
     """One child process that runs `module:function`, a callable from request to answer, or a factory of one.
 
@@ -73,7 +83,7 @@ class Child:
         lifeline, self._lifeline = os.pipe()
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
         self._folder = tempfile.mkdtemp(dir=scratch())  # for its temporary files: a killed child removes none
-        passed = [json.dumps(sys.path), target, str(theirs.fileno()), str(lifeline)]
+        passed = [json.dumps(sys.path), target, str(theirs.fileno()), str(lifeline), str(siblings_folder())]
         command = [sys.executable, "-P", "-c", _BOOT, *passed]  # -P: no json.py of the current folder
         self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and code
             command,
@@ -178,8 +188,10 @@ def _adopt_site_packages() -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Serve requests in the child: `module:function`, the socket's and the lifeline's file descriptors."""
-    target, channel, lifeline = arguments
+    """Serve requests in the child: `module:function`, file descriptors of the socket and the lifeline, a folder."""
+    global _given  # noqa: PLW0603 - what this process was started with
+    target, channel, lifeline, folder = arguments
+    _given = Path(folder)
     _adopt_site_packages()
     # Where there is a GPU, NVRTC answers from a cache on disk, and then without the log that registers are read from.
     os.environ["CUDA_CACHE_DISABLE"] = "1"

@@ -9,6 +9,7 @@ import signal
 import pytest
 
 from children import worker
+from pretuned.compile import host
 from pretuned.compile.nvrtc import first_error, include_flags, version
 from pretuned.compile.pool import CompilePool, compile_all
 from pretuned.compile.result import Binary
@@ -94,3 +95,17 @@ def test_flags_are_the_specs_own_too_but_no_folder_of_this_machine():
 
 def test_the_version_is_the_full_one():
     assert re.fullmatch(r"1[23]\.\d+\.\d+", version())
+
+
+@pytest.mark.skipif(host.compiler() is None, reason="no C++ compiler here")
+def test_workers_of_the_host_share_what_each_of_them_needs(tmp_path, monkeypatch):
+    log, compiler = tmp_path / "log", tmp_path / "g++"
+    compiler.write_text(f'#!/bin/sh\necho "$@" >> {log}\nexec {host.compiler().path} "$@"\n')
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CXX", str(compiler))
+    sources = [module(f'extern "C" __global__ void f(int* x) {{ *x = {number}; }}') for number in range(2)]
+    for source in sources:
+        (found,) = compile_all([source], host.HOST, toolchain=host.CPP).values()
+        assert isinstance(found, Binary)
+    ran = log.read_text()
+    assert (ran.count("runtime.cpp"), ran.count("module.cpp")) == (1, 2)

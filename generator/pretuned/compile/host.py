@@ -26,6 +26,9 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any, Final
 
+from filelock import FileLock
+
+from pretuned.child import siblings_folder
 from pretuned.compile.gpu_only import marked, refusal, suspicious
 from pretuned.compile.host_errors import first_error
 from pretuned.compile.host_text import write_unit
@@ -41,6 +44,7 @@ MEMORY: Final = "host+memory"
 RACES: Final = "host+races"
 
 AS_THEY_ARE: Final = 2  # sources of a process before the headers are read ahead: the first ones often fail
+_HEADERS: Final = "device.h.gch"
 COMPILERS: Final = ("g++", "clang++", "c++")
 _VERSION_S: Final = 20.0
 _PRINTED_BYTES: Final = 16 << 20  # of symbols; no compiler's errors are worth as much
@@ -176,23 +180,22 @@ def compile_source(source: Source, architecture: str) -> Binary | CompileError:
 
 
 def _precompiled(found: Compiler, architecture: str) -> tuple[Path, ...]:
-    """Return a folder with the headers as g++ has read them, from the third source of a process on.
+    """Return a folder with the headers as g++ has read them, from a worker's third source on, or once there are such.
 
-    That takes as long as two sources, and makes each of the others three times as fast. Where they do not fit, since a
+    That takes as long as two sources, and makes each of the others twice as fast. Where they do not fit, since a
     macro changes them or the compiler is another one, the headers themselves are read.
     """
     _sources[architecture] += 1
-    return _headers(found, architecture) if found.is_gcc and _sources[architecture] > AS_THEY_ARE else ()
+    few = _sources[architecture] <= AS_THEY_ARE and not _made(architecture, _HEADERS).exists()
+    return () if few or not found.is_gcc else _headers(found, architecture)
 
 
 @cache
 def _headers(found: Compiler, architecture: str) -> tuple[Path, ...]:
-    folder = Path(_keep().name) / f"headers{architecture.replace('+', '-')}"
-    folder.mkdir()
-    made = str(folder / "device.h.gch")
     flags = _flags(found, architecture, ())
-    done = _run([found.path, *flags, f"-I{FOLDER}", "-x", "c++-header", str(FOLDER / "device.h"), "-o", made])
-    return () if done.returncode else (folder,)
+    command = [found.path, *flags, f"-I{FOLDER}", "-x", "c++-header", str(FOLDER / "device.h")]
+    file = _made(architecture, _HEADERS)
+    return () if _make_once(file, command) else (file.parent,)
 
 
 def _flags(found: Compiler, architecture: str, options: Sequence[str]) -> tuple[str, ...]:
@@ -217,24 +220,36 @@ def _machine_flags() -> tuple[str, ...]:
 
 @cache
 def _runtime(architecture: str) -> str:
-    """Compile what runs kernels, once a process and way of compiling, and return the object's path."""
+    """Compile what runs kernels and return the object's path."""
     found = compiler()
     assert found is not None, "serve() has looked"
-    made = Path(_keep().name) / f"runtime{architecture.replace('+', '-')}.o"
     # The runtime itself is not watched: what the detector calls would call the detector.
     watched = _VARIANTS[MEMORY][1:2] if architecture == MEMORY else ()
     races = ("-DPRETUNED_RACES",) if architecture == RACES else ()
-    flags = (*_COMMON, "-O2", *watched, *races)
-    done = _run([found.path, *flags, f"-I{FOLDER}", "-c", str(FOLDER / "runtime.cpp"), "-o", str(made)])
-    if done.returncode:
-        raise RuntimeError(f"the host's runtime does not compile with {found.version}: {first_error(done.stderr)}")
-    return str(made)
+    command = [found.path, *_COMMON, "-O2", *watched, *races, f"-I{FOLDER}", "-c", str(FOLDER / "runtime.cpp")]
+    file = _made(architecture, "runtime.o")
+    if (errors := _make_once(file, command)) is not None:
+        raise RuntimeError(f"the host's runtime does not compile with {found.version}: {first_error(errors)}")
+    return str(file)
 
 
-@cache
-def _keep() -> tempfile.TemporaryDirectory[str]:
-    """Return a folder that lives as long as this process."""
-    return tempfile.TemporaryDirectory(prefix="pretuned-")
+def _made(architecture: str, name: str) -> Path:
+    """Return the place of a file that all compile workers of a process use, and one of them makes."""
+    compiled_by = hashlib.sha256(f"{compiler()} {version()}".encode()).hexdigest()[:8]
+    return siblings_folder() / f"{architecture}-{compiled_by}" / name
+
+
+def _make_once(file: Path, command: Sequence[str]) -> str | None:
+    """Have a command of the compiler make `file`, unless a worker has; return the errors of one that fails."""
+    file.parent.mkdir(exist_ok=True)
+    with FileLock(f"{file}.lock"):
+        if not file.exists():
+            unfinished = file.with_name(f"{file.name}.unfinished")
+            done = _run([*command, "-o", str(unfinished)])
+            if done.returncode:
+                return done.stderr
+            unfinished.replace(file)
+    return None
 
 
 def _link(found: Compiler, architecture: str, objects: Sequence[str], library: Path) -> list[str]:
