@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from collections import defaultdict
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 from pretuned.compile.host import compiler
 from pretuned.spec.loader import load
 from pretuned.tune.execute import execute
-from pretuned.tune.modes import PLAIN, SANITIZERS
+from pretuned.tune.modes import MEMORY, PLAIN, SANITIZERS
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="no C++ compiler here")
 
@@ -33,10 +35,20 @@ EXPECTED = {
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    """The messages by bug and way."""
-    spec = load(Path(__file__).parent / "planted" / "planted.toml")
+    """The messages by bug and way: of each way, those that it is to find, and of the right configuration."""
     messages = defaultdict(list)
-    for report in execute({spec.name: spec}, (PLAIN, *SANITIZERS), cache_folder=tmp_path_factory.mktemp("cache")):
+    for mode in (PLAIN, *SANITIZERS):
+        bugs = [0, *(bug for bug, (_, way, _) in EXPECTED.items() if way == mode.name)]
+        folder = tmp_path_factory.mktemp(mode.name)
+        shutil.copytree(Path(__file__).parent / "planted", folder, dirs_exist_ok=True)
+        text = (folder / "planted.toml").read_text()
+        (folder / "planted.toml").write_text(re.sub(r"^bug = \[.*\]", f"bug = {bugs}", text, flags=re.MULTILINE))
+        spec = load(folder / "planted.toml")
+        assert len(bugs) > 1
+        # Each write out of bounds ends a process that is slow to start: one problem shows them all.
+        chosen = {spec.name: [{"n": 100_003}]} if mode is MEMORY else None
+        (report,) = execute({spec.name: spec}, (mode,), cache_folder=folder / "cache", chosen=chosen)
+        assert report.configurations == len(bugs)
         for finding in report.findings:
             bug = dict(finding.configuration.values)["bug"]
             messages[bug, finding.mode].append(finding.detail)
@@ -50,7 +62,7 @@ def test_a_planted_mistake_is_found(found, bug):
 
 
 def test_the_right_configuration_is_found_right(found):
-    assert {bug for bug, _ in found} == set(EXPECTED)
+    assert set(found) == {(bug, way) for bug, (_, way, _) in EXPECTED.items()}
 
 
 @pytest.mark.parametrize("sample", [1, pytest.param(None, marks=pytest.mark.slow)])

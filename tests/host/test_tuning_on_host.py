@@ -104,6 +104,10 @@ def test_a_wrong_template_is_found_by_check(project, capsys):
     text = template.read_text()
     assert "min(begin + vec, n)" in text
     template.write_text(text.replace("min(begin + vec, n)", "min(begin + vec, n + 1)"))
+    spec = project / "kernels" / "scale.toml"
+    spec.write_text(
+        spec.read_text().replace('"float32", "float16"', '"float32"').replace("vec   = [1, 2]", "vec   = [1]")
+    )
     status, out, _ = run(capsys, "check", "--sanitize", "--sample", "1", "--budget", "0")
     assert status == 8
     assert "past the end of" in out

@@ -14,7 +14,7 @@ from pretuned.spec.loader import load
 from pretuned.spec.space import all_problems
 from pretuned.tune.binaries import BinaryStore
 from pretuned.tune.events import Effort
-from pretuned.tune.request import TuningDevice, TuningRequest, find_device
+from pretuned.tune.request import TRIAL_PROFILE, TuningDevice, TuningRequest, find_device
 from pretuned.tune.tuner import Tuner
 from pretuned.tune.workbench import Workbench
 
@@ -31,7 +31,7 @@ def main():
     ):
         workbench = Workbench(
             runner=runner,
-            device=find_device(GPU, {}) if on_gpu else TuningDevice(record=H100, driver="580"),
+            device=find_device(GPU, {}) if on_gpu else TuningDevice(record=H100, driver="580", effort=TRIAL_PROFILE),
             binaries=binaries,
             cache=cache,
             effort=effort,
