@@ -6,6 +6,7 @@ import tarfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+UV = (Path(sys.executable).with_name("uv"),)
 
 IMPORT = """\
 import sys
@@ -23,7 +24,8 @@ def names(files, suffix):
 def test_an_isolated_build_gives_an_sdist_and_a_package_that_stands_alone(
     minimal, run, contents, bare_python, tmp_path
 ):
-    run(sys.executable, "-m", "build", "--outdir", tmp_path / "dist", minimal, cwd=tmp_path)
+    """uv fills the environments, in a tenth of the time that pip takes; test_init_layouts.py has pip."""
+    run(sys.executable, "-m", "build", "--installer", "uv", "--outdir", tmp_path / "dist", minimal, cwd=tmp_path)
     (sdist,) = (tmp_path / "dist").glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         members = {name.removeprefix("minimal-1.0/") for name in archive.getnames()}
@@ -37,10 +39,9 @@ def test_an_isolated_build_gives_an_sdist_and_a_package_that_stands_alone(
     assert wheel.name == "minimal-1.0-py3-none-any.whl"
     assert run(bare_python(wheel), "-I", "-c", IMPORT, cwd=tmp_path) == "scale\n"
 
-    pip = ("-m", "pip", "wheel", "--no-deps", "--wheel-dir", tmp_path / "pip", minimal)
-    run(sys.executable, *pip, cwd=tmp_path)
-    (again,) = (tmp_path / "pip").glob("*.whl")
-    assert contents(again) == files, "from the tree and by pip it is the same package as from the sdist and by build"
+    run(*UV, "build", "--wheel", "--python", sys.executable, "--out-dir", tmp_path / "uv", minimal, cwd=tmp_path)
+    (again,) = (tmp_path / "uv").glob("*.whl")
+    assert contents(again) == files, "from the tree and by uv it is the same package as from the sdist and by build"
 
 
 def test_an_editable_install_and_the_wheel_after_it(minimal, hatchling, run, contents, tmp_path):
@@ -134,22 +135,21 @@ def test_the_uv_workspace(run, own_wheel, offline, contents, tmp_path):
     )
     baked = inside(tmp_path / "src" / "matrices" / "tuned")
 
-    uv = (Path(sys.executable).with_name("uv"),)
     python = ("--python", sys.executable)
-    run(*uv, "sync", "--all-packages", *python, cwd=example, **variables)
+    run(*UV, "sync", "--all-packages", *python, cwd=example, **variables)
     synced = inside(matrices / "src" / "matrices" / "tuned")
     assert {name for name in synced if name.startswith("kernels/")} == {n for n in baked if n.startswith("kernels/")}
     code = "import app; " + DEVICE.format("matrices")
     assert run(example / ".venv" / "bin" / "python", "-I", "-c", code, cwd=tmp_path) == "NVIDIA H100 80GB HBM3\n"
 
-    told = run(*uv, "sync", "--all-packages", *python, cwd=example, **variables)
+    told = run(*UV, "sync", "--all-packages", *python, cwd=example, **variables)
     assert "matrices" not in told, "nothing has changed"
     spec = matrices / "kernels" / "transpose.toml"
     spec.write_text(spec.read_text() + "# changed\n")
-    told = run(*uv, "sync", "--all-packages", *python, cwd=example, **variables)
+    told = run(*UV, "sync", "--all-packages", *python, cwd=example, **variables)
     assert "~ matrices==0.1.0" in told
 
-    run(*uv, "build", "--package", "matrices", *python, cwd=example, **variables)
+    run(*UV, "build", "--package", "matrices", *python, cwd=example, **variables)
     (wheel,) = (example / "dist").glob("*.whl")
     built = {name: content for name, content in contents(wheel).items() if name.startswith("matrices/tuned/")}
     assert built == {f"matrices/tuned/{name}": content for name, content in synced.items()}
