@@ -11,6 +11,7 @@ from typing import Final
 EXAMPLES: Final = {
     "format": "format = 1",
     "summary": 'summary = "out = a * x + y."',
+    "let": 'let = { half = "cols // 2" }',
     "arguments": 'arguments = [{ name = "out", role = "out", dtype = "T", shape = ["n"] }]',
     "dims": "n = { sizes = [4096, 1048576] }",
     "problems": "problems = [{ m = 4096, n = 11008, k = 4096 }]",

@@ -17,8 +17,9 @@ from typing import Final
 from pretuned.spec import space
 from pretuned.spec.expressions import Expression
 from pretuned.spec.headers import Header, HeaderError, header_folders, included_names, with_headers
+from pretuned.spec.library import LibraryCall
 from pretuned.spec.lines import lines_of, relocated
-from pretuned.spec.model import FillRange, ImplementationSpec, KernelSpec, LibraryCall
+from pretuned.spec.model import FillRange, ImplementationSpec, KernelSpec
 from pretuned.spec.packages import PACKAGE
 from pretuned.spec.scalars import tuning_values
 from pretuned.spec.space import Configuration, Pairs
@@ -219,6 +220,7 @@ def _layout(spec: KernelSpec, specialisation: Pairs) -> list[list[object]]:
             None if argument.align is None else argument.align.python,
             argument.init,
             *(["in-place"] if argument.in_place else []),
+            *([str(spec.derived[argument.name])] if argument.name in spec.derived else []),
             *(str(one) for one in spec.constraints.addresses if one.argument == argument.name),
         ]
         for argument in spec.arguments

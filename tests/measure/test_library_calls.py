@@ -19,7 +19,7 @@ from pretuned.measure.machine import Refused
 from pretuned.measure.requests import CompiledCandidate, PrepareRequest, RaceRequest, ScreenRequest
 from pretuned.measure.runner import Runner
 from pretuned.outcome import LaunchFailed, Timed, TimedOut, WrongResult
-from pretuned.spec.model import LibraryCall
+from pretuned.spec.library import LibraryCall
 from pretuned.spec.space import Configuration, all_problems
 
 LIBRARY = Configuration(implementation="library", values=())

@@ -17,7 +17,14 @@ from pretuned.bake.plan import plan
 from pretuned.spec.loader import load_folder
 
 KERNELS = Path(__file__).parents[1] / "data" / "shapes"
-SIGNATURES = {"silu_and_mul": "QQi", "row_sums": "QQQi", "topk_softmax": "QQQii", "ramp": "Qiq", "repeated": "QQii"}
+SIGNATURES = {
+    "silu_and_mul": "QQi",
+    "row_sums": "QQQi",
+    "topk_softmax": "QQQii",
+    "ramp": "Qiq",
+    "repeated": "QQii",
+    "halves": "QQQiiB?f",
+}
 
 
 @pytest.fixture(scope="module")
@@ -172,3 +179,31 @@ def test_tensors_of_pytorch(tuned, cuda, monkeypatch):
         assert [one.shape for one in tuned.topk_softmax(torch.Tensor((4, 8), "float32"), topk=3)] == [(4, 3), (4, 3)]
         y = torch.Tensor((12,), "int32")
         assert tuned.ramp(1, y=y) is y
+
+
+def halves(tuned, cupy, n, columns, dtype="float32"):
+    x, rest = cupy.ndarray((n, columns), dtype), cupy.ndarray((n, columns % 2 + 1), dtype)
+    return tuned.halves(x, rest)
+
+
+def test_derived_names_are_passed_and_decide_shapes_and_launches(tuned, cupy, cuda):
+    for columns in (101, 128, 101, 128, 101, 128):  # from the fifth on by the fast path
+        d = columns // 2
+        assert halves(tuned, cupy, 5, columns).shape == (5, d)
+        launch = cuda.launches[-1]
+        tiles = -(-d // 32)
+        assert (launch.grid, launch.block, launch.shared_bytes) == ((tiles, 5, 1), (32, 1, 1), 128)
+        assert launch.arguments[3:] == (columns, d, tiles, d % 32 != 0, float(d))
+
+
+def test_a_derived_argument_that_its_type_does_not_hold_refuses_a_configuration(tuned, cupy):
+    said = "pkg.tuned.halves: no configuration can run this call (columns=32768, n=2): passed over block=32, vec=1: "
+    said += "its argument 'tiles' is 512, and uint8 is an integer from 0 to 255"
+    with pytest.raises(ValueError, match="no configuration") as caught:
+        halves(tuned, cupy, 2, 32768)
+    assert str(caught.value) == said
+
+
+def test_what_a_call_passes_derived_is_no_parameter_of_the_function(tuned):
+    assert list(inspect.signature(tuned.halves).parameters) == ["x", "rest", "y", "stream"]
+    assert "y: Array of T with shape (n, columns // 2) to write" in tuned.halves.__doc__

@@ -10,7 +10,8 @@ import pretuned
 from library_specs import faults, loaded
 from pretuned.render import candidate, source_of
 from pretuned.spec import space
-from pretuned.spec.model import ImplementationSpec, KernelSpec, LibraryCall
+from pretuned.spec.library import LibraryCall
+from pretuned.spec.model import ImplementationSpec, KernelSpec
 from pretuned.spec.space import Configuration
 from pretuned.spec.templates import RenderError
 

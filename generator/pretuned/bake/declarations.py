@@ -73,7 +73,8 @@ def _place(spec: KernelSpec, dim: str) -> tuple[str | int, ...]:
 
 def _argument(spec: KernelSpec, argument: Argument) -> str:
     if argument.role is None:
-        return f"Scalar({literal(argument.name)}, {literal(argument.dtype)})"
+        value = f", {function([spec.derived[argument.name]], several=False)}" if argument.name in spec.derived else ""
+        return f"Scalar({literal(argument.name)}, {literal(argument.dtype)}{value})"
     shape = function(argument.shape or (), several=True)
     more = "" if argument.init is None else ", init=True"
     if inputs := spec.in_place_of(argument):

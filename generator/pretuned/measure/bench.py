@@ -33,7 +33,7 @@ from pretuned.measure.verdict import judge, wrong
 from pretuned.measure.workspace import POISONS, GuardCheck, Workspace
 from pretuned.outcome import Failure, LaunchFailed, Timed, WrongResult
 from pretuned.spec.expressions import ExpressionError
-from pretuned.spec.model import LibraryCall
+from pretuned.spec.library import LibraryCall
 
 SCREEN_SETS: Final = 4  # judged again after screening; finals judge all, time and again
 SETTLED: Final = 64  # executions of a finalist that are judged: one wrong in 16 shows in 98 of 100
@@ -144,7 +144,8 @@ class Bench(Generic[K]):
             (output,) = spec.outputs
             return self.machine.load_call(planned, buffers, output=output.name)
         types = {name: region.buffer.dtype for name, region in buffers.sets[0].items()}
-        return self.machine.load(self._images[entry.digest], planned, scalars(spec, problem), types=types)
+        values = scalars(spec, problem, entry.configuration, self.machine.facts)
+        return self.machine.load(self._images[entry.digest], planned, values, types=types)
 
     def _scratch(self, entry: CompiledCandidate) -> Workspace | None:
         """Return as many sets of a candidate's scratch buffers as the problem has; raises Refused."""

@@ -27,7 +27,7 @@ from pretuned.measure.launch import BoundBuffer, BoundScalar, arrays, scalars
 from pretuned.runtime.types import DTYPES, DType
 from pretuned.spec.expressions import Expression, ExpressionError
 from pretuned.spec.model import FillRange, KernelSpec
-from pretuned.spec.space import Problem, environment
+from pretuned.spec.space import Problem, derived, environment
 
 Fill = str | tuple[float, float]
 SMALL: Final = 8  # integers are up to so far from 0 by default, so that sums of millions of them fit 32 bits
@@ -259,6 +259,7 @@ def reference(spec: KernelSpec, problem: Problem, stored: Mapping[str, Stored]) 
         return None
     buffers = {buffer.name: buffer for buffer in arrays(spec, problem)}
     values: dict[str, Any] = {name: decoded(array, buffers[name].dtype) for name, array in stored.items()}
+    values |= derived(spec, environment(spec, problem))
     values |= {scalar.name: _number(scalar) for scalar in scalars(spec, problem)}
     where, names = place(spec, target), [argument.name for argument in spec.outputs]
     found = arrays_of(where, call(spec, target, problem, values), names, all_of_them=True)

@@ -12,7 +12,7 @@ from pretuned.runtime.scalars import packed
 from pretuned.runtime.types import DTYPES
 from pretuned.spec.expressions import Expression, ExpressionError
 from pretuned.spec.model import KernelSpec
-from pretuned.spec.scalars import passed_values
+from pretuned.spec.scalars import derived_values, passed_values
 from pretuned.spec.space import Configuration, DeviceFacts, Problem, dtype_of, environment, shape_of
 
 
@@ -102,15 +102,21 @@ def scratch(
     )
 
 
-def scalars(spec: KernelSpec, problem: Problem) -> tuple[BoundScalar, ...]:
+def scalars(
+    spec: KernelSpec, problem: Problem, configuration: Configuration | None = None, device: DeviceFacts | None = None
+) -> tuple[BoundScalar, ...]:
     """Return the scalar arguments at `problem`: dims and specialisations by value, the others as tuning passes them.
 
-    Raises ExpressionError for one whose value there its type does not hold.
+    Derived ones are among them for a `configuration` on a `device`. Raises ExpressionError for one whose value there
+    its type does not hold.
     """
-    values = {**passed_values(spec, problem), **environment(spec, problem)}
+    known = environment(spec, problem, configuration, device)
+    values = {**passed_values(spec, problem), **known}
+    if configuration is not None:
+        values |= derived_values(spec, known)
     found = []
     for argument in spec.arguments:
-        if argument.role is None:
+        if argument.role is None and (configuration is not None or argument.name not in spec.let):
             value = values[argument.name]
             assert isinstance(value, int | float)  # a specialisation that is passed is no type
             dtype = dtype_of(spec, argument.dtype, problem.specialisation)
@@ -124,6 +130,10 @@ def launches(
     """Return the launches of `configuration` at `problem`, or why no CUDA device would take them."""
     values = environment(spec, problem, configuration, device)
     order = tuple(argument.name for argument in spec.arguments)
+    try:
+        derived_values(spec, values)
+    except ExpressionError as error:
+        return LaunchFailed(message=str(error))
     found = []
     for launch in spec.all_implementations[configuration.implementation].launches:
         try:

@@ -12,7 +12,7 @@ from pretuned.measure.machine import Refused
 from pretuned.outcome import LaunchFailed
 from pretuned.runtime.cuda_majors import CUDA_MAJORS
 from pretuned.runtime.text import closest
-from pretuned.spec.model import LibraryCall
+from pretuned.spec.library import LibraryCall
 
 # The distributions that provide a package; where there are several, one is installed.
 DISTRIBUTIONS: Final = {

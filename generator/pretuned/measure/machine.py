@@ -16,7 +16,7 @@ from pretuned.measure.data import HostArray
 from pretuned.measure.launch import BoundLaunch, BoundScalar
 from pretuned.measure.regions import CallBuffers, Room
 from pretuned.outcome import Crashed, LaunchFailed
-from pretuned.spec.model import LibraryCall
+from pretuned.spec.library import LibraryCall
 from pretuned.spec.space import DeviceFacts
 
 

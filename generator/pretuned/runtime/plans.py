@@ -19,7 +19,7 @@ from functools import partial
 
 from .binaries import function
 from .checks import output_shape
-from .problem import sizes_of
+from .problem import evaluate, sizes_of
 from .scalars import packed, packer, struct_of
 from .table import Scalar
 from .types import DTYPES
@@ -253,8 +253,10 @@ def make(driver: Driver, kernel: Kernel, decision: Decision, device: Device, str
     pack_into = packer(CALLED + "".join([code for _, code in places.values()]), numbers)
     content = bytes(SLOT * len(places))
     for argument in kernel.arguments:
-        if isinstance(argument, Scalar) and argument.name in decision.operands:
-            content += packed(argument.dtype, decision.operands[argument.name]).ljust(SLOT, b"\0")
+        if isinstance(argument, Scalar) and (argument.value or argument.name in decision.operands) and not plan.call:
+            known = decision.operands
+            number = evaluate(argument.value, known) if argument.value else known[argument.name]
+            content += packed(argument.dtype, number).ljust(SLOT, b"\0")
             places[argument.name] = (len(places), "")
     for launch, (grid, block, shared_bytes) in zip(implementation.launches, decision.extents, strict=True):
         if 0 not in grid:  # or there is nothing to do

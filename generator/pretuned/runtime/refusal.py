@@ -6,6 +6,8 @@ from .devices import runs
 from .limits import BLOCK_LIMITS, GRID_LIMITS, registers_taken
 from .problem import evaluate, extent, holds, sizes_of
 from .records import EntryPoint
+from .scalars import packs
+from .types import DTYPES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from .devices import Device
     from .problem import Extent, Operands
     from .records import ShippedConfiguration, SourceBinaries
-    from .table import Kernel, Launch
+    from .table import Implementation, Kernel, Launch
 
     Aligned = Callable[[str, int], bool]  # whether an argument's address is a multiple of so many bytes
     Extents = list[tuple[Extent, Extent, int]]  # grid, block and dynamic shared bytes of each launch
@@ -31,11 +33,8 @@ def refusal(
     for name, size in entry.align.items():
         if not aligned(name, size):
             return f"{name} is not aligned to {size} bytes"
-    for buffer in implementation.scratch:
-        try:
-            sizes_of(buffer.shape, known)
-        except ArithmeticError as error:
-            return f"the size of its scratch '{buffer.name}' cannot be worked out ({error})"
+    if (reason := _without_value(kernel, implementation, known)) is not None:
+        return reason
     for launch in implementation.launches:
         try:
             block, shared_bytes = extent(launch.block, known), int(evaluate(launch.shared, known))
@@ -45,6 +44,23 @@ def refusal(
         if (reason := _misfit(kernel.binaries[entry.source], launch, grid, block, shared_bytes, device)) is not None:
             return reason
         extents.append((grid, block, shared_bytes))
+    return None
+
+
+def _without_value(kernel: Kernel, implementation: Implementation, known: Operands) -> str | None:
+    """Return which scratch buffer or derived argument cannot be worked out, or passed as its type; or None."""
+    for buffer in implementation.scratch:
+        try:
+            sizes_of(buffer.shape, known)
+        except ArithmeticError as error:
+            return f"the size of its scratch '{buffer.name}' cannot be worked out ({error})"
+    for argument, value in kernel.derived if implementation.call is None else ():
+        try:
+            found = evaluate(value, known)
+        except ArithmeticError as error:
+            return f"its argument '{argument.name}' cannot be worked out ({error})"
+        if not packs(argument.dtype, found):
+            return f"its argument '{argument.name}' is {found}, and {argument.dtype} is {DTYPES[argument.dtype].values}"
     return None
 
 

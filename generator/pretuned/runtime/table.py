@@ -71,12 +71,12 @@ class Array:
 
 
 class Scalar:
-    """A value passed to the kernel: a dim, a specialisation, or a number that the call brings."""
+    """A value passed to the kernel: a dim, a specialisation, a number that the call brings; or else `value`'s."""
 
-    __slots__ = ("dtype", "name")
+    __slots__ = ("dtype", "name", "value")
 
-    def __init__(self, name: str, dtype: str) -> None:
-        self.name, self.dtype = name, dtype
+    def __init__(self, name: str, dtype: str, value: Formula | None = None) -> None:
+        self.name, self.dtype, self.value = name, dtype, value
 
 
 class Buffer:
@@ -147,6 +147,7 @@ class Kernel:
         "arguments",
         "arrays",
         "binaries",
+        "derived",
         "devices",
         "dims",
         "follows",
@@ -169,6 +170,7 @@ class Kernel:
     begin: ClassVar[Callable[..., Foreign]]  # loads what calls need, and makes the first call of a kernel
     arrays: tuple[Array, ...]  # the arguments that are arrays, in launch order
     scalars: tuple[Scalar, ...]  # the numbers that a call brings: neither dims nor specialisations
+    derived: tuple[tuple[Scalar, Formula], ...]  # those that follow from what a call decides, with how
     limits: tuple[tuple[Scalar, int, int], ...]  # the dims that are passed as integers, and what these hold
     shipped: tuple[ShippedConfiguration, ...]
     shipments: dict[tuple[Value, ...], Shipment]  # what ships, by the values of a specialisation
@@ -228,7 +230,8 @@ class Kernel:
         may_be = {name: tuple(sorted({str(one.specialisation[name]) for one in self.shipped})) for name in self.types}
         self.typed = tuple((name, inputs[name], may_be[name]) for name in self.types)
         numbers = [argument for argument in self.arguments if isinstance(argument, Scalar)]
-        self.scalars = tuple(one for one in numbers if one.name not in {*self.dims, *names})
+        self.scalars = tuple(one for one in numbers if not one.value and one.name not in {*self.dims, *names})
+        self.derived = tuple((one, one.value) for one in numbers if one.value)
         ranges = [(one, DTYPES[one.dtype].range) for one in numbers if one.name in self.dims]
         self.limits = tuple((one, *taken) for one, taken in ranges if taken is not None)
         self.shipments = {key: Shipment(of_one) for key, of_one in listed.items()}
@@ -243,6 +246,7 @@ _MADE = frozenset(
     {
         "arrays",
         "binaries",
+        "derived",
         "free_dims",
         "limits",
         "rows",

@@ -19,6 +19,10 @@ _TEMPLATE: Final = "The Jinja template, beside the spec."
 DESCRIPTIONS: Final = {
     "KernelSpec.format": "The format of this file: 1.",
     "KernelSpec.summary": "One line on what the kernel computes; the generated function's docstring.",
+    "KernelSpec.let": (
+        "Derived names for expressions, the template and its arguments, each an expression that may read those above "
+        "it: half = 'cols // 2'."
+    ),
     "KernelSpec.arguments": "The kernel's arguments in launch order: arrays have a role, scalars none.",
     "KernelSpec.dims": "The problem sizes, by which calls find what to run. Each is read off a shape, or is a keyword.",
     "KernelSpec.problems": (

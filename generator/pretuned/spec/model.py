@@ -6,17 +6,18 @@ These models hold the structure (keys, kinds of value, the syntax of every expre
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, Tag
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, Tag, model_validator
 
 from pretuned.config.toml import TAG
 from pretuned.spec.addresses import Alignment
 from pretuned.spec.expressions import Expression
 from pretuned.spec.headers import plain
+from pretuned.spec.let import substituted, written_out
+from pretuned.spec.library import LibraryCall
 from pretuned.spec.packages import is_of_package
 from pretuned.spec.values import (
     FILL_KINDS,
@@ -187,24 +188,6 @@ class Verify(Model):
     compare: Name | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LibraryCall:
-    """A function of an array library that computes a kernel.
-
-    `module` is the library's top-level package (`cupy`, `torch`), `function` the dotted name below it; `arguments` are
-    the inputs that it is passed by position. With `out` "keyword" it writes to `out=`, with "copy" what it returns is
-    assigned to the output (`out[...] = function(...)`).
-    """
-
-    module: str
-    function: str
-    arguments: tuple[str, ...]
-    out: Literal["keyword", "copy"] = "keyword"
-
-    def __str__(self) -> str:
-        return f"{self.module}.{self.function}"
-
-
 class ImplementationSpec(Model):
     """One way to compute a kernel: a template with its space and default, or a library call.
 
@@ -250,6 +233,7 @@ class KernelSpec(Model):
 
     format: Literal[1] = 1
     summary: Name = ""
+    let: dict[str, Expr] = Field(default_factory=dict)
     arguments: Annotated[tuple[Argument, ...], Field(min_length=1)]
     dims: dict[str, Dim] = Field(default_factory=dict)
     problems: tuple[dict[str, Size], ...] = ()
@@ -268,6 +252,21 @@ class KernelSpec(Model):
     cost: CostSpec = CostSpec()
 
     implementations: dict[str, ImplementationSpec] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _without_derived_names(self) -> Self:
+        """Write the definitions of [let] out wherever they are read; `let` itself stays as it is written."""
+        if self.let:
+            read = {name: getattr(self, name) for name in type(self).model_fields.keys() - {"let", "name", "folder"}}
+            self.__dict__.update(substituted(read, self.derived))
+        return self
+
+    @cached_property
+    def derived(self) -> dict[str, Expression]:
+        """What each name of [let] stands for, over dims, specialisations, parameters and the device."""
+        spaces = [self.space, *(one.space for one in self.implementations.values())]
+        rows = [row for listed in spaces for row in ([listed] if isinstance(listed, dict) else listed)]
+        return written_out(self.let, {name for table in (self.dims, self.specialisations, *rows) for name in table})
 
     @property
     def file(self) -> str:
@@ -339,8 +338,8 @@ class KernelSpec(Model):
 
     @cached_property
     def scalars(self) -> tuple[Argument, ...]:
-        """The values that a call must bring: scalars that are neither a dim nor a specialisation."""
-        known = {*self.dims, *self.specialisations}
+        """The values that a call must bring: scalars that are neither a dim nor a specialisation, nor derived."""
+        known = {*self.dims, *self.specialisations, *self.let}
         return tuple(argument for argument in self.arguments if argument.role is None and argument.name not in known)
 
     @cached_property

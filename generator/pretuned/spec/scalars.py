@@ -10,10 +10,11 @@ warns of them. So are expressions, which have their value at the problem.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from pretuned.config.toml import spelled
+from pretuned.runtime.records import Value
 from pretuned.runtime.scalars import packs
 from pretuned.runtime.types import DTYPES
 from pretuned.spec.expressions import Expression, ExpressionError
@@ -63,6 +64,19 @@ def passed_values(spec: KernelSpec, problem: Problem) -> dict[str, float]:
         found[name] = number if dtype == "bool" else int(number)
         if not holds(dtype, found[name]):
             raise ExpressionError(f"'{value}' is {spelled(number)}, and {dtype} is {DTYPES[dtype].values}")
+    return found
+
+
+def derived_values(spec: KernelSpec, values: Mapping[str, Value]) -> dict[str, float]:
+    """Return the derived arguments under `values`; raises ExpressionError for one that its type does not hold."""
+    found = dict[str, float]()
+    for argument in spec.arguments:
+        if argument.name in spec.derived:
+            number = spec.derived[argument.name].evaluate(values)
+            found[argument.name] = number if argument.dtype == "bool" else int(number)
+            if not holds(argument.dtype, found[argument.name]):
+                dtype = DTYPES[argument.dtype]
+                raise ExpressionError(f"'{argument.name}' is {spelled(number)}, and {dtype.name} is {dtype.values}")
     return found
 
 

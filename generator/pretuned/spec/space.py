@@ -7,6 +7,7 @@ pairs inside, so that they are hashable and their order never depends on a file.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -134,9 +135,23 @@ def environment(
 
 
 def rendered(spec: KernelSpec, specialisation: Pairs, configuration: Configuration) -> dict[str, Value]:
-    """Return what a template may name: parameters, specialisations and constant dims, types as CUDA spells them."""
+    """Return what a template may name, types as CUDA spells them.
+
+    That is: parameters, specialisations and constant dims, and derived names that have a value by these.
+    """
     values = choices(spec, specialisation) | dict(configuration.values)
+    values |= derived(spec, values)
     return {name: DTYPES[value].cuda if isinstance(value, str) else value for name, value in values.items()}
+
+
+def derived(spec: KernelSpec, values: Environment) -> dict[str, int]:
+    """Return the derived names that have a value under `values`."""
+    found = {}
+    for name, expression in spec.derived.items():
+        if expression.names <= values.keys() | DTYPES.keys():
+            with contextlib.suppress(ExpressionError):
+                found[name] = expression.evaluate(values)
+    return found
 
 
 def dtypes_of(spec: KernelSpec, name: str) -> tuple[str, ...]:

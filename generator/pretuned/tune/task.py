@@ -18,7 +18,8 @@ from pretuned.record.rows import Row
 from pretuned.remedies import remedy
 from pretuned.render import Candidate, candidate, located, verification_key
 from pretuned.spec import space
-from pretuned.spec.model import KernelSpec, LibraryCall
+from pretuned.spec.library import LibraryCall
+from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, Guards, Pairs, Problem, pairs
 from pretuned.strategies import AUTO
 from pretuned.tune.blame import culprits

@@ -31,3 +31,7 @@ def ramp(n, start):
 
 def repeated(x, times):
     return np.repeat(x, times)
+
+
+def halves(x, d):
+    return x[:, :d] + x[:, d : 2 * d]

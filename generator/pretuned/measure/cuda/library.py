@@ -21,7 +21,7 @@ from pretuned.measure.machine import Refused
 from pretuned.measure.regions import CallBuffers, Region
 from pretuned.outcome import LaunchFailed
 from pretuned.runtime.types import DTYPES
-from pretuned.spec.model import LibraryCall
+from pretuned.spec.library import LibraryCall
 
 
 class ArrayLibrary(Protocol):

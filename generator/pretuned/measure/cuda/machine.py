@@ -34,7 +34,7 @@ from pretuned.measure.regions import ALIGNMENT, CallBuffers
 from pretuned.measure.server import Answerer, server
 from pretuned.outcome import LaunchFailed
 from pretuned.runtime.driver import DriverError
-from pretuned.spec.model import LibraryCall
+from pretuned.spec.library import LibraryCall
 from pretuned.spec.space import DeviceFacts
 
 _runtime: Final[Any] = cupy.cuda.runtime

@@ -22,7 +22,7 @@ from pretuned.measure.machine import ByteCopy, ByteFill, Check, CheckResult, Ref
 from pretuned.measure.regions import CallBuffers
 from pretuned.measure.server import Answerer, server
 from pretuned.outcome import Crashed, LaunchFailed
-from pretuned.spec.model import LibraryCall
+from pretuned.spec.library import LibraryCall
 
 CHECK_BYTES: Final = 256 << 20  # that a process may take for the arrays of problems, where only results are checked
 SETS: Final = 2  # one to verify, and one that shows what depends on the first

@@ -68,7 +68,7 @@ def _reached(prepared: PrepareRequest, configuration: Configuration, image: byte
     kernel = HostKernel(
         image,
         planned,
-        scalars(spec, problem),
+        scalars(spec, problem, configuration, FACTS),
         types={region.buffer.name: region.buffer.dtype for region in regions},
         manner=Manner(strict=True, blocks=BLOCKS, kept=True),
     )

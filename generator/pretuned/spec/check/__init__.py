@@ -21,6 +21,7 @@ from pretuned.spec.check.implementations import (
     launch_faults,
     prefix_of,
 )
+from pretuned.spec.check.let import let_faults
 from pretuned.spec.check.names import PathFault, name_faults
 from pretuned.spec.check.problems import problem_faults, refused_problems
 from pretuned.spec.check.scalars import scalar_value_faults
@@ -33,6 +34,7 @@ def check(spec: KernelSpec) -> list[Fault]:
     """Return every fault in the meaning of `spec`, in the order of their paths; an empty list says that it is sound."""
     entries = [
         *name_faults(spec),
+        *let_faults(spec),
         *key_faults(spec),
         *problem_faults(spec),
         *argument_faults(spec),

@@ -23,6 +23,7 @@ from pretuned.spec.check.implementations import prefix_of
 from pretuned.spec.check.names import PathFault
 from pretuned.spec.expressions import Expression, ExpressionError
 from pretuned.spec.model import ImplementationSpec, KernelSpec
+from pretuned.spec.scalars import derived_values
 from pretuned.spec.space import Configuration, DeviceFacts, Problem
 
 
@@ -246,8 +247,9 @@ def _launched(spec: KernelSpec, configuration: Configuration) -> Iterator[PathFa
             if not space.legal(spec, problem, configuration, SOME_DEVICE):
                 continue
             values = space.environment(spec, problem, configuration, SOME_DEVICE)
-            path = ""
+            path = "arguments"
             try:
+                derived_values(spec, values)
                 for index, launch in enumerate(implementation.launches):
                     path = f"launches[{index}]"
                     for expression in (*launch.grid, launch.shared):

@@ -9,7 +9,8 @@ from pretuned.config.toml import spelled
 from pretuned.runtime.text import closest
 from pretuned.spec import space
 from pretuned.spec.check.names import PathFault, dtype_faults, expression_faults, identifier
-from pretuned.spec.model import MAIN, Compile, ImplementationSpec, KernelSpec, LaunchSpec, LibraryCall
+from pretuned.spec.library import LibraryCall
+from pretuned.spec.model import MAIN, Compile, ImplementationSpec, KernelSpec, LaunchSpec
 
 
 def prefix_of(spec: KernelSpec, implementation: str) -> str:

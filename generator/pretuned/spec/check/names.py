@@ -104,4 +104,4 @@ def expression_faults(
         elif name in DEVICE_ATTRIBUTES:
             yield path, f"'{name}' has no value here; only grid, block, shared, scratch shapes and `where` may read it"
         else:
-            yield path, f"unknown name '{name}' in '{expression}'{closest(name, known)}"
+            yield path, f"unknown name '{name}' in '{expression}'{closest(name, known | spec.let.keys())}"

@@ -9,6 +9,7 @@ from pretuned.config.toml import spelled
 from pretuned.runtime.text import closest
 from pretuned.runtime.types import DTYPES
 from pretuned.spec import space
+from pretuned.spec.check.let import derived_argument_faults
 from pretuned.spec.check.names import PathFault, dtype_faults, expression_faults
 from pretuned.spec.expressions import Expression, ExpressionError
 from pretuned.spec.model import Argument, KernelSpec
@@ -31,6 +32,8 @@ def scalar_faults(spec: KernelSpec, index: int) -> Iterator[PathFault]:
         yield from faults
     elif argument.name in spec.dims or argument.name in spec.specialisations:
         yield from _key(spec, path, argument)
+    elif argument.name in spec.let:
+        yield from derived_argument_faults(spec, path, argument)
     elif argument.passed is None:
         needs = "; a scalar needs the value that tuning passes, as in `value = 1.0`"
         yield path, f"'{argument.name}' is not a dim{closest(argument.name, spec.dims) or needs}"

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
 from pretuned.runtime.text import closest
+from pretuned.runtime.types import DTYPES
 from pretuned.spec import space
 from pretuned.spec.check.implementations import prefix_of
 from pretuned.spec.check.names import PathFault
@@ -23,6 +24,8 @@ def template_faults(spec: KernelSpec, implementation: ImplementationSpec) -> Ite
         return
     parameters = space.parameters(implementation)
     rendered = {*parameters, *spec.specialisations, *spec.constant_dims}
+    derived = {name: e.names for name, e in spec.derived.items() if e.names <= {*rendered, *DTYPES}}
+    rendered |= derived.keys()
     used = _launched(spec, implementation)
     complete = bool(implementation.launches)
     for index, option in enumerate(implementation.compile.options):
@@ -33,7 +36,7 @@ def template_faults(spec: KernelSpec, implementation: ImplementationSpec) -> Ite
             complete = False
             yield path, str(error)
             continue
-        used |= names
+        used |= names.union(*(derived.get(name, ()) for name in names))
         yield from (
             (path, f"undefined name '{name}'{_hint(spec, name, rendered)}") for name in sorted(names - rendered)
         )
@@ -59,7 +62,8 @@ def template_faults(spec: KernelSpec, implementation: ImplementationSpec) -> Ite
     for name, line in sorted(reads.items()):
         if name not in rendered:
             yield "template", f"{line}: undefined name '{name}'{_hint(spec, name, rendered)}"
-    for name in sorted(parameters - used - reads.keys()) if complete else ():
+    used |= reads.keys() | {read for name in reads for read in derived.get(name, ())}
+    for name in sorted(parameters - used) if complete else ():
         message = f"parameter '{name}' is used nowhere: not in the template, launches, options or `align`; remove it"
         yield f"space.{name}", message
 
@@ -67,6 +71,8 @@ def template_faults(spec: KernelSpec, implementation: ImplementationSpec) -> Ite
 def _hint(spec: KernelSpec, name: str, rendered: set[str]) -> str:
     if name in spec.dims:
         return "; a dim is passed to the kernel as an argument"
+    if name in spec.let:
+        return "; what a call or the device decides is passed to the kernel as an argument"
     return closest(name, rendered) or f"; known are {', '.join(sorted(rendered))}. In C++, write '{{ {{' for two braces"
 
 
@@ -77,6 +83,7 @@ def _launched(spec: KernelSpec, implementation: ImplementationSpec) -> set[str]:
         expression for launch in implementation.launches for expression in (*launch.grid, *launch.block, launch.shared)
     ]
     expressions += [argument.align for argument in spec.arrays if argument.align is not None]
+    expressions += [spec.derived[argument.name] for argument in spec.arguments if argument.name in spec.derived]
     return {name for expression in expressions for name in expression.names}
 
 

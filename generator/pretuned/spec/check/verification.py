@@ -57,7 +57,9 @@ def passed(spec: KernelSpec, key: str) -> list[str]:
     """Return the names that a function of [verify] may take: of `reference`, `inputs` or `compare`."""
     first: tuple[str, ...] = _TAKEN.get(key, ())
     if key == "reference":
-        first = tuple(argument.name for argument in (*spec.inputs, *spec.scalars))
+        known = {*spec.dims, *spec.specialisations, *DTYPES}
+        derived = (name for name, expression in spec.derived.items() if expression.names <= known)
+        first = (*(argument.name for argument in (*spec.inputs, *spec.scalars)), *derived)
     return [*first, *spec.dims, *spec.specialisations]
 
 
