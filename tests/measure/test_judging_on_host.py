@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from judged import CASES, INTEGER_CASES, RTOL, found, moved, verdicts
+from judged import CASES, COMPLEX_CASES, INTEGER_CASES, RTOL, complex_finding, found, moved, verdicts
 from pretuned.compile import host
 from pretuned.compile.host import CPP
 from pretuned.measure.host import judge
@@ -23,6 +23,11 @@ def test_an_element_is_right_within_its_tolerance_and_infinities_only_as_such(ou
     check = Off(address=ours.address, dtype="float32", reference=theirs.address, size=1, rtol=RTOL, atol=0.0)
     (finding,) = machine.ask([check])
     assert (finding.first is None) is right
+
+
+@pytest.mark.parametrize(("out", "reference", "right"), COMPLEX_CASES)
+def test_a_complex_number_is_right_by_its_magnitude(out, reference, right):
+    assert (complex_finding(HostMachine(), out, reference).first is None) is right
 
 
 @pytest.mark.parametrize(("dtype", "out", "reference", "rtol", "atol", "off"), INTEGER_CASES)

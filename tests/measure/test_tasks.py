@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 
-from judged import CASES, INTEGER_CASES, RTOL, found
+from judged import CASES, COMPLEX_CASES, INTEGER_CASES, RTOL, complex_finding, found
 from pretuned.compile import host
 from pretuned.compile.host import CPP
 from pretuned.compile.pool import compile_all
@@ -161,6 +161,11 @@ def test_an_element_is_right_within_its_tolerance_and_infinities_only_as_such(ma
     assert (finding.first is None) is right
 
 
+@pytest.mark.parametrize(("out", "reference", "right"), COMPLEX_CASES)
+def test_a_complex_number_is_right_by_its_magnitude(machine, out, reference, right):
+    assert (complex_finding(machine, out, reference).first is None) is right
+
+
 @pytest.mark.parametrize(("dtype", "out", "reference", "rtol", "atol", "off"), INTEGER_CASES)
 def test_integers_are_right_within_their_tolerance_over_their_whole_range(
     machine, dtype, out, reference, rtol, atol, off
@@ -172,7 +177,8 @@ def test_integers_are_right_within_their_tolerance_over_their_whole_range(
 @pytest.mark.parametrize("dtype", FLOATING)
 def test_every_floating_type_is_compared_as_the_host_does(machine, dtype):
     generator, size = np.random.default_rng(3), 1000
-    reference = generator.standard_normal(size)
+    parts = DTYPES[dtype].parts
+    reference = generator.standard_normal(parts * size).view(DTYPES[dtype].wide)
     stored = data.encode(reference * (1 + 0.2 * (generator.random(size) < 0.01)), dtype)
     ours, theirs = machine.allocate(stored.nbytes), machine.allocate(reference.nbytes)
     machine.write(ours.address, stored)

@@ -320,6 +320,10 @@ ARGUMENTS = {
         [(A, 'dtype = "float8_e4m3fn", value = inf')],
         ["arguments[2].value: inf is not a value of float8_e4m3fn"],
     ),
+    "scalar of a complex type": (
+        [(A, 'dtype = "complex64", value = 1.0')],
+        ["arguments[2].dtype: a scalar cannot be complex64; pass its parts as two of float32"],
+    ),
     "scalar beyond float32": (
         [(A, 'dtype = "float32", value = 1e300')],
         ["arguments[2].value: 1e+300 is not a value of float32"],
@@ -918,7 +922,7 @@ def test_a_slip_among_several_implementations_names_the_one(tmp_path, edits, lin
 @pytest.mark.parametrize(
     ("name", "remedy"),
     [
-        *[(dtype.cuda, name) for name, dtype in DTYPES.items() if dtype.cuda not in DTYPES],
+        *[(dtype.cuda, name) for name, dtype in DTYPES.items() if dtype.cuda not in DTYPES and dtype.parts == 1],
         ("half", "float16"),
         ("bf16", "bfloat16"),
         ("nv_bfloat16", "bfloat16"),
@@ -941,12 +945,14 @@ def test_a_dtype_by_another_name_is_answered_by_what_to_write(tmp_path, name, re
         ("float4", "unknown dtype 'float4'; write 'float32', and cast the pointer in the kernel"),
         ("__half2", "unknown dtype '__half2'; write 'float16', and cast the pointer in the kernel"),
         (
-            "cuDoubleComplex",
+            "float2",
             (
-                "'cuDoubleComplex': complex numbers are not supported yet; write 'float64' and a last extent of 2, "
-                'as in `shape = ["n", 2]`'
+                "unknown dtype 'float2'; write 'complex64' for complex numbers; for vectors write 'float32', and cast "
+                "the pointer in the kernel"
             ),
         ),
+        ("cuDoubleComplex", "unknown dtype 'cuDoubleComplex'; write 'complex128'"),
+        ("torch.cfloat", "unknown dtype 'torch.cfloat'; write 'complex64'"),
     ],
 )
 def test_a_dtype_of_several_numbers_is_answered_by_how_to_do_without(tmp_path, name, said):

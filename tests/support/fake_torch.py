@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from pretuned.runtime.types import DTYPES as ELEMENT_TYPES
 
-BYTES = {"complex64": 8} | {name: record.size_bytes for name, record in ELEMENT_TYPES.items()}
+BYTES = {name: record.size_bytes for name, record in ELEMENT_TYPES.items()}
 _addresses = itertools.count(1 << 50, 1 << 40)
 
 

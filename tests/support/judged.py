@@ -27,6 +27,24 @@ CASES = [
     (1.0, math.nan, False),
 ]
 
+# The same of complex numbers, whose error is the magnitude of the difference: 3 and 4 parts of five in each part.
+COMPLEX_CASES = [
+    (3 + 4j, 3 + 4j, True),
+    (3.00002 + 4.00003j, 3 + 4j, True),
+    (3.00004 + 4.00005j, 3 + 4j, False),  # each part alone is off by less than is allowed of the whole
+    (1e-5 + 1j, 1j, True),  # relative to the whole, not to each part
+    (-3 + 4j, 3 + 4j, False),
+    (4 + 3j, 3 + 4j, False),
+    (3 - 4j, 3 + 4j, False),
+    (complex(math.inf, 1), complex(math.inf, 1), True),
+    (complex(math.inf, 1), complex(math.inf, 1.000001), False),
+    (complex(math.nan, 1), complex(math.nan, 1), True),
+    (complex(math.nan, 1), complex(1, math.nan), False),
+    (complex(math.nan, 1), 1 + 1j, False),
+    (1 + 1j, complex(1, math.nan), False),
+    (1e30 + 0j, complex(-math.inf, 0), False),
+]
+
 # Integers: dtype, what a kernel wrote, its reference, rtol, atol, and how far off it is (None: right).
 INTEGER_CASES = [
     ("int8", 64, 63, 0.0, 1.0, None),
@@ -92,6 +110,16 @@ def moved(folder):
     (folder / "moved.cu.jinja").write_text(MOVED_TEMPLATE, encoding="utf-8")
     (folder / "reference.py").write_text(MOVED_REFERENCE, encoding="utf-8")
     return load(folder / "moved.toml")
+
+
+def complex_finding(machine, out, reference):
+    """Return what the machine finds of one complex128 in complex64."""
+    ours, theirs = machine.allocate(8), machine.allocate(16)
+    machine.write(ours.address, np.array([out], np.complex64))
+    machine.write(theirs.address, np.array([reference], np.complex128))
+    check = Off(address=ours.address, dtype="complex64", reference=theirs.address, size=1, rtol=RTOL, atol=0.0)
+    (finding,) = machine.ask([check])
+    return finding
 
 
 def found(machine, dtype, out, reference, rtol, atol):

@@ -106,12 +106,12 @@ def encode(values: HostArray, dtype: str) -> HostArray:
 
 
 def decode(stored: HostArray, dtype: str) -> HostArray:
-    """Return stored values as float64 for floating types, unchanged for others."""
+    """Return stored values as float64 for floating types, complex128 for complex ones, unchanged for others."""
     record = DTYPES[dtype]
     if record.storage != dtype:
         numbers: HostArray = _numbers(dtype)[stored]
         return numbers
-    return stored.astype(np.float64) if record.floating else stored
+    return stored.astype(record.wide) if record.floating else stored
 
 
 def decoded(stored: Stored, dtype: str) -> HostArray:
@@ -161,7 +161,7 @@ def inputs(spec: KernelSpec, problem: Problem, seed: int) -> dict[str, Stored]:
     found = {}
     for buffer in buffers:
         if buffer.name in given:
-            held = "float64" if DTYPES[buffer.dtype].floating else buffer.dtype
+            held = DTYPES[buffer.dtype].wide
             values = encode(array_for(where, buffer, given[buffer.name], held), buffer.dtype).ravel()
             found[buffer.name] = Stored(values, buffer.shape)
             continue
@@ -224,6 +224,9 @@ def _pooled(pool: Pool) -> HostArray:
 
 def _drawn(generator: np.random.Generator, dtype: str, fill: Fill, count: int) -> HostArray:
     record = DTYPES[dtype]
+    if record.parts > 1 and fill != "ones":
+        both: HostArray = _drawn(generator, record.part, fill, record.parts * count).view(dtype)
+        return both
     match fill:
         case "normal":
             values: HostArray = generator.standard_normal(count, dtype=np.float32)
@@ -250,7 +253,7 @@ def _number(scalar: BoundScalar) -> float:
 
 
 def reference(spec: KernelSpec, problem: Problem, stored: Mapping[str, Stored]) -> dict[str, HostArray] | None:
-    """Return what every output must be, floating ones in float64, or None where the spec names no reference.
+    """Return what every output must be, each in its wide type, or None where the spec names no reference.
 
     Raises FunctionError that says what the function raised or returned.
     """
@@ -263,8 +266,7 @@ def reference(spec: KernelSpec, problem: Problem, stored: Mapping[str, Stored]) 
     values |= {scalar.name: _number(scalar) for scalar in scalars(spec, problem)}
     where, names = place(spec, target), [argument.name for argument in spec.outputs]
     found = arrays_of(where, call(spec, target, problem, values), names, all_of_them=True)
-    held = {name: "float64" if DTYPES[buffers[name].dtype].floating else buffers[name].dtype for name in names}
-    return {name: array_for(where, buffers[name], found[name], held[name]) for name in names}
+    return {name: array_for(where, buffers[name], found[name], DTYPES[buffers[name].dtype].wide) for name in names}
 
 
 __all__ = [

@@ -127,7 +127,7 @@ def array_for(where: str, buffer: BoundBuffer, value: object, held: str) -> Host
         raise FunctionError(f"{where} returns for '{buffer.name}' what NumPy takes for no array: {error}") from None
     if array.shape != buffer.shape and not (array.size == 1 == math.prod(buffer.shape)):
         raise FunctionError(f"{where} returns shape {array.shape} for '{buffer.name}'; expected {buffer.shape}")
-    if array.dtype.kind not in "biufV":  # V: types of ml_dtypes
+    if array.dtype.kind not in ("biufVc" if DTYPES[buffer.dtype].parts > 1 else "biufV"):  # V: types of ml_dtypes
         raise FunctionError(f"{where} returns {array.dtype} for '{buffer.name}', which is {buffer.dtype}")
     if not DTYPES[buffer.dtype].floating:
         _demand_held(where, buffer, array)

@@ -72,7 +72,7 @@ class Unequal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Off:
-    """Do `size` elements of `dtype` agree with those at `reference`: float64 for a floating type, else the same type?
+    """Do `size` elements of `dtype` agree with those at `reference`: wide for a floating type, else the same type?
 
     They do where |out - ref| <= atol + rtol * |ref|, where both are the same infinity, and where both are NaN. The
     difference of integers is exact, over the whole range of their type; what is allowed is worked out in float64.
@@ -188,7 +188,7 @@ class MachineMemory(Protocol):
         ...
 
     def widen(self, address: int, dtype: str, size: int, target: int) -> None:
-        """Write `size` elements of floating `dtype` to `target` as float64."""
+        """Write `size` elements of floating `dtype` to `target` in its wide type."""
 
 
 class LoadedKernel(Protocol):

@@ -29,7 +29,7 @@ PLACES: Final = 1 << 16  # seeds of places, which those of inputs are below
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """What an output must be, in the machine's memory: float64 for floating outputs, else their own type."""
+    """What an output must be, in the machine's memory and its wide type: float64, complex128, else its own."""
 
     memory: Memory
     dtype: str
@@ -128,7 +128,7 @@ class Stage:
 
     @property
     def inputs(self) -> dict[str, HostArray]:
-        """What every `in` and `inout` array held before the call, floating types as float64; not to be written to."""
+        """What every `in` and `inout` array held before the call, each in its wide type; not to be written to."""
         if self._inputs is None:
             dtypes = {buffer.name: buffer.dtype for buffer in arrays(self.request.spec, self.request.problem)}
             self._inputs = {name: data.decoded(one, dtypes[name]) for name, one in self._stored.items()}
@@ -143,7 +143,7 @@ class Stage:
             buffer = region.buffer
             if buffer.role not in {"out", "inout"}:
                 continue
-            dtype = "float64" if DTYPES[buffer.dtype].floating else buffer.dtype
+            dtype = DTYPES[buffer.dtype].wide
             memory = self._machine.allocate(max(1, buffer.size * DTYPES[dtype].size_bytes))
             if dtype == buffer.dtype:
                 self._machine.copy(memory.address, region.address, buffer.nbytes)
@@ -172,14 +172,18 @@ class Stage:
         argument = next(output for output in spec.outputs if output.name == name)
         rtol, atol = tolerances(spec, argument, self.request.problem.specialisation)
         if atol is None:  # what an element near zero may be off by in a sum of its peers
-            floating = reference.dtype == "float64"
-            atol = rtol * self._machine.rms(reference.memory.address, reference.size) if floating else 0.0
+            atol = rtol * self._rms(reference) if DTYPES[reference.dtype].floating else 0.0
         share = 2 if self.by_default else 1
         return share * rtol, share * atol
 
+    def _rms(self, reference: Reference) -> float:
+        """Return the root mean square of the magnitudes of a floating reference."""
+        parts = DTYPES[reference.dtype].parts
+        return math.sqrt(parts) * self._machine.rms(reference.memory.address, parts * reference.size)
+
 
 def demand_room(machine: MachineMemory, buffers: Sequence[BoundBuffer]) -> None:
-    """Refuse what cannot fit before the host spends seconds on it: one set, pristine inputs, float64 outputs."""
+    """Refuse what cannot fit before the host spends seconds on it: one set, pristine inputs, wide outputs."""
     free = machine.free_bytes()
     needed = footprint(buffers)
     if needed > MEMORY_SHARE * free:
@@ -190,7 +194,7 @@ def demand_room(machine: MachineMemory, buffers: Sequence[BoundBuffer]) -> None:
 
 
 def footprint(buffers: Sequence[BoundBuffer]) -> int:
-    """Return the fewest bytes that a problem takes: one set, pristine inputs, float64 outputs."""
+    """Return the fewest bytes that a problem takes: one set, pristine inputs, wide outputs."""
     inputs = sum(buffer.nbytes for buffer in buffers if buffer.role != "out")
-    outputs = sum(8 * buffer.size for buffer in buffers if buffer.role != "in")
+    outputs = sum(8 * DTYPES[buffer.dtype].parts * buffer.size for buffer in buffers if buffer.role != "in")
     return sum(buffer.nbytes for buffer in buffers) + inputs + outputs

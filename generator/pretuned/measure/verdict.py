@@ -128,7 +128,7 @@ def verdict(where: str, answer: object) -> str | None:
 
 
 def _written(stage: Stage, index: int, name: str) -> HostArray:
-    """Return what a call wrote, floating types as float64."""
+    """Return what a call wrote, each in its wide type."""
     return data.decode(stage.workspace.array(index, name), stage.workspace.sets[index][name].buffer.dtype)
 
 
@@ -150,8 +150,8 @@ def difference(out: HostArray, reference: HostArray, finding: CheckResult, rtol:
     if out.dtype == bool:
         found = out.view(np.uint8).flat[finding.first]  # the byte: one that is neither 0 nor 1 is wrong as well
         return f"{head}: {found} instead of {int(wanted)}"
-    allowed = atol + rtol * abs(float(wanted))
-    if out.dtype.kind != "f":
+    allowed = atol + rtol * float(abs(wanted.item()))
+    if out.dtype.kind not in "fc":
         allowed = int(allowed)
     return f"{head}: {_number(found)} instead of {_number(wanted)}; allowed: {_number(allowed)}"
 

@@ -22,12 +22,12 @@ class DType:
     Attributes:
         name: What NumPy, ml_dtypes, PyTorch and JAX call it, and specs and tables too.
         cuda: The type as CUDA C++ spells it.
-        kind: float, int, uint or bool.
+        kind: float, complex, int, uint or bool.
         size_bytes: Bytes of one element.
-        fraction_bits: Of a floating type, as they are stored; the exponent has the others but for the sign, and a bias
-            of `2 ** (exponent_bits - 1) - 1`.
+        fraction_bits: Of a floating type, or of each part of a complex one, as they are stored; the exponent has the
+            others but for the sign, and a bias of `2 ** (exponent_bits - 1) - 1`.
         code: The struct module's code for a scalar that is passed by value: of a floating type that the module does not
-            know, that of its bits.
+            know, that of its bits. Empty for a type that only arrays have.
         header: CUDA's header that declares `cuda`; empty for what C++ has by itself.
         module: The package that gives NumPy the type.
         infinite: Whether a floating type has infinities, as IEEE 754 has. If not, the largest exponent holds numbers,
@@ -70,12 +70,27 @@ class DType:
     @property
     def floating(self) -> bool:
         """Whether results are rounded, and so judged by a tolerance."""
-        return self.kind == "float"
+        return self.kind in {"float", "complex"}
+
+    @property
+    def parts(self) -> int:
+        """How many numbers an element has: a complex one is its real part, then its imaginary part."""
+        return 2 if self.kind == "complex" else 1
+
+    @property
+    def part(self) -> str:
+        """The type of the parts of a complex type; else the type itself."""
+        return f"float{4 * self.size_bytes}" if self.kind == "complex" else self.name
+
+    @property
+    def wide(self) -> str:
+        """The type in which references are computed: of twice 64 bits for complex types, 64 for floating ones."""
+        return {"float": "float64", "complex": "complex128"}.get(self.kind, self.name)
 
     @property
     def exponent_bits(self) -> int:
         """The bits of a floating type's exponent."""
-        return 8 * self.size_bytes - 1 - self.fraction_bits
+        return 8 * self.size_bytes // self.parts - 1 - self.fraction_bits
 
     @property
     def range(self) -> tuple[int, int] | None:
@@ -99,7 +114,7 @@ class DType:
     @property
     def as_bits(self) -> bool:
         """Whether a scalar is rounded to its bits by `code_of`, since the struct module does not know the type."""
-        return self.floating and self.code not in {"d", "f", "e"}
+        return self.kind == "float" and self.code not in {"d", "f", "e"}
 
     def code_of(self, value: float) -> int:
         """Return a number as a floating type stores it: rounded to nearest, ties to even, as CUDA converts.
@@ -202,6 +217,24 @@ DTYPES = {
             module=ML,
             rtol=0.12,
             aliases=("nv_fp8_e5m2", "fp8_e5m2"),
+        ),
+        DType(
+            "complex128",
+            "double2",
+            "complex",
+            16,
+            fraction_bits=52,
+            rtol=1e-12,
+            aliases=("complex", "cuDoubleComplex", "double complex", "cdouble"),
+        ),
+        DType(
+            "complex64",
+            "float2",
+            "complex",
+            8,
+            fraction_bits=23,
+            rtol=1e-5,
+            aliases=("cuComplex", "cuFloatComplex", "float complex", "cfloat"),
         ),
         DType("int64", "long long", "int", 8, code="q", aliases=("long", "i64")),
         DType("int32", "int", "int", 4, code="i", aliases=("i32",)),

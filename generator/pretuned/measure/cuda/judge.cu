@@ -52,8 +52,12 @@ extern "C" __global__ void canary(int length, float* sink) {
     if (value == 1.0f) *sink = value;
 }
 
-// What makes float64 of a floating type; judge.py writes one for each behind this text.
+// What makes float64 of a floating type, and complex128 of a complex one; judge.py writes one for each behind this text.
 #define WIDEN(name, type)                                                                                          \
     extern "C" __global__ void widen_##name(const type* values, double* wide, Index n) {                           \
         for (Index i = first_index(); i < n; i += stride()) wide[i] = static_cast<double>(values[i]);              \
+    }
+#define WIDEN_COMPLEX(name, type)                                                                                  \
+    extern "C" __global__ void widen_##name(const type* values, double2* wide, Index n) {                          \
+        for (Index i = first_index(); i < n; i += stride()) wide[i] = make_double2(values[i].x, values[i].y);      \
     }

@@ -1,8 +1,8 @@
 """Judging on the device: what a call wrote against what it should have written, and what it must not have touched.
 
-Pass: |out - ref| <= atol + rtol * |ref|, or both are the same infinity, or both NaN. The difference of integers is
-exact; booleans must be equal bit for bit. The kernels stand in tasks.cu and judge.cu; CuPy's own elementwise kernels
-would each take seconds to compile on a machine that has not run them before.
+Pass: |out - ref| <= atol + rtol * |ref|, or both are the same infinity, or both NaN. Of complex numbers | | is the
+magnitude. The difference of integers is exact; booleans must be equal bit for bit. The kernels stand in tasks.cu and
+judge.cu; CuPy's own elementwise kernels would each take seconds to compile on a machine that has not run them before.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pretuned.measure.cuda.launching import driver, enqueue
 from pretuned.measure.machine import ByteCopy, ByteFill, Check, CheckResult, Digest, Off, Unequal, Unlike
 from pretuned.outcome import detail
 from pretuned.render import Source
-from pretuned.runtime.types import DTYPES
+from pretuned.runtime.types import DTYPES, DType
 from pretuned.spec.space import DeviceFacts
 
 BLOCK: Final = 256  # threads
@@ -53,14 +53,21 @@ _RIGHT: Final = CheckResult(first=None, count=0, worst=0.0)
 def source() -> str:
     """Return the text of all kernels: the headers of floating types before it, a kernel for each behind it."""
     headers = dict.fromkeys(f"#include <{dtype.header}>" for dtype in FLOATING if dtype.header)
-    kernels = [f"WIDEN({dtype.name}, {dtype.cuda})" for dtype in FLOATING]
+    kernels = [f"WIDEN{_complex(dtype)}({dtype.name}, {dtype.cuda})" for dtype in FLOATING]
     return "\n".join((*headers, tasks_source(), _text("judge.cu"), *kernels, ""))
 
 
 def tasks_source() -> str:
     """Return the text of tasks.cu, with the macro before it that has the floating types."""
-    cases = (f"case FLOATING + {place}: return COMPARED({dtype.cuda});" for place, dtype in enumerate(FLOATING))
+    cases = (
+        f"case FLOATING + {place}: return COMPARED{_complex(dtype)}({dtype.cuda});"
+        for place, dtype in enumerate(FLOATING)
+    )
     return f"#define FLOATING_CASES {' '.join(cases)}\n{_text('tasks.cu')}"
+
+
+def _complex(dtype: DType) -> str:
+    return "_COMPLEX" if dtype.parts > 1 else ""
 
 
 def _text(name: str) -> str:
@@ -151,7 +158,7 @@ class CudaJudge:
         return math.sqrt(total / count) if count else 0.0
 
     def widen(self, address: int, dtype: str, size: int, target: int) -> None:
-        """Write `size` elements of floating `dtype` to `target` as float64."""
+        """Write `size` elements of floating `dtype` to `target` in its wide type."""
         self._enqueue(f"widen_{dtype}", size, (_pointer(address), _pointer(target), _size(size)))
 
     def sweep(self) -> None:

@@ -200,7 +200,7 @@ class CudaMachine:
         return self._judge.rms(address, size)
 
     def widen(self, address: int, dtype: str, size: int, target: int) -> None:
-        """Write `size` elements of floating `dtype` to `target` as float64."""
+        """Write `size` elements of floating `dtype` to `target` in its wide type."""
         self._judge.widen(address, dtype, size, target)
 
 

@@ -123,21 +123,36 @@ __device__ void digest(const unsigned char* data, Range range, Index* found) {
 }
 
 __device__ bool same(double a, double b) { return a == b || (isnan(a) && isnan(b)); }
+__device__ bool same(double2 a, double2 b) { return same(a.x, b.x) && same(a.y, b.y); }
+__device__ double distance(double a, double b) { return fabs(a - b); }
+__device__ double distance(double2 a, double2 b) { return hypot(a.x - b.x, a.y - b.y); }
+__device__ double magnitude(double a) { return fabs(a); }
+__device__ double magnitude(double2 a) { return hypot(a.x, a.y); }
+__device__ bool is_finite(double a) { return isfinite(a); }
+__device__ bool is_finite(double2 a) { return isfinite(a.x) && isfinite(a.y); }
+template <typename T>
+__device__ double widened(T value, double) {
+    return static_cast<double>(value);
+}
+template <typename T>
+__device__ double2 widened(T value, double2) {
+    return make_double2(value.x, value.y);
+}
 
 // found[0] = the first element of out that is off, found[1] += how many are; found[2] = the bits of the largest error
 // within the tolerance as a share of it (errors are not negative, so their bits order as they do); found[3] = those of
-// the largest finite error beyond it.
-template <typename T>
-__device__ void compare(const T* out, const double* ref, Range range, double rtol, double atol, Index* found) {
+// the largest finite error beyond it. `Wide` is double, or double2 of complex numbers, whose error is a magnitude.
+template <typename T, typename Wide>
+__device__ void compare(const T* out, const Wide* ref, Range range, double rtol, double atol, Index* found) {
     double worst = 0;
     double largest = 0;
     for (Index i = range.begin + threadIdx.x; i < range.end; i += blockDim.x) {
-        const double value = static_cast<double>(out[i]);
-        const double wanted = ref[i];
+        const Wide wanted = ref[i];
+        const Wide value = widened(out[i], wanted);
         if (same(value, wanted)) continue;
-        const double error = fabs(value - wanted);
-        const double allowed = atol + rtol * fabs(wanted);
-        if (!isfinite(wanted) || !(error <= allowed)) {  // what is near an infinity is not it
+        const double error = distance(value, wanted);
+        const double allowed = atol + rtol * magnitude(wanted);
+        if (!is_finite(wanted) || !(error <= allowed)) {  // what is near an infinity is not it
             atomicMin(found, i);
             atomicAdd(found + 1, 1ull);
             if (isfinite(error)) largest = fmax(largest, error);
@@ -197,6 +212,9 @@ __device__ void perform(const Task& task, Range range, Index* found) {
     const unsigned char value = static_cast<unsigned char>(task.value);
 #define COMPARED(T)                                                                                                    \
     compare(reinterpret_cast<const T*>(data), reinterpret_cast<const double*>(other), range, task.rtol, task.atol, \
+            found)
+#define COMPARED_COMPLEX(T)                                                                                            \
+    compare(reinterpret_cast<const T*>(data), reinterpret_cast<const double2*>(other), range, task.rtol, task.atol, \
             found)
     switch (task.kind) {
         case FILL: return fill(data, range, value);

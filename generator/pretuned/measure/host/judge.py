@@ -40,8 +40,9 @@ def answer(check: Check) -> CheckResult:
             return replace(_RIGHT, count=int.from_bytes(content.digest(), "little"))
         case Off():
             out = view(check.address, storage(check.dtype), check.size)
-            judge, kept = (_off, np.dtype(np.float64)) if DTYPES[check.dtype].floating else (_off_integers, out.dtype)
-            reference = view(check.reference, kept, check.size)
+            record = DTYPES[check.dtype]
+            judge = _off if record.floating else _off_integers
+            reference = view(check.reference, np.dtype(record.wide), check.size)
             parts = range(0, check.size, PART)
             return _joined(judge(check, out[i : i + PART], reference[i : i + PART]) for i in parts)
 
@@ -56,7 +57,7 @@ def _off(check: Off, stored: HostArray, reference: HostArray) -> CheckResult:
             return CheckResult(
                 first=None, count=0, worst=float((error[error > 0] / allowed[error > 0]).max(initial=0.0))
             )
-        same = (out == reference) | (np.isnan(out) & np.isnan(reference))
+        same = _same(out, reference)
         share = np.where(same, 0.0, error / allowed)
     right = same | (right & np.isfinite(reference))
     return replace(
@@ -64,6 +65,15 @@ def _off(check: Off, stored: HostArray, reference: HostArray) -> CheckResult:
         worst=float(share[right & np.isfinite(share)].max(initial=0.0)),
         largest=float(error[~right & np.isfinite(error)].max(initial=0.0)),
     )
+
+
+def _same(out: HostArray, reference: HostArray) -> HostArray:
+    """Return where elements are equal, or both NaN; of complex ones each part."""
+    if out.dtype.kind == "c":
+        both: HostArray = _same(out.real, reference.real) & _same(out.imag, reference.imag)
+        return both
+    same: HostArray = (out == reference) | (np.isnan(out) & np.isnan(reference))
+    return same
 
 
 def _off_integers(check: Off, out: HostArray, reference: HostArray) -> CheckResult:

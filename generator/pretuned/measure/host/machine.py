@@ -153,7 +153,7 @@ class HostMachine:
         return rms(address, size)
 
     def widen(self, address: int, dtype: str, size: int, target: int) -> None:
-        """Write `size` elements of floating `dtype` to `target` as float64."""
+        """Write `size` elements of floating `dtype` to `target` in its wide type."""
         self.write(target, decode(view(address, storage(dtype), size), dtype))
 
 

@@ -169,7 +169,7 @@ def _fill(spec: KernelSpec, path: str, dtype: str, fill: FillRange) -> Iterator[
         for key, value in zip(("from", "to"), stated, strict=True):
             if record.range is not None and isinstance(value, float):
                 yield f"{path}.{key}", f"is {value}; {name} is {record.values}"
-            elif value is not None and not holds(name, value):
+            elif value is not None and not holds(record.part, value):
                 yield f"{path}.{key}", f"{value} is not a value of {name}: {record.values}"
     low, high = stated
     if low is not None and high is not None and low > high:

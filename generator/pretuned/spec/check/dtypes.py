@@ -10,21 +10,20 @@ from pretuned.runtime.text import closest
 from pretuned.runtime.types import DTYPES
 
 _OTHERS: Final = {
-    name: dtype.name for dtype in DTYPES.values() for name in (dtype.cuda, dtype.cuda.strip("_"), *dtype.aliases)
+    name: dtype.name
+    for dtype in DTYPES.values()
+    for name in (*((dtype.cuda, dtype.cuda.strip("_")) if dtype.parts == 1 else ()), *dtype.aliases)
 }
-_COMPLEX: Final = {
-    **dict.fromkeys(("complex64", "cuComplex", "cuFloatComplex", "float complex"), "float32"),
-    **dict.fromkeys(("complex128", "complex", "cuDoubleComplex", "double complex"), "float64"),
-}
+_PAIRS: Final = {dtype.cuda: dtype for dtype in DTYPES.values() if dtype.parts > 1}  # CUDA's vectors as well
 _VECTOR: Final = re.compile(r"(\w*?[a-z])(?:2|3|4|x2|x4)|(__half|half|__nv_bfloat16|nv_bfloat16)2")
 
 
 def unknown_dtype(name: str, known: Iterable[str] = DTYPES) -> str:
     """Return the message about a name that is not an element type: with what to write, where that is known."""
-    if name in _COMPLEX:
+    if (pair := _PAIRS.get(name)) is not None:
         return (
-            f"'{name}': complex numbers are not supported yet; write '{_COMPLEX[name]}' and a last extent of 2, "
-            'as in `shape = ["n", 2]`'
+            f"unknown dtype '{name}'; write '{pair.name}' for complex numbers; for vectors write '{pair.part}', and "
+            "cast the pointer in the kernel"
         )
     if (dtype := _translated(name)) is not None:
         return f"unknown dtype '{name}'; write '{dtype}'"

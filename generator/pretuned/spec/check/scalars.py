@@ -30,6 +30,9 @@ def scalar_faults(spec: KernelSpec, index: int) -> Iterator[PathFault]:
         yield f"{path}.in-place", 'only an output (`role = "out"`) can be one of the inputs; leave it out'
     if faults := list(dtype_faults(f"{path}.dtype", argument.dtype, spec)):
         yield from faults
+    elif arrays_only := [dtype for dtype in dtypes_of(spec, argument.dtype) if not DTYPES[dtype].code]:
+        part = DTYPES[arrays_only[0]].part
+        yield f"{path}.dtype", f"a scalar cannot be {arrays_only[0]}; pass its parts as two of {part}"
     elif argument.name in spec.dims or argument.name in spec.specialisations:
         yield from _key(spec, path, argument)
     elif argument.name in spec.let:
