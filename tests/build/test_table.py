@@ -115,9 +115,9 @@ def test_a_tuning_that_had_time_for_rows_alone_warns_too(build):
     build.gpu = TARGET
     build.resolve()
     assert build.said[-1] == (
-        "warning: rows and no selection for scale on NVIDIA H100 80GB HBM3 at T=float16 and 1 more: sizes between "
-        "them take the nearest row, and what that loses is not certified; build again, raise `budget`, or run "
-        "`pretuned tune`"
+        "warning: pretuned.lock.json: rows and no selection for scale on NVIDIA H100 80GB HBM3 at T=float16 and 1 "
+        "more: sizes between them take the nearest row, and what that loses is not certified; build again, raise "
+        "`budget`, or run `pretuned tune`"
     )
 
 

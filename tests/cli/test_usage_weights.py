@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 import fake_session
+from builders import H100, selections
 from pretuned.build import core
 from pretuned.cli import tune as command
 from pretuned.frontends.registry import load_project
+from pretuned.record import lock as lockfile
+from pretuned.record.usage import digest_of
 from pretuned.spec.space import Problem
 from project_home import TABLE, Home
 from specs import edited
@@ -92,6 +96,29 @@ def test_the_tables_usage_without_a_call_of_the_kernels_is_reported(home):
     status, _, said = home.run("tune")
     assert status == 0
     assert said.startswith("calls.jsonl: no call of scale in demo.tuned, whose problems weigh alike\n")
+
+
+def test_a_usage_that_has_changed_makes_nothing_stale_and_is_noted(home):
+    """A build without a GPU gives the same bytes, whatever the file says."""
+    (home.root / "pyproject.toml").write_text(TABLE + 'usage = "calls.jsonl"\n')
+    file = home.usage("calls.jsonl", line(n=1536, calls=3))
+    spec, calls = home.spec, {Problem(specialisation=(("T", "float32"),), dims=(("n", 1536),)): 3}
+    float16, float32 = selections(spec)
+    home.write(home.rows())
+    lockfile.write(home.lock, home.read().updated({}, selections=[float16, replace(float32, usage=digest_of(calls))]))
+    assert home.run("check")[::2] == (0, "")
+    home.run("bake")
+    before = {path: path.read_bytes() for path in (home.root / "src/demo/tuned").rglob("*.*")}
+    file.write_text(f"{line(n=1536, calls=3)}\n{line(n=7, calls=90)}\n")
+    note = (
+        f"pretuned.lock.json: the selection of scale on {H100.name} at T=float32: chosen by other calls than "
+        "calls.jsonl has now; `pretuned tune --certify 64` says what that loses, `pretuned tune --force` chooses anew\n"
+    )
+    assert home.run("check")[::2] == (0, note)
+    assert note in home.run("bake")[2]
+    assert {path: path.read_bytes() for path in before} == before
+    file.unlink()
+    assert home.run("check")[::2] == (0, ""), "what a tuning would warn of is no finding about a lock"
 
 
 def test_gaps_are_reported(home):

@@ -10,7 +10,8 @@ import pytest
 from fake_runner import DEVICE, FakeBinaries, FakeRunner, fake_workbench
 from pretuned.record.cache import Cache
 from pretuned.record.rows import Row
-from pretuned.record.selections import Selection
+from pretuned.record.selections import Selection, confirms
+from pretuned.record.usage import digest_of
 from pretuned.spec.space import Problem, all_problems
 from pretuned.tune.events import Certified, Effort, Refining
 from pretuned.tune.request import EffortProfile, TuningRequest
@@ -259,6 +260,10 @@ def test_calls_draw_the_problems_of_the_certificate(spec):
     calls = {Problem(specialisation=specialisation, dims=(("n", n),)): 1000 for n in (3001, 3003)}
     _, selection, _ = tuned(spec, FakeRunner(tails), calls=calls)
     assert selection.certificate.calls
+    assert selection.usage == digest_of(calls)
+    bare = tuned(spec, FakeRunner(tails))[1]
+    assert bare.usage == ""
+    assert not confirms(replace(selection, usage=""), selection), "what was chosen by other calls is kept by its own"
 
 
 def test_effort_names_what_selections_cost(spec):

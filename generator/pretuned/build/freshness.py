@@ -11,12 +11,14 @@ from pretuned.record.freshness import FreshnessJudge, State
 from pretuned.record.lock import Lock
 from pretuned.record.rows import Row
 from pretuned.record.selections import Selection
+from pretuned.record.usage import digest_of
 from pretuned.spec import space
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Pairs, Problem
 from pretuned.tune.request import TuningDevice, TuningRequest
 
 Specs = Mapping[str, KernelSpec]
+Calls = Mapping[str, Mapping[Problem, int]]  # how often problems were called, by kernel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,23 +51,13 @@ class Unfresh:
         reason = f" ({self.reason})" if self.reason else ""
         what = "" if self.problem is not None else "the selection of "
         where = space.describe(self.specialisation) if self.problem is None else str(self.problem)
-        return f"{what}{_named(self.kernel, self.device, where)}: {self.word}{reason}"
+        return f"{what}{named(self.kernel, self.device, where)}: {self.word}{reason}"
 
 
 def in_numbers(rows: int, selections: int) -> str:
     """Return `3 rows and 1 selection`, without what there is none of."""
     counts = [counted(rows, "row")] if rows or not selections else []
     return " and ".join([*counts, counted(selections, "selection")] if selections else counts)
-
-
-def unselected_in_words(found: Sequence[tuple[str, str, Pairs]]) -> str:
-    """Return what it means that rows have no selection, named by the first of what `Freshness.unselected` found."""
-    (kernel, device, specialisation), *others = found
-    more = f" and {len(others)} more" if others else ""
-    return (
-        f"rows and no selection for {_named(kernel, device, space.describe(specialisation))}{more}: sizes between "
-        "them take the nearest row, and what that loses is not certified"
-    )
 
 
 def in_numbers_of(found: Sequence[Unfresh]) -> str:
@@ -127,6 +119,14 @@ class Freshness:
             if key not in chosen and specialisation in set(space.specialisations(spec)):
                 yield key
 
+    def otherwise_called(self, lock: Lock, calls: Calls) -> Iterator[tuple[str, str, Pairs]]:
+        """Yield the keys of selections that were chosen by other calls than these, or by none."""
+        for rule in lock.selections:
+            called = calls.get(rule.kernel, {})
+            now = {problem: count for problem, count in called.items() if problem.specialisation == rule.specialisation}
+            if rule.kernel in self.specs and rule.usage != digest_of(now):
+                yield rule.key
+
     def lossy(self, lock: Lock, max_loss: float | None) -> Iterator[str]:
         """Yield a line for each specialisation of `lock` that is not certified to lose at most `max_loss` (None: any).
 
@@ -137,14 +137,14 @@ class Freshness:
             return
         lock = lock.of_gpus()
         for kernel, device, specialisation in self.unselected(lock, lock.devices):
-            yield f"{_named(kernel, device, space.describe(specialisation))}: no selection, so no certificate"
+            yield f"{named(kernel, device, space.describe(specialisation))}: no selection, so no certificate"
         for rule in (rule for rule in lock.selections if not rule.keeps_to(max_loss)):
             loses = (
                 "not certified"
                 if rule.certificate is None
                 else f"loses {rule.certificate.inside.mean:.1%} on average, by its certificate"
             )
-            yield f"{_named(rule.kernel, rule.device, space.describe(rule.specialisation))}: {loses}"
+            yield f"{named(rule.kernel, rule.device, space.describe(rule.specialisation))}: {loses}"
 
     def judge(self, entry: Row | Selection) -> tuple[State, str]:
         """Return the state of a row or a selection, and why it is not fresh."""
@@ -205,7 +205,8 @@ class Freshness:
         return found
 
 
-def _named(kernel: str, device: str, where: str) -> str:
+def named(kernel: str, device: str, where: str) -> str:
+    """Return what messages call rows or a selection of a kernel."""
     return f"{kernel} on {device}{f' at {where}' if where else ''}"
 
 

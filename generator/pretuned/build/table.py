@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from pretuned.build.between_sizes import report_other_calls, warn_of_unselected
 from pretuned.build.freshness import (
     Freshness,
     LockStatus,
@@ -25,7 +26,6 @@ from pretuned.build.freshness import (
     Unfresh,
     in_numbers,
     in_numbers_of,
-    unselected_in_words,
 )
 from pretuned.build.usage import of_table, weighed
 from pretuned.config import Project, Settings
@@ -88,7 +88,13 @@ def resolve(
             table = _auto(project, settings, freshness, reporter, listen, every_backend=every_backend)
     table = table if every_backend else _of_gpus(table, reporter)
     _hold_losses(project, list(freshness.lossy(table.lock, project.max_loss)))
-    _warn_of_unselected(project, table, freshness, reporter)
+    tuned = table.tuned
+    if tuned is None:
+        warn_of_unselected(project, table.lock, freshness, reporter, "run `pretuned tune`")
+        report_other_calls(project, table.lock, freshness, reporter)
+    elif not (tuned.left or tuned.trouble):  # which have been reported
+        advice = "build again, raise `budget`, or run `pretuned tune`"
+        warn_of_unselected(project, table.lock, freshness, reporter, advice)
     return table
 
 
@@ -99,15 +105,6 @@ def _hold_losses(project: Project, lossy: Sequence[str]) -> None:
             "max-loss: run `pretuned tune` with a larger budget, or raise `max-loss` in the table "
             f"({project.max_loss:g} now): what would be baked does not keep to it:\n{_listed(lossy)}"
         )
-
-
-def _warn_of_unselected(project: Project, table: BakedRows, freshness: Freshness, reporter: Reporter) -> None:
-    """Warn of rows that are baked without a selection. They hold at their own sizes, so no mode refuses them."""
-    found, tuned = list(freshness.unselected(table.lock, table.devices)), table.tuned
-    if found and tuned is None:
-        reporter.warning(unselected_in_words(found), place=project.lock.name, remedy="run `pretuned tune`")
-    elif found and tuned is not None and not (tuned.left or tuned.trouble):  # which have been reported
-        reporter.warning(unselected_in_words(found), remedy="build again, raise `budget`, or run `pretuned tune`")
 
 
 def _listed(lines: Sequence[str]) -> str:

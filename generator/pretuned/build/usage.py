@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from pretuned.config import Project
-from pretuned.diagnostics import Reporter
+from pretuned.diagnostics import Diagnostic, Reporter
 from pretuned.errors import counted
 from pretuned.record import usage
 from pretuned.record.usage import Called, Gap, Unread
@@ -82,6 +82,20 @@ def of_table(project: Project, specs: Mapping[str, KernelSpec], reporter: Report
     if not found:
         reporter.info(f"{project.usage.name}: {lacking(project, specs)}, whose problems weigh alike")
     return found or None
+
+
+def calls_of_table(project: Project, specs: Mapping[str, KernelSpec]) -> Mapping[str, Mapping[Problem, int]] | None:
+    """Return how often problems were called by the table's usage, by kernel; None without one that can be read."""
+    try:
+        return None if project.usage is None else read(project.usage, project, specs, _Silent()).called
+    except OSError:
+        return None
+
+
+class _Silent(Reporter):
+    """Reports nothing: a tuning reports what is passed over in a usage file."""
+
+    def report(self, diagnostic: Diagnostic, /) -> None: ...
 
 
 def lacking(project: Project, specs: Iterable[str]) -> str:

@@ -31,6 +31,7 @@ def selection_to_json(selection: Selection) -> dict[str, Any]:
         **({} if certificate is None else {"certificate": certificate_to_json(certificate)}),
         "reach": {name: list(sizes) for name, sizes in selection.reach},
         "problems": selection.problems,
+        **({"usage": selection.usage} if selection.usage else {}),
         "margins": list(selection.margins),
         "choices": [
             {
@@ -67,6 +68,7 @@ def selection_from_json(data: Mapping[str, Any]) -> Selection:
         problems=fields.whole(data["problems"], "'problems'", 1, LIMIT),
         certificate=None if certificate is None else certificate_from_json(certificate, dims),
         headers=fields.headers(data),
+        usage=fields.text(data, "usage", ""),
         **{name: fields.text(data, name) for name in fields.TEXTS},
     )
 

@@ -12,7 +12,8 @@ that the costs were fitted to, the margin is a wider one. At a problem that has 
 The certificate says what this rule loses at problems that were drawn after it was made, by a recorded seed.
 
 Costs come from measurements, so a re-tune finds other numbers for the same rule. It *confirms* a selection if it ships
-the same choices, of the same binaries, from the same space, and the one that stands is certified as well: it loses no
+the same choices, of the same binaries, from the same space, by the same calls, and the one that
+stands is certified as well: it loses no
 more on average, but for what other problems alone make of that, and is no more often slower than the default. A new
 certificate of the same costs confirms nothing: it was asked for. Neither is one confirmed that loses more than is
 admitted, so that what mends it is kept.
@@ -84,6 +85,7 @@ class Selection:
     `choices` has the default last. `margins` are per mille of the default's predicted time: inside `reach`, and
     outside. `reach` gives the smallest and the largest size of each free dim that the costs were fitted to, `problems`
     at how many problems. `space`, `verification`, `compiler`, `driver`, `date` and `headers` are as in a row.
+    `usage` is the digest of the calls by which it was chosen, empty where problems weighed alike.
     `certificate` is None where the budget ended before, which leaves `space` empty too, or where the spec admits no
     problem but those that have rows.
     """
@@ -102,6 +104,7 @@ class Selection:
     date: str
     certificate: Certificate | None = None
     headers: Pairs = ()
+    usage: str = ""
 
     @property
     def key(self) -> tuple[str, str, Pairs]:
@@ -137,7 +140,7 @@ def confirms(new: Selection, old: Selection, max_loss: float | None = None) -> b
 
     def essence(selection: Selection) -> object:
         choices = {(c.configuration, c.candidate, c.cubin, c.library) for c in selection.choices}
-        return choices, selection.verification, selection.compiler
+        return choices, selection.verification, selection.compiler, selection.usage
 
     if essence(new) != essence(old) or new.space not in {"", old.space}:
         return False

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pretuned.config.toml import INT64_MAX
+from pretuned.render import digest
 from pretuned.runtime.nearest import MeasuredSizes
 from pretuned.runtime.records import Value
 from pretuned.spec import space
@@ -104,6 +105,11 @@ def _is_sound(data: Mapping[str, Any]) -> bool:
 
 def _is_count(value: object) -> bool:
     return type(value) is int and 0 <= value <= INT64_MAX
+
+
+def digest_of(calls: Mapping[Problem, int]) -> str:
+    """Return the digest of how often the problems of a specialisation were called; empty where none was."""
+    return digest(sorted([problem.dims, count] for problem, count in calls.items())) if calls else ""
 
 
 class Answers:

@@ -22,6 +22,7 @@ from typing import Final
 from pretuned.compile.result import Binary, Resources
 from pretuned.measure.libraries import release
 from pretuned.record.selections import PredictedChoice, Selection
+from pretuned.record.usage import digest_of
 from pretuned.spec.space import Configuration, Problem
 from pretuned.tune.observation import Observations
 from pretuned.tune.selection import Predictor, predicted_us
@@ -210,6 +211,7 @@ class SelectionMaker:
             driver=device.driver,
             date=dt.datetime.now(dt.UTC).date().isoformat(),
             headers=task.headers(shipped),
+            usage=digest_of(self.calls),
         )
 
     def _choice(self, configuration: Configuration, cost: tuple[tuple[str, int], ...]) -> PredictedChoice:
