@@ -35,6 +35,7 @@ EXAMPLES: Final = {
     "arguments.align": 'align = "vec * sizeof(T)"',
     "arguments.fill": 'fill = { from = 0, to = "n - 1" }',
     "arguments.in-place": "in-place = true",
+    "arguments.optional": "optional = true",
     "arguments.value": 'value = "cols - 1"',
     "arguments.default": "default = 1e-5",
     "arguments.init": "init = 0",

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
         LaunchSpec,
         Scratch,
         Specialisation,
-        Verify,
     )
+    from pretuned.spec.parts import Verify
 
     __version__: str
 
@@ -50,6 +50,7 @@ __all__ = [
 _MODULES = {
     "pretuned.errors": ("Error", "SpecError"),
     "pretuned.spec.loader": ("checked", "load", "load_folder"),
+    "pretuned.spec.parts": ("Verify",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 

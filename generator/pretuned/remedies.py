@@ -9,7 +9,8 @@ from pretuned.outcome import CompileError, Crashed, Failure, WrongResult
 from pretuned.runtime.cuda_majors import NEWEST, OLDEST
 from pretuned.runtime.prelude import is_of_cccl
 from pretuned.runtime.types import DTYPES
-from pretuned.spec.model import FillRange, KernelSpec
+from pretuned.spec.model import KernelSpec
+from pretuned.spec.parts import FillRange
 
 # A name that a compiler does not know, as g++, clang and NVRTC say it.
 _UNDECLARED: Final = re.compile(

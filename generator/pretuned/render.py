@@ -19,8 +19,9 @@ from pretuned.spec.expressions import Expression
 from pretuned.spec.headers import Header, HeaderError, header_folders, included_names, with_headers
 from pretuned.spec.library import LibraryCall
 from pretuned.spec.lines import lines_of, relocated
-from pretuned.spec.model import FillRange, ImplementationSpec, KernelSpec
+from pretuned.spec.model import ImplementationSpec, KernelSpec
 from pretuned.spec.packages import PACKAGE
+from pretuned.spec.parts import FillRange
 from pretuned.spec.scalars import tuning_values
 from pretuned.spec.space import Configuration, Pairs
 from pretuned.spec.space import rendered as rendered_values
@@ -221,6 +222,7 @@ def _layout(spec: KernelSpec, specialisation: Pairs) -> list[list[object]]:
             argument.init,
             *(["in-place"] if argument.in_place else []),
             *([str(spec.derived[argument.name])] if argument.name in spec.derived else []),
+            *(["optional"] if argument.optional else []),
             *(str(one) for one in spec.constraints.addresses if one.argument == argument.name),
         ]
         for argument in spec.arguments

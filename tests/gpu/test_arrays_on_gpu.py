@@ -87,3 +87,12 @@ def test_an_address_is_what_the_kernel_demands(tuned):
         np.testing.assert_array_equal(cupy.asnumpy(tuned.double_pairs(x[2:])), 2 * cupy.asnumpy(x[2:]))
         with pytest.raises(ValueError, match="found an address 4 bytes beyond a multiple"):
             tuned.double_pairs(x[1:1001])
+
+
+def test_an_optional_array_is_added_where_it_is_given(tuned):
+    x, bias = random(16, 256), random(256)
+    for _ in range(4):
+        np.testing.assert_array_equal(cupy.asnumpy(tuned.shift(x)), cupy.asnumpy(x))
+        np.testing.assert_allclose(cupy.asnumpy(tuned.shift(x, bias=bias)), cupy.asnumpy(x + bias), rtol=1e-6)
+    bound = tuned.shift.bind(x, y=cupy.empty_like(x))
+    np.testing.assert_array_equal(cupy.asnumpy(bound()), cupy.asnumpy(x))

@@ -39,3 +39,14 @@ def test_what_takes_more_alignment_than_is_demanded_is_found():
     assert wrong.startswith("y: ")
     at = "y at a multiple of 8 bytes and x at a multiple of 8 bytes"
     assert wrong.endswith(f"; with {at} and no more, and right without")
+
+
+def test_a_kernel_is_verified_with_an_optional_array_and_without():
+    spec = load(KERNELS / "shift.toml")
+    found = {}
+    for problem in space.all_problems(spec):
+        if dict(problem.specialisation)["T"] == "float32":
+            for configuration, message in verdicts(spec, problem).items():
+                key = dict(problem.specialisation)["has_bias"], dict(configuration.values)["careless"]
+                found.setdefault(key, set()).add(message is None)
+    assert found == {(False, 0): {True}, (False, 1): {True}, (True, 0): {True}, (True, 1): {False}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ from pretuned.bake.plan import plan
 from pretuned.spec.loader import load_folder
 
 KERNELS = Path(__file__).parents[1] / "data" / "arrays"
-SIGNATURES = {"add_scaled": "QQQfq", "double_pairs": "QQq"}
+SIGNATURES = {"add_scaled": "QQQfq", "double_pairs": "QQq", "shift": "QQQii"}
 APART = "and it has to be all of x, or to lie apart from it"
 
 
@@ -144,3 +145,74 @@ def test_another_address_is_an_error_by_every_path(tuned, array, cuda):
 
 def test_the_docstring_says_what_the_kernel_demands_of_addresses(tuned):
     assert "Requires aligned(x, 8)." in inspect.getdoc(tuned.double_pairs)
+
+
+# Optional arrays.
+
+
+def test_an_optional_array_is_a_null_pointer_where_it_is_left_out_by_every_path(tuned, array, cuda):
+    x, y, bias = array((16, 256)), array((16, 256)), array((256,))
+    for _ in range(4):
+        tuned.shift(x, y=y)
+        tuned.shift(x, bias=bias, y=y)
+        tuned.shift(x, bias=None, y=y)
+    without, given = ((address(y), one, address(x), 16, 256) for one in (0, address(bias)))
+    assert [launch.arguments for launch in cuda.launches] == [without, given, without] * 4
+    images = [launch.image for launch in cuda.launches[:3]]
+    assert images[0] == images[2] != images[1]
+    for options, wanted in (({}, without), ({"bias": bias}, given)):
+        tuned.shift.bind(x, y=y, **options)()
+        assert cuda.launches[-1].arguments == wanted
+
+
+@pytest.mark.parametrize("gpus", [1, 2])
+def test_calls_without_an_optional_array_take_the_fast_path(tuned, cupy, cuda, gpus, monkeypatch):
+    del cuda.devices[gpus:]
+    x, bias = cupy.ndarray((16, 256), "float32"), cupy.ndarray((256,), "float32")
+    for _ in range(2):
+        tuned.shift(x)
+        tuned.shift(x, bias=bias)
+    slow = importlib.import_module("pkg.tuned._runtime.calls").Caller
+    monkeypatch.setattr(slow, "slow", lambda *_: pytest.fail("took the slow path"))
+    for _ in range(2):
+        assert tuned.shift(x).shape == tuned.shift(x, bias=bias).shape == (16, 256)
+    assert [launch.arguments[1] for launch in cuda.launches] == [0, bias.data.ptr] * 4
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "message"),
+    [
+        ((255,), "float32", "bias: expected shape (cols,) = (256,), found (255,)"),
+        ((1, 256), "float32", "bias: expected 1 dimension (cols,), found 2: (1, 256)"),
+        ((256,), "float64", "bias: expected dtype float32 (T), found float64"),
+    ],
+)
+def test_an_optional_array_that_is_given_is_checked_by_every_path(tuned, array, shape, dtype, message):
+    x, right, wrong = array((16, 256)), array((256,)), array(shape, dtype)
+    for _ in range(3):
+        tuned.shift(x)
+        tuned.shift(x, bias=right)
+        with pytest.raises((ValueError, TypeError)) as caught:
+            tuned.shift(x, bias=wrong)
+        assert str(caught.value) == f"pkg.tuned.shift: {message}"
+
+
+def test_what_is_required_may_depend_on_an_optional_array(tuned, array):
+    narrow = array((16, 1))
+    tuned.shift(narrow, bias=array((1,)))
+    with pytest.raises(ValueError, match="requires has_bias or cols >= 2, found cols=1, rows=16"):
+        tuned.shift(narrow)
+
+
+def test_an_array_that_is_not_optional_may_not_be_none(tuned, cupy):
+    with pytest.raises(TypeError, match=r"^pkg\.tuned\.shift: x: expected an array on the GPU .*, found None$"):
+        tuned.shift(None)
+
+
+def test_an_optional_array_is_a_keyword_and_a_specialisation_of_explain(tuned):
+    assert list(inspect.signature(tuned.shift).parameters) == ["x", "bias", "y", "stream"]
+    assert "bias: Array of T with shape (cols,); may be left out." in inspect.getdoc(tuned.shift)
+    facts = {"rows": 16, "cols": 256, "T": "float32"}
+    assert tuned.explain("shift", has_bias=True, **facts).problem["has_bias"] is True
+    with pytest.raises(TypeError, match=r"explain needs has_bias=... \(False or True\)"):
+        tuned.explain("shift", **facts)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
+from pretuned.measure.launch import arrays
+from pretuned.spec import space
 from specs import SEVERAL, faults, loaded
 
 X = 'name = "x", role = "in"'
@@ -112,3 +116,79 @@ def test_a_demand_on_an_address_is_not_for_where(tmp_path):
         "scale.toml: constraints.where[1]: 'aligned(x, 8)' calls 'aligned'; it stands in `requires`, and what a "
         "configuration asks of an address is the argument's `align`"
     )
+
+
+BIAS = '{ name = "b", role = "in", dtype = "T", shape = ["n"], optional = true }'
+
+
+def biased(text=BIAS):
+    return ('  { name = "a"', f'  {text},\n  {{ name = "a"')
+
+
+def test_an_optional_input_is_a_specialisation_of_its_own(tmp_path):
+    spec = loaded(tmp_path, biased(), ("n % vec == 0", "n % vec == 0 or has_b"))
+    assert [dict(one)["has_b"] for one in space.specialisations(spec)] == [False, True] * 2
+    problem = space.all_problems(spec)[0]
+    assert [buffer.name for buffer in arrays(spec, problem)] == ["y", "x"]
+    assert pickle.loads(pickle.dumps(spec)) == spec
+
+
+@pytest.mark.parametrize(
+    ("edits", "lines"),
+    [
+        (
+            [biased(BIAS.replace('"in"', '"inout"'))],
+            ['arguments[2].optional: only an input (`role = "in"`) can be left out by a call; remove it'],
+        ),
+        (
+            [(Y, f"{Y}, optional = true")],
+            ['arguments[0].optional: only an input (`role = "in"`) can be left out by a call; remove it'],
+        ),
+        (
+            [(A, f"{A}, optional = true")],
+            ["arguments[2].optional: 'a' is a number; one that a call may leave out has a `default`"],
+        ),
+        (
+            [(X, f"{X}, optional = true")],
+            [
+                (
+                    "specialisations.T: no input has dtype 'T', so it cannot be read off a call; "
+                    'give an `in` argument `dtype = "T"`'
+                ),
+            ],
+        ),
+        (
+            [biased(BIAS.replace('["n"]', '["m"]')), ("[dims]\n", "[dims]\nm = { sizes = [4] }\n")],
+            [
+                (
+                    "dims.m: a call may leave out 'b', and no other array's shape gives 'm', so it cannot be read off "
+                    "a call; name it in the shape of an `in` argument, alone or as in `2 * m`"
+                ),
+            ],
+        ),
+        *[
+            (
+                [biased(), edit],
+                [f"arguments[2].optional: 'has_b' says whether 'b' is there, and is the name of something else; {end}"],
+            )
+            for edit, end in (
+                (("[specialisations]\n", "[specialisations]\nhas_b = { values = [false, true] }\n"), "rename that"),
+                (("vec   = [1, 2, 4]", "vec   = [1, 2, 4]\nhas_b = [1]"), "rename that"),
+            )
+        ],
+        ([biased(BIAS.replace("true", '"yes"'))], ['arguments[2].optional: expected true or false, found "yes"']),
+    ],
+)
+def test_what_cannot_be_optional(tmp_path, edits, lines):
+    assert [line for line in lines if f"scale.toml: {line}" not in faults(tmp_path, *edits)] == []
+
+
+def test_a_library_is_not_passed_an_optional_array(tmp_path):
+    call = '[implementations.library]\ncall = "cupy:add"\n\n[implementations.plain]\n'
+    edits = [biased(), ('  { name = "a", dtype = "float32", value = 2.0 },\n', ""), ("[implementations.plain]\n", call)]
+    assert [line for line in faults(tmp_path, *edits, toml=SEVERAL) if "arguments[2].optional" in line] == [
+        (
+            "scale.toml: arguments[2].optional: cupy.add is not passed None; leave 'b' out of its `arguments`, and "
+            'write `constraints = { where = ["not has_b"] }` beside them'
+        )
+    ]

@@ -69,12 +69,11 @@ STRUCTURE = {
     ),
     "reserved keys": (
         [
-            (X, f"{X}, strides = [1], optional = true, tensor-map = 1"),
+            (X, f"{X}, strides = [1], tensor-map = 1"),
             add("[launches]", "cluster = [2]\ncooperative = true"),
         ],
         [
             "arguments[1].strides: 'strides' is not supported yet; leave it out",
-            "arguments[1].optional: 'optional' is not supported yet; leave it out",
             "arguments[1].tensor-map: 'tensor-map' is not supported yet; leave it out",
             "launches[0].cluster: 'cluster' is not supported yet; leave it out",
             "launches[0].cooperative: 'cooperative' is not supported yet; leave it out",

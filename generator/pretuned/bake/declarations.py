@@ -77,6 +77,7 @@ def _argument(spec: KernelSpec, argument: Argument) -> str:
         return f"Scalar({literal(argument.name)}, {literal(argument.dtype)}{value})"
     shape = function(argument.shape or (), several=True)
     more = "" if argument.init is None else ", init=True"
+    more += ", optional=True" if argument.optional else ""
     if inputs := spec.in_place_of(argument):
         more += f", in_place={literal(tuple(one.name for one in inputs))}"
     head = ", ".join(map(literal, (argument.name, argument.role, argument.dtype, shape_text(argument))))

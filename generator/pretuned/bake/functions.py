@@ -25,7 +25,7 @@ def check_names(spec: KernelSpec) -> None:
         raise BakeError(
             f"a kernel cannot be named '{spec.name}': the generated package uses that name; rename {spec.file}"
         )
-    names = [*positional(spec), *keywords(spec), *(a.name for a in spec.arrays if a.role == "out"), "stream"]
+    names = [*positional(spec), *keywords(spec), *(argument.name for argument in omissible(spec)), "stream"]
     for name in names:
         if names.count(name) > 1 or name.startswith("_") or not name.isascii():
             raise BakeError(f"{spec.file}: '{name}' cannot be an argument of the generated function; rename it")
@@ -46,7 +46,19 @@ def _number(spec: KernelSpec, argument: Argument) -> str:
 
 def positional(spec: KernelSpec) -> list[str]:
     """Return what is passed by position: the arrays that a call brings, then its numbers, each in launch order."""
-    return [argument.name for argument in (*spec.inputs, *spec.scalars)]
+    return [argument.name for argument in (*spec.required_inputs, *spec.scalars)]
+
+
+def omissible(spec: KernelSpec) -> list[Argument]:
+    """Return the arrays that are keywords of the function and may be None: optional inputs, then outputs."""
+    inputs = [argument for argument in spec.inputs if argument.optional]
+    return [*inputs, *(argument for argument in spec.arrays if argument.role == "out")]
+
+
+def chosen(spec: KernelSpec) -> dict[str, tuple[Value, ...]]:
+    """Return those of `keywords` that a caller chooses by a value."""
+    presences = {argument.presence for argument in spec.inputs if argument.optional}
+    return {name: values for name, values in keywords(spec).items() if name not in presences}
 
 
 def keywords(spec: KernelSpec) -> dict[str, tuple[Value, ...]]:
@@ -62,19 +74,20 @@ def function_lines(kernel: KernelPlan) -> Iterator[str]:
     returns = "GpuArray" if len(spec.outputs) == 1 else f"tuple[{', '.join('GpuArray' for _ in spec.outputs)}]"
     yield "@launcher"
     yield f"def {spec.name}("
-    yield from (f"    {argument.name}: GpuArray," for argument in spec.inputs)
+    yield from (f"    {argument.name}: GpuArray," for argument in spec.required_inputs)
     yield from (f"    {argument.name}: {_number(spec, argument)}," for argument in spec.scalars)
     yield "    *,"
-    for name, values in keywords(spec).items():
+    for name, values in chosen(spec).items():
         yield f"    {name}: {'bool' if values and all(isinstance(value, bool) for value in values) else 'int'},"
     demanded = telling_outputs(spec)
-    for argument in spec.arrays:
-        if argument.role == "out":
-            yield f"    {argument.name}: GpuArray{'' if argument.name in demanded else ' | None = None'},"
+    for argument in omissible(spec):
+        yield f"    {argument.name}: GpuArray{'' if argument.name in demanded else ' | None = None'},"
     yield "    stream: Stream | None = None,"
     yield f") -> {returns}:"
     yield from _docstring(kernel)
-    call = [*(a.name for a in spec.arrays), *(a.name for a in spec.scalars), *keywords(spec), "stream"]
+    given = {argument.presence: f"{argument.name} is not None" for argument in spec.inputs if argument.optional}
+    words = [given.get(name, name) for name in keywords(spec)]
+    call = [*(a.name for a in spec.arrays), *(a.name for a in spec.scalars), *words, "stream"]
     run = f"_{spec.name}.run({', '.join(call)})"
     if len(spec.outputs) == 1:
         yield f"    return {run}"
@@ -125,16 +138,18 @@ def _facts(kernel: KernelPlan) -> Iterator[str]:
 
 
 def _described(spec: KernelSpec) -> Iterator[tuple[str, str]]:
-    for argument in spec.inputs:
+    for argument in spec.required_inputs:
         changed = "; changed in place" if argument.role == "inout" else ""
         yield argument.name, f"Array of {argument.dtype} with shape {shape_text(argument)}{changed}."
     for argument in spec.scalars:
         yield argument.name, f"Number, passed as {argument.dtype}."
-    for name, values in keywords(spec).items():
+    for name, values in chosen(spec).items():
         yield name, f"{_either([literal(value) for value in values])}." if values else "Size, an integer from 0 on."
     demanded = telling_outputs(spec)
-    for argument in spec.arrays:
-        if argument.role == "out":
+    for argument in omissible(spec):
+        if argument.optional:
+            yield argument.name, f"Array of {argument.dtype} with shape {shape_text(argument)}; may be left out."
+        else:
             inputs = [one.name for one in spec.in_place_of(argument)]
             told = demanded.get(argument.name, ())
             note = f"its shape gives {' and '.join(told)}" if told else "allocated if None"

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Final, Generic
 
-from pretuned.measure.launch import BoundBuffer, BoundLaunch, arrays, initialised, launches, scalars, scratch
+from pretuned.measure.launch import BoundBuffer, BoundLaunch, absent, arrays, initialised, launches, scalars, scratch
 from pretuned.measure.layouts import laid_out
 from pretuned.measure.machine import K, Machine, OutOfMemory, Refused
 from pretuned.measure.pristine import Pools
@@ -143,7 +143,7 @@ class Bench(Generic[K]):
         if isinstance(planned, LibraryCall):
             (output,) = spec.outputs
             return self.machine.load_call(planned, buffers, output=output.name)
-        types = {name: region.buffer.dtype for name, region in buffers.sets[0].items()}
+        types = {name: region.buffer.dtype for name, region in buffers.sets[0].items()} | absent(spec, problem)
         values = scalars(spec, problem, entry.configuration, self.machine.facts)
         return self.machine.load(self._images[entry.digest], planned, values, types=types)
 

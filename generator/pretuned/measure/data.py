@@ -23,10 +23,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pretuned.measure.functions import FunctionError, HostArray, array_for, arrays_of, call, place
-from pretuned.measure.launch import BoundBuffer, BoundScalar, arrays, scalars
+from pretuned.measure.launch import BoundBuffer, BoundScalar, absent, arrays, scalars
 from pretuned.runtime.types import DTYPES, DType
 from pretuned.spec.expressions import Expression, ExpressionError
-from pretuned.spec.model import FillRange, KernelSpec
+from pretuned.spec.model import KernelSpec
+from pretuned.spec.parts import FillRange
 from pretuned.spec.space import Problem, derived, environment
 
 Fill = str | tuple[float, float]
@@ -156,7 +157,7 @@ def inputs(spec: KernelSpec, problem: Problem, seed: int) -> dict[str, Stored]:
         raise FunctionError(f"the value of a scalar cannot be passed at {problem}: {error}; {remedy}") from None
     generator = np.random.default_rng([seed, *problem_seed(problem)])
     buffers = [buffer for buffer in arrays(spec, problem) if buffer.role != "out"]
-    given, where = _given(spec, problem, generator, [buffer.name for buffer in buffers])
+    given, where = _given(spec, problem, generator, [argument.name for argument in spec.inputs])
     fills = {argument.name: argument.fill for argument in spec.inputs}
     found = {}
     for buffer in buffers:
@@ -264,6 +265,7 @@ def reference(spec: KernelSpec, problem: Problem, stored: Mapping[str, Stored]) 
     values: dict[str, Any] = {name: decoded(array, buffers[name].dtype) for name, array in stored.items()}
     values |= derived(spec, environment(spec, problem))
     values |= {scalar.name: _number(scalar) for scalar in scalars(spec, problem)}
+    values |= dict.fromkeys(absent(spec, problem))
     where, names = place(spec, target), [argument.name for argument in spec.outputs]
     found = arrays_of(where, call(spec, target, problem, values), names, all_of_them=True)
     return {name: array_for(where, buffers[name], found[name], DTYPES[buffers[name].dtype].wide) for name in names}

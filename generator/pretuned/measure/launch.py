@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Final
 
 from pretuned.outcome import LaunchFailed
 from pretuned.runtime.limits import BLOCK_LIMITS, GRID_LIMITS, MAX_THREADS
@@ -14,6 +15,8 @@ from pretuned.spec.expressions import Expression, ExpressionError
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.scalars import derived_values, passed_values
 from pretuned.spec.space import Configuration, DeviceFacts, Problem, dtype_of, environment, shape_of
+
+NULL: Final = "uint64"  # what is passed for an array that a call leaves out: 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +66,7 @@ class BoundLaunch:
 
 def arrays(spec: KernelSpec, problem: Problem) -> tuple[BoundBuffer, ...]:
     """Return the arrays that a call of `spec` brings at `problem`, in launch order."""
-    values = environment(spec, problem)
+    values, left_out = environment(spec, problem), absent(spec, problem)
     return tuple(
         BoundBuffer(
             name=argument.name,
@@ -72,7 +75,14 @@ def arrays(spec: KernelSpec, problem: Problem) -> tuple[BoundBuffer, ...]:
             shape=shape_of(argument, values),
         )
         for argument in spec.arrays
+        if argument.name not in left_out
     )
+
+
+def absent(spec: KernelSpec, problem: Problem) -> dict[str, str]:
+    """Return the optional arrays that a call at `problem` leaves out, each with its element type."""
+    specialisation = problem.specialisation
+    return {one.name: dtype_of(spec, one.dtype, specialisation) for one in spec.absent(specialisation)}
 
 
 def initialised(spec: KernelSpec, configuration: Configuration) -> frozenset[str]:
@@ -107,8 +117,8 @@ def scalars(
 ) -> tuple[BoundScalar, ...]:
     """Return the scalar arguments at `problem`: dims and specialisations by value, the others as tuning passes them.
 
-    Derived ones are among them for a `configuration` on a `device`. Raises ExpressionError for one whose value there
-    its type does not hold.
+    Derived ones are among them for a `configuration` on a `device`; arrays that are left out are, as null pointers.
+    Raises ExpressionError for one whose value there its type does not hold.
     """
     known = environment(spec, problem, configuration, device)
     values = {**passed_values(spec, problem), **known}
@@ -121,6 +131,7 @@ def scalars(
             assert isinstance(value, int | float)  # a specialisation that is passed is no type
             dtype = dtype_of(spec, argument.dtype, problem.specialisation)
             found.append(BoundScalar(name=argument.name, dtype=dtype, value=value))
+    found += [BoundScalar(name=name, dtype=NULL, value=0) for name in absent(spec, problem)]
     return tuple(found)
 
 

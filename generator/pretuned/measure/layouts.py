@@ -120,6 +120,7 @@ class Elsewhere:
             InPlace(output=output.name, input=source.name)
             for output in spec.outputs
             for source in spec.in_place_of(output)
+            if source not in spec.absent(self._problem.specialisation)
         ]
         if self._memory is not None:
             found.append(self._moved(configuration))

@@ -14,7 +14,7 @@ from typing import Final
 
 from pretuned.measure import data
 from pretuned.measure.data import HostArray
-from pretuned.measure.launch import BoundBuffer, arrays
+from pretuned.measure.launch import BoundBuffer, absent, arrays
 from pretuned.measure.layouts import Elsewhere
 from pretuned.measure.machine import CheckResult, Digest, MachineMemory, Memory, OutOfMemory
 from pretuned.measure.pristine import Pools, Watched, watched
@@ -127,14 +127,17 @@ class Stage:
         self._referred = watched(self._machine, [(one.memory, one.nbytes) for one in references.values()])
 
     @property
-    def inputs(self) -> dict[str, HostArray]:
-        """What every `in` and `inout` array held before the call, each in its wide type; not to be written to."""
+    def inputs(self) -> dict[str, HostArray | None]:
+        """What every `in` and `inout` array held before the call, each in its wide type; not to be written to.
+
+        None for what the call leaves out.
+        """
         if self._inputs is None:
             dtypes = {buffer.name: buffer.dtype for buffer in arrays(self.request.spec, self.request.problem)}
             self._inputs = {name: data.decoded(one, dtypes[name]) for name, one in self._stored.items()}
             for values in self._inputs.values():
                 values.flags.writeable = False
-        return dict(self._inputs)
+        return {**self._inputs, **dict.fromkeys(absent(self.request.spec, self.request.problem))}
 
     def keep_outputs(self) -> None:
         """Make the reference of what the default has just written to set 0."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 import sys
 import threading
 
-from .adapters import adapter_of, handle_of, nameless, on_gpu, on_register, view
+from .adapters import absent, adapter_of, handle_of, nameless, on_gpu, on_register, view
 from .bound import Binding, bind
-from .checks import keyword_values, modulus, problem, refuse_overlaps, same_device
+from .checks import keyword_values, leading, modulus, problem, refuse_overlaps, same_device
 from .devices import in_hand
 from .driver import DriverError, failed
 from .driver import driver as find_driver
@@ -73,7 +73,7 @@ class Caller:
         self.results = tuple(index for index, array in enumerate(self.arrays) if array.role != "in")
         self.moduli = tuple(modulus(kernel, array) for array in self.arrays)
         # The first input: its library allocates outputs, and says which stream is the current one.
-        self.lead = next((index for index, array in enumerate(self.arrays) if array.role != "out"), 0)
+        self.lead = leading(self.arrays)
         self.forget()
 
     def forget(self) -> None:
@@ -148,7 +148,9 @@ class Caller:
         at_hand = self.driver.current() if device is None else device
         handle = adapter.current_stream(at_hand) if stream is None else handle_of(self.name, stream, at_hand)
         given = [
-            None if array is None and one.role == "out" else view(place, array, handle, written=one.role != "in")
+            None
+            if array is None and (one.role == "out" or one.optional)
+            else view(place, array, handle, written=one.role != "in")
             for one, place, array in zip(self.arrays, self.places, arrays, strict=True)
         ]
         ordinal = same_device(self.kernel, given, at_hand)
@@ -158,7 +160,10 @@ class Caller:
                 plan, usual = self._plan(overrides, ordinal, handle, keywords, given, launches_only=True), False
         self._check_scalars(plan, scalars)
         made, scratch = self._allocated(plan, adapter, ordinal, None if stream is None else handle, arrays, given)
-        views = [view(self.places[i], made[i], handle) if seen is None else seen for i, seen in enumerate(given)]
+        views = [
+            seen or (view(place, array, handle) if array is not None else absent(ordinal, *output))
+            for seen, place, array, output in zip(given, self.places, made, plan.outputs, strict=True)
+        ]
         refuse_overlaps(self.kernel, views)
         rooms = [view(f"{self.name}: scratch", room, handle).address for room in scratch]
         values = (*(seen.address for seen in views), *scalars, *rooms)
@@ -187,10 +192,11 @@ class Caller:
         given: Sequence[ArrayView | None],
     ) -> tuple[Sequence[Foreign], Sequence[Foreign]]:
         """Return the arrays with the outputs that were missing, and scratch; in the order of the stream, if one is."""
-        if None not in given and not plan.scratch:
+        lacking = {i for i, one in enumerate(self.arrays) if given[i] is None and not one.optional}
+        if not lacking and not plan.scratch:
             return arrays, ()
         with adapter.allocating(self.name, ordinal, stream) as empty:
-            made = [empty(*plan.outputs[i]) if given[i] is None else one for i, one in enumerate(arrays)]
+            made = [empty(*plan.outputs[i]) if i in lacking else one for i, one in enumerate(arrays)]
             return made, [empty((nbytes,), "uint8") for nbytes in plan.scratch]
 
     def _launch(self, prepared: PreparedCall) -> None:

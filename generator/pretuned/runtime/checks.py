@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from .table import Array, Kernel
 
 
+def leading(arrays: Sequence[Array]) -> int:
+    """Return the place of the first input that every call brings; of the first array, where there is none."""
+    present = [place for place, array in enumerate(arrays) if not array.optional]
+    return next((place for place in present if arrays[place].role != "out"), present[0] if present else 0)
+
+
 def same_device(kernel: Kernel, views: Sequence[ArrayView | None], otherwise: int) -> int:
     """Return the device of all arrays, or `otherwise` where there is none; raises ArgumentError where they differ."""
     first: tuple[str, int] | None = None

@@ -48,13 +48,13 @@ def sizeof(dtype: str) -> int:
 class Array:
     """An array argument. `role` is in, out or inout; `shape` a function of the dims; `init` fills it with zeros.
 
-    `in_place` names the inputs that an output may be; `rank` is the number of its dimensions, once the shape was worked
-    out.
+    `in_place` names the inputs that an output may be; an `optional` input may be None; `rank` is the number of its
+    dimensions, once the shape was worked out.
     """
 
-    __slots__ = ("dtype", "in_place", "init", "name", "rank", "role", "shape", "text")
+    __slots__ = ("dtype", "in_place", "init", "name", "optional", "rank", "role", "shape", "text")
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a declaration
         self,
         name: str,
         role: str,
@@ -64,9 +64,10 @@ class Array:
         *,
         init: bool = False,
         in_place: tuple[str, ...] = (),
+        optional: bool = False,
     ) -> None:
         self.name, self.role, self.dtype, self.text, self.shape, self.init = name, role, dtype, text, shape, init
-        self.in_place = in_place
+        self.in_place, self.optional = in_place, optional
         self.rank: int | None = None
 
 
@@ -226,7 +227,7 @@ class Kernel:
         for one in self.shipped:
             listed.setdefault(tuple(one.specialisation[name] for name in names), []).append(one)
         self.arrays = tuple(argument for argument in self.arguments if isinstance(argument, Array))
-        inputs = {array.dtype: array.name for array in reversed(self.arrays) if array.role != "out"}
+        inputs = {a.dtype: a.name for a in reversed(self.arrays) if a.role != "out" and not a.optional}
         may_be = {name: tuple(sorted({str(one.specialisation[name]) for one in self.shipped})) for name in self.types}
         self.typed = tuple((name, inputs[name], may_be[name]) for name in self.types)
         numbers = [argument for argument in self.arguments if isinstance(argument, Scalar)]

@@ -76,6 +76,9 @@ DESCRIPTIONS: Final = {
         "dims and specialisations by value, 'cols - 1'. Default: `default`. Of two floating scalars of one dtype with "
         "one number, the second is passed as three quarters of it, so that a swap shows."
     ),
+    "Argument.optional": (
+        "true: a call may leave this input out. The kernel gets a null pointer, and 'has_NAME' is a specialisation."
+    ),
     "Argument.in-place": (
         "true: a call may pass an input as this output, one of its dtype and shape. Verified with each such input."
     ),

@@ -19,10 +19,10 @@ from pretuned.spec.model import (
     LaunchSpec,
     Scratch,
     Specialisation,
-    Verify,
 )
+from pretuned.spec.parts import Verify
 
-RESERVED: Final = frozenset({"strides", "optional", "tensor-map", "tensor-maps", "cluster", "cooperative"})
+RESERVED: Final = frozenset({"strides", "tensor-map", "tensor-maps", "cluster", "cooperative"})
 OUT_OF_SCOPE: Final = frozenset({"texture", "textures", "surface", "surfaces", "constant-symbols", "struct", "structs"})
 
 # What keys are called in other tools and in first attempts.

@@ -6,22 +6,24 @@ These models hold the structure (keys, kinds of value, the syntax of every expre
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, Tag, model_validator
+from pydantic import ConfigDict, Field, StrictBool, Tag, model_validator
 
 from pretuned.config.toml import TAG
+from pretuned.runtime.records import Value
 from pretuned.spec.addresses import Alignment
 from pretuned.spec.expressions import Expression
 from pretuned.spec.headers import plain
 from pretuned.spec.let import substituted, written_out
 from pretuned.spec.library import LibraryCall
 from pretuned.spec.packages import is_of_package
+from pretuned.spec.parts import FillRange, Model, Verify
 from pretuned.spec.values import (
     FILL_KINDS,
-    Bound,
     DefaultValue,
     Expr,
     FillName,
@@ -34,7 +36,6 @@ from pretuned.spec.values import (
     Size,
     Sizes,
     Space,
-    Tolerances,
     TunedValue,
     Zero,
 )
@@ -43,40 +44,13 @@ FORMAT: Final = 1
 MAIN: Final = "main"  # the name of the implementation of a spec that has one
 
 
-class Model(BaseModel):
-    """Base of the spec's models: frozen, no unknown keys, TOML's hyphens for Python's underscores."""
-
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        arbitrary_types_allowed=True,
-        alias_generator=lambda name: name.replace("_", "-"),
-        populate_by_name=True,
-    )
-
-
-class FillRange(Model):
-    """What an input is filled with: evenly distributed from `from` to `to`, both included.
-
-    Integers, or expressions over dims, constant dims and specialisations by value; of floating types floats as well.
-    """
-
-    from_: Bound = Field(alias="from")
-    to: Bound
-
-    @property
-    def bounds(self) -> tuple[Expression | float, Expression | float]:
-        """Both of them."""
-        return self.from_, self.to
-
-
 class Argument(Model):
     """One kernel argument: an array, if it has a role; else a scalar passed by value.
 
     `shape` is a tuple of expressions over dims; `align` the bytes the base address must be a multiple of; `fill` how an
     input is filled while tuning; `value` what tuning passes for a scalar that is not a dim; `default` what a call that
     leaves the scalar out passes; `init` what the dispatcher sets an output to before the launch (0); `in_place` whether
-    a call's output may be one of its inputs.
+    a call's output may be one of its inputs; `optional` whether a call may leave an input out.
     """
 
     name: Name
@@ -91,6 +65,12 @@ class Argument(Model):
     default: ScalarValue = None
     init: Zero = None
     in_place: StrictBool = False
+    optional: StrictBool = False
+
+    @property
+    def presence(self) -> str:
+        """The name of the specialisation that says whether an optional array is there."""
+        return f"has_{self.name}"
 
     @property
     def passed(self) -> float | Expression | None:
@@ -132,6 +112,12 @@ class Specialisation(Model):
     def mapping(self) -> dict[str, Any]:
         """With `from`: the type for each type of the specialisation it follows."""
         return dict(self.model_extra or {})
+
+
+class Presence(Specialisation):
+    """Whether an optional array is there: `has_NAME`, which specs have by themselves."""
+
+    values: Parameters | None = (False, True)
 
 
 class LaunchSpec(Model):
@@ -176,16 +162,6 @@ class CostSpec(Model):
     """What a call takes time for, beside what launches say: expressions over dims and parameters, at least 0."""
 
     terms: tuple[Expr, ...] = ()
-
-
-class Verify(Model):
-    """How a result is judged: |out - ref| <= atol + rtol * |ref|, with tolerances by the output's type."""
-
-    reference: Name | None = None
-    rtol: Tolerances | None = None
-    atol: Tolerances | None = None
-    inputs: Name | None = None
-    compare: Name | None = None
 
 
 class ImplementationSpec(Model):
@@ -252,6 +228,13 @@ class KernelSpec(Model):
     cost: CostSpec = CostSpec()
 
     implementations: dict[str, ImplementationSpec] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _with_presences(self) -> Self:
+        """Add the specialisations of optional arrays, but where the spec has one of that name, which is a fault."""
+        if added := {one.presence: Presence() for one in self.arguments if one.optional and one.role is not None}:
+            self.__dict__["specialisations"] = {**added, **self.specialisations}
+        return self
 
     @model_validator(mode="after")
     def _without_derived_names(self) -> Self:
@@ -328,6 +311,16 @@ class KernelSpec(Model):
     def outputs(self) -> tuple[Argument, ...]:
         """The arrays that a call writes: roles `out` and `inout`."""
         return tuple(argument for argument in self.arrays if argument.role != "in")
+
+    @cached_property
+    def required_inputs(self) -> tuple[Argument, ...]:
+        """The inputs that no call leaves out."""
+        return tuple(argument for argument in self.inputs if not argument.optional)
+
+    def absent(self, specialisation: Iterable[tuple[str, Value]]) -> tuple[Argument, ...]:
+        """Return the optional arrays that calls of a specialisation leave out."""
+        known = dict(specialisation)
+        return tuple(array for array in self.arrays if array.optional and not known.get(array.presence, True))
 
     def in_place_of(self, output: Argument) -> tuple[Argument, ...]:
         """Return the inputs that an output may be at a call: of its dtype and shape, and not written themselves."""

@@ -67,7 +67,7 @@ def place_of(spec: KernelSpec, dim: str) -> DimPlace | None:
     if dim in spec.dims and spec.dims[dim].keyword:
         return None
     outputs = [argument for argument in spec.arrays if argument.role == "out"]
-    for arrays in (spec.inputs, outputs):
+    for arrays in (spec.required_inputs, outputs):
         found = [place for argument in arrays for place in _places(argument, dim)]
         if found:
             return next((place for place in found if place.alone), found[0])

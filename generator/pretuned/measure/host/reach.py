@@ -11,7 +11,7 @@ from typing import Final
 from pretuned.device.host import FACTS
 from pretuned.measure.host.kernel import HostFault, HostKernel, Manner
 from pretuned.measure.host.pages import HostEnclosure
-from pretuned.measure.launch import arrays, launches, scalars, scratch
+from pretuned.measure.launch import absent, arrays, launches, scalars, scratch
 from pretuned.measure.regions import placed, span
 from pretuned.measure.requests import (
     Answer,
@@ -69,7 +69,7 @@ def _reached(prepared: PrepareRequest, configuration: Configuration, image: byte
         image,
         planned,
         scalars(spec, problem, configuration, FACTS),
-        types={region.buffer.name: region.buffer.dtype for region in regions},
+        types={region.buffer.name: region.buffer.dtype for region in regions} | absent(spec, problem),
         manner=Manner(strict=True, blocks=BLOCKS, kept=True),
     )
     try:

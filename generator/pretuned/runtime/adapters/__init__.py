@@ -22,6 +22,7 @@ __all__ = [
     "Adapter",
     "ArrayView",
     "Expressions",
+    "absent",
     "adapter_of",
     "handle_of",
     "launch_kernel",
@@ -80,6 +81,11 @@ def view(where: str, value: Foreign, stream: int, *, written: bool = False) -> A
     if adapter is None:
         raise not_an_array(where, value)
     return adapter.view(where, value, stream, written=written)
+
+
+def absent(device: int, shape: tuple[int, ...], dtype: str) -> ArrayView:
+    """Return what stands for an array that a call leaves out: the shape and dtype that it would have, at address 0."""
+    return ArrayView(0, dtype, shape, device, 0, None)
 
 
 def handle_of(kernel: str, stream: Foreign, device: int) -> int:

@@ -38,7 +38,7 @@ from __future__ import annotations
 import struct
 import sys
 
-from ..checks import types_of
+from ..checks import leading, types_of
 from ..plans import CALLED, POINTER, STREAM_AT, VALUES_AT
 from ..scalars import packer
 from ..table import PACKAGE
@@ -99,11 +99,15 @@ class FastPathSource:
         names = [array.name for array in self._arrays]
         deciding = {names.index(place[0]) for place in kernel.dims.values() if place}
         for name in kernel.types:
-            typed = [i for i, array in enumerate(self._arrays) if array.dtype == name and array.role != "out"]
+            typed = [
+                i
+                for i, array in enumerate(self._arrays)
+                if array.dtype == name and array.role != "out" and not array.optional
+            ]
             if not deciding & set(typed):
                 deciding.add(typed[0])
         self.deciding = sorted(deciding)
-        self._lead = next((i for i, array in enumerate(self._arrays) if array.role != "out"), 0)
+        self._lead = leading(self._arrays)
         self.typing = self.deciding[0] if self.deciding else self._lead
         self.others = [i for i in range(len(names)) if i not in deciding]
         self.outputs = [i for i, array in enumerate(self._arrays) if array.role == "out"]
@@ -215,27 +219,36 @@ class FastPathSource:
         for i in self.outputs:
             yield f"if a{i} is None and stream is None{at_home}:"
             yield f"    a{i} = empty(rest[{self.rest.index(f'x{i}')}], t{i})"
-        yield from (f"p{i} = {self._ask(self.expressions.address, i)}" for i in range(len(self._arrays)))
+        for i, array in enumerate(self._arrays):
+            absent = f"0 if a{i} is None else " if array.optional else ""
+            yield f"p{i} = {absent}{self._ask(self.expressions.address, i)}"
 
     def _conditions(self) -> Iterator[str]:
         ask = self.expressions
         if self.several_gpus:
             yield f"{ask.current_device} == ordinal"
-        for i in range(len(self._arrays)):
-            extent, rank = self._extent(i)
-            if i != self.typing:
-                yield f"{self._ask(ask.dtype, i)} is t{i}"
-            if i in self.others:
-                yield f"{self._ask(extent, i)} == e{i}"
-            asked = [rank, ask.contiguous, ask.each]
-            yield from (self._ask(expression, i) for expression in asked if expression)
-            if self.several_gpus and i != self._lead:
-                yield f"{self._ask(ask.device, i)} == ordinal"
+        for i, array in enumerate(self._arrays):
+            conditions = list(self._of_array(i))
+            if array.optional:  # whether it is there is in the key
+                conditions = [f"(a{i} is None or ({' and '.join(conditions)}))"]
+            yield from conditions
         yield from self._numbers(floating=False)
         words = enumerate(self.kernel.keywords.values())
         yield from (f"type(k{place}) is int" for place, allowed in words if not allowed)  # a size, and not True
         if not self._arrays:
             yield "True"
+
+    def _of_array(self, i: int) -> Iterator[str]:
+        """Yield what an array has to be, as its entry has it."""
+        ask, (extent, rank) = self.expressions, self._extent(i)
+        if i != self.typing:
+            yield f"{self._ask(ask.dtype, i)} is t{i}"
+        if i in self.others:
+            yield f"{self._ask(extent, i)} == e{i}"
+        asked = [rank, ask.contiguous, ask.each]
+        yield from (self._ask(expression, i) for expression in asked if expression)
+        if self.several_gpus and i != self._lead:
+            yield f"{self._ask(ask.device, i)} == ordinal"
 
     def _numbers(self, *, floating: bool) -> Iterator[str]:
         """Yield that numbers are of the types that are passed as they are."""

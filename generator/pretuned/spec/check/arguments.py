@@ -8,14 +8,15 @@ from pretuned.config.toml import spelled
 from pretuned.runtime.text import closest
 from pretuned.runtime.types import DTYPES
 from pretuned.spec.addresses import Alignment
-from pretuned.spec.check.arrays import address_faults, in_place_faults
+from pretuned.spec.check.arrays import address_faults, in_place_faults, optional_faults
 from pretuned.spec.check.dtypes import unknown_dtype
 from pretuned.spec.check.names import PathFault, by_value, dtype_faults, expression_faults, identifier, parameters
 from pretuned.spec.check.scalars import scalar_faults
 from pretuned.spec.expressions import Expression
 from pretuned.spec.faults import unknown_key
-from pretuned.spec.model import Argument, Dim, FillRange, KernelSpec, Specialisation
-from pretuned.spec.places import place_of
+from pretuned.spec.model import Argument, Dim, KernelSpec, Specialisation
+from pretuned.spec.parts import FillRange
+from pretuned.spec.places import linear, place_of
 from pretuned.spec.scalars import holds
 from pretuned.spec.sizes import largest
 from pretuned.spec.space import dtypes_of
@@ -55,7 +56,7 @@ def _specialisation(spec: KernelSpec, name: str, choice: Specialisation) -> Iter
             yield f"{path}.dtypes[{index}]", unknown_dtype(dtype)
     if len({type(value) for value in choice.values or ()}) > 1:
         yield f"{path}.values", "mixes bools and integers; use one kind"
-    if choice.dtypes and not any(argument.dtype == name for argument in spec.inputs):
+    if choice.dtypes and not any(argument.dtype == name for argument in spec.required_inputs):
         yield (
             path,
             f"no input has dtype '{name}', so it cannot be read off a call; give an `in` argument `dtype = \"{name}\"`",
@@ -102,7 +103,9 @@ def _told(spec: KernelSpec, path: str, name: str, dim: Dim) -> Iterator[PathFaul
     """Yield a fault for a dim that a call tells nowhere, or twice."""
     if not dim.keyword:
         if place_of(spec, name) is None:
-            message = f"no array's shape gives '{name}', so it cannot be read off a call"
+            giving = [one.name for one in spec.inputs for e in one.shape or () if (linear(e) or ("",))[0] == name]
+            which = f"a call may leave out '{giving[0]}', and no other" if giving else "no"
+            message = f"{which} array's shape gives '{name}', so it cannot be read off a call"
             yield path, f"{message}; name it in the shape of an `in` argument, alone or as in `2 * {name}`"
         return
     if dim.constant:
@@ -152,6 +155,8 @@ def _array(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathFaul
         yield f"{path}.init", 'only an output (`role = "out"`) or scratch is initialised'
     if argument.in_place:
         yield from in_place_faults(spec, path, argument)
+    if argument.optional:
+        yield from optional_faults(spec, path, argument)
     yield from _layout(spec, path, argument)
 
 

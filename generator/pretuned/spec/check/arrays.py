@@ -1,4 +1,4 @@
-"""What arguments say of arrays beside dtype and shape: outputs in place of inputs, addresses."""
+"""What arguments say of arrays beside dtype and shape: outputs in place of inputs, optional inputs, addresses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pretuned.spec import space
 from pretuned.spec.addresses import MOST_BYTES, Alignment
 from pretuned.spec.check.names import PathFault, expression_faults, parameters
 from pretuned.spec.expressions import ExpressionError
-from pretuned.spec.model import Argument, KernelSpec
+from pretuned.spec.model import Argument, KernelSpec, Presence
 
 
 def in_place_faults(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathFault]:
@@ -26,6 +26,22 @@ def in_place_faults(spec: KernelSpec, path: str, argument: Argument) -> Iterator
         shape = ", ".join(f'"{extent}"' for extent in argument.shape or ())
         wanted = f'`dtype = "{argument.dtype}"` and `shape = [{shape}]`'
         yield path, f"no `in` argument has {wanted}, so '{argument.name}' cannot be one; leave it out"
+
+
+def optional_faults(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathFault]:
+    """Yield the faults of `optional`."""
+    path = f"{path}.optional"
+    if argument.role != "in":
+        yield path, 'only an input (`role = "in"`) can be left out by a call; remove it'
+        return
+    name = argument.presence
+    taken = name in {*spec.dims, *parameters(spec), *(one.name for one in spec.arrays)}
+    if taken or not isinstance(spec.specialisations[name], Presence):
+        yield path, f"'{name}' says whether '{argument.name}' is there, and is the name of something else; rename that"
+    for implementation in spec.all_implementations.values():
+        if implementation.call is not None and argument.name in implementation.call.arguments:
+            message = f"{implementation.call} is not passed None; leave '{argument.name}' out of its `arguments`"
+            yield path, f'{message}, and write `constraints = {{ where = ["not {name}"] }}` beside them'
 
 
 def address_faults(spec: KernelSpec, path: str, demand: Alignment) -> Iterator[PathFault]:

@@ -11,7 +11,7 @@ from pretuned.runtime.types import DTYPES
 from pretuned.spec import space
 from pretuned.spec.check.dtypes import unknown_dtype
 from pretuned.spec.expressions import DEVICE_ATTRIBUTES, FUNCTIONS, Expression
-from pretuned.spec.model import KernelSpec
+from pretuned.spec.model import KernelSpec, Presence
 from pretuned.spec.reserved import RESERVED
 from pretuned.spec.templates import HELPERS
 
@@ -36,7 +36,7 @@ def name_faults(spec: KernelSpec) -> Iterator[PathFault]:
     for kind, table in (("dims", spec.dims), ("specialisations", spec.specialisations)):
         for name in table:
             yield from identifier(f"{kind}.{name}", name)
-            if name in seen:
+            if name in seen and not isinstance(table[name], Presence):
                 yield f"{kind}.{name}", f"'{name}' is already the name of one of the {seen[name]}; rename one"
             seen[name] = kind
     for name, implementation in spec.all_implementations.items():

@@ -26,6 +26,8 @@ def scalar_faults(spec: KernelSpec, index: int) -> Iterator[PathFault]:
         if getattr(argument, key) is not None:
             yield path, f'has `{key}` but no role; write `role = "in"`, "out" or "inout" for an array'
             return
+    if argument.optional:
+        yield f"{path}.optional", f"'{argument.name}' is a number; one that a call may leave out has a `default`"
     if argument.in_place:
         yield f"{path}.in-place", 'only an output (`role = "out"`) can be one of the inputs; leave it out'
     if faults := list(dtype_faults(f"{path}.dtype", argument.dtype, spec)):

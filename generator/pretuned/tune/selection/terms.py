@@ -177,6 +177,8 @@ def _bytes(spec: KernelSpec, known: Mapping[str, Value]) -> str:
     """Return how many bytes the arrays of a call take: arrays of one shape together."""
     sizes: Counter[str] = Counter()
     for argument in spec.arrays:
+        if argument.optional and not known.get(argument.presence, True):
+            continue
         dtype = str(known.get(argument.dtype, argument.dtype))
         shape = [extent.fold(known).python for extent in argument.shape or ()]
         sizes[_product(shape)] += DTYPES[dtype].size_bytes
