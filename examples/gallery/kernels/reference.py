@@ -49,3 +49,14 @@ def spmv(values: Array, columns: Array, offsets: Array, x: Array) -> Array:
     """Return the product of a matrix in CSR and the vector x."""
     rows = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     return np.bincount(rows, weights=values * x[columns], minlength=len(offsets) - 1)
+
+
+def rotary(x: Array, cos_sin: Array, positions: Array | None, n: int, half: int, interleaved: bool) -> Array:
+    """Return x, shape (n, heads, 2 * half), with pair k of each head turned: cosines are in cos_sin[:, :half]."""
+    angles = cos_sin[np.arange(n) if positions is None else positions][:, None, :]
+    cos, sin = angles[..., :half], angles[..., half:]
+    first, second = (slice(0, None, 2), slice(1, None, 2)) if interleaved else (slice(0, half), slice(half, None))
+    a, b = x[..., first], x[..., second]
+    out = np.empty_like(x)
+    out[..., first], out[..., second] = a * cos - b * sin, b * cos + a * sin
+    return out
