@@ -108,11 +108,16 @@ def passed(spec, problem, stored, to):
     """What a call of the generated function is passed by position, by keyword, and the arrays that it writes to."""
     dtypes = {argument.name: space.dtype_of(spec, argument.dtype, problem.specialisation) for argument in spec.arrays}
     arrays = {name: to(np.ascontiguousarray(one.full), dtypes[name]) for name, one in stored.items()}
-    scalars = [scalar.passed for scalar in spec.scalars]
-    keywords = {name: value for name, value in problem.specialisation if spec.specialisations[name].values is not None}
+    by_position = [arrays[argument.name] for argument in spec.required_inputs]
+    by_position += [scalar.passed for scalar in spec.scalars]
+    optional = [argument for argument in spec.inputs if argument.optional]
+    keywords = {argument.name: arrays[argument.name] for argument in optional if argument.name in arrays}
+    told = {argument.presence for argument in optional}  # by the arrays that a call brings
+    chosen = {name for name, one in spec.specialisations.items() if one.values is not None} - told
+    keywords |= {name: value for name, value in problem.specialisation if name in chosen}
     keywords |= {name: value for name, value in problem.dims if spec.dims[name].keyword}
     written = [arrays[argument.name] for argument in spec.outputs if argument.role == "inout"]
-    return [*arrays.values(), *scalars], keywords, written
+    return by_position, keywords, written
 
 
 @pytest.mark.parametrize("name", SPECS)
