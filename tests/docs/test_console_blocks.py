@@ -26,7 +26,7 @@ NOT_RUN = {
     "for name in disk kills damage folders compilers fuzz; do python benchmarks/faults/$name.py --write; done": (
         "takes an hour"
     ),
-    "PRETUNED_FAST_PATH=0 python -m pytest tests/runtime tests/bake": "runs tests",
+    "PRETUNED_FAST_PATH=0 python -m pytest tests/runtime": "runs tests",
     "ruff check && ruff format --check && mypy && lint-imports": "checks the whole repository, as .ci/run does",
     "pretuned tune": NEEDS_GPU,
     "pretuned tune --from-usage usage.jsonl": NEEDS_GPU,

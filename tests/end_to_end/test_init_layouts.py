@@ -37,7 +37,6 @@ PROJECT = HATCH[HATCH.index("[project]") :]
 # Files of a project by its layout, its package, and how it is installed: from a flat layout's folder Python imports the
 # sources themselves, which only an editable install completes.
 LAYOUTS = {
-    "hatch flat": ({"pyproject.toml": HATCH, "demo_project/__init__.py": ""}, "demo_project", ("-e", ".")),
     "hatch src": ({"pyproject.toml": HATCH, "src/demo_project/__init__.py": ""}, "src/demo_project", (".",)),
     "setuptools flat": (
         {

@@ -153,9 +153,9 @@ def test_a_lock_that_is_none(area, text):
 
 
 @pytest.mark.parametrize("kind", ["blanks", "text", "rows"])
-def test_a_lock_of_50_megabytes(area, kind, record_property):
+def test_a_lock_of_20_megabytes(area, kind, record_property):
     document = area.lock()
-    size = 50 << 20
+    size = 20 << 20
     match kind:
         case "blanks":
             area.put(json.dumps(sealed(document)) + " " * size)
@@ -169,7 +169,7 @@ def test_a_lock_of_50_megabytes(area, kind, record_property):
     assert (area.project / "pretuned.lock.json").stat().st_size >= size * 0.99
     begin = time.monotonic()
     status, said = area.run("bake")
-    record_property("figure", f"a lock of 50 MB, {kind}: baked in {time.monotonic() - begin:.1f} s")
+    record_property("figure", f"a lock of 20 MB, {kind}: baked in {time.monotonic() - begin:.1f} s")
     assert status == 0, said
     area.generated()
 

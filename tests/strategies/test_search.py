@@ -143,7 +143,7 @@ def test_a_region_of_failures_is_left_alone():
 
 
 @pytest.mark.parametrize("name", ["convolution_A100", "dedispersion_A4000"])
-@pytest.mark.parametrize("noise", [0.0, 0.01])
+@pytest.mark.parametrize("noise", [0.01, pytest.param(0.0, marks=pytest.mark.slow)])
 def test_the_best_of_a_recorded_space_is_found(name, noise):
     recording = Recording.of_t4(HUB / f"{name}_T4.json.gz")
 

@@ -110,7 +110,7 @@ def ways(draw):
 problems = st.lists(st.builds(problem, st.integers(0, 9), st.integers(0, 3)), max_size=12)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=120)
 @given(st.dictionaries(st.sampled_from(["first", "second", "third"]), ways(), min_size=1), problems, st.data())
 def test_points_are_the_legal_configurations_in_their_order(drawn, asked, data):
     spec = kernel(drawn, data.draw(st.sampled_from(sorted(drawn))))
