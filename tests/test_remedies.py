@@ -24,15 +24,24 @@ def test_an_unknown_type_of_cuda_is_answered_by_its_header(tmp_path, line, heade
     assert remedy(CompileError(line=line), loaded(tmp_path)) == f"write `#include <{header}>` in the template"
 
 
+TABLE = 'write `architectures = ["sm_{}"]` in the project\'s table'
+CLUSTER = "give its launch `cluster = [...]`, not `__cluster_dims__`: it is then compiled for sm_90 and newer alone"
+
+
 @pytest.mark.parametrize(
-    ("line", "number"),
+    ("line", "wanted"),
     [
-        ("kernel.cu(3): error: __cluster_dims__ is not supported for this GPU architecture", "90"),
-        ("ptxas error: Instruction 'tcgen05.alloc' requires .target sm_100a or higher", "100a"),
+        ("ptxas error: Feature 'griddepcontrol' requires .target sm_90 or higher", TABLE.format(90)),
+        (
+            "ptxas error: Instruction 'tcgen05.alloc' requires .target sm_100a or higher",
+            f"{TABLE.format(100)}, and `arch-specific = true` into [compile] of the spec",
+        ),
+        ("kernel.cu(3): error: __cluster_dims__ is not supported for this GPU architecture", CLUSTER),
+        ('kernel.cu(3): error: namespace "cooperative_groups" has no member "this_cluster"', CLUSTER),
+        ('kernel.cu(3): error: identifier "__cluster_barrier_arrive" is undefined', CLUSTER),
     ],
 )
-def test_a_feature_of_newer_gpus_is_answered_by_the_architecture_to_write(tmp_path, line, number):
-    wanted = f'write `architectures = ["sm_{number}"]` in the project\'s table'
+def test_a_feature_of_newer_gpus_is_answered_by_what_to_write(tmp_path, line, wanted):
     assert remedy(CompileError(line=line), loaded(tmp_path)) == wanted
 
 

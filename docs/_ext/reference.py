@@ -35,6 +35,7 @@ DEVICE: Final = {
     "device.shared_bytes": "shared memory that one block may have, in bytes (dynamic, opted in)",
     "device.compute_capability": "90 for compute capability 9.0",
     "device.l2_bytes": "size of the L2 cache in bytes",
+    "device.resident_blocks": "in `launches[].grid` alone: the most blocks of that launch that it holds at once",
 }
 # How a table of the spec is written, by the path of its model.
 SECTIONS: Final = {

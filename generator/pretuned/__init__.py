@@ -12,6 +12,7 @@ from importlib import import_module
 TYPE_CHECKING = False  # as type checkers read it; importing typing would cost more than all of this package
 if TYPE_CHECKING:
     from pretuned.errors import Error, SpecError
+    from pretuned.spec.launch import LaunchSpec
     from pretuned.spec.loader import checked, load, load_folder
     from pretuned.spec.model import (
         Argument,
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
         Dim,
         ImplementationSpec,
         KernelSpec,
-        LaunchSpec,
         Scratch,
         Specialisation,
     )
@@ -49,6 +49,7 @@ __all__ = [
 
 _MODULES = {
     "pretuned.errors": ("Error", "SpecError"),
+    "pretuned.spec.launch": ("LaunchSpec",),
     "pretuned.spec.loader": ("checked", "load", "load_folder"),
     "pretuned.spec.parts": ("Verify",),
 }

@@ -23,7 +23,8 @@ _MISSING: Final = re.compile(
     r"""cannot open source file "([^"]+)"|error: ([^\s:]+): No such file or directory|'([^']+)' file not found"""
 )
 _PACKAGES: Final = {"crt/": "nvidia-cuda-crt", "curand": "nvidia-curand", "cuda": "nvidia-cuda-runtime"}
-_NEWER_GPU: Final = re.compile(r"not supported for this GPU architecture|requires \.target sm_(?P<number>\d+a?)")
+_CLUSTERS: Final = re.compile(r'__cluster_dims__ is not|no member "\w*cluster\w*"|identifier "__cluster\w+" is undef')
+_NEWER_GPU: Final = re.compile(r"not supported for this GPU architecture|requires \.target sm_(?P<number>\d+[af]?)")
 _ALL_BUT: Final = 0.5  # more of the elements are wrong than any slip at an edge explains
 _OFF: Final = re.compile(r"([\d,]+) of ([\d,]+) elements are off")
 _OUT_OF_BOUNDS: Final = re.compile(
@@ -97,8 +98,14 @@ def _where(name: str) -> str:
 
 def _architecture(line: str) -> str:
     """Return what to write where a kernel uses what the architecture that it is compiled for does not have."""
+    if _CLUSTERS.search(line):
+        return (
+            "give its launch `cluster = [...]`, not `__cluster_dims__`: it is then compiled for sm_90 and newer alone"
+        )
     if match := _NEWER_GPU.search(line):
-        return f'write `architectures = ["sm_{match["number"] or 90}"]` in the project\'s table'
+        number = match["number"] or "90"
+        table = f'write `architectures = ["sm_{number.rstrip("af")}"]` in the project\'s table'
+        return table if number.isdigit() else f"{table}, and `arch-specific = true` into [compile] of the spec"
     return ""
 
 

@@ -232,7 +232,12 @@ def _layout(spec: KernelSpec, specialisation: Pairs) -> list[list[object]]:
 def _calls(spec: KernelSpec, implementation: ImplementationSpec, specialisation: Pairs) -> list[list[object]]:
     """Return how an implementation is launched, and over which scratch buffers."""
     launches: list[list[object]] = [
-        [launch.function, _texts(launch.grid), _texts(launch.block), launch.shared.python, launch.arguments]
+        [
+            *(launch.function, _texts(launch.grid), _texts(launch.block), launch.shared.python, launch.arguments),
+            *([["cluster", *_texts(launch.cluster)]] if launch.cluster else []),
+            *(["cooperative"] if launch.cooperative else []),
+            *([launch.overlap] if launch.overlap else []),
+        ]
         for launch in implementation.launches
     ]
     scratch: list[list[object]] = [

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+import attributed
 import sample
 from pretuned.bake.plan import plan
 from pretuned.errors import BakeError
@@ -177,3 +178,19 @@ def test_a_selection_that_does_not_end_with_the_default():
     first, *_, default = selected().choices
     with pytest.raises(BakeError, match="does not end with the default; tune affine again"):
         plan(sample.specs(), [], sample.DEVICES, selections=[selected(default, first)])
+
+
+@pytest.mark.parametrize(
+    ("launch", "names", "wanted"),
+    [
+        ('cluster = ["size"]', ["sm_80", "sm_90", "sm_100"], ["compute_80", "sm_100", "sm_80", "sm_90"]),
+        ("cluster = [2]", ["sm_80", "sm_90", "sm_100"], ["compute_90", "sm_100", "sm_90"]),
+        ("cluster = [2]", ["sm_100"], ["compute_100", "sm_100"]),
+        ("cluster = [2]", [], ["compute_90"]),
+        ("cooperative = true", [], ["compute_80"]),
+    ],
+)
+def test_clusters_are_compiled_for_what_has_them(tmp_path, launch, names, wanted):
+    wide = attributed.spec(tmp_path, launch, grid="2 * ceil_div(n, 512)")
+    found = plan({"wide": wide}, [], {}, architectures=names)
+    assert sorted(architecture for _, architecture in found.jobs) == wanted

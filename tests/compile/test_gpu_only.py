@@ -19,9 +19,11 @@ PLAIN = KERNEL.format("float* y", "y[0] = 1;")
         "#ifndef PRETUNED_HOST\n#include <cub/block/block_reduce.cuh>\n#endif\n" + PLAIN,
         '#define FENCE() asm volatile("membar.gl;")\n' + PLAIN,
         'constexpr const char* text = "asm wmma::";\n' + PLAIN,
+        "#include <cooperative_groups.h>\n" + KERNEL.format("", "cooperative_groups::this_grid().sync();"),
+        "#include <cuda_device_runtime_api.h>\n" + KERNEL.format("", "cudaGridDependencySynchronize();"),
         "#include <cuda_fp8.h>\n#include <cooperative_groups.h>\n#include <cooperative_groups/reduce.h>\n" + PLAIN,
     ],
-    ids=["comment", "branch", "unused macro", "string", "headers that the host has"],
+    ids=["comment", "branch", "unused macro", "string", "grid", "pdl", "headers that the host has"],
 )
 def test_what_is_not_compiled_does_not_count(text):
     assert gpu_only(Source(text=text, options=(), functions=("f",))) is None
@@ -37,11 +39,11 @@ def test_what_is_not_compiled_does_not_count(text):
         ("#include <mma.h>\n" + PLAIN, "1: for GPUs only: tensor cores (mma.h)"),
         (KERNEL.format("const __grid_constant__ CUtensorMap map", ""), "1: for GPUs only: tensor maps"),
         (
-            "#include <cooperative_groups.h>\n" + KERNEL.format("", "cooperative_groups::this_grid().sync();"),
-            "2: for GPUs only: a barrier of the whole grid (cooperative groups)",
+            "#include <cooperative_groups.h>\n" + KERNEL.format("", "cooperative_groups::this_cluster().sync();"),
+            "2: for GPUs only: clusters",
         ),
     ],
-    ids=["ptx", "macro", "cub", "cute", "mma", "tensor map", "grid"],
+    ids=["ptx", "macro", "cub", "cute", "mma", "tensor map", "cluster"],
 )
 def test_what_only_a_gpu_runs_is_named_with_its_line(text, said):
     assert gpu_only(Source(text=text, options=(), functions=("f",))) == f"kernel.cu:{said}"

@@ -70,13 +70,10 @@ STRUCTURE = {
     "reserved keys": (
         [
             (X, f"{X}, strides = [1], tensor-map = 1"),
-            add("[launches]", "cluster = [2]\ncooperative = true"),
         ],
         [
             "arguments[1].strides: 'strides' is not supported yet; leave it out",
             "arguments[1].tensor-map: 'tensor-map' is not supported yet; leave it out",
-            "launches[0].cluster: 'cluster' is not supported yet; leave it out",
-            "launches[0].cooperative: 'cooperative' is not supported yet; leave it out",
         ],
     ),
     "out of scope": (
@@ -194,7 +191,7 @@ EXPRESSIONS = {
         [
             (
                 "constraints.where[1]: 'n.real == n' reads the attribute 'n.real'; only device.compute_capability, "
-                "device.l2_bytes, device.shared_bytes, device.sm_count can be read"
+                "device.l2_bytes, device.resident_blocks, device.shared_bytes, device.sm_count can be read"
             )
         ],
     ),
@@ -649,6 +646,67 @@ LAUNCHES = {
     "no such entry point": (
         [('function = "scale"', 'function = "scaled"')],
         ["launches[0].function: scale.cu.jinja has no 'scaled'; did you mean 'scale'?"],
+    ),
+    "cluster of a size that no GPU takes": (
+        [add("[launches]", "cluster = [32]")],
+        ["launches[0].cluster: has 32 blocks; a GPU takes up to 8, and some up to 16"],
+    ),
+    "cluster without blocks": (
+        [add("[launches]", "cluster = [0]")],
+        ["launches[0].cluster[0]: is 0; must be at least 1"],
+    ),
+    "cluster along an axis that the grid lacks": (
+        [add("[launches]", "cluster = [2, 2]")],
+        [
+            (
+                "launches[0].cluster: has 2 entries, and `grid` has 1; give the grid as many, "
+                "since each is a multiple of the cluster's"
+            )
+        ],
+    ),
+    "cluster that the default's grid is not a multiple of": (
+        [add("[launches]", "cluster = [8]")],
+        [
+            (
+                "launches[0].grid[0]: the default has a grid of 4 blocks at n=1024, T=float16, which is not a multiple "
+                "of its cluster's 8; round it up, as in `ceil_div(n, 8) * 8`"
+            )
+        ],
+    ),
+    "cluster that grows with a dim": (
+        [add("[launches]", 'cluster = ["n // 4"]')],
+        [
+            "launches[0].cluster: the default has a cluster of 256 blocks at n=1024, T=float16; a GPU takes 1 to 16",
+        ],
+    ),
+    "cluster of four extents": (
+        [add("[launches]", "cluster = [1, 1, 1, 1]")],
+        ["launches[0].cluster: has 4 entries; at most 3 are allowed"],
+    ),
+    "cooperative that is no bool": (
+        [add("[launches]", "cooperative = 1")],
+        ["launches[0].cooperative: expected true or false, found 1"],
+    ),
+    "overlap that is not pdl": (
+        [add("[launches]", 'overlap = "early"')],
+        ["""launches[0].overlap: is "early"; expected 'pdl'"""],
+    ),
+    "cooperative launch with overlap": (
+        [add("[launches]", 'cooperative = true\noverlap = "pdl"')],
+        ["launches[0].overlap: a cooperative launch waits until the device holds all its blocks; leave `overlap` out"],
+    ),
+    "resident blocks outside of a grid": (
+        [add("[launches]", 'shared = "device.resident_blocks"'), where("n % vec == 0 and device.resident_blocks > 4")],
+        [
+            (
+                "constraints.where[1]: 'device.resident_blocks' has no value here; only the grid of a launch may read "
+                "it, whose blocks it counts"
+            ),
+            (
+                "launches[0].shared: 'device.resident_blocks' has no value here; only the grid of a launch may read "
+                "it, whose blocks it counts"
+            ),
+        ],
     ),
     "scratch that no launch is passed": (
         [("[dims]", 'scratch = [{ name = "part", dtype = "T", shape = ["block"] }]\n[dims]')],

@@ -9,8 +9,9 @@ from pydantic import ValidationError
 
 import pretuned
 from pretuned.spec import space
+from pretuned.spec.launch import LaunchSpec
 from pretuned.spec.loader import load_folder
-from pretuned.spec.model import Argument, Dim, KernelSpec, LaunchSpec, Specialisation
+from pretuned.spec.model import Argument, Dim, KernelSpec, Specialisation
 from pretuned.spec.tolerance import tolerances
 from specs import SCALE, SEVERAL, edited, faults, loaded, write
 

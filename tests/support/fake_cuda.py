@@ -12,6 +12,7 @@ import types
 # How the entry points of the sample kernels take their arguments, as struct codes.
 SIGNATURES = {"affine": "QQfii", "accumulate": "QQQi", "partials": "QQi", "finish": "QQQ"}
 CONFIGURATION = struct.Struct("=7I4xQQI4x")
+ATTRIBUTE = struct.Struct("=I4x64s")
 H100 = {
     "name": "NVIDIA H100 80GB HBM3",
     16: 132,
@@ -26,12 +27,26 @@ H100 = {
 }
 
 
+def attributes_at(address, count):
+    """Return the integers of each attribute in a list, by its number, without zeros at the end."""
+    found = {}
+    for place in range(count):
+        number, value = ATTRIBUTE.unpack(ctypes.string_at(address + ATTRIBUTE.size * place, ATTRIBUTE.size))
+        found[number] = struct.unpack("=16i", value)[: len(value.rstrip(b"\0")) // 4 + 1]
+    return found
+
+
 class Launched(types.SimpleNamespace):
-    """One launch: function, image of its module, grid, block, shared_bytes, stream, arguments, device."""
+    """One launch: function, image of its module, grid, block, shared_bytes, stream, attributes, arguments, device.
+
+    `attributes` are the integers of each, by the number of CUlaunchAttributeID.
+    """
 
 
 class FakeCuda:
     """The library, with knobs: `devices`, `version`, `refused` images, `captured` streams, `status` of launches.
+
+    `resident` is how many blocks, or clusters, a multiprocessor, or the device, holds at once.
 
     `during` is called in the middle of each launch, before its arguments are read.
 
@@ -44,6 +59,7 @@ class FakeCuda:
         self.during = lambda: None
         self.loaded, self.launches, self.memsets, self.limits, self.events, self.waits = [], [], [], {}, [], []
         self.direct, self.direct_error = 0, RuntimeError
+        self.resident, self.asked = 2, []
         self.addresses = {}  # address -> device, for arrays of other libraries
         self._functions, self._handles, self._local = {}, itertools.count(1), threading.local()
 
@@ -122,6 +138,17 @@ class FakeCuda:
         self.limits[function.value] = attribute.value, value.value
         return 0
 
+    def cuOccupancyMaxActiveBlocksPerMultiprocessor(self, found, function, threads, shared_bytes):
+        self.asked.append((self._functions[function.value][0], threads.value, shared_bytes.value))
+        found._obj.value = self.resident
+        return 0
+
+    def cuOccupancyMaxActiveClusters(self, found, function, configuration):
+        *extents, attributes, count = CONFIGURATION.unpack(configuration)
+        self.asked.append((self._functions[function.value][0], *extents[:6], attributes_at(attributes, count)))
+        found._obj.value = self.resident
+        return 0
+
     # Work.
 
     def cuLaunchKernelEx(self, configuration, function, addresses, extra):
@@ -137,7 +164,6 @@ class FakeCuda:
         x, y, z, bx, by, bz, shared_bytes, stream, attributes, count = CONFIGURATION.unpack(
             ctypes.string_at(configuration.value, CONFIGURATION.size)
         )
-        assert (attributes, count) == (0, 0)
         codes = SIGNATURES[name]
         pointers = (ctypes.c_uint64 * len(codes)).from_address(addresses.value)
         arguments = tuple(
@@ -153,6 +179,7 @@ class FakeCuda:
                 block=(bx, by, bz),
                 shared_bytes=shared_bytes,
                 stream=stream,
+                attributes=attributes_at(attributes, count),
                 arguments=arguments,
                 device=device,
             )

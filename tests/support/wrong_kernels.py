@@ -127,8 +127,8 @@ GRID_BARRIER = Wrong(
     text="#include <cooperative_groups.h>\n"
     + RIGHT
     + BODY.replace("{\n", "{\n    cooperative_groups::this_grid().sync();\n", 1),
-    message="axpy.cu.jinja:4: split axpy into two launches where it waits for the whole grid: `grid.sync()` needs a "
-    "cooperative launch, which a spec cannot ask for, and stops the kernel in any other",
+    message="axpy.cu.jinja:4: give the launch of axpy `cooperative = true`: it waits for the whole grid, and "
+    "`grid.sync()` stops the kernel in any other launch",
 )
 
 # Kernels that C++ programmers write on purpose.

@@ -9,7 +9,8 @@ from pretuned.bake.literals import function, literal
 from pretuned.bake.plan import KernelPlan
 from pretuned.spec.addresses import Alignment
 from pretuned.spec.expressions import Expression
-from pretuned.spec.model import Argument, ImplementationSpec, KernelSpec, LaunchSpec
+from pretuned.spec.launch import LaunchSpec
+from pretuned.spec.model import Argument, ImplementationSpec, KernelSpec
 from pretuned.spec.places import place_of
 
 _ONE = Expression("1")
@@ -121,6 +122,9 @@ def _launch(spec: KernelSpec, launch: LaunchSpec) -> str:
         f"block={function(_triple(launch.block), several=True)}",
         f"shared={function([launch.shared], several=False)}",
         f"arguments={literal(tuple(arguments))}",
+        *([f"cluster={function(_triple(launch.cluster), several=True)}"] if launch.cluster else []),
+        *(["cooperative=True"] if launch.cooperative else []),
+        *(["overlap=True"] if launch.overlap else []),
     ]
     return f"Launch({', '.join(parts)})"
 

@@ -18,6 +18,7 @@ from pretuned.record.rows import Choice, Row, TunedDevice
 from pretuned.record.selections import PredictedChoice, Selection
 from pretuned.render import Source, source_of
 from pretuned.runtime.costs import written
+from pretuned.runtime.limits import CLUSTERS_FROM
 from pretuned.spec import space
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, Pairs
@@ -223,7 +224,7 @@ def number_of(architecture: str) -> int:
 
 def _jobs(kernels: Iterable[KernelPlan], devices: Mapping[str, TunedDevice], wanted: Sequence[int]) -> tuple[Job, ...]:
     jobs: dict[tuple[str, str], Job] = {}
-    oldest = f"compute_{min(wanted, default=OLDEST)}"
+    oldest = min(wanted, default=OLDEST)
     for kernel in kernels:
         won: dict[tuple[Pairs, Configuration], set[int]] = {}
         for entry in kernel.entries:
@@ -235,8 +236,18 @@ def _jobs(kernels: Iterable[KernelPlan], devices: Mapping[str, TunedDevice], wan
             if shipped.source is None:
                 continue
             source, specific = shipped.source, shipped.source.arch_specific
+            least = FIRST_SPECIFIC if specific else _least(kernel.spec, shipped)
             numbers = wanted if shipped.everywhere else sorted(won[shipped.specialisation, shipped.configuration])
-            real = [f"sm_{n}{'a' if specific else ''}" for n in numbers if n >= FIRST_SPECIFIC or not specific]
-            portable = [oldest] if shipped.default and not specific else []
+            real = [f"sm_{n}{'a' if specific else ''}" for n in numbers if n >= least]
+            portable = [f"compute_{max(oldest, least)}"] if shipped.default and not specific else []
             jobs |= {(source.key, architecture): (source, architecture) for architecture in (*real, *portable)}
     return tuple(job for _, job in sorted(jobs.items()))
+
+
+def _least(spec: KernelSpec, shipped: Shipped) -> int:
+    """Return the first architecture that runs what ships: that of clusters, where it launches any."""
+    known = dict(shipped.configuration.values) | space.choices(spec, shipped.specialisation)
+    for launch in spec.all_implementations[shipped.configuration.implementation].launches:
+        if any(extent.fold(known).constant != 1 for extent in launch.cluster or ()):
+            return CLUSTERS_FROM
+    return 0

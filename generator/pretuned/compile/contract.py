@@ -31,10 +31,11 @@ _WORD: Final = re.compile(r"\d+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchedFunction:
-    """A function that a launch names, and what it is passed."""
+    """A function that a launch names, what it is passed, and whether all its blocks are on the device at once."""
 
     name: str
     passed: tuple[PassedArgument, ...]
+    cooperative: bool = False
 
 
 def launched(spec: KernelSpec, specialisation: Pairs, implementation: str) -> tuple[LaunchedFunction, ...]:
@@ -57,6 +58,7 @@ def launched(spec: KernelSpec, specialisation: Pairs, implementation: str) -> tu
         LaunchedFunction(
             name=launch.function,
             passed=tuple(arguments[name] for name in (order if launch.arguments is None else launch.arguments)),
+            cooperative=launch.cooperative,
         )
         for launch in found.launches
     )
@@ -106,7 +108,7 @@ def breach(source: Source, launches: Sequence[LaunchedFunction], image: bytes) -
             taken = types.get(launch.name, entry.taken)
             wrong = None if taken is None else mismatch(launch.name, taken, launch.passed)
             wrong = wrong and f"{wrong}: write `{declaration(launch.name, launch.passed)}`"
-            wrong = wrong or _unlaunchable(source, launch.name, entry)
+            wrong = wrong or _unlaunchable(source, launch, entry)
         if wrong is not None:
             return Breach(launch=index, message=f"{_place(source.text, launch.name)}{wrong}")
     return None
@@ -124,16 +126,16 @@ def _not_there(launch: LaunchedFunction, entries: Mapping[str, CompiledEntry]) -
     return f"the binary has no entry point '{name}' (it has {others}): write `{wanted}`"
 
 
-def _unlaunchable(source: Source, name: str, entry: CompiledEntry) -> str | None:
-    """Return why no launch that a spec can ask for runs an entry point."""
-    if entry.grid_barrier and "is_valid" not in source.text:
+def _unlaunchable(source: Source, launch: LaunchedFunction, entry: CompiledEntry) -> str | None:
+    """Return why a launch does not run an entry point."""
+    if entry.grid_barrier and not launch.cooperative and "is_valid" not in source.text:
         return (
-            f"split {name} into two launches where it waits for the whole grid: `grid.sync()` needs a cooperative "
-            "launch, which a spec cannot ask for, and stops the kernel in any other"
+            f"give the launch of {launch.name} `cooperative = true`: it waits for the whole grid, and `grid.sync()` "
+            "stops the kernel in any other launch"
         )
     if entry.shared_bytes > MAX_STATIC_SHARED_BYTES:
         return (
-            f"{name} has {entry.shared_bytes} bytes of static shared memory, of which CUDA allows "
+            f"{launch.name} has {entry.shared_bytes} bytes of static shared memory, of which CUDA allows "
             f"{MAX_STATIC_SHARED_BYTES}: declare it as `extern __shared__`, and give the launch `shared = "
             f'"{entry.shared_bytes}"`'
         )

@@ -17,7 +17,7 @@ GPU_ONLY: Final = "for GPUs only"  # in the errors of what only a GPU can run
 _WORDS: Final = {
     r"\basm\b|\b__asm(?:__)?\b": "inline PTX",
     r"\b(?:nvcuda|wmma)\s*::": "tensor cores (mma.h)",
-    r"\b(?:this_grid|grid_group|this_multi_grid)\b": "a barrier of the whole grid (cooperative groups)",
+    r"\b(?:this_multi_grid|multi_grid_group)\b": "a barrier of several grids (cooperative groups)",
     r"\b__cluster_dims__\b|\b__cluster\w+|\b(?:this_cluster|cluster_group)\b": "clusters",
     r"\b__nv_tex|\btex[123]D\w*\s*\(|\bsurf[123]D\w+\s*\(": "textures",
     r"\bCUtensorMap\b": "tensor maps",

@@ -13,7 +13,7 @@ from pretuned.spec.space import DeviceFacts
 NAME: Final = "host"  # as rows and the environment name it
 
 # A small GPU of compute capability 9.0: few SMs, since grids that follow the device should stay small.
-FACTS: Final = DeviceFacts(sm_count=8, compute_capability=90, shared_bytes=232_448, l2_bytes=32 << 20)
+FACTS: Final = DeviceFacts(sm_count=8, compute_capability=90, shared_bytes=232_448, l2_bytes=32 << 20, one_by_one=True)
 
 
 def processor() -> str:

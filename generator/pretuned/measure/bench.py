@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, Generic
 
 from pretuned.measure.launch import BoundBuffer, BoundLaunch, absent, arrays, initialised, launches, scalars, scratch
@@ -41,6 +42,10 @@ SETTLING_S: Final = 0.008  # but no more than this long for one finalist, beyond
 LAID_OUT: Final = 8  # of a finalist in every other layout of its arrays
 SMALL_BYTES: Final = 1 << 16  # of the arrays of a call that is verified with every poison
 UNSET: Final = "right where outputs and scratch held NaN before the call"
+EARLY: Final = (
+    "right where nothing before it on the stream wrote its arrays: with `overlap` a kernel has to execute "
+    "cudaGridDependencySynchronize() before it reads or writes memory"
+)
 RESIDENT_SHARE: Final = 0.5  # of the machine's free memory, for problems that stay prepared
 RESIDENT_ARRAYS: Final = 512  # of these: on the host two sets of each reserve half of the addresses of a process
 
@@ -53,6 +58,7 @@ class _Loaded(Generic[K]):
     kernel: K
     buffers: CallBuffers
     scratch: Workspace | None = None
+    overlaps: bool = False
 
 
 class Bench(Generic[K]):
@@ -122,7 +128,8 @@ class Bench(Generic[K]):
         zeroed = initialised(self.stage.request.spec, entry.configuration)
         buffers = self.stage.workspace.call_buffers(zeroed=zeroed, scratch=own)
         kernel = self._loaded_for(buffers, entry, planned)
-        return _Loaded(entry=entry, kernel=kernel, buffers=buffers, scratch=own)
+        overlaps = not isinstance(planned, LibraryCall) and any(launch.overlap for launch in planned)
+        return _Loaded(entry=entry, kernel=kernel, buffers=buffers, scratch=own, overlaps=overlaps)
 
     def _planned(self, entry: CompiledCandidate) -> LibraryCall | Sequence[BoundLaunch]:
         """Return what a candidate launches at the current problem, or the library's function; raises Refused."""
@@ -131,7 +138,8 @@ class Bench(Generic[K]):
         if call is not None:
             return call
         self._keep_image(entry)
-        planned = launches(spec, problem, entry.configuration, self.machine.facts)
+        held = partial(self.machine.held, self._images[entry.digest])
+        planned = launches(spec, problem, entry.configuration, self.machine.facts, held)
         if isinstance(planned, LaunchFailed):
             raise Refused(planned)
         return planned
@@ -212,7 +220,7 @@ class Bench(Generic[K]):
                 try:
                     racing.append(self.load(entry))
                 except Refused as refused:  # by this one: the others are no worse for it
-                    return _out_of_race(request, len(racing), refused.outcome)
+                    return Raced.not_begun(request, len(racing), refused.outcome)
             raced = self._sampled(racing, request)
             failures = tuple(self._settle(loaded) if request.judge else None for loaded in racing)
             return replace(raced, failures=failures)
@@ -297,7 +305,20 @@ class Bench(Generic[K]):
             failure, _ = self._judge(loaded, [0])
             if isinstance(failure, WrongResult):
                 return replace(failure, message=f"{failure.message}; {UNSET}"), error
+        if failure is None and loaded.overlaps:
+            failure = self._behind_writers(loaded)
         return failure, error
+
+    def _behind_writers(self, loaded: _Loaded[K]) -> Failure | None:
+        """Run a kernel once, on set 0, behind launches that write what it takes, and return what is wrong."""
+        self._reset(loaded, [0])
+        try:
+            self.machine.call_behind_writers(loaded.kernel, loaded.buffers, 0)
+        except OutOfMemory:  # of its arrays twice: a smaller problem shows what is wrong
+            return None
+        self.machine.synchronize()
+        failure, _ = self._judge(loaded, [0])
+        return replace(failure, message=f"{failure.message}; {EARLY}") if isinstance(failure, WrongResult) else failure
 
     def _strayed(self, loaded: _Loaded[K]) -> Failure | None:
         """Run a kernel once, on set 0, and return what is wrong if it wrote to others."""
@@ -323,13 +344,6 @@ class Bench(Generic[K]):
         self.stage.workspace.reset(sets, turn)
         if loaded.scratch is not None:
             loaded.scratch.reset(sets, turn)
-
-
-def _out_of_race(request: RaceRequest, index: int, failure: Failure) -> Raced:
-    """Return the answer to a race that could not begin because of the entry at `index`."""
-    failures: list[Failure | None] = [None] * len(request.entries)
-    failures[index] = failure
-    return Raced(times_us=((),) * len(failures), failures=tuple(failures))
 
 
 def summary(samples: list[float]) -> Timed:

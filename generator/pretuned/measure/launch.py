@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
+from pretuned.compile.gpu_only import GPU_ONLY
+from pretuned.compile.result import Resources
 from pretuned.outcome import LaunchFailed
-from pretuned.runtime.limits import BLOCK_LIMITS, GRID_LIMITS, MAX_THREADS
+from pretuned.runtime.launching import NO_CLUSTER, attributes
+from pretuned.runtime.limits import (
+    BLOCK_LIMITS,
+    CLUSTERS_FROM,
+    GRID_LIMITS,
+    LARGEST_CLUSTER,
+    MAX_THREADS,
+)
 from pretuned.runtime.records import Value
 from pretuned.runtime.scalars import packed
 from pretuned.runtime.types import DTYPES
-from pretuned.spec.expressions import Expression, ExpressionError
+from pretuned.spec.expressions import RESIDENT_BLOCKS, Expression, ExpressionError
+from pretuned.spec.launch import LaunchSpec
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.scalars import derived_values, passed_values
 from pretuned.spec.space import Configuration, DeviceFacts, Problem, dtype_of, environment, shape_of
@@ -55,13 +66,28 @@ class BoundScalar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundLaunch:
-    """One launch: `grid` and `block` in (x, y, z), `shared_bytes` of dynamic shared memory, arguments by name."""
+    """One launch: `grid` and `block` in (x, y, z), `shared_bytes` of dynamic shared memory, arguments by name.
+
+    `cluster` are the blocks of a cluster, (1, 1, 1) without one; for the others see `LaunchSpec`.
+    """
 
     function: str
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared_bytes: int
     arguments: tuple[str, ...]
+    cluster: tuple[int, int, int] = NO_CLUSTER
+    cooperative: bool = False
+    overlap: bool = False
+
+    @property
+    def attributes(self) -> bytes:
+        """What the driver reads of it besides its extents; empty for a plain launch."""
+        return attributes(self.cluster, cooperative=self.cooperative, overlap=self.overlap)
+
+
+# The most blocks that a device holds at once, by what a launch is but for its grid.
+Residency = Callable[[BoundLaunch], int]
 
 
 def arrays(spec: KernelSpec, problem: Problem) -> tuple[BoundBuffer, ...]:
@@ -136,9 +162,16 @@ def scalars(
 
 
 def launches(
-    spec: KernelSpec, problem: Problem, configuration: Configuration, device: DeviceFacts
+    spec: KernelSpec,
+    problem: Problem,
+    configuration: Configuration,
+    device: DeviceFacts,
+    residency: Residency | None = None,
 ) -> tuple[BoundLaunch, ...] | LaunchFailed:
-    """Return the launches of `configuration` at `problem`, or why no CUDA device would take them."""
+    """Return the launches of `configuration` at `problem`, or why the device does not take them.
+
+    Without `residency`, registers and static shared memory are left out of how many blocks it holds at once.
+    """
     values = environment(spec, problem, configuration, device)
     order = tuple(argument.name for argument in spec.arguments)
     try:
@@ -147,33 +180,102 @@ def launches(
         return LaunchFailed(message=str(error))
     found = []
     for launch in spec.all_implementations[configuration.implementation].launches:
+        arguments = launch.arguments if launch.arguments is not None else order
         try:
-            grid, block = _extent(launch.grid, values), _extent(launch.block, values)
-            shared_bytes = launch.shared.evaluate(values)
+            bound = _bound(launch, arguments, values, device, residency or residency_by(device, {}))
         except ExpressionError as error:
             return LaunchFailed(message=f"{launch.function}: {error}")
-        if (message := _refusal(grid, block, shared_bytes, device)) is not None:
-            return LaunchFailed(message=f"{launch.function}: {message}")
-        arguments = launch.arguments if launch.arguments is not None else order
-        found.append(
-            BoundLaunch(
-                function=launch.function, grid=grid, block=block, shared_bytes=shared_bytes, arguments=arguments
-            )
-        )
+        if isinstance(bound, str):
+            return LaunchFailed(message=f"{launch.function}: {bound}")
+        found.append(bound)
     return tuple(found)
 
 
+def residency_by(device: DeviceFacts, resources: Mapping[str, Resources]) -> Residency:
+    """Return how many blocks a device holds at once, by what the entry points of a binary take."""
+
+    def held(launch: BoundLaunch) -> int:
+        if launch.cooperative and device.one_by_one:
+            return 1
+        taken = resources.get(launch.function, Resources(registers=0, spill_bytes=0, shared_bytes=0))
+        return device.resident_blocks(
+            threads=math.prod(launch.block),
+            shared_bytes=launch.shared_bytes + taken.shared_bytes,
+            registers=taken.registers,
+            cluster=math.prod(launch.cluster),
+        )
+
+    return held
+
+
+def _bound(
+    launch: LaunchSpec,
+    arguments: tuple[str, ...],
+    values: dict[str, Value],
+    device: DeviceFacts,
+    residency: Residency,
+) -> BoundLaunch | str:
+    """Return a launch at a problem, or why the device does not take it; raises ExpressionError."""
+    block, shared_bytes = _extent(launch.block, values), launch.shared.evaluate(values)
+    cluster = _extent(launch.cluster or (), values)
+    if (message := _refusal(block, shared_bytes, device) or _cluster_refusal(cluster, device)) is not None:
+        return message
+    bound = BoundLaunch(
+        function=launch.function,
+        grid=cluster,
+        block=block,
+        shared_bytes=shared_bytes,
+        arguments=arguments,
+        cluster=cluster,
+        cooperative=launch.cooperative,
+        overlap=launch.overlap is not None and device.compute_capability >= CLUSTERS_FROM,
+    )
+    held = None
+    if launch.cooperative or cluster != NO_CLUSTER or launch.reads_residency:
+        held = residency(bound)
+        values = {**values, RESIDENT_BLOCKS: held}
+    grid = _extent(launch.grid, values)
+    message = _grid_refusal(grid) or (None if held is None else _residency_refusal(bound, grid, held, device))
+    return replace(bound, grid=grid) if message is None else message
+
+
 def _extent(expressions: tuple[Expression, ...], values: dict[str, Value]) -> tuple[int, int, int]:
-    x, y, z = (*(expression.evaluate(values) for expression in expressions), 1, 1)[:3]
+    x, y, z = (*(expression.evaluate(values) for expression in expressions), 1, 1, 1)[:3]
     return int(x), int(y), int(z)
 
 
-def _refusal(
-    grid: tuple[int, int, int], block: tuple[int, int, int], shared_bytes: int, device: DeviceFacts
-) -> str | None:
+def _grid_refusal(grid: tuple[int, int, int]) -> str | None:
     for axis, size, limit in zip("xyz", grid, GRID_LIMITS, strict=True):
         if not 0 <= size <= limit:
             return f"grid {axis} is {size}; a device takes 0 to {limit}"
+    return None
+
+
+def _cluster_refusal(cluster: tuple[int, int, int], device: DeviceFacts) -> str | None:
+    blocks = math.prod(cluster)
+    if min(cluster) < 1 or blocks > LARGEST_CLUSTER:
+        return f"a cluster of {' x '.join(map(str, cluster))} blocks; a device takes 1 to {LARGEST_CLUSTER}"
+    if blocks > 1 and device.compute_capability < CLUSTERS_FROM:
+        here = f"{device.compute_capability / 10:.1f}"
+        return f"clusters need compute capability {CLUSTERS_FROM / 10:.1f}; this device has {here}"
+    return None
+
+
+def _residency_refusal(launch: BoundLaunch, grid: tuple[int, int, int], held: int, device: DeviceFacts) -> str | None:
+    for axis, size, together in zip("xyz", grid, launch.cluster, strict=True):
+        if size % together:
+            return f"grid {axis} is {size}, which is not a multiple of the cluster's {together}"
+    blocks, together = math.prod(grid), math.prod(launch.cluster)
+    if blocks and held < together:
+        return f"a cluster of {together} blocks; this device cannot hold all of it at once"
+    if launch.cooperative and blocks > held and device.one_by_one:
+        return f"{GPU_ONLY}: a cooperative grid of {blocks} blocks; the host device runs one after the other"
+    if launch.cooperative and blocks > held:
+        return f"a cooperative grid of {blocks} blocks; this device holds {held} at once"
+    return None
+
+
+def _refusal(block: tuple[int, int, int], shared_bytes: int, device: DeviceFacts) -> str | None:
     for axis, size, limit in zip("xyz", block, BLOCK_LIMITS, strict=True):
         if not 1 <= size <= limit:
             return f"block {axis} is {size}; a device takes 1 to {limit}"

@@ -222,6 +222,10 @@ class Machine(MachineMemory, Protocol[K]):
         """What expressions may ask of it."""
         ...
 
+    def held(self, image: bytes, launch: BoundLaunch) -> int:
+        """Return the most blocks of a launch of a candidate that it holds at once, whatever the grid."""
+        ...
+
     def load(
         self,
         image: bytes,
@@ -239,6 +243,9 @@ class Machine(MachineMemory, Protocol[K]):
 
     def call(self, kernel: K, buffers: CallBuffers, index: int) -> None:
         """Call a kernel on set `index`: initial values, then its launches."""
+
+    def call_behind_writers(self, kernel: K, buffers: CallBuffers, index: int) -> None:
+        """Call a kernel as `call` does, where a launch with `overlap` that does not wait gives a wrong result."""
 
     def synchronize(self) -> None:
         """Wait until all calls are done."""

@@ -167,6 +167,12 @@ class Raced:
     canary_us: tuple[float, float] = (0.0, 0.0)
     device_s: float = 0.0
 
+    @classmethod
+    def not_begun(cls, request: RaceRequest, index: int, failure: Failure) -> Self:
+        """Return the answer to a race that could not begin because of the entry at `index`."""
+        failures = [failure if place == index else None for place in range(len(request.entries))]
+        return cls(times_us=((),) * len(failures), failures=tuple(failures))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lost:

@@ -7,21 +7,26 @@ skipped: cubins need the driver's major version, PTX its minor version as well. 
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import threading
+from ctypes import addressof, create_string_buffer
 
 from .devices import runs
-from .driver import MAX_DYNAMIC_SHARED_BYTES, STATIC_SHARED_BYTES, DriverError
+from .driver import MAX_DYNAMIC_SHARED_BYTES, NON_PORTABLE_CLUSTER, STATIC_SHARED_BYTES, DriverError
 from .errors import CaptureError, LoadError, RecompiledWarning, qualified, warn
-from .limits import MAX_STATIC_SHARED_BYTES
+from .launching import ATTRIBUTE_BYTES, CONFIGURATION, attributes
+from .limits import CLUSTERS_FROM, MAX_STATIC_SHARED_BYTES, PORTABLE_CLUSTER
 from .table import PACKAGE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .devices import Device
     from .driver import Driver
-    from .table import Foreign, Kernel
+    from .problem import Extent
+    from .refusal import Residency
+    from .table import Foreign, Kernel, Launch
 
 _lock = threading.RLock()
 _modules: dict[tuple[int, str], int] = {}
@@ -53,13 +58,37 @@ def function(driver: Driver, kernel: Kernel, source: str, name: str, device: Dev
     return handle
 
 
+def residency(driver: Driver, kernel: Kernel, device: Device, stream: int) -> Residency:
+    """Return what asks the driver how many blocks of a launch the device holds at once; loads what it asks about.
+
+    Clusters of more blocks than every GPU takes are allowed on the way.
+    """
+
+    def held(source: str, launch: Launch, block: Extent, shared_bytes: int, cluster: Extent) -> int:
+        with driver.on(device.ordinal):
+            handle, together = function(driver, kernel, source, launch.function, device, stream), math.prod(cluster)
+            if together == 1:
+                return driver.resident_blocks(handle, math.prod(block), shared_bytes) * device.sm_count
+            if together > PORTABLE_CLUSTER:
+                driver.set_function_attribute(NON_PORTABLE_CLUSTER, handle, 1)
+            listed = attributes(cluster, cooperative=False, overlap=False)
+            content = create_string_buffer(listed, len(listed))
+            found = (addressof(content), len(listed) // ATTRIBUTE_BYTES)
+            configuration = CONFIGURATION.pack(*cluster, *block, shared_bytes, stream, *found)
+            return driver.resident_clusters(handle, configuration) * together
+
+    return held
+
+
 def prepare(driver: Driver, kernel: Kernel, device: Device) -> None:
     """Load what the kernel ships for a device, in whose context the caller is: binaries that fit, and the defaults."""
     defaults = {kernel.default(one.specialisation).source for one in kernel.shipped}
     for one in kernel.shipped:
         fitting = [file for file, skip in images(kernel, one.source, device) if not skip] if one.source else []
-        if fitting or one.source in defaults:
-            for launch in kernel.implementations[one.implementation].launches:
+        launches = kernel.implementations[one.implementation].launches
+        clusters = any(launch.cluster is not None for launch in launches)
+        if fitting or (one.source in defaults and not (clusters and device.compute_capability < CLUSTERS_FROM)):
+            for launch in launches:
                 function(driver, kernel, one.source, launch.function, device, 0)
 
 

@@ -11,6 +11,7 @@ import sys
 import threading
 
 from .adapters import absent, adapter_of, handle_of, nameless, on_gpu, on_register, view
+from .binaries import residency
 from .bound import Binding, bind
 from .checks import keyword_values, leading, modulus, problem, refuse_overlaps, same_device
 from .devices import in_hand
@@ -251,7 +252,8 @@ class Caller:
         def uncalled(module: str, function: str) -> str | None:
             return f"{module}.{function} may allocate" if launches_only else missing(module, function)
 
-        decision = decide(kernel, found, aligned, overrides, uncalled)
+        held = residency(self.driver, kernel, device, handle)
+        decision = decide(kernel, found, aligned, overrides, uncalled, held)
         _report(kernel, decision, device.name, overrides)
         plan = make(self.driver, kernel, decision, device, handle)
         if overrides.usage:

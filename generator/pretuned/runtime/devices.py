@@ -70,6 +70,19 @@ class Device:
         return self.bandwidth
 
 
+class DeviceOfLaunch:
+    """A device as the grid of one launch sees it: with the most blocks of that launch that it holds at once."""
+
+    __slots__ = ("_device", "resident_blocks")
+
+    def __init__(self, device: Device, resident_blocks: int) -> None:
+        self._device, self.resident_blocks = device, resident_blocks
+
+    def __getattr__(self, name: str) -> object:
+        """Return a fact of the device."""
+        return getattr(self._device, name)
+
+
 def in_hand(driver: Driver, ordinal: int) -> Device:
     """Return the facts of a device of this machine, asked for once."""
     if ordinal in _found:

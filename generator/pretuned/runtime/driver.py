@@ -34,6 +34,9 @@ SHARED_OPTIN_BYTES = 97
 # CUfunction_attribute
 STATIC_SHARED_BYTES = 1
 MAX_DYNAMIC_SHARED_BYTES = 8
+NON_PORTABLE_CLUSTER = 14
+# CUresult
+_INVALID_CLUSTER_SIZE = 912
 
 _lock = threading.RLock()
 _loaded: list[Driver] = []
@@ -170,6 +173,27 @@ class Driver(DeviceQueries):
     def set_function_attribute(self, attribute: int, function: int, value: int) -> None:
         """Set one of the function attributes above."""
         self.ask("cuFuncSetAttribute", c_void_p(function), c_int(attribute), c_int(value))
+
+    def resident_blocks(self, function: int, threads: int, shared_bytes: int) -> int:
+        """Return how many blocks of a function a multiprocessor of the current device holds at once."""
+        count = c_int()
+        asked = c_void_p(function), c_int(threads), c_size_t(shared_bytes)
+        self.ask("cuOccupancyMaxActiveBlocksPerMultiprocessor", byref(count), *asked)
+        return count.value
+
+    def resident_clusters(self, function: int, configuration: bytes) -> int:
+        """Return how many clusters of a CUlaunchConfig the current device holds at once; 0 where it has none so large.
+
+        What the configuration points to has to live until then.
+        """
+        count = c_int()
+        most = self._find("cuOccupancyMaxActiveClusters")
+        status = most(byref(count), c_void_p(function), configuration)
+        if status == _INVALID_CLUSTER_SIZE:
+            return 0
+        if status:
+            raise DriverError(f"cuOccupancyMaxActiveClusters: {self.named(status)}")
+        return count.value
 
     def clear(self, address: int, nbytes: int, stream: int) -> int:
         """Set bytes to zero, in stream order; answers as a launch does."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .binaries import residency
 from .checks import admit, stated
 from .devices import Device, in_hand, named, unknown
 from .driver import driver
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from .lookup import Decision
     from .overrides import Overrides
     from .records import ShippedConfiguration, TableCertificate, Values
-    from .table import Kernel
+    from .table import Foreign, Kernel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,7 +227,9 @@ def explain(kernel: object, device: str | None, problem: Values) -> Explanation:
     facts = _device(found, device, overrides)
     called = stated(found, problem, facts)
     admit(found, called)
-    here = {"libraries": missing} if facts.ordinal >= 0 else {}  # beside a device that is only named, all are installed
+    here: Foreign = {}  # beside a device that is only named, all libraries are installed
+    if facts.ordinal >= 0:
+        here = {"libraries": missing, "residency": residency(driver(qualified(found.name)), found, facts, 0)}
     return _explanation(found, decide(found, called, lambda _name, _size: True, overrides, **here))
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         TableRow,
         TableSelection,
     )
-    from .refusal import Aligned, Extents
+    from .refusal import Aligned, Extents, Residency
     from .table import Kernel
 
     Candidate = tuple[ShippedConfiguration, TableChoice | None, str]  # what may run, as the row has it, why
@@ -39,8 +39,8 @@ class Decision:
 
     `choice` is the row's entry for what runs, if it has one; `selection` what decided, and `costs` what it says of each
     of its choices, if a selection did. `operands` are those of the problem with the configuration, `extents` the grid,
-    the block and the shared bytes of each launch. `why` holds the steps that led there, `passed_over` those of them
-    that passed over a configuration. `warning` says what speaks against the rows, or that there are none.
+    the block, the shared bytes and the cluster of each launch. `why` holds the steps that led there, `passed_over`
+    those of them that passed over a configuration. `warning` says what speaks against the rows, or that there are none.
     """
 
     __slots__ = (
@@ -98,8 +98,12 @@ def decide(
     aligned: Aligned,
     overrides: Overrides,
     libraries: Callable[[str, str], str | None] = lambda _module, _function: None,
+    residency: Residency | None = None,
 ) -> Decision:
-    """Return what runs the problem; `libraries` says why a library's function cannot be called, or None."""
+    """Return what runs the problem; `libraries` says why a library's function cannot be called, or None.
+
+    `residency` says how many blocks the device holds at once, where the device can be asked.
+    """
     decision = Decision(kernel.shipments[problem.key], problem)
     tried: set[ShippedConfiguration] = set()
     for candidate, choice, why in _candidates(kernel, decision, overrides):
@@ -108,7 +112,7 @@ def decide(
         tried.add(candidate)
         operands: Operands = {**problem.operands, **candidate.operands}
         extents: Extents = []
-        reason = refusal(kernel, candidate, operands, problem.device, aligned, extents)
+        reason = refusal(kernel, candidate, operands, problem.device, aligned, extents, residency)
         called = kernel.implementations[candidate.implementation].call
         if reason is None and called is not None:
             reason = libraries(called.module, called.function)

@@ -12,13 +12,14 @@ and a call that finds the pool empty makes another one: no block is ever shared,
 from __future__ import annotations
 
 import math
-import struct
 from contextlib import suppress
 from ctypes import addressof, c_void_p, create_string_buffer
 from functools import partial
 
 from .binaries import function
 from .checks import output_shape
+from .launching import ATTRIBUTE_BYTES, CONFIGURATION, attributes
+from .limits import CLUSTERS_FROM
 from .problem import evaluate, sizes_of
 from .scalars import packed, packer, struct_of
 from .table import Scalar
@@ -33,12 +34,13 @@ if TYPE_CHECKING:
     from .driver import Driver
     from .lookup import Decision
     from .overrides import Overrides
+    from .problem import Extent
     from .records import Value
-    from .table import Buffer, Foreign, Kernel, LibraryFunction
+    from .table import Buffer, Foreign, Kernel, Launch, LibraryFunction
 
-CONFIGURATION = struct.Struct("=7I4xQQI4x")  # grid, block, shared bytes; stream; attributes, their number
 STREAM_AT = 32
 CALLED = "=Q16x"  # from there on: the stream, no attributes, then the values
+ATTRIBUTED = "=QQI4x"  # the same with attributes, as blocks have them in `head`
 VALUES_AT = CONFIGURATION.size
 SLOT = 8
 POINTER = "Q"
@@ -49,24 +51,38 @@ _captured: list[Foreign] = []  # scratch of calls that became part of a graph, w
 class ParameterBlock:
     """What the driver reads for a launch: the memory, and in it the configuration and the addresses of the parameters.
 
-    `address` is that of the addresses as a number. A class with slots, since the fast path reads these attributes at
-    every call.
+    `address` is that of the addresses as a number. `head` is what is packed between the stream and the values: where
+    the attributes stand and how many they are, or nothing. A class with slots, since the fast path reads these
+    attributes at every call.
     """
 
-    __slots__ = ("address", "addresses", "configuration", "memory")
+    __slots__ = ("_attributes", "address", "addresses", "configuration", "head", "memory")
 
-    def __init__(self, memory: Foreign, configuration: int, address: int) -> None:
-        self.memory, self.address = memory, address
+    def __init__(
+        self, memory: Foreign, configuration: int, address: int, head: tuple[int, ...] = (), listed: Foreign = None
+    ) -> None:
+        self.memory, self.address, self.head = memory, address, head
         self.configuration, self.addresses = c_void_p(configuration), c_void_p(address)
+        self._attributes = listed  # they have to live as long as what reads them
 
 
 class PreparedLaunch:
-    """A launch that is ready but for the values of a call: its function, its blocks, and how they are packed."""
+    """A launch that is ready but for the values of a call: its function, its blocks, and how they are packed.
 
-    __slots__ = ("_addresses", "_content", "_slots", "function", "pack_into", "pool")
+    `listed` are its attributes; None if no launch of the kernel can have any, so that none are packed.
+    """
 
-    def __init__(self, function: int, content: bytes, pack_into: Callable[..., None]) -> None:
+    __slots__ = ("_addresses", "_attributes", "_content", "_head", "_slots", "function", "pack_into", "pool")
+
+    def __init__(
+        self, function: int, content: bytes, pack_into: Callable[..., None], listed: bytes | None = None
+    ) -> None:
         self.function, self.pack_into, self._content = c_void_p(function), pack_into, content
+        self._attributes = create_string_buffer(listed, len(listed)) if listed else None
+        self._head: tuple[int, ...] = ()
+        if listed is not None:
+            at = addressof(self._attributes) if self._attributes is not None else 0
+            self._head = at, len(listed) // ATTRIBUTE_BYTES
         self._slots: tuple[int, ...] = ()
         self._addresses = struct_of("")
         self.pool: list[ParameterBlock] = []
@@ -84,7 +100,7 @@ class PreparedLaunch:
         values = base + VALUES_AT
         self._addresses.pack_into(memory, len(self._content), *[values + SLOT * slot for slot in self._slots])
         addresses = base + len(self._content)
-        return ParameterBlock(memory, base, addresses)
+        return ParameterBlock(memory, base, addresses, self._head, self._attributes)
 
     def directly(self, launch: Foreign) -> Foreign:
         """Return what launches by CuPy's `launchKernel`, given stream, a block's `address`, and 0."""
@@ -145,15 +161,15 @@ class LaunchPlan:
             return lambda: self._enqueue(driver, blocks, stream, values)
         prepared, block = self.launches[0], blocks[0]
         made: Foreign = partial(driver.launch, block.configuration, prepared.function, block.addresses, None)
-        if launch_kernel is not None:
+        if launch_kernel is not None and not block.head:
             made = partial(prepared.directly(launch_kernel), stream, block.address, 0)
-        made.memory = block.memory  # it has to live as long as what reads it
+        made.block = block  # its memory has to live as long as what reads it
         enqueue: Callable[[], int | None] = made
         return enqueue
 
     def _pack(self, blocks: Sequence[ParameterBlock], stream: int, values: Sequence[Foreign]) -> None:
         for prepared, block in zip(self.launches, blocks, strict=True):
-            prepared.pack_into(block.memory, STREAM_AT, stream, *values)
+            prepared.pack_into(block.memory, STREAM_AT, stream, *block.head, *values)
 
     def _enqueue(self, driver: Driver, blocks: Sequence[ParameterBlock], stream: int, values: Sequence[Foreign]) -> int:
         for place, nbytes in self.zeroed:
@@ -241,7 +257,8 @@ def make(driver: Driver, kernel: Kernel, decision: Decision, device: Device, str
             plan.zeroed.append((len(places), math.prod(shape) * DTYPES[dtype].size_bytes))
         places[array.name] = (len(places), POINTER)
     plan.numbers = tuple([str(values.get(scalar.dtype, scalar.dtype)) for scalar in kernel.scalars])
-    numbers = dict(enumerate(plan.numbers, 1 + len(places)))  # by place among what is packed: the stream comes first
+    head, before = called(kernel)
+    numbers = dict(enumerate(plan.numbers, before + len(places)))  # by place among what is packed
     for scalar, dtype in zip(kernel.scalars, plan.numbers, strict=True):
         places[scalar.name] = (len(places), DTYPES[dtype].slot)
     for buffer in implementation.scratch:
@@ -250,7 +267,7 @@ def make(driver: Driver, kernel: Kernel, decision: Decision, device: Device, str
             plan.zeroed.append((len(places), plan.scratch[-1]))
         places[buffer.name] = (len(places), POINTER)
     plan.zeroed = [(place, nbytes) for place, nbytes in plan.zeroed if nbytes]
-    pack_into = packer(CALLED + "".join([code for _, code in places.values()]), numbers)
+    pack_into = packer(head + "".join([code for _, code in places.values()]), numbers)
     content = bytes(SLOT * len(places))
     for argument in kernel.arguments:
         if isinstance(argument, Scalar) and (argument.value or argument.name in decision.operands) and not plan.call:
@@ -258,14 +275,28 @@ def make(driver: Driver, kernel: Kernel, decision: Decision, device: Device, str
             number = evaluate(argument.value, known) if argument.value else known[argument.name]
             content += packed(argument.dtype, number).ljust(SLOT, b"\0")
             places[argument.name] = (len(places), "")
-    for launch, (grid, block, shared_bytes) in zip(implementation.launches, decision.extents, strict=True):
+    for launch, (grid, block, shared_bytes, cluster) in zip(implementation.launches, decision.extents, strict=True):
         if 0 not in grid:  # or there is nothing to do
             handle = function(driver, kernel, decision.shipped.source, launch.function, device, stream)
             configuration = CONFIGURATION.pack(*grid, *block, shared_bytes, 0, 0, 0)
-            prepared = PreparedLaunch(handle, configuration + content, pack_into)
+            listed = _listed(kernel, launch, cluster, device)
+            prepared = PreparedLaunch(handle, configuration + content, pack_into, listed)
             prepared.take([places[name][0] for name in launch.arguments])
             plan.launches.append(prepared)
     return plan
+
+
+def called(kernel: Kernel) -> tuple[str, int]:
+    """Return how what a call packs before its values is packed, and how many numbers that are."""
+    return (ATTRIBUTED, 3) if kernel.attributed else (CALLED, 1)
+
+
+def _listed(kernel: Kernel, launch: Launch, cluster: Extent, device: Device) -> bytes | None:
+    """Return the attributes of a launch on a device; None for a kernel whose launches have none."""
+    if not kernel.attributed:
+        return None
+    overlap = launch.overlap and device.compute_capability >= CLUSTERS_FROM
+    return attributes(cluster, cooperative=launch.cooperative, overlap=overlap)
 
 
 def _bytes(buffer: Buffer, decision: Decision) -> int:

@@ -104,6 +104,20 @@ using ::uint8_t; using ::uint16_t; using ::uint32_t; using ::uint64_t;
 using ::intptr_t; using ::uintptr_t; using ::intmax_t; using ::uintmax_t;
 }
 """
+# What nvcc finds in the device runtime: PTX ISA, griddepcontrol.
+_DEVICE_RUNTIME = """\
+#pragma once
+inline void cudaGridDependencySynchronize() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+inline void cudaTriggerProgrammaticLaunchCompletion() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+"""
 _CSTDDEF = """\
 #pragma once
 namespace std {
@@ -194,6 +208,7 @@ HEADERS = {
     "cmath": _CMATH,
     "algorithm": _ALGORITHM,
     "limits": _LIMITS,
+    "cuda_device_runtime_api.h": _DEVICE_RUNTIME,
     **dict.fromkeys((*_OF_NVRTC, *_OF_PRELUDE), "#pragma once\n"),
     **{name: _FROM_CCCL.format(name) for name in CCCL_NAMES},
 }

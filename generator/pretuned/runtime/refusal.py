@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from .devices import runs
-from .limits import BLOCK_LIMITS, GRID_LIMITS, registers_taken
+import math
+
+from .devices import DeviceOfLaunch, runs
+from .launching import NO_CLUSTER
+from .limits import BLOCK_LIMITS, CLUSTERS_FROM, GRID_LIMITS, LARGEST_CLUSTER, blocks_of_sm, registers_taken
 from .problem import evaluate, extent, holds, sizes_of
 from .records import EntryPoint
 from .scalars import packs
@@ -19,13 +22,25 @@ if TYPE_CHECKING:
     from .table import Implementation, Kernel, Launch
 
     Aligned = Callable[[str, int], bool]  # whether an argument's address is a multiple of so many bytes
-    Extents = list[tuple[Extent, Extent, int]]  # grid, block and dynamic shared bytes of each launch
+    # Grid, block and dynamic shared bytes of each launch, and the blocks of its clusters.
+    Extents = list[tuple[Extent, Extent, int, Extent]]
+    # The most blocks that a device holds at once: of a source, a launch of it, its block, shared bytes and cluster.
+    Residency = Callable[[str, Launch, Extent, int, Extent], int]
 
 
 def refusal(
-    kernel: Kernel, entry: ShippedConfiguration, known: Operands, device: Device, aligned: Aligned, extents: Extents
+    kernel: Kernel,
+    entry: ShippedConfiguration,
+    known: Operands,
+    device: Device,
+    aligned: Aligned,
+    extents: Extents,
+    residency: Residency | None = None,
 ) -> str | None:
-    """Return why a configuration cannot run the problem on the device, or None; then `extents` has its launches."""
+    """Return why a configuration cannot run the problem on the device, or None; then `extents` has its launches.
+
+    Without `residency`, what the device holds at once is worked out by what the table says of its binaries.
+    """
     implementation = kernel.implementations[entry.implementation]
     for text, condition in implementation.where:
         if not holds(condition, known):
@@ -37,13 +52,12 @@ def refusal(
         return reason
     for launch in implementation.launches:
         try:
-            block, shared_bytes = extent(launch.block, known), int(evaluate(launch.shared, known))
-            grid = extent(launch.grid, known)
+            found = _extents(kernel, entry.source, launch, known, device, residency or _estimate(kernel, device))
         except ArithmeticError as error:
             return f"what it launches cannot be worked out ({error})"
-        if (reason := _misfit(kernel.binaries[entry.source], launch, grid, block, shared_bytes, device)) is not None:
-            return reason
-        extents.append((grid, block, shared_bytes))
+        if isinstance(found, str):
+            return found
+        extents.append(found)
     return None
 
 
@@ -64,10 +78,79 @@ def _without_value(kernel: Kernel, implementation: Implementation, known: Operan
     return None
 
 
-def _misfit(
-    source: SourceBinaries, launch: Launch, grid: Extent, block: Extent, shared_bytes: int, device: Device
-) -> str | None:
-    """Return what a launch takes more of than the device has, or None."""
+def _extents(
+    kernel: Kernel, source: str, launch: Launch, known: Operands, device: Device, residency: Residency
+) -> tuple[Extent, Extent, int, Extent] | str:
+    """Return grid, block, shared bytes and cluster of a launch, or why the device does not take them.
+
+    Raises ArithmeticError where one of them has no value.
+    """
+    block, shared_bytes = extent(launch.block, known), int(evaluate(launch.shared, known))
+    cluster = NO_CLUSTER if launch.cluster is None else extent(launch.cluster, known)
+    reason = _misfit(kernel.binaries[source], launch, block, shared_bytes, device) or _cluster_misfit(cluster, device)
+    if reason is not None:
+        return reason
+    if not _asks(launch, cluster):
+        grid = extent(launch.grid, known)
+        reason = _grid_misfit(grid)
+    else:
+        held = residency(source, launch, block, shared_bytes, cluster)
+        grid = extent(launch.grid, {**known, "device": DeviceOfLaunch(device, held)})
+        reason = _grid_misfit(grid) or _residency_misfit(launch, grid, cluster, held, device)
+    return reason or (grid, block, shared_bytes, cluster)
+
+
+def _asks(launch: Launch, cluster: Extent) -> bool:
+    """Return whether it matters how many blocks of a launch a device holds at once."""
+    return launch.cooperative or cluster != NO_CLUSTER or "resident_blocks" in launch.grid.__code__.co_names
+
+
+def _estimate(kernel: Kernel, device: Device) -> Residency:
+    """Return what says how many blocks a device holds at once, by what the table has of its binaries."""
+
+    def held(source: str, launch: Launch, block: Extent, shared_bytes: int, cluster: Extent) -> int:
+        taken = _resources(kernel.binaries[source], launch.function, device.compute_capability)
+        of_sm = blocks_of_sm(
+            device.compute_capability,
+            device.shared_bytes,
+            threads=math.prod(block),
+            registers=taken.registers,
+            shared_bytes=taken.shared_bytes + shared_bytes,
+        )
+        together = math.prod(cluster)
+        return of_sm * device.sm_count // together * together
+
+    return held
+
+
+def _cluster_misfit(cluster: Extent, device: Device) -> str | None:
+    """Return why the device has no such clusters, or None."""
+    if cluster == NO_CLUSTER:
+        return None
+    blocks = math.prod(cluster)
+    if min(cluster) < 1 or blocks > LARGEST_CLUSTER:
+        return f"a cluster of {' x '.join(map(str, cluster))} blocks, and 1 to {LARGEST_CLUSTER} are possible"
+    if blocks > 1 and 0 < device.compute_capability < CLUSTERS_FROM:
+        here = f"{device.compute_capability / 10:.1f}"
+        return f"clusters need compute capability {CLUSTERS_FROM / 10:.1f}, and the device has {here}"
+    return None
+
+
+def _residency_misfit(launch: Launch, grid: Extent, cluster: Extent, held: int, device: Device) -> str | None:
+    """Return why the device does not take a grid in clusters, or all of a grid at once; None if it does."""
+    for axis, size, together in zip("xyz", grid, cluster, strict=True):
+        if size % together:
+            return f"a grid of {size} blocks along {axis}, which is not a multiple of the cluster's {together}"
+    blocks = math.prod(grid)
+    if device.sm_count and blocks and held < math.prod(cluster) > 1:
+        return f"a cluster of {math.prod(cluster)} blocks, and the device cannot hold all of it at once"
+    if device.sm_count and launch.cooperative and blocks > held:
+        return f"a cooperative grid of {blocks} blocks, and the device holds {held} at once"
+    return None
+
+
+def _misfit(source: SourceBinaries, launch: Launch, block: Extent, shared_bytes: int, device: Device) -> str | None:
+    """Return what a block takes more of than the device has, or None."""
     x, y, z = block
     if not (1 <= x <= BLOCK_LIMITS[0] and 1 <= y <= BLOCK_LIMITS[1] and 1 <= z <= BLOCK_LIMITS[2]):
         axis, size, limit = next(
@@ -84,6 +167,11 @@ def _misfit(
     taken = registers_taken(resources.registers, threads)
     if taken > device.registers:
         return f"{taken} registers a block, and the device has {device.registers}"
+    return None
+
+
+def _grid_misfit(grid: Extent) -> str | None:
+    """Return why CUDA does not take a grid, or None."""
     x, y, z = grid
     if not (0 <= x <= GRID_LIMITS[0] and 0 <= y <= GRID_LIMITS[1] and 0 <= z <= GRID_LIMITS[2]):
         axis, size, limit = next(one for one in zip("xyz", grid, GRID_LIMITS, strict=True) if not 0 <= one[1] <= one[2])

@@ -90,14 +90,33 @@ class Buffer:
 
 
 class Launch:
-    """One launch: the entry point, grid and block as (x, y, z), bytes of dynamic shared memory, names of arguments."""
+    """One launch: the entry point, grid and block as (x, y, z), bytes of dynamic shared memory, names of arguments.
 
-    __slots__ = ("arguments", "block", "function", "grid", "shared")
+    `cluster` are the blocks of a cluster as (x, y, z). A `cooperative` launch has all its blocks on the device at once.
+    One with `overlap` may begin before what runs ahead of it on the stream has ended.
+    """
 
-    def __init__(
-        self, function: str, *, grid: Formula, block: Formula, shared: Formula, arguments: tuple[str, ...]
+    __slots__ = ("arguments", "block", "cluster", "cooperative", "function", "grid", "overlap", "shared")
+
+    def __init__(  # noqa: PLR0913 - a declaration, all by keyword
+        self,
+        function: str,
+        *,
+        grid: Formula,
+        block: Formula,
+        shared: Formula,
+        arguments: tuple[str, ...],
+        cluster: Formula | None = None,
+        cooperative: bool = False,
+        overlap: bool = False,
     ) -> None:
         self.function, self.grid, self.block, self.shared, self.arguments = function, grid, block, shared, arguments
+        self.cluster, self.cooperative, self.overlap = cluster, cooperative, overlap
+
+    @property
+    def attributed(self) -> bool:
+        """Whether it may need attributes, which only cuLaunchKernelEx takes."""
+        return self.cluster is not None or self.cooperative or self.overlap
 
 
 class LibraryFunction:
@@ -237,6 +256,11 @@ class Kernel:
         self.limits = tuple((one, *taken) for one, taken in ranges if taken is not None)
         self.shipments = {key: Shipment(of_one) for key, of_one in listed.items()}
         return object.__getattribute__(self, name)
+
+    @property
+    def attributed(self) -> bool:
+        """Whether some launch may need attributes."""
+        return any(launch.attributed for one in self.implementations.values() for launch in one.launches)
 
     def default(self, specialisation: Values) -> ShippedConfiguration:
         """Return the default of a specialisation that ships."""

@@ -103,6 +103,18 @@ DESCRIPTIONS: Final = {
     "LaunchSpec.block": "Threads along x, y and z.",
     "LaunchSpec.shared": "Bytes of dynamic shared memory. Default: 0.",
     "LaunchSpec.arguments": "The names of its arguments, where it takes others than the list above.",
+    "LaunchSpec.cluster": (
+        "Blocks of a thread block cluster along x, y and z, of which the grid is a multiple: ['cluster_n']. Compute "
+        "capability 9.0 and newer; where there is none, the configuration is passed over. Default: no clusters."
+    ),
+    "LaunchSpec.cooperative": (
+        "true: all blocks of the grid are on the device at once, so that they may wait for each other. A configuration "
+        "with more blocks than `device.resident_blocks` is passed over."
+    ),
+    "LaunchSpec.overlap": (
+        "'pdl': a programmatic dependent launch, which may begin before what runs ahead of it on the stream has ended. "
+        "The kernel executes griddepcontrol.wait before it reads or writes memory. Plain order before 9.0."
+    ),
     "Compile.options": "Options for NVRTC; they may name parameters: '-maxrregcount={{ registers }}'.",
     "Compile.include": (
         "Folders of headers: the project's own, relative to the spec's folder (['include'], ['../include']), and those "

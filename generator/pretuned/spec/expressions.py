@@ -23,6 +23,7 @@ from pretuned.spec.grammar import (
     DEVICE_ATTRIBUTES,
     FUNCTIONS,
     MAX_LITERAL,
+    RESIDENT_BLOCKS,
     ExpressionError,
     names_in,
     syntax_tree,
@@ -133,6 +134,7 @@ def _require_value(node: ast.expr, text: str) -> None:
 __all__ = [
     "DEVICE_ATTRIBUTES",
     "FUNCTIONS",
+    "RESIDENT_BLOCKS",
     "Environment",
     "Expression",
     "ExpressionError",

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from pretuned.config.toml import dotted, in_words, spelled
 from pretuned.errors import Fault
 from pretuned.runtime.text import nearest
+from pretuned.spec.launch import LaunchSpec
 from pretuned.spec.model import (
     Argument,
     Compile,
@@ -16,13 +17,12 @@ from pretuned.spec.model import (
     Dim,
     ImplementationSpec,
     KernelSpec,
-    LaunchSpec,
     Scratch,
     Specialisation,
 )
 from pretuned.spec.parts import Verify
 
-RESERVED: Final = frozenset({"strides", "tensor-map", "tensor-maps", "cluster", "cooperative"})
+RESERVED: Final = frozenset({"strides", "tensor-map", "tensor-maps"})
 OUT_OF_SCOPE: Final = frozenset({"texture", "textures", "surface", "surfaces", "constant-symbols", "struct", "structs"})
 
 # What keys are called in other tools and in first attempts.

@@ -13,8 +13,9 @@ from pretuned.errors import Error
 from pretuned.runtime.expressions import LIMIT
 from pretuned.runtime.text import closest
 
+RESIDENT_BLOCKS: Final = "device.resident_blocks"  # of one launch: its grid alone may read it
 DEVICE_ATTRIBUTES: Final = frozenset(
-    {"device.sm_count", "device.shared_bytes", "device.compute_capability", "device.l2_bytes"}
+    {"device.sm_count", "device.shared_bytes", "device.compute_capability", "device.l2_bytes", RESIDENT_BLOCKS}
 )
 FUNCTIONS: Final = frozenset({"ceil_div", "min", "max", "sizeof"})
 BINARY: Final = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.Pow)

@@ -18,6 +18,7 @@ from pretuned.runtime.records import Value
 from pretuned.spec.addresses import Alignment
 from pretuned.spec.expressions import Expression
 from pretuned.spec.headers import plain
+from pretuned.spec.launch import LaunchSpec
 from pretuned.spec.let import substituted, written_out
 from pretuned.spec.library import LibraryCall
 from pretuned.spec.packages import is_of_package
@@ -27,7 +28,6 @@ from pretuned.spec.values import (
     DefaultValue,
     Expr,
     FillName,
-    LaunchExtent,
     Name,
     Parameter,
     Parameters,
@@ -118,16 +118,6 @@ class Presence(Specialisation):
     """Whether an optional array is there: `has_NAME`, which specs have by themselves."""
 
     values: Parameters | None = (False, True)
-
-
-class LaunchSpec(Model):
-    """One kernel launch: the extern "C" entry point, grid and block of 1 to 3 entries, dynamic shared bytes."""
-
-    function: Name
-    grid: LaunchExtent
-    block: LaunchExtent
-    shared: Expr = Expression("0")
-    arguments: tuple[Name, ...] | None = None
 
 
 class Compile(Model):

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from pretuned.runtime.limits import blocks_of_sm
 from pretuned.runtime.records import Value
 from pretuned.runtime.types import DTYPES
 from pretuned.spec.expressions import Environment, Expression, ExpressionError
@@ -63,15 +64,33 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceFacts:
-    """What expressions may ask of a device. `compute_capability` is 90 for 9.0; sizes in bytes, a block's at most."""
+    """What expressions may ask of a device. `compute_capability` is 90 for 9.0; sizes in bytes, a block's at most.
+
+    With `one_by_one` it executes blocks one after the other, so that of a cooperative launch it holds one.
+    """
 
     sm_count: int
     compute_capability: int
     shared_bytes: int
     l2_bytes: int
+    one_by_one: bool = False
+
+    def resident_blocks(self, *, threads: int, shared_bytes: int, registers: int = 0, cluster: int = 1) -> int:
+        """Return the most blocks that the device holds at once, by what a block takes; whole clusters of them.
+
+        Without `registers`, those of a thread, these limit nothing.
+        """
+        of_sm = blocks_of_sm(
+            self.compute_capability,
+            self.shared_bytes,
+            threads=threads,
+            registers=registers,
+            shared_bytes=shared_bytes,
+        )
+        return of_sm * self.sm_count // cluster * cluster
 
     def environment(self) -> dict[str, Value]:
-        """The `device.` names of expressions."""
+        """The `device.` names of expressions, but for `device.resident_blocks`, which is of one launch."""
         return {
             "device.sm_count": self.sm_count,
             "device.compute_capability": self.compute_capability,

@@ -11,7 +11,7 @@ from pretuned.compile.gpu_only import GPU_ONLY
 from pretuned.compile.result import Binary
 from pretuned.device.host import FACTS
 from pretuned.measure.requests import CompiledCandidate
-from pretuned.outcome import CompileError, Failure, TimedOut, detail, kind, reworded
+from pretuned.outcome import CompileError, Failure, LaunchFailed, TimedOut, detail, kind, reworded
 from pretuned.render import Source, located, source_of
 from pretuned.runtime.records import Value
 from pretuned.spec import space
@@ -228,8 +228,11 @@ class Examination:
     def verified(self, problem: Problem, configuration: Configuration, failure: Failure | None) -> None:
         """Note what became of a configuration at a problem."""
         key = problem.specialisation, configuration
-        self.executed.add(key)
         self._cut.pop((problem, configuration), None)
+        if isinstance(failure, LaunchFailed) and GPU_ONLY in failure.message:
+            self.report.gpu_only.setdefault(key, failure.message)
+            return
+        self.executed.add(key)
         self._problems.add(problem)
         self.report.executions += 1
         self._elements += elements(self.spec, problem)
@@ -265,7 +268,8 @@ class Examination:
         report.cut = list(self._cut)
         report.configurations, report.execute_s = len(self.executed), self.spent_s
         report.sizes = len({problem.dims for problem in self._problems})
-        seen = self.executed | self._dead
+        report.gpu_only = {key: text for key, text in report.gpu_only.items() if key not in self.executed}
+        seen = self.executed | self._dead | report.gpu_only.keys()
         if not self.over:
             report.left = max(0, report.total - len(seen) - len(report.nowhere))
             report.unfinished = self._next is not None or bool(self._back)

@@ -96,6 +96,7 @@ class TuningDevice:
             compute_capability=self.record.compute_capability,
             shared_bytes=self.record.shared_bytes,
             l2_bytes=self.record.l2_bytes,
+            one_by_one=not self.record.is_gpu,
         )
 
 

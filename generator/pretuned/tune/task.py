@@ -9,7 +9,7 @@ from typing import Final, Literal
 import numpy as np
 
 from pretuned.compile.result import Binary
-from pretuned.measure.launch import launches
+from pretuned.measure.launch import launches, residency_by
 from pretuned.measure.requests import CompiledCandidate, PrepareRequest, TooLarge
 from pretuned.measure.runner import TuningError
 from pretuned.outcome import Failure, LaunchFailed, Outcome, Timed, detail, reworded
@@ -17,6 +17,7 @@ from pretuned.record.freshness import space_key
 from pretuned.record.rows import Row
 from pretuned.remedies import remedy
 from pretuned.render import Candidate, candidate, located, verification_key
+from pretuned.runtime.limits import CLUSTERS_FROM
 from pretuned.spec import space
 from pretuned.spec.library import LibraryCall
 from pretuned.spec.model import KernelSpec
@@ -256,7 +257,8 @@ class TuningTask:
             self._note(configuration, problem, self.fail(configuration, problem, binary, keep=False))
             self.failed.add(configuration)
             return False
-        planned = launches(self.spec, problem, configuration, self.facts)
+        residency = residency_by(self.facts, binary.resources)
+        planned = launches(self.spec, problem, configuration, self.facts, residency)
         refused = planned if isinstance(planned, LaunchFailed) else pruning.refusal(binary, planned, self.facts)
         if refused is None:
             return True
@@ -273,7 +275,15 @@ class TuningTask:
         source = self.candidate(self.default).source
         assert source is not None  # a default is never a library call
         reason = self.workbench.device.backend.refusal(source)
-        return reason and located(self.spec, self.specialisation, self.default, reason)
+        return (reason and located(self.spec, self.specialisation, self.default, reason)) or self._without_clusters()
+
+    def _without_clusters(self) -> str | None:
+        """Return why the default, which launches clusters, cannot run on a device that has none."""
+        own = self.spec.all_implementations[self.default.implementation].launches
+        if self.facts.compute_capability >= CLUSTERS_FROM or not any(launch.cluster for launch in own):
+            return None
+        planned = [launches(self.spec, problem, self.default, self.facts) for problem in self.problems[:1]]
+        return next((one.message for one in planned if isinstance(one, LaunchFailed)), None)
 
     def check(self, configuration: Configuration, problem: Problem, seed: int = 0) -> Failure | None:
         """Verify a configuration at `problem`, which is prepared with `seed`; return its failure, or None."""

@@ -1,6 +1,7 @@
 // <cooperative_groups.h>: blocks, tiles of up to a warp, and groups of lanes, on what barriers and shuffles already do.
 //
-// Groups of the whole grid, clusters and asynchronous copies are for GPUs only, and refused before this is compiled.
+// Clusters and asynchronous copies are for GPUs only, and refused before this is compiled. Blocks run one after the
+// other, so the whole grid can wait only where it is one block, as a cooperative launch is here.
 // coalesced_threads() is the calling lane alone, as __activemask() is, which CUDA allows.
 
 #pragma once
@@ -41,6 +42,31 @@ class thread_block {
 };
 
 inline thread_block this_thread_block() { return {}; }
+
+class grid_group {
+  public:
+    static bool is_valid() { return num_blocks() == 1; }
+    static void sync(PRETUNED_LINE) {
+        if (!is_valid()) {
+            pretuned::pretuned_trap("grid.sync() in a launch that is not cooperative", line);
+        }
+        pretuned::pretuned_barrier(line, 0, pretuned::plain);
+    }
+    static unsigned long long thread_rank() { return block_rank() * details::block_threads() + details::block_rank(); }
+    static unsigned long long size() { return num_blocks() * details::block_threads(); }
+    static unsigned long long num_threads() { return size(); }
+    static unsigned long long block_rank() {
+        return (static_cast<unsigned long long>(blockIdx.z) * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+    }
+    static unsigned long long num_blocks() {
+        return static_cast<unsigned long long>(gridDim.x) * gridDim.y * gridDim.z;
+    }
+    static dim3 block_index() { return dim3(blockIdx.x, blockIdx.y, blockIdx.z); }
+    static dim3 dim_blocks() { return dim3(gridDim.x, gridDim.y, gridDim.z); }
+    static dim3 group_dim() { return dim_blocks(); }
+};
+
+inline grid_group this_grid() { return {}; }
 
 // Lanes of a warp, by their mask.
 class coalesced_group {

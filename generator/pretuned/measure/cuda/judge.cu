@@ -45,6 +45,19 @@ extern "C" __global__ void hold(const volatile int* gate, int ticket, unsigned l
     }
 }
 
+// Performs tasks `delay_ns` late, and lets a programmatic dependent launch behind it begin at once: only what waits
+// (PTX ISA, griddepcontrol.wait) finds them done.
+extern "C" __global__ void perform_late(const Task* tasks, int count, Index pieces, Index* found,
+                                        unsigned long long delay_ns) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+    const unsigned long long begin = now_ns();
+    while (now_ns() - begin < delay_ns) {
+    }
+    perform_pieces(tasks, count, pieces, found);
+}
+
 // A chain of dependent operations: it takes so many cycles whatever memory does, and so tells the SMs' clock.
 extern "C" __global__ void canary(int length, float* sink) {
     float value = threadIdx.x;

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.resources import files
 from typing import Any, Final
 
@@ -37,10 +38,11 @@ PIECES: Final = 1024  # of a task, at most: a block for each fits the device, an
 UNIT: Final = 16  # what pieces are a multiple of
 SWEEP_FACTOR: Final = 2  # times L2
 CANARY_LENGTH: Final = 8192  # operations of four cycles each: some 20 us
+LATE_NS: Final = 200_000  # for which a late writer waits: what begins early reads long before
 HOLD_NS: Final = 5_000_000  # a host that was interrupted for longer has lost its sample
 FLOATING: Final = tuple(dtype for dtype in DTYPES.values() if dtype.floating)
 KERNELS: Final = (
-    *("perform_all", "squares", "sweep", "hold", "canary"),
+    *("perform_all", "perform_late", "squares", "sweep", "hold", "canary"),
     *(f"widen_{dtype.name}" for dtype in FLOATING),
 )
 _FILL, _COPY, _UNLIKE, _UNEQUAL, _DIGEST, _INTEGERS, _FLOATING = range(7)  # `Kind` of tasks.cu
@@ -138,16 +140,33 @@ class CudaJudge:
         if tasks:
             self._performed(tasks)
 
+    def late(self, tasks: Sequence[ByteFill | ByteCopy]) -> Callable[[], None]:
+        """Return what enqueues tasks that are done late, behind the beginning of a launch that does not wait for them.
+
+        It takes few of the device's multiprocessors, so that there is room for that launch.
+        """
+        held, arguments, pieces = self._listed(tasks)
+        blocks = max(1, min(self._blocks // BLOCKS_PER_SM // 2, pieces))
+
+        def enqueued(_memory: Any) -> None:  # noqa: ANN401 - CuPy ships no types
+            self._enqueue_grid("perform_late", blocks, (*arguments, _size(LATE_NS)))
+
+        return partial(enqueued, held)  # which has to live until then
+
     def _performed(self, tasks: Sequence[Check | ByteFill | ByteCopy]) -> Any:  # noqa: ANN401 - CuPy ships no types
         """Enqueue tasks, and return the memory that begins with the slots of each."""
+        held, arguments, pieces = self._listed(tasks)
+        self._enqueue_grid("perform_all", min(self._blocks, pieces), arguments)
+        return held
+
+    def _listed(self, tasks: Sequence[Check | ByteFill | ByteCopy]) -> tuple[Any, tuple[bytes, ...], int]:
+        """Return memory with the slots of tasks and their table, the arguments of what performs them, their pieces."""
         rows, pieces = table(tasks)
         content = np.frombuffer(bytearray(_UNTOUCHED * len(tasks) + rows), np.uint8)
         held = cupy.empty(content.shape, cupy.uint8)
         held.set(content, stream=self._stream)
         listed = _pointer(held.data.ptr + len(tasks) * SLOTS.size)
-        arguments = (listed, struct.pack("i", len(tasks)), _size(pieces), _pointer(held.data.ptr))
-        self._enqueue_grid("perform_all", min(self._blocks, pieces), arguments)
-        return held
+        return held, (listed, struct.pack("i", len(tasks)), _size(pieces), _pointer(held.data.ptr)), pieces
 
     def rms(self, address: int, size: int) -> float:
         """Return the root of the mean of the squares of the finite ones of `size` float64; 0 if there are none."""

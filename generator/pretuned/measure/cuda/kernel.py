@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from pretuned.measure.cuda.launching import PackedArguments, driver
+from pretuned.measure.cuda.launching import ConfiguredLaunch, PackedArguments, driver, libcuda
 from pretuned.measure.launch import BoundLaunch, BoundScalar
 from pretuned.measure.machine import Poisoned, Refused
 from pretuned.measure.regions import CallBuffers
 from pretuned.outcome import LaunchFailed
+from pretuned.runtime.driver import NON_PORTABLE_CLUSTER, DriverError
+from pretuned.runtime.launching import NO_CLUSTER
+from pretuned.runtime.limits import PORTABLE_CLUSTER
 
 # What the driver answers when it refuses a launch or an image and the context lives on: cuda.h, CUresult.
 REFUSALS: Final = {
@@ -21,6 +25,9 @@ REFUSALS: Final = {
     "CUDA_ERROR_NOT_FOUND",
     "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES",
     "CUDA_ERROR_OUT_OF_MEMORY",
+    "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE",
+    "CUDA_ERROR_INVALID_CLUSTER_SIZE",
+    "CUDA_ERROR_NOT_SUPPORTED",
 }
 
 
@@ -54,6 +61,17 @@ class LoadedBinary:
             raise judged(error) from None
         return function
 
+    def held(self, launch: BoundLaunch, sm_count: int) -> int:
+        """Return the most blocks of `launch` that a device of so many SMs holds at once; raises Refused or Poisoned."""
+        function = self.function(launch)
+        try:
+            if launch.cluster == NO_CLUSTER:
+                return libcuda().resident_blocks(function, math.prod(launch.block), launch.shared_bytes) * sm_count
+            configured = ConfiguredLaunch(launch, stream=0)
+            return libcuda().resident_clusters(function, configured.content) * math.prod(launch.cluster)
+        except DriverError as error:
+            raise judged(error) from None
+
     def _fit(self, function: int, launch: BoundLaunch) -> None:
         threads = launch.block[0] * launch.block[1] * launch.block[2]
         limit = driver.funcGetAttribute(driver.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function)
@@ -63,6 +81,8 @@ class LoadedBinary:
         dynamic = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES  # at first 48 KiB less what is static
         if launch.shared_bytes > driver.funcGetAttribute(dynamic, function):
             driver.funcSetAttribute(function, dynamic, launch.shared_bytes)
+        if math.prod(launch.cluster) > PORTABLE_CLUSTER:
+            driver.funcSetAttribute(function, NON_PORTABLE_CLUSTER, 1)
 
     def unload(self) -> None:
         """Free it on the device."""
@@ -87,17 +107,39 @@ class CudaKernel:
         self._launches = [(module.function(launch), launch) for launch in launches if 0 not in launch.grid]
         self._scalars = {scalar.name: scalar.packed for scalar in scalars}
         self._packed: dict[int, list[PackedArguments]] = {}
+        self._configured: dict[tuple[int, int], ConfiguredLaunch] = {}  # by stream and place among the launches
 
     def launch(self, buffers: CallBuffers, index: int, stream: int) -> None:
         """Enqueue the launches on `stream` for set `index`; a grid with a zero launches nothing."""
+        for place in range(self.count):
+            self.launch_one(place, buffers, index, stream)
+
+    @property
+    def count(self) -> int:
+        """The number of its launches."""
+        return len(self._launches)
+
+    def overlapping(self, place: int) -> list[str]:
+        """Return the arrays that a launch takes, if it may begin before what runs ahead of it has ended."""
+        _, launch = self._launches[place]
+        return [name for name in launch.arguments if name not in self._scalars] if launch.overlap else []
+
+    def launch_one(self, place: int, buffers: CallBuffers, index: int, stream: int) -> None:
+        """Enqueue one of the launches: what has attributes by cuLaunchKernelEx, which CuPy's binding lacks."""
         if index not in self._packed:
             self._packed[index] = self._pack(buffers.addresses[index])
+        (function, launch), arguments = self._launches[place], self._packed[index][place]
         try:
-            for (function, launch), arguments in zip(self._launches, self._packed[index], strict=True):
+            if launch.attributes:
+                key = stream, place
+                if key not in self._configured:
+                    self._configured[key] = ConfiguredLaunch(launch, stream)
+                self._configured[key].enqueue(function, arguments)
+            else:
                 driver.launchKernel(
                     function, *launch.grid, *launch.block, launch.shared_bytes, stream, arguments.address, 0
                 )
-        except driver.CUDADriverError as error:
+        except (driver.CUDADriverError, DriverError) as error:
             raise judged(error) from None
 
     def _pack(self, addresses: Mapping[str, int]) -> list[PackedArguments]:

@@ -7,6 +7,7 @@ import sys
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Final
 
 import cupy
@@ -30,10 +31,11 @@ from pretuned.measure.machine import (
     Sampler,
     zero,
 )
-from pretuned.measure.regions import ALIGNMENT, CallBuffers
+from pretuned.measure.regions import ALIGNMENT, CallBuffers, Region
 from pretuned.measure.server import Answerer, server
 from pretuned.outcome import LaunchFailed
 from pretuned.runtime.driver import DriverError
+from pretuned.runtime.types import DTYPES
 from pretuned.spec.library import LibraryCall
 from pretuned.spec.space import DeviceFacts
 
@@ -146,13 +148,20 @@ class CudaMachine:
         types: Mapping[str, str],  # noqa: ARG002 - a cubin does not say what it takes
     ) -> CudaKernel:
         """Load a cubin, if it is not; raises Refused or Poisoned."""
+        return CudaKernel(self._module(image), launches, scalars)
+
+    def held(self, image: bytes, launch: BoundLaunch) -> int:
+        """Ask the driver how many blocks of a launch the device holds at once; raises Refused or Poisoned."""
+        return self._module(image).held(launch, self.facts.sm_count)
+
+    def _module(self, image: bytes) -> LoadedBinary:
         module = self._modules.get(image)
         if module is None:
             module = self._modules[image] = LoadedBinary(image)
             if len(self._modules) > MODULES:
                 self._modules.popitem(last=False)[1].unload()
         self._modules.move_to_end(image)
-        return CudaKernel(module, launches, scalars)
+        return module
 
     def load_call(self, call: LibraryCall, buffers: CallBuffers, *, output: str) -> LibraryKernel:
         """Load a library function and try it at set 0; raises Refused or Poisoned.
@@ -171,6 +180,41 @@ class CudaMachine:
         """Enqueue one call on set `index`; raises Refused or Poisoned."""
         zero(self, buffers, index)
         kernel.launch(buffers, index, self.stream.ptr)
+
+    def call_behind_writers(self, kernel: Loaded, buffers: CallBuffers, index: int) -> None:
+        """Call a kernel on set `index`, each launch that may overlap behind one that writes its arrays late.
+
+        Before that they hold NaN, or zeros of integers. A launch behind zeroed memory cannot begin early: fills of
+        memory are no kernels. Raises Refused or Poisoned.
+        """
+        if isinstance(kernel, LibraryKernel):
+            self.call(kernel, buffers, index)
+            return
+        zero(self, buffers, index)
+        for place in range(kernel.count):
+            regions = [buffers.sets[index][name] for name in kernel.overlapping(place)]
+            regions = [region for region in regions if region.buffer.nbytes]
+            if not regions or (place == 0 and buffers.zeroed[index]):
+                kernel.launch_one(place, buffers, index, self.stream.ptr)
+                continue
+            late = self._rewritten(regions)
+            self._judge.hold()
+            try:
+                late()
+                kernel.launch_one(place, buffers, index, self.stream.ptr)
+            finally:
+                self._judge.release()
+
+    def _rewritten(self, regions: Sequence[Region]) -> Callable[[], None]:
+        """Spoil regions, and return what enqueues that they are written again, late."""
+        copies = [(region, self.allocate(region.buffer.nbytes)) for region in regions]
+        self._judge.put([ByteCopy(copy.address, region.address, region.buffer.nbytes) for region, copy in copies])
+        spoilt = [(region, 0xFF if DTYPES[region.buffer.dtype].floating else 0) for region in regions]
+        self._judge.put([ByteFill(region.address, region.buffer.nbytes, value) for region, value in spoilt])
+        late = self._judge.late(
+            [ByteCopy(region.address, copy.address, region.buffer.nbytes) for region, copy in copies]
+        )
+        return partial(_behind, late, copies)
 
     def synchronize(self) -> None:
         """Wait for the stream; raises Refused or Poisoned for what went wrong on it."""
@@ -202,6 +246,11 @@ class CudaMachine:
     def widen(self, address: int, dtype: str, size: int, target: int) -> None:
         """Write `size` elements of floating `dtype` to `target` in its wide type."""
         self._judge.widen(address, dtype, size, target)
+
+
+def _behind(enqueue: Callable[[], None], _copies: Sequence[tuple[Region, CudaMemory]]) -> None:
+    """Enqueue what reads copies, which live until then: their pool gives memory away in the order of the stream."""
+    enqueue()
 
 
 def serve() -> Answerer:

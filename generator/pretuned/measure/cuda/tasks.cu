@@ -229,7 +229,7 @@ __device__ void perform(const Task& task, Range range, Index* found) {
 
 // Performs `count` tasks of `pieces` pieces in all. `found` holds four numbers for each task: the smallest index at
 // which a check failed (or all ones), and counters; the host sets them up and reads them back.
-extern "C" __global__ void perform_all(const Task* tasks, int count, Index pieces, Index* found) {
+__device__ void perform_pieces(const Task* tasks, int count, Index pieces, Index* found) {
     for (Index piece = blockIdx.x; piece < pieces; piece += gridDim.x) {
         int low = 0;
         for (int high = count; high - low > 1;) {  // the last task that begins with this piece or before it
@@ -240,4 +240,8 @@ extern "C" __global__ void perform_all(const Task* tasks, int count, Index piece
         const Index begin = (piece - task.pieces_before) * task.length;
         perform(task, {begin, min(task.size, begin + task.length)}, found + 4 * low);
     }
+}
+
+extern "C" __global__ void perform_all(const Task* tasks, int count, Index pieces, Index* found) {
+    perform_pieces(tasks, count, pieces, found);
 }

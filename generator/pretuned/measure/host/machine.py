@@ -17,7 +17,7 @@ from pretuned.measure.data import HostArray, decode, storage
 from pretuned.measure.host.judge import answer, rms, view
 from pretuned.measure.host.kernel import HostFault, HostKernel, Manner
 from pretuned.measure.host.pages import HostEnclosure, SealablePages
-from pretuned.measure.launch import BoundLaunch, BoundScalar
+from pretuned.measure.launch import BoundLaunch, BoundScalar, residency_by
 from pretuned.measure.machine import ByteCopy, ByteFill, Check, CheckResult, Refused, Sample, Sampler, restore, zero
 from pretuned.measure.regions import CallBuffers
 from pretuned.measure.server import Answerer, server
@@ -82,6 +82,10 @@ class HostMachine:
         """Fill an array from memory."""
         ctypes.memmove(array.ctypes.data, address, array.nbytes)
 
+    def held(self, _image: bytes, launch: BoundLaunch) -> int:
+        """Return what its facts say; registers limit nothing here."""
+        return residency_by(self.facts, {})(launch)
+
     def load(
         self,
         image: bytes,
@@ -101,6 +105,10 @@ class HostMachine:
         """Call a kernel on set `index`; raises Refused for what CUDA does not allow."""
         with kernel.watching(buffers.sets[index].values()):
             self._called(kernel, buffers, index)
+
+    def call_behind_writers(self, kernel: HostKernel, buffers: CallBuffers, index: int) -> None:
+        """Call a kernel on set `index`: one launch ends here before the next begins."""
+        self.call(kernel, buffers, index)
 
     def _called(self, kernel: HostKernel, buffers: CallBuffers, index: int) -> None:
         zero(self, buffers, index)

@@ -42,5 +42,5 @@ class PackedCalls:
             return
         stream, values = (key[0], key[1:]) if self._stream else (0, key)
         block = self._prepared.block()
-        self._prepared.pack_into(block.memory, STREAM_AT, stream, *values)
+        self._prepared.pack_into(block.memory, STREAM_AT, stream, *block.head, *values)
         remember(self.known, key, block, PACKED)

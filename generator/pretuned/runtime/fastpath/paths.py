@@ -42,7 +42,8 @@ class FastPath:
         first: PreparedCall,
         slow: Run,
     ) -> None:
-        self._kernel, self._driver, self._launch_kernel = kernel, driver, launch_kernel()
+        self._kernel, self._driver = kernel, driver
+        self._launch_kernel = None if kernel.attributed else launch_kernel()  # which takes no attributes
         self._source = FastPathSource(
             kernel,
             moduli,

@@ -39,7 +39,7 @@ import struct
 import sys
 
 from ..checks import leading, types_of
-from ..plans import CALLED, POINTER, STREAM_AT, VALUES_AT
+from ..plans import POINTER, STREAM_AT, VALUES_AT, called
 from ..scalars import packer
 from ..table import PACKAGE
 from ..types import DTYPES
@@ -153,9 +153,9 @@ class FastPathSource:
 
     def packing(self, numbers: Sequence[str]) -> Callable[..., None]:
         """Return what packs a call whose numbers are of these types."""
-        before = len(self._arrays) + (0 if self._direct else 1)
+        head, before = ("=", 0) if self._direct else called(self.kernel)
         codes = [POINTER] * len(self._arrays) + [DTYPES[dtype].slot for dtype in numbers]
-        return packer(("=" if self._direct else CALLED) + "".join(codes), dict(enumerate(numbers, before)))
+        return packer(head + "".join(codes), dict(enumerate(numbers, before + len(self._arrays))))
 
     def kinds(self, numbers: Sequence[str]) -> dict[str, frozenset[type]]:
         """Return the slots `c0`, ... of an entry whose numbers are of these types."""
@@ -272,7 +272,10 @@ class FastPathSource:
         yield from self._numbers(floating=True)
 
     def _packing(self, values: Sequence[str]) -> str:
-        return ", ".join([str(VALUES_AT) if self._direct else f"{STREAM_AT}, handle", *values])
+        if self._direct:
+            return ", ".join([str(VALUES_AT), *values])
+        head = ["*block.head"] if self.kernel.attributed else []
+        return ", ".join([f"{STREAM_AT}, handle", *head, *values])
 
     def _launching(self, done: Sequence[str]) -> Iterator[str]:
         if self._direct:

@@ -15,13 +15,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from pretuned.config.toml import spelled
-from pretuned.runtime.limits import MAX_THREADS
+from pretuned.runtime.limits import LARGEST_CLUSTER, MAX_THREADS
 from pretuned.runtime.records import Value
 from pretuned.runtime.text import closest
 from pretuned.spec import space
 from pretuned.spec.check.implementations import prefix_of
 from pretuned.spec.check.names import PathFault
-from pretuned.spec.expressions import Expression, ExpressionError
+from pretuned.spec.expressions import RESIDENT_BLOCKS, Expression, ExpressionError
+from pretuned.spec.launch import LaunchSpec
 from pretuned.spec.model import ImplementationSpec, KernelSpec
 from pretuned.spec.scalars import derived_values
 from pretuned.spec.space import Configuration, DeviceFacts, Problem
@@ -252,12 +253,8 @@ def _launched(spec: KernelSpec, configuration: Configuration) -> Iterator[PathFa
                 derived_values(spec, values)
                 for index, launch in enumerate(implementation.launches):
                     path = f"launches[{index}]"
-                    for expression in (*launch.grid, launch.shared):
-                        expression.evaluate(values)
-                    threads = math.prod(expression.evaluate(values) for expression in launch.block)
-                    if not 1 <= threads <= MAX_THREADS:
-                        message = f"the default has a block of {threads} threads at {problem}"
-                        yield f"{path}.block", f"{message}; CUDA allows 1 to {MAX_THREADS:,}"
+                    for field, message in _misfit(launch, values):
+                        yield f"{path}.{field}", f"the default has {message.format(problem=problem)}"
                         return
                 for index, buffer in enumerate(implementation.scratch):
                     path = f"scratch[{index}]"
@@ -266,3 +263,24 @@ def _launched(spec: KernelSpec, configuration: Configuration) -> Iterator[PathFa
             except ExpressionError as error:
                 yield path, f"{error} at {problem}, for the default ({space.describe(configuration.values)})"
                 return
+
+
+def _misfit(launch: LaunchSpec, values: dict[str, Value]) -> Iterator[PathFault]:
+    """Yield what no device launches, `{problem}` in its place; raises ExpressionError where something has no value."""
+    shared_bytes = launch.shared.evaluate(values)
+    threads = math.prod(expression.evaluate(values) for expression in launch.block)
+    if not 1 <= threads <= MAX_THREADS:
+        yield "block", f"a block of {threads} threads at {{problem}}; CUDA allows 1 to {MAX_THREADS:,}"
+        return
+    cluster = [expression.evaluate(values) for expression in launch.cluster or ()]
+    if min(cluster, default=1) < 1 or math.prod(cluster) > LARGEST_CLUSTER:
+        blocks = " x ".join(map(str, cluster))
+        yield "cluster", f"a cluster of {blocks} blocks at {{problem}}; a GPU takes 1 to {LARGEST_CLUSTER}"
+        return
+    held = SOME_DEVICE.resident_blocks(threads=threads, shared_bytes=shared_bytes, cluster=math.prod(cluster))
+    grid = [expression.evaluate({**values, RESIDENT_BLOCKS: held}) for expression in launch.grid]
+    for axis, (size, together) in enumerate(zip(grid, cluster, strict=False)):
+        if size % together:
+            message = f"a grid of {size} blocks at {{problem}}, which is not a multiple of its cluster's {together}"
+            yield f"grid[{axis}]", f"{message}; round it up, as in `ceil_div(n, {together}) * {together}`"
+            return

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Final
 
 from pretuned.config.toml import spelled
+from pretuned.runtime.limits import LARGEST_CLUSTER, PORTABLE_CLUSTER
 from pretuned.runtime.text import closest
 from pretuned.spec import space
 from pretuned.spec.check.names import PathFault, dtype_faults, expression_faults, identifier
+from pretuned.spec.launch import LaunchSpec
 from pretuned.spec.library import LibraryCall
-from pretuned.spec.model import MAIN, Compile, ImplementationSpec, KernelSpec, LaunchSpec
+from pretuned.spec.model import MAIN, Compile, ImplementationSpec, KernelSpec
 
 
 def prefix_of(spec: KernelSpec, implementation: str) -> str:
@@ -107,7 +110,7 @@ def _passed(spec: KernelSpec, call: LibraryCall) -> Iterator[PathFault]:
             yield f"arguments[{index}]", f"'{name}' is not an input (`in` or `inout`){hint}"
 
 
-_LEAST: Final = {"grid": 0, "block": 1, "shared": 0}
+_LEAST: Final = {"grid": 0, "block": 1, "shared": 0, "cluster": 1}
 
 
 def constraint_faults(spec: KernelSpec, implementation: ImplementationSpec) -> Iterator[PathFault]:
@@ -163,13 +166,28 @@ def _launch(
 ) -> Iterator[PathFault]:
     if not (launch.function.isidentifier() and launch.function.isascii()):
         yield "function", f"'{launch.function}' is not the name of a C function"
-    for field, expressions in (("grid", launch.grid), ("block", launch.block), ("shared", (launch.shared,))):
+    extents = (("grid", launch.grid), ("block", launch.block), ("cluster", launch.cluster or ()))
+    for field, expressions in (*extents, ("shared", (launch.shared,))):
         for axis, expression in enumerate(expressions):
             path = field if field == "shared" else f"{field}[{axis}]"
-            yield from expression_faults(spec, path, expression, known, device=True)
+            yield from expression_faults(spec, path, expression, known, device=True, residency=field == "grid")
             if expression.constant is not None and expression.constant < _LEAST[field]:
                 yield path, f"is {expression}; must be at least {_LEAST[field]}"
+    yield from _attributes(launch)
     arguments = {argument.name for argument in spec.arguments} | {buffer.name for buffer in implementation.scratch}
     for position, name in enumerate(launch.arguments or ()):
         if name not in arguments:
             yield f"arguments[{position}]", f"unknown argument '{name}'{closest(name, arguments)}"
+
+
+def _attributes(launch: LaunchSpec) -> Iterator[PathFault]:
+    """Yield what CUDA does not take of a launch's attributes."""
+    cluster = [expression.constant for expression in launch.cluster or ()]
+    blocks = math.prod(extent for extent in cluster if extent is not None)
+    if blocks > LARGEST_CLUSTER:
+        yield "cluster", f"has {blocks} blocks; a GPU takes up to {PORTABLE_CLUSTER}, and some up to {LARGEST_CLUSTER}"
+    if len(cluster) > len(launch.grid):
+        message = f"has {len(cluster)} entries, and `grid` has {len(launch.grid)}"
+        yield "cluster", f"{message}; give the grid as many, since each is a multiple of the cluster's"
+    if launch.cooperative and launch.overlap:
+        yield "overlap", "a cooperative launch waits until the device holds all its blocks; leave `overlap` out"

@@ -10,7 +10,7 @@ from pretuned.runtime.text import closest
 from pretuned.runtime.types import DTYPES
 from pretuned.spec import space
 from pretuned.spec.check.dtypes import unknown_dtype
-from pretuned.spec.expressions import DEVICE_ATTRIBUTES, FUNCTIONS, Expression
+from pretuned.spec.expressions import DEVICE_ATTRIBUTES, FUNCTIONS, RESIDENT_BLOCKS, Expression
 from pretuned.spec.model import KernelSpec, Presence
 from pretuned.spec.reserved import RESERVED
 from pretuned.spec.templates import HELPERS
@@ -88,19 +88,28 @@ def dtype_faults(path: str, name: str, spec: KernelSpec) -> Iterator[PathFault]:
 
 
 def expression_faults(
-    spec: KernelSpec, path: str, expression: Expression, values: Iterable[str], *, device: bool = False
+    spec: KernelSpec,
+    path: str,
+    expression: Expression,
+    values: Iterable[str],
+    *,
+    device: bool = False,
+    residency: bool = False,
 ) -> Iterator[PathFault]:
     """Yield a fault for each name of `expression` that is neither among `values` nor a type inside `sizeof`.
 
-    `device` says whether the attributes of the device have values here.
+    `device` says whether the attributes of the device have values here, `residency` whether a launch's own has.
     """
     kinds = types(spec)
-    known = (set(values) | (DEVICE_ATTRIBUTES if device else set())) - kinds
+    attributes = (DEVICE_ATTRIBUTES if device else set()) - (set() if residency else {RESIDENT_BLOCKS})
+    known = (set(values) | attributes) - kinds
     for name in sorted(expression.type_names - kinds):
         yield path, f"sizeof({name}) in '{expression}': '{name}' is not a type{closest(name, kinds)}"
     for name in sorted(expression.value_names - known):
         if name in kinds:
             yield path, f"'{name}' is a type; only sizeof({name}) has a value"
+        elif name == RESIDENT_BLOCKS:
+            yield path, f"'{name}' has no value here; only the grid of a launch may read it, whose blocks it counts"
         elif name in DEVICE_ATTRIBUTES:
             yield path, f"'{name}' has no value here; only grid, block, shared, scratch shapes and `where` may read it"
         else:

@@ -25,13 +25,21 @@ import numpy as np
 import numpy.typing as npt
 
 from pretuned.compile.result import Resources
-from pretuned.runtime.limits import REGISTERS, WARP, registers_taken
+from pretuned.runtime.limits import (
+    BLOCKS_OF_SM,
+    REGISTERS,
+    RESERVED_BYTES,
+    THREADS_OF_SM,
+    WARP,
+    registers_taken,
+)
 from pretuned.runtime.records import Value
 from pretuned.runtime.table import ceil_div
 from pretuned.runtime.types import DTYPES
 from pretuned.spec import space
-from pretuned.spec.expressions import Expression, ExpressionError, has_value_everywhere
-from pretuned.spec.model import KernelSpec, LaunchSpec
+from pretuned.spec.expressions import RESIDENT_BLOCKS, Expression, ExpressionError, has_value_everywhere
+from pretuned.spec.launch import LaunchSpec
+from pretuned.spec.model import KernelSpec
 from pretuned.spec.sizes import sizes_of
 from pretuned.spec.space import Configuration, DeviceFacts, Pairs, Problem
 from pretuned.tune.space.columns import evaluate
@@ -40,9 +48,6 @@ Reals = npt.NDArray[np.float64]
 
 PITCHES: Final = (4, 8, 16, 32, 64, 128)  # bytes: what a row may be a multiple of, up to a line of the cache
 BUSY: Final = (2, 4)  # blocks of an SM, up to which they may wait for memory, not for each other
-_RESERVED: Final = 1024  # bytes of shared memory that the driver takes of each block, from compute capability 8.0 on
-_THREADS: Final = {75: 1024, 80: 2048, 86: 1536, 87: 1536, 89: 1536, 90: 2048, 100: 2048, 103: 2048, 110: 1536}
-_BLOCKS: Final = {75: 16, 80: 32, 86: 16, 87: 16, 89: 24, 90: 32, 100: 32, 103: 32, 110: 24}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +199,6 @@ def _products(spec: KernelSpec) -> Iterator[Term]:
 def _shape(
     spec: KernelSpec, launch: LaunchSpec, known: Mapping[str, Value], facts: DeviceFacts, resources: Resources | None
 ) -> _Shape:
-    grid = [_hoisted(extent.fold(known)) for extent in launch.grid]
     block = _product([extent.fold(known).python for extent in launch.block])
     shared = launch.shared.fold(known)
     corners = [{name: ends(sizes_of(spec, name) or (1,)) for name in spec.free_dims} for ends in (min, max)]
@@ -202,6 +206,7 @@ def _shape(
     for dims in (*corners, _large(spec)):
         threads = max(1, _value(Expression.parse(block), dims) or 1)
         at_once.add(facts.sm_count * _blocks_of_sm(threads, _value(shared, dims) or 0, facts, resources))
+    grid = [_hoisted(extent.fold({**known, RESIDENT_BLOCKS: max(at_once)})) for extent in launch.grid]
     blocks, tails = _product(grid), dict.fromkeys(pair for text in (*grid, block) for pair in _ceil_divs(text))
     still = _still(spec, blocks)
     fixed = len(still) == len(spec.free_dims)
@@ -266,12 +271,14 @@ def _ceil_divs(text: str) -> Iterator[tuple[str, int]]:
 
 def _blocks_of_sm(threads: int, shared_bytes: int, facts: DeviceFacts, resources: Resources | None) -> int:
     """Return how many blocks an SM holds at once, at least 1."""
-    capability = max((known for known in _THREADS if known <= facts.compute_capability), default=min(_THREADS))
-    limits = [_BLOCKS[capability], _THREADS[capability] // (ceil_div(threads, WARP) * WARP)]
+    capability = max(
+        (known for known in THREADS_OF_SM if known <= facts.compute_capability), default=min(THREADS_OF_SM)
+    )
+    limits = [BLOCKS_OF_SM[capability], THREADS_OF_SM[capability] // (ceil_div(threads, WARP) * WARP)]
     if resources is not None:
         shared_bytes += resources.shared_bytes
         limits.append(REGISTERS // max(1, registers_taken(resources.registers, threads)))
-    limits.append((facts.shared_bytes + _RESERVED) // (shared_bytes + _RESERVED))
+    limits.append((facts.shared_bytes + RESERVED_BYTES) // (shared_bytes + RESERVED_BYTES))
     return max(1, min(limits))
 
 
