@@ -250,6 +250,21 @@ def test_ctrl_c_ends_with_130(project, capsys, monkeypatch):
     assert run(capsys, "check") == (130, "", "interrupted; what was measured is kept\n")
 
 
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (("--device", "B200"), "no rows of a device with 'B200' in its name"),
+        (("--kernel", "scal"), "no rows of scal"),
+        (("--kernel", "scale", "--device", "B200"), "no rows of scale of a device with 'B200' in its name"),
+    ],
+)
+def test_show_says_what_there_is_where_nothing_is_of_what_was_asked_for(project, capsys, asked, words):
+    spec = loaded(project / "kernels", template=TEMPLATE)
+    lockfile.write(project / "pretuned.lock.json", Lock().updated({H100.name: H100}, rows(spec)))
+    status, out, _ = run(capsys, "show", "pretuned.lock.json", *asked)
+    assert (status, out) == (0, f"pretuned.lock.json\n\n{words}; there are rows of scale on {H100.name}\n")
+
+
 INTERRUPTED = """\
 import sys
 from pretuned.cli import main

@@ -54,6 +54,12 @@ def test_several_options_must_all_fit(home):
     assert sum(row.device == H100.name for row in home.read().rows) == 4
 
 
+def test_where_nothing_is_there_nothing_is_removed(home):
+    home.lock.unlink()
+    said = home.run("prune", "--device", H100.name)
+    assert said == (0, "", "pretuned.lock.json: no rows, so nothing to remove\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

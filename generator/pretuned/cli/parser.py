@@ -29,6 +29,9 @@ from pretuned.config.toml import INT64_MAX
 from pretuned.errors import ExitCode
 from pretuned.schema import NAMES
 
+DIGITS: Final = 40  # of a number that is read; Python refuses to read some thousands of them
+MOST_CERTIFIED: Final = 10_000  # problems, all of which are drawn before the first one is measured
+
 
 class _Text(NamedTuple):
     """What the help of a command says: in the list of commands, above its options, and below them."""
@@ -170,7 +173,7 @@ def _add_tune(command: argparse.ArgumentParser) -> None:
     text = (
         "renew the certificates of what the lock has, at N fresh problems of each specialisation, and tune nothing else"
     )
-    command.add_argument("--certify", type=_count_of("problems"), metavar="N", help=text)
+    command.add_argument("--certify", type=_count_of("problems", MOST_CERTIFIED), metavar="N", help=text)
     text = "the seed that draws the problems of certificates (default: one more than the last certificate's)"
     command.add_argument("--seed", type=_seed, metavar="S", help=text)
     text = (
@@ -223,18 +226,19 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _count_of(things: str) -> Callable[[str], int]:
+def _count_of(things: str, most: int = INT64_MAX) -> Callable[[str], int]:
     def count(text: str) -> int:
-        if not (text.isascii() and text.isdigit()) or int(text) == 0:
-            raise argparse.ArgumentTypeError(f"'{text}' is not a number of {things}; write 1 or more")
+        if not (text.isascii() and text.isdigit() and len(text) < DIGITS) or not 0 < int(text) <= most:
+            wanted = "1 or more" if most == INT64_MAX else f"1 to {most}"
+            raise argparse.ArgumentTypeError(f"'{text:.{DIGITS}}' is not a number of {things}; write {wanted}")
         return int(text)
 
     return count
 
 
 def _seed(text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or int(text) > INT64_MAX:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a seed; write a whole number, 0 or more")
+    if not (text.isascii() and text.isdigit() and len(text) < DIGITS) or int(text) > INT64_MAX:
+        raise argparse.ArgumentTypeError(f"'{text:.{DIGITS}}' is not a seed; write a whole number, 0 to {INT64_MAX}")
     return int(text)
 
 

@@ -22,6 +22,9 @@ def run(options: Namespace) -> ExitCode:
         raise UsageError("name what to remove: --device NAME, --kernel NAME, --stale, or several that must all fit")
     project = project_of(options)
     lock = lockfile.read(project.lock)
+    if not lock.keys:
+        console.info(f"{project.lock.name}: no rows, so nothing to remove")
+        return ExitCode.SUCCESS
     kernels = {key[0] for key in lock.keys}
     _require("device", options.device, lock.devices)
     _require("kernel", options.kernel, kernels)

@@ -44,7 +44,7 @@ def run(options: Namespace) -> ExitCode:
         return ExitCode.SUCCESS
     print(source.title)
     print()
-    print(table(lines) if lines else "no rows, so only the defaults run; run `pretuned tune` on a machine with a GPU")
+    print(table(lines) if lines else _nothing(options, source))
     if rules:
         print(f"\n{selection_table(rules)}")
     for note in _notes({line.device for line in lines}, source.devices):
@@ -55,6 +55,16 @@ def run(options: Namespace) -> ExitCode:
 def _asked(options: Namespace, line: Line | SelectionLine) -> bool:
     of_kernel = not options.kernel or line.kernel in options.kernel
     return of_kernel and (not options.device or options.device in line.device)
+
+
+def _nothing(options: Namespace, source: ShownTable) -> str:
+    """Return why there is no row to show: none that is asked for, or none at all."""
+    if not source.rows:
+        return "no rows, so only the defaults run; run `pretuned tune` on a machine with a GPU"
+    devices, kernels = ({getattr(line, name) for line in source.rows} for name in ("device", "kernel"))
+    asked = [f"of {' or '.join(options.kernel)}"] if options.kernel else []
+    asked += [f"of a device with '{options.device}' in its name"] if options.device else []
+    return f"no rows {' '.join(asked)}; there are rows of {', '.join(sorted(kernels))} on {', '.join(sorted(devices))}"
 
 
 def _notes(names: set[str], facts: Facts) -> Iterator[str]:

@@ -126,7 +126,8 @@ class Explanation:
         next_best = f", next {second.predicted_us:.2f} us" if second is not None else ""
         yield f"  model   {self.predicted_us:.2f} us predicted{next_best}, default {self.default_predicted_us:.2f} us"
         outside = "" if self.within_reach else ", as it does outside of the sizes that the prediction was fitted to"
-        yield f"  margin  what is to run in the default's place has to be {self.margin:.1%} faster{outside}"
+        if any(one.predicted_us is not None for one in self.alternatives):  # else only the default ships
+            yield f"  margin  what is to run in the default's place has to be {self.margin:.1%} faster{outside}"
         if self.nearest is not None:
             yield f"  near    at {listed(self.nearest)}, measured: {self.nearest_choice} {self.nearest_us:.2f} us"
         if self.certificate is None:
