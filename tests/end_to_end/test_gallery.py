@@ -14,15 +14,19 @@ ROOT = Path(__file__).parents[2]
 GALLERY = ROOT / "examples" / "gallery"
 PAGE = ROOT / "docs" / "gallery.md"
 LIMIT_S = 120.0  # for one configuration: a machine that does much else at a time is no finding
+BUDGET_S = 30.0  # for what is marked slow, each
 LINES = 60  # of a spec and its templates together that are not blank
 SPECS = load_folder(GALLERY / "kernels")
 AT = {  # one problem each, so small that the default run of the tests can afford it
+    "add_rms_norm": {"rows": 3, "cols": 77, "T": "float16"},
     "quantise_fp8": {"rows": 3, "cols": 77, "T": "bfloat16"},
     "quantise_int8": {"rows": 3, "cols": 77, "T": "float16"},
     "rotary": {"n": 5, "heads": 3, "half": 7, "limit": 9, "T": "bfloat16", "has_positions": True, "interleaved": True},
     "silu_and_mul": {"n": 3, "d": 77, "T": "bfloat16"},
     "spmv": {"n": 20, "m": 30, "nonzeros": 100},
+    "standardise": {"n": 1000},
     "topk_softmax": {"n": 3, "experts": 40, "topk": 5, "T": "bfloat16"},
+    "unit_vector": {"n": 1000},
 }
 GPU_ONLY = {"scan"}
 needs_compiler = pytest.mark.skipif(compiler() is None, reason="no C++ compiler here")
@@ -54,10 +58,11 @@ def test_defaults_are_right_at_one_problem(tmp_path):
 
 @needs_compiler
 @pytest.mark.slow
-@pytest.mark.parametrize(("modes", "sample"), [((PLAIN,), 8), ((MEMORY, RACES, FAR), 1)], ids=["executed", "sanitized"])
+@pytest.mark.parametrize(("modes", "sample"), [((PLAIN,), 6), ((MEMORY, RACES, FAR), 1)], ids=["executed", "sanitized"])
 def test_configurations_are_right_at_awkward_sizes(modes, sample, tmp_path, record_property):
+    """As many as there is time for: `pretuned check --execute` and `--sanitize` with `--budget 0` try the rest."""
     patient = [replace(mode, limit_s=LIMIT_S) for mode in modes]
-    for report in execute(SPECS, patient, cache_folder=tmp_path, sample=sample, budget_s=100):
+    for report in execute(SPECS, patient, cache_folder=tmp_path, sample=sample, budget_s=BUDGET_S):
         record_property("figure", f"{report.kernel}, {report.mode}: {report.executions} executions")
         assert report.findings == [], report.kernel
-        assert (report.refused is not None) == (report.kernel in GPU_ONLY), report.kernel
+        assert report.executions == 0 or report.kernel not in GPU_ONLY, report.kernel

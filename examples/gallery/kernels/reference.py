@@ -60,3 +60,22 @@ def rotary(x: Array, cos_sin: Array, positions: Array | None, n: int, half: int,
     out = np.empty_like(x)
     out[..., first], out[..., second] = a * cos - b * sin, b * cos + a * sin
     return out
+
+
+def add_rms_norm(x: Array, residual: Array, weight: Array, eps: float) -> dict[str, Array]:
+    """Return residual + x, and the RMS norm of that along each row, times the weights."""
+    residual = residual + x
+    mean = (residual * residual).sum(axis=1, keepdims=True) / max(1, x.shape[1])
+    return {"residual": residual, "x": residual / np.sqrt(mean + eps) * weight}
+
+
+def unit_vector(x: Array) -> Array:
+    """Return x over its length."""
+    vector: Array = x / np.sqrt((x * x).sum())
+    return vector
+
+
+def standardise(x: Array) -> Array:
+    """Return x less its mean, over its standard deviation."""
+    standard: Array = (x - x.mean()) / x.std()
+    return standard
