@@ -177,3 +177,14 @@ def test_a_prepared_kernel_may_be_captured(wide, cupy, cuda):
     for _ in range(CALLS):
         kernel(x, out=cupy.ndarray((1024,), "float32"))
     assert attributes(cuda) == [{COOPERATIVE: (1,)}] * CALLS
+
+
+def test_each_of_several_launches_has_its_own(wide, cupy, cuda):
+    second = 'overlap = "pdl"\n[[launches]]\nfunction = "affine"\ngrid = [1]\nblock = [256]\n'
+    kernel, x = wide(f"cooperative = true\n[[launches]]\nfunction = 'affine'\ngrid = [2]\nblock = [64]\n{second}", 4), 1
+    x = cupy.ndarray((1024,), "float32")
+    for _ in range(CALLS):
+        out = kernel(x)
+    kernel.bind(x, out=out)()
+    assert attributes(cuda) == [{COOPERATIVE: (1,)}, {PDL: (1,)}, {}] * (CALLS + 1)
+    assert grids(cuda) == [(4, 1, 1), (2, 1, 1), (1, 1, 1)] * (CALLS + 1)
