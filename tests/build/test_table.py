@@ -15,7 +15,8 @@ from pretuned.errors import DeviceError, LockError, SpecError
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
 from pretuned.record.rows import Skipped
-from pretuned.spec.space import Problem
+from pretuned.render import candidate
+from pretuned.spec.space import Configuration, Problem
 from pretuned.tune.events import Effort
 from pretuned.tune.request import TuningDevice
 from pretuned.tune.session import Tuned
@@ -459,6 +460,28 @@ def test_a_gpu_makes_anew_what_is_stale_or_loses_too_much_and_asks_for_no_rows(b
     build.ending = {"selections": (first, second)}
     assert build.resolve(max_loss=0.02).selections == (first, second)
     assert (build.asked, build.select) == ([], [(FLOAT16, FLOAT32)])
+
+
+def test_a_selection_that_ships_more_than_the_table_admits_is_made_anew_with_its_rows(build):
+    first, second = selections(build.spec)
+    third = replace(
+        first.choices[0], configuration=Configuration(implementation="main", values=(("block", 128), ("vec", 1)))
+    )
+    key = candidate(build.spec, first.specialisation, third.configuration).key
+    crowded = replace(first, choices=(first.choices[0], replace(third, candidate=key), first.default))
+    build.lock(rows(build.spec), [crowded, second])
+    assert build.resolve(max_configurations=3).selections == (crowded, second)
+    assert len(build.said) == 1
+    assert build.resolve(max_configurations=2).selections == (crowded, second)
+    assert build.said[-1] == (
+        "warning: pretuned.lock.json: the selection of scale on NVIDIA H100 80GB HBM3 at T=float16: ships more than 2 "
+        "configurations (max-configurations); run `pretuned tune`"
+    )
+    build.gpu, build.ending = TARGET, {"selections": (first,)}
+    assert build.resolve(max_configurations=2).selections == (first, second)
+    assert build.select == [(FLOAT16,)]
+    assert {problem.specialisation for problem, _ in build.asked} == {FLOAT16}
+    assert len(build.asked) == 2
 
 
 def test_a_gpu_makes_the_selections_that_the_lock_lacks(build):

@@ -12,6 +12,19 @@ from pretuned.record.lock import Lock
 from pretuned.spec.space import Pairs, describe
 
 
+def report_between_sizes(project: Project, lock: Lock, freshness: Freshness, reporter: Reporter, remedy: str) -> None:
+    """Report all of it: rows without a selection, selections that ship too much, and those chosen by other calls."""
+    warn_of_unselected(project, lock, freshness, reporter, remedy)
+    if found := list(freshness.crowded(lock, project.max_configurations)):
+        reporter.warning(
+            f"the selection of {_listed(found)}: ships more than {project.max_configurations} configurations "
+            "(max-configurations)",
+            place=project.lock.name,
+            remedy=remedy,
+        )
+    _report_other_calls(project, lock, freshness, reporter)
+
+
 def warn_of_unselected(project: Project, lock: Lock, freshness: Freshness, reporter: Reporter, remedy: str) -> None:
     """Warn of rows that have no selection. They hold at their own sizes, so no mode refuses them."""
     if found := list(freshness.unselected(lock, lock.devices)):
@@ -23,7 +36,7 @@ def warn_of_unselected(project: Project, lock: Lock, freshness: Freshness, repor
         )
 
 
-def report_other_calls(project: Project, lock: Lock, freshness: Freshness, reporter: Reporter) -> None:
+def _report_other_calls(project: Project, lock: Lock, freshness: Freshness, reporter: Reporter) -> None:
     """Report selections that were chosen by other calls than the table's usage has. They hold nevertheless."""
     calls = calls_of_table(project, freshness.specs)
     if project.usage is None or calls is None:

@@ -234,7 +234,9 @@ def compile_needs(project: Project, settings: Settings) -> Needs:
     device = find_device(settings.device, lock.devices) if tunes and backend.ships else None
     freshness = Freshness(specs)
     tuning = device is not None and bool(
-        freshness.requests(lock, device, everything=project.mode == "force", max_loss=project.max_loss)
+        freshness.requests(
+            lock, device, everything=project.mode == "force", max_loss=project.max_loss, most=project.max_configurations
+        )
     )
     compiler = _compiler(project, lock.compilers)
     compiles = project.cubins and (tuning or not _is_compiled(project, settings, modules, freshness, lock, compiler))

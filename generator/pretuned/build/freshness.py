@@ -119,6 +119,11 @@ class Freshness:
             if key not in chosen and specialisation in set(space.specialisations(spec)):
                 yield key
 
+    def crowded(self, lock: Lock, most: int | None) -> Iterator[tuple[str, str, Pairs]]:
+        """Yield the keys of selections that ship more than `most` configurations (None: any number)."""
+        if most is not None:
+            yield from (rule.key for rule in lock.selections if len(rule.choices) > most)
+
     def otherwise_called(self, lock: Lock, calls: Calls) -> Iterator[tuple[str, str, Pairs]]:
         """Yield the keys of selections that were chosen by other calls than these, or by none."""
         for rule in lock.selections:
@@ -169,11 +174,18 @@ class Freshness:
         )
 
     def requests(
-        self, lock: Lock, device: TuningDevice, *, everything: bool = False, max_loss: float | None = None
+        self,
+        lock: Lock,
+        device: TuningDevice,
+        *,
+        everything: bool = False,
+        max_loss: float | None = None,
+        most: int | None = None,
     ) -> list[TuningRequest]:
         """Return what `device` needs tuned, so that all that it has is fresh; with `everything`, all of it anew.
 
-        A selection is made where there is none, and anew where it is not fresh or loses more than `max_loss`.
+        A selection is made where there is none, and anew where it is not fresh or loses more than `max_loss`. Where it
+        ships more than `most` configurations its rows are decided anew too.
         """
         bad: set[tuple[str, Problem | Pairs]] = {
             (found.kernel, found.key[2]) for found in self.unfresh(lock, [device.name]) if found.device == device.name
@@ -185,6 +197,9 @@ class Freshness:
             for rule in lock.selections
             if rule.device == device.name and not rule.keeps_to(max_loss)
         }
+        crowded = {(kernel, chosen) for kernel, name, chosen in self.crowded(lock, most) if name == device.name}
+        bad |= crowded
+        bad |= {(row.kernel, row.problem) for row in lock.rows if (row.kernel, row.specialisation) in crowded}
         found = []
         for name, spec in self.specs.items():
             wanted = [problem for problem in space.all_problems(spec) if everything or (name, problem) in bad]

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pretuned.build.between_sizes import report_other_calls, warn_of_unselected
+from pretuned.build.between_sizes import report_between_sizes, warn_of_unselected
 from pretuned.build.freshness import (
     Freshness,
     LockStatus,
@@ -90,8 +90,7 @@ def resolve(
     _hold_losses(project, list(freshness.lossy(table.lock, project.max_loss)))
     tuned = table.tuned
     if tuned is None:
-        warn_of_unselected(project, table.lock, freshness, reporter, "run `pretuned tune`")
-        report_other_calls(project, table.lock, freshness, reporter)
+        report_between_sizes(project, table.lock, freshness, reporter, "run `pretuned tune`")
     elif not (tuned.left or tuned.trouble):  # which have been reported
         advice = "build again, raise `budget`, or run `pretuned tune`"
         warn_of_unselected(project, table.lock, freshness, reporter, advice)
@@ -191,7 +190,13 @@ def _auto(
     lock = _read(project, every_backend=every_backend)
     device = find_device(settings.device, lock.devices)
     now = freshness.status(lock)
-    wanted = [] if device is None else freshness.requests(lock, device, max_loss=device.held_to(project.max_loss))
+    wanted = (
+        []
+        if device is None
+        else freshness.requests(
+            lock, device, max_loss=device.held_to(project.max_loss), most=project.max_configurations
+        )
+    )
     if device is None or not wanted:
         _report_untuned(project, now, device, freshness, reporter)
         return _as_it_is(project, now, freshness, reporter)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from pretuned.backends import lock_path
 from pretuned.bake.plan import OLDEST, number_of
-from pretuned.build.between_sizes import report_other_calls, warn_of_unselected
+from pretuned.build.between_sizes import report_between_sizes
 from pretuned.build.contract import compare_specs
 from pretuned.build.freshness import Freshness, Unfresh, in_numbers
 from pretuned.build.table import unlockable
@@ -90,8 +90,7 @@ def run(options: Namespace) -> ExitCode:
         print(json.dumps(checked.to_json(), indent=2))
     else:
         print("\n".join(_lines(checked, project, options)))
-        warn_of_unselected(project, lock, freshness, console, f"run `{_tune(options)}`")
-        report_other_calls(project, lock, freshness, console)
+        report_between_sizes(project, lock, freshness, console, f"run `{_tune(options)}`")
         if project.max_loss is not None and any(not device.is_gpu for device in lock.devices.values()):
             console.info("max-loss holds GPUs alone: the host's times say nothing about one", place=project.lock.name)
     return ExitCode.SUCCESS if checked.fresh else ExitCode.LOCK

@@ -98,7 +98,8 @@ def _wanted(
     if options.certify is not None:
         return usage.weighed(_certifications(options, project, lock, specs, device), called)
     max_loss = _demands(options, project, device).max_loss
-    wanted = Freshness(specs).requests(lock, device, everything=options.force, max_loss=max_loss)
+    most = project.max_configurations
+    wanted = Freshness(specs).requests(lock, device, everything=options.force, max_loss=max_loss, most=most)
     wanted = usage.weighed(wanted, called)
     return usage.narrowed(wanted, called) if options.from_usage is not None and called is not None else wanted
 
