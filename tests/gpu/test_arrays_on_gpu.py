@@ -96,3 +96,13 @@ def test_an_optional_array_is_added_where_it_is_given(tuned):
         np.testing.assert_allclose(cupy.asnumpy(tuned.shift(x, bias=bias)), cupy.asnumpy(x + bias), rtol=1e-6)
     bound = tuned.shift.bind(x, y=cupy.empty_like(x))
     np.testing.assert_array_equal(cupy.asnumpy(bound()), cupy.asnumpy(x))
+
+
+def test_leading_dims_may_be_of_any_number(tuned):
+    w = random(32)
+    for shape in ((64, 32), (4, 16, 32), (32,), (2, 2, 3, 32), (0, 5, 32), (4, 16, 32), (32,)):
+        x = random(*shape)
+        y, sums = tuned.row_sums(x, w)
+        assert (y.shape, sums.shape) == (shape, shape[:-1])
+        np.testing.assert_allclose(cupy.asnumpy(y), cupy.asnumpy(x + w), rtol=1e-6)
+        np.testing.assert_allclose(cupy.asnumpy(sums), cupy.asnumpy(x).sum(-1), rtol=1e-4, atol=1e-4)

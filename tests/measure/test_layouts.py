@@ -50,3 +50,8 @@ def test_a_kernel_is_verified_with_an_optional_array_and_without():
                 key = dict(problem.specialisation)["has_bias"], dict(configuration.values)["careless"]
                 found.setdefault(key, set()).add(message is None)
     assert found == {(False, 0): {True}, (False, 1): {True}, (True, 0): {True}, (True, 1): {False}}
+
+
+def test_leading_dims_are_verified_as_one_dim():
+    spec = load(KERNELS / "row_sums.toml")
+    assert list(verdicts(spec, space.all_problems(spec)[0]).values()) == [None, None]

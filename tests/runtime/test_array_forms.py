@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import math
 import sys
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from pretuned.bake.plan import plan
 from pretuned.spec.loader import load_folder
 
 KERNELS = Path(__file__).parents[1] / "data" / "arrays"
-SIGNATURES = {"add_scaled": "QQQfq", "double_pairs": "QQq", "shift": "QQQii"}
+SIGNATURES = {"add_scaled": "QQQfq", "double_pairs": "QQq", "shift": "QQQii", "row_sums": "QQQQii"}
 APART = "and it has to be all of x, or to lie apart from it"
 
 
@@ -216,3 +217,67 @@ def test_an_optional_array_is_a_keyword_and_a_specialisation_of_explain(tuned):
     assert tuned.explain("shift", has_bias=True, **facts).problem["has_bias"] is True
     with pytest.raises(TypeError, match=r"explain needs has_bias=... \(False or True\)"):
         tuned.explain("shift", **facts)
+
+
+# Leading dims.
+
+
+@pytest.mark.parametrize("shape", [(64, 32), (4, 16, 32), (2, 2, 2, 8, 32), (32,), (0, 3, 32)])
+def test_leading_dims_of_any_number_are_one_dim_by_every_path(tuned, array, cuda, shape):
+    x, w = array(shape), array((32,))
+    for _ in range(4):
+        y, sums = tuned.row_sums(x, w)
+        assert (tuple(y.shape), tuple(sums.shape)) == (shape, shape[:-1])
+    rows = math.prod(shape[:-1])
+    assert [launch.arguments[2:] for launch in cuda.launches] == [(address(x), address(w), rows, 32)] * (4 * bool(rows))
+    given, totals = array(shape), array(shape[:-1])
+    for _ in range(3):
+        assert tuned.row_sums(x, w, y=given, sums=totals) == (given, totals)
+        assert tuned.row_sums(x, w, y=x, sums=totals) == (x, totals)
+    assert tuned.row_sums.bind(x, w, y=given, sums=totals)() == (given, totals)
+
+
+@pytest.mark.parametrize("gpus", [1, 2])
+def test_shapes_with_the_same_product_each_take_the_fast_path(tuned, cupy, cuda, gpus, monkeypatch):
+    del cuda.devices[gpus:]
+    w, shapes = cupy.ndarray((32,), "float32"), [(64, 32), (4, 16, 32), (16, 4, 32), (32,)]
+    given = [cupy.ndarray(shape, "float32") for shape in shapes]
+    for _ in range(3):
+        for x in given:
+            tuned.row_sums(x, w)
+    caller = importlib.import_module("pkg.tuned._runtime.calls").Caller
+    monkeypatch.setattr(caller, "slow", lambda *_: pytest.fail("took the slow path"))
+    for x, shape in zip(given, shapes, strict=True):
+        y, sums = tuned.row_sums(x, w)
+        assert (y.shape, sums.shape) == (shape, shape[:-1])
+    assert [launch.arguments[-2] for launch in cuda.launches] == [64, 64, 64, 1] * 4
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "options", "message"),
+    [
+        ((), (32,), {}, "x: expected at least 1 dimension (rows..., cols), found 0: ()"),
+        ((4, 16, 32), (31,), {}, "w: expected shape (cols,) = (32,), found (31,)"),
+        ((4, 16, 32), (1, 32), {}, "w: expected 1 dimension (cols,), found 2: (1, 32)"),
+        (
+            (4, 16, 32),
+            (32,),
+            {"y": (64, 32)},
+            "y: expected the leading dimensions (4, 16) of x, found (64,) in shape (64, 32)",
+        ),
+        (
+            (4, 16, 32),
+            (32,),
+            {"sums": (16, 4)},
+            "sums: expected the leading dimensions (4, 16) of x, found (16, 4) in shape (16, 4)",
+        ),
+        ((4, 16, 32), (32,), {"y": (4, 16, 33)}, "y: expected shape (rows..., cols) = (64, 32), found (64, 33)"),
+    ],
+)
+def test_leading_dims_that_differ_are_an_error_by_every_path(tuned, array, x, w, options, message):
+    right, weights = array((4, 16, 32)), array((32,))
+    for _ in range(3):
+        tuned.row_sums(right, weights)
+        with pytest.raises(ValueError, match="expected") as caught:
+            tuned.row_sums(array(x), array(w), **{name: array(shape) for name, shape in options.items()})
+        assert str(caught.value) == f"pkg.tuned.row_sums: {message}"

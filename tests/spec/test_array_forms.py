@@ -16,6 +16,7 @@ A = 'dtype = "float32", value = 2.0'
 IN_PLACE = (Y, f"{Y}, in-place = true")
 NO_INPUT = """no `in` argument has `dtype = "T"` and `shape = ["n"]`, so 'y' cannot be one; leave it out"""
 WRITE = "write `aligned(x, 8)`, an array and bytes, as an entry of its own"
+ALLOWED = "allowed are + - * // % **, comparisons, and/or/not, x if c else y, ceil_div(a, b), min, max and sizeof(T)"
 ONLY_OUTPUTS = 'only an output (`role = "out"`) can be one of the inputs; leave it out'
 
 
@@ -192,3 +193,73 @@ def test_a_library_is_not_passed_an_optional_array(tmp_path):
             'write `constraints = { where = ["not has_b"] }` beside them'
         )
     ]
+
+
+SHAPE = 'dtype = "T", shape = ["n"]'
+LEADING = (f"{X}, {SHAPE}", f'{X}, dtype = "T", shape = ["m...", "n"]')
+LEADING_Y = (f"{Y}, {SHAPE}", f'{Y}, dtype = "T", shape = ["m...", "n"]')
+M = ("[dims]\n", "[dims]\nm = { sizes = [4] }\n")
+
+
+def test_leading_dims_are_one_dim(tmp_path):
+    spec = loaded(tmp_path, LEADING, LEADING_Y, M)
+    assert [str(extent) for extent in spec.arrays[0].shape] == ["m...", "n"]
+    assert [buffer.shape for buffer in arrays(spec, space.all_problems(spec)[0])] == [(4, 1024)] * 2
+    assert pickle.loads(pickle.dumps(spec)) == spec
+
+
+@pytest.mark.parametrize(
+    ("edits", "lines"),
+    [
+        (
+            [(f"{X}, {SHAPE}", f'{X}, dtype = "T", shape = ["n", "m..."]'), M],
+            ["arguments[1].shape[1]: 'm...' stands for the leading dims; write it first"],
+        ),
+        (
+            [LEADING, LEADING_Y, ("[dims]\n", "[dims]\nm = { values = [4], constant = true }\n")],
+            [
+                f"arguments[{index}].shape[0]: 'm' is matched exactly, and a product of dims is not; leave the dots or "
+                "`constant` out"
+                for index in (0, 1)
+            ],
+        ),
+        (
+            [LEADING, (f"{Y}, {SHAPE}", f'{Y}, dtype = "T", shape = ["n..."]'), M],
+            ["arguments[1].shape[0]: 'm...' beside 'n...': the leading dims of a kernel's arrays have one name"],
+        ),
+        ([LEADING], ["arguments[1].shape[0]: shape names 'm', which is not a dim"]),
+        *[
+            (
+                [(f"{X}, {SHAPE}", f'{X}, dtype = "T", shape = ["{text}", "n"]')],
+                [
+                    (
+                        f"arguments[1].shape[0]: '{text}' does not name leading dims; write `rows...`, where the dim "
+                        "`rows` is their product"
+                    )
+                ],
+            )
+            for text in ("...", "2 * m...", "...m", "m....")
+        ],
+        (
+            [('grid     = ["ceil_div(n, block * vec)"]', 'grid = ["n..."]')],
+            [f"launches[0].grid[0]: 'n...' is not an expression; {ALLOWED}"],
+        ),
+    ],
+)
+def test_what_leading_dims_cannot_be(tmp_path, edits, lines):
+    found = faults(tmp_path, *edits)
+    assert [line for line in lines if f"scale.toml: {line}" not in found] == [], found
+
+
+def test_a_library_is_not_passed_leading_dims(tmp_path):
+    call = '[implementations.library]\ncall = "cupy:add"\n\n[implementations.plain]\n'
+    edits = [
+        LEADING,
+        M,
+        ('  { name = "a", dtype = "float32", value = 2.0 },\n', ""),
+        ("[implementations.plain]\n", call),
+    ]
+    assert (
+        "scale.toml: arguments[1].shape[0]: cupy.add would be passed the leading dims as they come, and is verified "
+        "with their product alone; write a template"
+    ) in faults(tmp_path, *edits, toml=SEVERAL)

@@ -79,6 +79,7 @@ def _argument(spec: KernelSpec, argument: Argument) -> str:
     shape = function(argument.shape or (), several=True)
     more = "" if argument.init is None else ", init=True"
     more += ", optional=True" if argument.optional else ""
+    more += "" if argument.leading is None else f", trailing={len(argument.shape or ()) - 1}"
     if inputs := spec.in_place_of(argument):
         more += f", in_place={literal(tuple(one.name for one in inputs))}"
     head = ", ".join(map(literal, (argument.name, argument.role, argument.dtype, shape_text(argument))))

@@ -11,9 +11,10 @@ import sys
 import threading
 
 from .adapters import absent, adapter_of, handle_of, nameless, on_gpu, on_register, view
+from .arrays import collapse, leading_input, refuse_overlaps, same_device
 from .binaries import residency
 from .bound import Binding, bind
-from .checks import keyword_values, leading, modulus, problem, refuse_overlaps, same_device
+from .checks import keyword_values, modulus, problem
 from .devices import in_hand
 from .driver import DriverError, failed
 from .driver import driver as find_driver
@@ -74,7 +75,8 @@ class Caller:
         self.results = tuple(index for index, array in enumerate(self.arrays) if array.role != "in")
         self.moduli = tuple(modulus(kernel, array) for array in self.arrays)
         # The first input: its library allocates outputs, and says which stream is the current one.
-        self.lead = leading(self.arrays)
+        self.lead = leading_input(self.arrays)
+        self.collapses = any(array.trailing is not None for array in self.arrays)
         self.forget()
 
     def forget(self) -> None:
@@ -155,15 +157,17 @@ class Caller:
             for one, place, array in zip(self.arrays, self.places, arrays, strict=True)
         ]
         ordinal = same_device(self.kernel, given, at_hand)
+        leading, flat = collapse(self.kernel, given) if self.collapses else ((), given)
         with self.driver.on(ordinal):
-            plan, usual = self._plan(overrides, ordinal, handle, keywords, given), True
+            plan, usual = self._plan(overrides, ordinal, handle, keywords, flat), True
             if plan.call is not None and (launches_only or self.driver.capturing(handle)):
-                plan, usual = self._plan(overrides, ordinal, handle, keywords, given, launches_only=True), False
+                plan, usual = self._plan(overrides, ordinal, handle, keywords, flat, launches_only=True), False
         self._check_scalars(plan, scalars)
-        made, scratch = self._allocated(plan, adapter, ordinal, None if stream is None else handle, arrays, given)
+        outputs = self._unfolded(plan, leading)
+        made, scratch = self._allocated(plan, adapter, ordinal, None if stream is None else handle, outputs, arrays)
         views = [
             seen or (view(place, array, handle) if array is not None else absent(ordinal, *output))
-            for seen, place, array, output in zip(given, self.places, made, plan.outputs, strict=True)
+            for seen, place, array, output in zip(given, self.places, made, outputs, strict=True)
         ]
         refuse_overlaps(self.kernel, views)
         rooms = [view(f"{self.name}: scratch", room, handle).address for room in scratch]
@@ -189,16 +193,25 @@ class Caller:
         adapter: Adapter,
         ordinal: int,
         stream: int | None,
+        outputs: Sequence[tuple[tuple[int, ...], str]],
         arrays: Sequence[Foreign],
-        given: Sequence[ArrayView | None],
     ) -> tuple[Sequence[Foreign], Sequence[Foreign]]:
         """Return the arrays with the outputs that were missing, and scratch; in the order of the stream, if one is."""
-        lacking = {i for i, one in enumerate(self.arrays) if given[i] is None and not one.optional}
+        lacking = {i for i, one in enumerate(self.arrays) if arrays[i] is None and not one.optional}
         if not lacking and not plan.scratch:
             return arrays, ()
         with adapter.allocating(self.name, ordinal, stream) as empty:
-            made = [empty(*plan.outputs[i]) if i in lacking else one for i, one in enumerate(arrays)]
+            made = [empty(*outputs[i]) if i in lacking else one for i, one in enumerate(arrays)]
             return made, [empty((nbytes,), "uint8") for nbytes in plan.scratch]
+
+    def _unfolded(self, plan: LaunchPlan, leading: tuple[int, ...]) -> Sequence[tuple[tuple[int, ...], str]]:
+        """Return the shape and dtype of each array with all its leading dimensions."""
+        if not self.collapses:
+            return plan.outputs
+        return [
+            (shape if one.trailing is None else (*leading, *shape[1:]), dtype)
+            for one, (shape, dtype) in zip(self.arrays, plan.outputs, strict=True)
+        ]
 
     def _launch(self, prepared: PreparedCall) -> None:
         """Enqueue a call; raises what is wrong with a number, or what the driver reports."""

@@ -25,28 +25,6 @@ if TYPE_CHECKING:
     from .table import Array, Kernel
 
 
-def leading(arrays: Sequence[Array]) -> int:
-    """Return the place of the first input that every call brings; of the first array, where there is none."""
-    present = [place for place, array in enumerate(arrays) if not array.optional]
-    return next((place for place in present if arrays[place].role != "out"), present[0] if present else 0)
-
-
-def same_device(kernel: Kernel, views: Sequence[ArrayView | None], otherwise: int) -> int:
-    """Return the device of all arrays, or `otherwise` where there is none; raises ArgumentError where they differ."""
-    first: tuple[str, int] | None = None
-    for array, view in zip(kernel.arrays, views, strict=True):
-        if view is None:
-            continue
-        if first is None:
-            first = array.name, view.device
-        elif view.device != first[1]:
-            raise ArgumentError(
-                f"{qualified(kernel.name)}: {array.name}: expected device {first[1]} as {first[0]} has, "
-                f"found device {view.device}"
-            )
-    return otherwise if first is None else first[1]
-
-
 def problem(
     kernel: Kernel, views: Sequence[ArrayView | None], keywords: Mapping[str, Value], device: Device
 ) -> CalledProblem:
@@ -276,30 +254,6 @@ def output_shape(kernel: Kernel, array: Array, known: Operands) -> tuple[int, ..
             f"{qualified(kernel.name)}: {array.name}: its shape {array.text} has no value for this call: {error}"
         ) from None
     return tuple([int(size) if size > 0 else 0 for size in several])
-
-
-def refuse_overlaps(kernel: Kernel, views: Sequence[ArrayView]) -> None:
-    """Raise ArgumentError where an array that is written shares memory with another argument.
-
-    An output may be exactly an input that it names in `in_place`, whose dtype and shape are the same.
-    """
-    for index, (array, view) in enumerate(zip(kernel.arrays, views, strict=True)):
-        if array.role == "in":
-            continue
-        begin, end = view.address, view.address + view.nbytes
-        for place, (other, seen) in enumerate(zip(kernel.arrays, views, strict=True)):
-            if place == index or end <= seen.address or seen.address + seen.nbytes <= begin:
-                continue
-            whole = other.name in array.in_place
-            if not (whole and begin == seen.address):
-                demand = (
-                    f"it has to be all of {other.name}, or to lie apart from it"
-                    if whole
-                    else "an array that is written must not overlap another argument"
-                )
-                raise ArgumentError(
-                    f"{qualified(kernel.name)}: {array.name}: shares memory with {other.name}, and {demand}"
-                )
 
 
 def stated(kernel: Kernel, given: Values, device: Device) -> CalledProblem:

@@ -48,11 +48,12 @@ def sizeof(dtype: str) -> int:
 class Array:
     """An array argument. `role` is in, out or inout; `shape` a function of the dims; `init` fills it with zeros.
 
-    `in_place` names the inputs that an output may be; an `optional` input may be None; `rank` is the number of its
-    dimensions, once the shape was worked out.
+    `in_place` names the inputs that an output may be; an `optional` input may be None; `trailing` is how
+    many of its dimensions stand behind those whose product is the first of the shape, None where the shape is as it
+    stands; `rank` is the number of its dimensions, once the shape was worked out.
     """
 
-    __slots__ = ("dtype", "in_place", "init", "name", "optional", "rank", "role", "shape", "text")
+    __slots__ = ("dtype", "in_place", "init", "name", "optional", "rank", "role", "shape", "text", "trailing")
 
     def __init__(  # noqa: PLR0913 - a declaration
         self,
@@ -65,9 +66,10 @@ class Array:
         init: bool = False,
         in_place: tuple[str, ...] = (),
         optional: bool = False,
+        trailing: int | None = None,
     ) -> None:
         self.name, self.role, self.dtype, self.text, self.shape, self.init = name, role, dtype, text, shape, init
-        self.in_place, self.optional = in_place, optional
+        self.in_place, self.optional, self.trailing = in_place, optional, trailing
         self.rank: int | None = None
 
 

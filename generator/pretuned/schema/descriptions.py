@@ -63,7 +63,10 @@ DESCRIPTIONS: Final = {
     "Argument.name": "The argument's name, in the template and in the generated function.",
     "Argument.dtype": "Its element type: float32, int32, ..., or a specialisation such as T.",
     "Argument.role": "in (must come back unchanged), out, or inout; without one it is a scalar, passed by value.",
-    "Argument.shape": "An array's shape, expressions over dims: ['rows', 'cols'].",
+    "Argument.shape": (
+        "An array's shape, expressions over dims: ['rows', 'cols']. As 'rows...' the first is the product of any "
+        "number of leading dims."
+    ),
     "Argument.align": "Bytes that the address must be a multiple of, as in 'vec * sizeof(T)'; checked at the call.",
     "Argument.fill": (
         "What an input holds while tuning: normal, uniform, ones, integers, or a range, { from = 0, to = 'n - 1' }. "

@@ -100,6 +100,23 @@ class Expression:
         return self.python
 
 
+class LeadingDims(Expression):
+    """`rows...`, the first entry of a shape: any number of dims, of which `rows` is the product."""
+
+    @classmethod
+    def parse(cls, source: str | int) -> LeadingDims:
+        """Parse `NAME...`; raises ExpressionError."""
+        name = str(source).strip().removesuffix("...").strip()
+        if not name.isidentifier():
+            raise ExpressionError(
+                f"'{source}' does not name leading dims; write `rows...`, where the dim `rows` is their product"
+            )
+        return cls(name)
+
+    def __str__(self) -> str:
+        return f"{self.python}..."
+
+
 def has_value_everywhere(expression: Expression) -> bool:
     """Return whether an expression has a value whatever the dims are: it divides by positive literals, has no power."""
     for node in ast.walk(expression.tree):

@@ -16,17 +16,18 @@ from pydantic import ConfigDict, Field, StrictBool, Tag, model_validator
 from pretuned.config.toml import TAG
 from pretuned.runtime.records import Value
 from pretuned.spec.addresses import Alignment
-from pretuned.spec.expressions import Expression
+from pretuned.spec.expressions import Expression, LeadingDims
 from pretuned.spec.headers import plain
 from pretuned.spec.launch import LaunchSpec
 from pretuned.spec.let import substituted, written_out
 from pretuned.spec.library import LibraryCall
 from pretuned.spec.packages import is_of_package
-from pretuned.spec.parts import FillRange, Model, Verify
+from pretuned.spec.parts import CostSpec, FillRange, Model, Verify
 from pretuned.spec.values import (
     FILL_KINDS,
     DefaultValue,
     Expr,
+    Extent,
     FillName,
     Name,
     Parameter,
@@ -56,7 +57,7 @@ class Argument(Model):
     name: Name
     dtype: Name
     role: Literal["in", "out", "inout"] | None = None
-    shape: tuple[Expr, ...] | None = None
+    shape: tuple[Extent, ...] | None = None
     align: Expr | None = None
     fill: (
         Annotated[Annotated[FillName, Tag(f"{TAG}name")] | Annotated[FillRange, Tag(f"{TAG}range")], FILL_KINDS] | None
@@ -66,6 +67,12 @@ class Argument(Model):
     init: Zero = None
     in_place: StrictBool = False
     optional: StrictBool = False
+
+    @property
+    def leading(self) -> LeadingDims | None:
+        """The leading dims `rows...` of its shape, whose number is not fixed; None without."""
+        first = (self.shape or (None,))[0]
+        return first if isinstance(first, LeadingDims) else None
 
     @property
     def presence(self) -> str:
@@ -146,12 +153,6 @@ class Constraints(Model):
     def addresses(self) -> tuple[Alignment, ...]:
         """What `requires` says of addresses."""
         return tuple(one for one in self.requires if isinstance(one, Alignment))
-
-
-class CostSpec(Model):
-    """What a call takes time for, beside what launches say: expressions over dims and parameters, at least 0."""
-
-    terms: tuple[Expr, ...] = ()
 
 
 class ImplementationSpec(Model):

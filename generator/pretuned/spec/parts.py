@@ -1,11 +1,11 @@
-"""What the models of a spec are made of: their base, a range of values, [verify]."""
+"""What the models of a spec are made of: their base, a range of values, [cost], [verify]."""
 
 from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from pretuned.spec.expressions import Expression
-from pretuned.spec.values import Bound, Name, Tolerances
+from pretuned.spec.values import Bound, Expr, Name, Tolerances
 
 
 class Model(BaseModel):
@@ -33,6 +33,12 @@ class FillRange(Model):
     def bounds(self) -> tuple[Expression | float, Expression | float]:
         """Both of them."""
         return self.from_, self.to
+
+
+class CostSpec(Model):
+    """What a call takes time for, beside what launches say: expressions over dims and parameters, at least 0."""
+
+    terms: tuple[Expr, ...] = ()
 
 
 class Verify(Model):

@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, Discriminator, Field, StrictStr
 from pretuned.config.toml import INT64_MAX, TAG, spelled
 from pretuned.spec import ranges
 from pretuned.spec.addresses import Alignment, is_alignment
-from pretuned.spec.expressions import Expression, ExpressionError
+from pretuned.spec.expressions import Expression, ExpressionError, LeadingDims
 
 FILLS: Final = ("normal", "uniform", "ones", "integers")
 
@@ -30,6 +30,15 @@ def _expression(value: object) -> Expression:
         raise _expected("an integer or an expression in quotes", value)
     try:
         return Expression.parse(value)
+    except ExpressionError as error:
+        raise ValueError(str(error)) from None
+
+
+def _extent(value: object) -> Expression:
+    if not isinstance(value, str) or "..." not in value:
+        return _expression(value)
+    try:
+        return LeadingDims.parse(value)
     except ExpressionError as error:
         raise ValueError(str(error)) from None
 
@@ -136,6 +145,7 @@ def _listed(**item: Any) -> tuple[BeforeValidator, WithJsonSchema]:  # noqa: ANN
 
 
 Expr = Annotated[Expression, *_kind(_expression, type=["string", "integer"])]
+Extent = Annotated[Expression, *_kind(_extent, type=["string", "integer"])]
 Requirement = Annotated[Expression | Alignment, *_kind(_requirement, type=["string", "integer"])]
 LaunchExtent = Annotated[tuple[Expr, ...], Field(min_length=1, max_length=3)]
 Size = Annotated[int, *_kind(_size, type="integer", minimum=1)]

@@ -68,14 +68,14 @@ class FastPath:
         """Put the entry of a call's problem into the memo of its overrides."""
         memo = self.memos[call.overrides]
         source, ask = self._source, self._source.expressions
-        extents = [ask.extent_of(call.views[i].shape) for i in source.deciding]
+        extents = [source.extent_of(i, call.views[i].shape) for i in source.deciding]
         parts = [*([call.ordinal] if source.several_gpus else []), *extents, *call.keywords]
         key = parts[0] if len(parts) == 1 else tuple(parts)
         slots = {"kind": ask.type_of(call.views[source.typing].dtype), **self._launching(call)}
         slots |= {"counter": call.plan.counter, "pack": source.packing(call.plan.numbers)}
         slots |= source.kinds(call.plan.numbers)
         for i, seen in enumerate(call.views):
-            slots |= {f"t{i}": ask.type_of(seen.dtype), f"e{i}": ask.extent_of(seen.shape)}
+            slots |= {f"t{i}": ask.type_of(seen.dtype), f"e{i}": source.extent_of(i, seen.shape)}
             slots |= {f"x{i}": seen.shape, f"n{i}": seen.nbytes}
         slots["next"] = _without(memo.get(key), slots["kind"])
         slots["rest"] = tuple(slots[name] for name in source.rest)

@@ -38,7 +38,8 @@ from __future__ import annotations
 import struct
 import sys
 
-from ..checks import leading, types_of
+from ..arrays import leading_input
+from ..checks import types_of
 from ..plans import POINTER, STREAM_AT, VALUES_AT, called
 from ..scalars import packer
 from ..table import PACKAGE
@@ -107,7 +108,7 @@ class FastPathSource:
             if not deciding & set(typed):
                 deciding.add(typed[0])
         self.deciding = sorted(deciding)
-        self._lead = leading(self._arrays)
+        self._lead = leading_input(self._arrays)
         self.typing = self.deciding[0] if self.deciding else self._lead
         self.others = [i for i in range(len(names)) if i not in deciding]
         self.outputs = [i for i, array in enumerate(self._arrays) if array.role == "out"]
@@ -286,7 +287,13 @@ class FastPathSource:
             yield from _indented(1, done)
 
     def _extent(self, index: int) -> tuple[str, str]:
+        if self._arrays[index].trailing is not None:  # of any rank
+            return "{a}.shape", ""
         return self.expressions.extent(self._ranks[index])
+
+    def extent_of(self, index: int, shape: tuple[int, ...]) -> Foreign:
+        """Return what the function finds as the extent of an array of a shape."""
+        return tuple(shape) if self._arrays[index].trailing is not None else self.expressions.extent_of(shape)
 
     def _ask(self, expression: str, index: int) -> str:
         return expression.format(a=f"a{index}")

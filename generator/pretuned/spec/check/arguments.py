@@ -8,7 +8,7 @@ from pretuned.config.toml import spelled
 from pretuned.runtime.text import closest
 from pretuned.runtime.types import DTYPES
 from pretuned.spec.addresses import Alignment
-from pretuned.spec.check.arrays import address_faults, in_place_faults, optional_faults
+from pretuned.spec.check.arrays import address_faults, in_place_faults, leading_faults, optional_faults
 from pretuned.spec.check.dtypes import unknown_dtype
 from pretuned.spec.check.names import PathFault, by_value, dtype_faults, expression_faults, identifier, parameters
 from pretuned.spec.check.scalars import scalar_faults
@@ -157,6 +157,7 @@ def _array(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathFaul
         yield from in_place_faults(spec, path, argument)
     if argument.optional:
         yield from optional_faults(spec, path, argument)
+    yield from leading_faults(spec, path, argument)
     yield from _layout(spec, path, argument)
 
 

@@ -1,4 +1,4 @@
-"""What arguments say of arrays beside dtype and shape: outputs in place of inputs, optional inputs, addresses."""
+"""What arguments say of arrays beside dtype and shape: in place, optional, with leading dims, at addresses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pretuned.runtime.text import closest
 from pretuned.spec import space
 from pretuned.spec.addresses import MOST_BYTES, Alignment
 from pretuned.spec.check.names import PathFault, expression_faults, parameters
-from pretuned.spec.expressions import ExpressionError
+from pretuned.spec.expressions import ExpressionError, LeadingDims
 from pretuned.spec.model import Argument, KernelSpec, Presence
 
 
@@ -42,6 +42,25 @@ def optional_faults(spec: KernelSpec, path: str, argument: Argument) -> Iterator
         if implementation.call is not None and argument.name in implementation.call.arguments:
             message = f"{implementation.call} is not passed None; leave '{argument.name}' out of its `arguments`"
             yield path, f'{message}, and write `constraints = {{ where = ["not {name}"] }}` beside them'
+
+
+def leading_faults(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathFault]:
+    """Yield the faults of `rows...` in a shape."""
+    others = [array.leading for array in spec.arrays if array.leading is not None]
+    for axis, extent in enumerate(argument.shape or ()):
+        if not isinstance(extent, LeadingDims):
+            continue
+        place, name = f"{path}.shape[{axis}]", extent.python
+        if axis:
+            yield place, f"'{extent}' stands for the leading dims; write it first"
+        elif name in spec.constant_dims:
+            yield place, f"'{name}' is matched exactly, and a product of dims is not; leave the dots or `constant` out"
+        elif others[0] != extent:
+            yield place, f"'{extent}' beside '{others[0]}': the leading dims of a kernel's arrays have one name"
+        for implementation in spec.all_implementations.values():
+            if implementation.call is not None:
+                message = f"{implementation.call} would be passed the leading dims as they come"
+                yield place, f"{message}, and is verified with their product alone; write a template"
 
 
 def address_faults(spec: KernelSpec, path: str, demand: Alignment) -> Iterator[PathFault]:
