@@ -35,15 +35,15 @@ class TuningRequest:
 class EffortProfile:
     """How thoroughly candidates are timed: the most rounds of races, and of duels at each place.
 
-    Then the problems that are drawn for a selection: at which all candidates are screened and at which what may ship
-    races (both for one free dim, and half as many more for each further one), and those of a certificate; and the most
-    seconds that the first two may take.
+    Then the problems that are drawn for a selection: at which all candidates are screened (for one free dim, and half
+    as many more for each further one), at which what may ship races (for each free dim), and those of a certificate;
+    and the most seconds that the first two may take.
     """
 
     race_rounds: int = 11
     duel_rounds: int = 5
     surveyed_problems: int = 10
-    tried_problems: int = 64
+    tried_problems: int = 40
     certified_problems: int = 20
     selecting_s: float = 20.0
 
@@ -54,7 +54,7 @@ TRIAL_PROFILE: Final = EffortProfile(
     race_rounds=3,
     duel_rounds=1,
     surveyed_problems=2,
-    tried_problems=6,
+    tried_problems=5,
     certified_problems=2,
     selecting_s=4.0,
 )

@@ -104,7 +104,8 @@ class SelectionMaker:
             self._survey(surveyed)
         with effort.stage("trying ragged sizes"):
             measured = [*self.problems, *surveyed]
-            self._try(self.drawn(self._by_dims(profile.tried_problems), TRIAL_SEED, measured), incumbents)
+            tried = profile.tried_problems * len(self.task.spec.free_dims)
+            self._try(self.drawn(tried, TRIAL_SEED, measured), incumbents)
         clock = self.task.workbench.clock
         self.whole = not (clock.over or clock.late)  # what a profile gives is the whole, however little it is
         return self.chosen

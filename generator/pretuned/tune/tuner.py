@@ -44,7 +44,7 @@ COMPILE_S: Final = 0.3  # per source, on one core
 SCREEN_S: Final = 0.0015  # per candidate and problem
 ROW_S: Final = 0.2  # per row: races, duels and checks
 KERNEL_S: Final = 0.3  # per kernel: inputs, references, the default
-SELECTION_S: Final = 0.07  # per problem at which what may ship races: what comes before and after that, included
+SELECTION_S: Final = 0.06  # per problem at which what may ship races: what comes before and after that, included
 
 
 Found = Row | Skipped | Selection
@@ -89,7 +89,8 @@ class _Pending:
         screened = sources * searched + CARRIED * (rows - searched)
         seconds = KERNEL_S + sources * COMPILE_S / processors() + screened * SCREEN_S + rows * ROW_S
         if self.selects:
-            seconds += SELECTION_S * self.task.workbench.device.profile.tried_problems
+            tried = self.task.workbench.device.profile.tried_problems * len(self.task.spec.free_dims)
+            seconds += SELECTION_S * tried
         return Estimate(configurations=count, sources=sources, seconds=seconds)
 
     @property

@@ -14,7 +14,7 @@ import numpy as np
 from pretuned.tune.selection.terms import Reals
 
 CAP: Final = 1.0  # a loss, beyond which a problem counts no more: twice the time
-GAIN: Final = 0.001  # of the mean loss: what a further configuration must save
+GAIN: Final = 0.0005  # of the mean loss: what a further configuration must save
 _EXCHANGES: Final = 3  # rounds, at most
 
 
