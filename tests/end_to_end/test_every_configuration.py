@@ -29,7 +29,9 @@ def is_copy(folder):
     )
 
 
-EXAMPLES = sorted(path for path in ROOT.glob("examples/*/kernels") if not is_copy(path))
+EXAMPLES = sorted(
+    path for path in ROOT.glob("examples/*/kernels") if path.parent.name != "gallery" and not is_copy(path)
+)
 FOLDERS = {"bundled": BUNDLED, **{path.parent.name: path for path in EXAMPLES}}
 SPECS = {f"{owner}/{name}": spec for owner, folder in FOLDERS.items() for name, spec in load_folder(folder).items()}
 

@@ -1,11 +1,16 @@
 """examples/gallery: every kernel is short, executed on the host device where that can, and in the documentation."""
 
+import random
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pretuned.compile.host import compiler
+from pretuned.compile.pool import compile_all
+from pretuned.compile.result import Binary
+from pretuned.render import source_of
+from pretuned.spec import space
 from pretuned.spec.loader import load_folder
 from pretuned.tune.execute import execute
 from pretuned.tune.modes import FAR, MEMORY, PLAIN, RACES
@@ -54,6 +59,21 @@ def test_defaults_are_right_at_one_problem(tmp_path):
     reports = list(execute(specs, [replace(PLAIN, limit_s=LIMIT_S)], cache_folder=tmp_path, sample=1, chosen=chosen))
     assert {report.kernel: report.findings for report in reports} == {name: [] for name in AT}
     assert all(report.executions >= 1 for report in reports)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SPECS)
+def test_configurations_compile(name):
+    """A few, for one GPU: `pretuned check` compiles the defaults of all specialisations."""
+    spec = SPECS[name]
+    draw = random.Random(name)
+    sources = {}
+    for problem in draw.choices(space.all_problems(spec), k=3):
+        configuration = draw.choice(list(space.configurations(spec, problem)))
+        source = source_of(spec, problem.specialisation, configuration)
+        sources[source.key] = source
+    results = compile_all(list(sources.values()), "sm_90")
+    assert [found for found in results.values() if not isinstance(found, Binary)] == []
 
 
 @needs_compiler
