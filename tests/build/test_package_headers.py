@@ -24,6 +24,7 @@ from pretuned.record.freshness import FreshnessJudge
 from pretuned.record.lock import Lock
 from pretuned.render import candidate
 from pretuned.spec import space
+from pretuned.spec.packages import PackageError, package_folder
 from reported import Reported
 from specs import SCALE_TEMPLATE, faults, loaded
 
@@ -169,6 +170,20 @@ def test_it_ships_is_in_no_sdist_and_makes_rows_stale(project, site):
 def test_what_is_not_there_is_refused_with_what_to_write(tmp_path, site, include, message):
     table = (COMPILE[0], COMPILE[1].replace(INCLUDE, include))
     assert faults(tmp_path, table) == [f"scale.toml: compile.include[0]: '{include}': {message}"]
+
+
+@pytest.mark.parametrize(
+    "folder", ["a\0b", "step_headers.include/x", "no/such", ".", "step_headers/include/steps/step.cuh"]
+)
+def test_an_odd_folder_is_not_there(tmp_path, site, folder):
+    with pytest.raises(PackageError, match=r"step-headers 1\.2 has no folder"):
+        package_folder(f"package:step-headers/{folder}")
+
+
+@pytest.mark.parametrize("name", ["a b", "a\0b", "é", "-", "step_headers-1.2", "[x]", "step-headers==1.2"])
+def test_an_odd_distribution_is_not_installed(tmp_path, site, name):
+    with pytest.raises(PackageError, match="is not installed here"):
+        package_folder(f"package:{name}/include")
 
 
 def test_a_build_without_it_says_what_to_require(project, monkeypatch, site):

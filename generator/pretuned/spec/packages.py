@@ -59,6 +59,8 @@ def _places(distribution: metadata.Distribution, parts: tuple[str, ...]) -> Iter
     if not parts:
         return
     yield Path(str(distribution.locate_file("/".join(parts))))
+    if not parts[0].isidentifier():  # with a dot in it, its parent would be imported
+        return
     try:
         package = importlib.util.find_spec(parts[0])
     except (ImportError, ValueError):
