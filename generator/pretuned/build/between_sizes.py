@@ -38,7 +38,7 @@ def warn_of_unselected(project: Project, lock: Lock, freshness: Freshness, repor
 
 def _report_other_calls(project: Project, lock: Lock, freshness: Freshness, reporter: Reporter) -> None:
     """Report selections that were chosen by other calls than the table's usage has. They hold nevertheless."""
-    calls = calls_of_table(project, freshness.specs)
+    calls = calls_of_table(project, freshness.specs) if lock.selections else None
     if project.usage is None or calls is None:
         return
     if found := list(freshness.otherwise_called(lock, calls)):

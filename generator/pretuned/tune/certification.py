@@ -35,7 +35,7 @@ OUTSIDE: Final = 4  # for so many problems inside the sizes, one outside
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
+class Comparison:
     """What the rule's choice took at a problem, beside the fastest of the race and the default, in microseconds."""
 
     problem: Problem
@@ -142,20 +142,20 @@ class Certification:
         inside = draw(task.spec, task.specialisation, self.count, seed, calls=calls, without=seen)
         outside = draw(task.spec, task.specialisation, self.count // OUTSIDE, seed, reach=REACH, without=seen)
         with task.workbench.effort.stage("certifying"):
-            found = [list(self._trials(selection, problems)) for problems in (inside, outside)]
+            found = [list(self._comparisons(selection, problems)) for problems in (inside, outside)]
         if not found[0]:
             return None
         within = losses(found[0])
         return Certificate(seed=seed, inside=within, outside=losses(found[1]) if found[1] else None, calls=bool(calls))
 
-    def _trials(self, selection: Selection, problems: Sequence[Problem]) -> Iterator[Tried]:
+    def _comparisons(self, selection: Selection, problems: Sequence[Problem]) -> Iterator[Comparison]:
         for place, problem in enumerate(problems):
             if place and self.task.workbench.clock.over:
                 return
-            if (trial := self._trial(selection, problem)) is not None:
-                yield trial
+            if (compared := self._compared(selection, problem)) is not None:
+                yield compared
 
-    def _trial(self, selection: Selection, problem: Problem) -> Tried | None:
+    def _compared(self, selection: Selection, problem: Problem) -> Comparison | None:
         task, observed = self.task, self.maker.observed
         pick = ranking(selection, task.spec, problem, task.facts)[0]
         shipped = [choice.configuration for choice in selection.choices]
@@ -167,7 +167,7 @@ class Certification:
         times = observed.times[problem]
         if pick not in times or task.default not in times:
             return None
-        return Tried(
+        return Comparison(
             problem=problem, chosen_us=times[pick], best_us=min(times.values()), default_us=times[task.default]
         )
 
@@ -186,16 +186,16 @@ def last_seed(held: Selection | None) -> int:
     return 0 if held is None or held.certificate is None else held.certificate.seed
 
 
-def losses(trials: Sequence[Tried]) -> Losses:
-    """Return what trials say together, rounded to a tenth of a per mille."""
-    found = sorted(trial.loss for trial in trials)
-    worst = max(trials, key=lambda trial: trial.loss)
-    slower = sum(trial.chosen_us > (1 + SLOWER) * trial.default_us for trial in trials)
+def losses(compared: Sequence[Comparison]) -> Losses:
+    """Return what comparisons say together, rounded to a tenth of a per mille."""
+    found = sorted(one.loss for one in compared)
+    worst = max(compared, key=lambda one: one.loss)
+    slower = sum(one.chosen_us > (1 + SLOWER) * one.default_us for one in compared)
     return Losses(
-        problems=len(trials),
+        problems=len(compared),
         mean=round(statistics.fmean(found), 4),
         p95=round(found[max(0, math.ceil(0.95 * len(found)) - 1)], 4),
         worst=round(worst.loss, 4),
-        slower=round(slower / len(trials), 4),
+        slower=round(slower / len(compared), 4),
         worst_at=worst.problem.dims,
     )

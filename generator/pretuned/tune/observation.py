@@ -55,7 +55,7 @@ class Observations:
         self.times[problem] = on_the_scale_of(raced, screened)
         return True
 
-    def trial(self, problem: Problem, estimates_us: Mapping[Configuration, float]) -> bool:
+    def race_at(self, problem: Problem, estimates_us: Mapping[Configuration, float]) -> bool:
         """Race candidates at a problem; return whether it fits into the device's memory."""
         task = self.task
         if problem in task.unfit:

@@ -171,7 +171,7 @@ class SelectionMaker:
             expected = {c: predicted_us(costs[c], problem) for c in wanted if c in costs and c not in task.failed}
             missing = {c for c in expected if c not in observed.times.get(problem, {})}
             if task.default in missing or len(missing) > len(expected) // 2:
-                observed.trial(problem, expected)
+                observed.race_at(problem, expected)
 
     def choose_again(self) -> None:
         """Choose what ships from all that has been observed, and is right at awkward sizes too."""
