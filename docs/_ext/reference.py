@@ -119,7 +119,7 @@ KINDS: Final = {
     "implementations.space": "table of lists or ranges, or list of tables",
     "dims.sizes": "list of integers, or range",
     "dims.values": "list of integers, or range",
-    "specialisations.values": "list of integers or bools, or range",
+    "specialisations.values": "list of integers, bools or texts, or range",
     "specialisations": "table of tables",
     "default": "table",
     "implementations.default": "table",

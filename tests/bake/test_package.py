@@ -20,6 +20,7 @@ from pretuned.bake.package import files
 from pretuned.bake.plan import plan
 from pretuned.errors import BakeError
 from pretuned.spec.expressions import Expression
+from pretuned.spec.loader import load_folder
 
 ROOT = Path(__file__).parents[2]
 
@@ -139,6 +140,13 @@ def check_with_tools(folder):
 
 def test_passes_ruff_and_mypy(content, tmp_path):
     sample.write(content, tmp_path / "tuned")
+    check_with_tools(tmp_path)
+
+
+def test_what_spec_files_of_every_form_give_passes_too(tmp_path):
+    specs = load_folder(ROOT / "tests" / "data" / "shapes")
+    found = plan(specs, [], {})
+    sample.write(files(found, sample.binaries(found)), tmp_path / "tuned")
     check_with_tools(tmp_path)
 
 

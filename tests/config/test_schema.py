@@ -92,7 +92,7 @@ def test_the_specs_of_the_tests_are_specs(text):
         ("sizes = [1024, 65536]", "sizes = [0]", "dims.n.sizes.0"),
         ("sizes = [1024, 65536]", "sizes = []", "dims.n.sizes"),
         ("block = 256", 'block = "256"', None),  # a name of an implementation could stand there
-        ("vec   = [1, 2, 4]", "vec = [1.5]", "space"),
+        ("vec   = [1, 2, 4]", "vec = [[1]]", "space"),
         ('block    = ["block"]', 'block = ["1", "1", "1", "1"]', "launches.0.block"),
         ("rtol = {", "rtol = { int8 = -1,", "verify.rtol"),
         ('dtype = "T", shape = ["n"], align = "vec * sizeof(T)" },', "dtype = 7, shape = [true] },", "arguments"),

@@ -117,6 +117,30 @@ def test_arguments_launch_and_constraints_are_what_the_file_says(tmp_path):
     assert made.open_points == ("scale_reference.py: compute the outputs with NumPy",)
 
 
+def test_texts_and_floats_stay_what_they_are(tmp_path):
+    parameters = [
+        *T1["ConfigurationSpace"]["TuningParameters"],
+        {"Name": "walk", "Type": "string", "Values": "['row', 'column']", "Default": "row"},
+        {"Name": "share", "Type": "float", "Values": "[0.5, 1]", "Default": 1},
+    ]
+    data = T1 | {"ConfigurationSpace": T1["ConfigurationSpace"] | {"TuningParameters": parameters}}
+
+    made, spec = written(tmp_path, data)
+
+    assert (spec.space["walk"], spec.space["share"]) == (("column", "row"), (0.5, 1.0))
+    assert (spec.default["walk"], spec.default["share"], type(spec.default["share"])) == ("row", 1.0, float)
+    assert "#define walk {{ walk }}\n#define share {{ share }}\n" in made.texts["scale.cu.jinja"]
+
+
+def test_a_parameter_of_texts_and_numbers_is_an_error(tmp_path):
+    parameters = [
+        *T1["ConfigurationSpace"]["TuningParameters"],
+        {"Name": "walk", "Type": "string", "Values": "['row', 2]", "Default": "row"},
+    ]
+    with pytest.raises(Error, match="the parameter 'walk' has texts and numbers, as 'row'; a spec's has one kind"):
+        written(tmp_path, T1 | {"ConfigurationSpace": T1["ConfigurationSpace"] | {"TuningParameters": parameters}})
+
+
 def test_the_grid_is_the_problem_by_its_divisors(tmp_path):
     _, spec = written(tmp_path, changed(GridDivX=["block_size_x", "4"]))
 

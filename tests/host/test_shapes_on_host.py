@@ -78,7 +78,7 @@ def test_joint_sizes_are_tuned(tmp_path):
     assert executed(spec) > 4
 
 
-@pytest.mark.parametrize("name", ["halves", "ramp", "repeated", "row_sums", "silu_and_mul", "topk_softmax"])
+@pytest.mark.parametrize("name", ["arranged", "halves", "ramp", "repeated", "row_sums", "silu_and_mul", "topk_softmax"])
 def test_shapes_that_are_solved_told_by_outputs_or_by_keywords_are_executed(name):
     spec = load(SHAPES / f"{name}.toml")
 

@@ -16,6 +16,7 @@ NO_INPUT = (
     "no array's shape gives '{0}', so it cannot be read off a call; name it in the shape of an `in` argument, alone or "
     "as in `2 * {0}`"
 )
+NO_FLOATS = "only integers and bools are allowed, and texts and floats alone in a comparison with a name"
 NO_TYPE = """no input has dtype 'T', so it cannot be read off a call; give an `in` argument `dtype = "T"`"""
 
 # Places of the sound spec that edits change.
@@ -133,7 +134,10 @@ VALUES = {
     "no sizes": ([(SIZES, "")], ["dims.n.sizes: is empty; write at least one entry"]),
     "float parameter": (
         [("[128, 256]", "[128, 25.6]")],
-        ["space.block[1]: expected an integer or a bool, found 25.6"],
+        [
+            "default.block: 256 is outside the space; `space.block` has 25.6, 128",
+            "space.block: mixes integers and floats; write floats with a point, as in 1.0",
+        ],
     ),
     "bools among integers": ([("[1, 2, 4]", "[1, true, 4]")], ["space.vec: mixes bools and integers; use one kind"]),
     "no values": ([("[1, 2, 4]", "[]")], ["space.vec: is empty; write at least one entry"]),
@@ -212,7 +216,9 @@ EXPRESSIONS = {
     ),
     "float": (
         [where("n * 1.5 > 0")],
-        ["constraints.where[1]: 'n * 1.5 > 0' has the literal 1.5; only integers and bools are allowed"],
+        [
+            f"constraints.where[1]: 'n * 1.5 > 0' has the literal 1.5; {NO_FLOATS}",
+        ],
     ),
     "tower of powers": (
         [where("n < 9**9**9")],
@@ -545,7 +551,7 @@ SPACES = {
     ),
     "default as text": (
         [("block = 256", 'block = "256"')],
-        ['default.block: is "256"; a parameter is an integer or a bool'],
+        ['default.block: is "256", which reads as 256; write that without quotes'],
     ),
     "default that a guard excludes": (
         [(DEFAULT_VEC, "\nvec = 2\n"), (', align = "vec * sizeof(T)"', "")],

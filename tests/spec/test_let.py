@@ -26,6 +26,7 @@ def let(lines):
 
 AT = "T=float16, for the default (block=256, vec=1)"
 ROOM = '[[scratch]]\nname = "room"\ndtype = "int32"\nshape = ["words"]'
+PLAIN = ", and texts and floats alone in a comparison with a name"
 TILE = let('tile = "block * vec"\ntiles = "ceil_div(n, tile)"')
 
 
@@ -115,7 +116,7 @@ def test_scalars_fills_scratch_and_addresses_read_derived_names(tmp_path):
         ('d = "n / 2"', "let.d: 'n / 2' divides with '/'; write '//' or ceil_div(a, b)"),
         ("d = 1.5", "let.d: expected an integer or an expression in quotes, found 1.5"),
         ('d = "x"', "let.d: unknown name 'x' in 'x'"),
-        ('a = "2.0"', "let.a: '2.0' has the literal 2.0; only integers and bools are allowed"),
+        ('a = "2 ** 0.5"', f"let.a: '2 ** 0.5' has the literal 0.5; only integers and bools are allowed{PLAIN}"),
         ('d = "__import__"', "let.d: unknown name '__import__' in '__import__'"),
     ],
 )

@@ -78,7 +78,7 @@ def function_lines(kernel: KernelPlan) -> Iterator[str]:
     yield from (f"    {argument.name}: {_number(spec, argument)}," for argument in spec.scalars)
     yield "    *,"
     for name, values in chosen(spec).items():
-        yield f"    {name}: {'bool' if values and all(isinstance(value, bool) for value in values) else 'int'},"
+        yield f"    {name}: {_annotation(values)},"
     demanded = telling_outputs(spec)
     for argument in omissible(spec):
         yield f"    {argument.name}: GpuArray{'' if argument.name in demanded else ' | None = None'},"
@@ -94,6 +94,13 @@ def function_lines(kernel: KernelPlan) -> Iterator[str]:
     else:
         yield f"    result: {returns} = {run}"
         yield "    return result"
+
+
+def _annotation(values: tuple[Value, ...]) -> str:
+    """Return the type of a keyword."""
+    if any(isinstance(value, str) for value in values):
+        return f"Literal[{', '.join(map(literal, values))}]"
+    return "bool" if values and all(isinstance(value, bool) for value in values) else "int"
 
 
 def _docstring(kernel: KernelPlan) -> Iterator[str]:

@@ -47,7 +47,7 @@ from ._runtime import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ._runtime import Binaries, Devices, GpuArray, Selections, Shipped, Stream, Table
+{typing}    from ._runtime import Binaries, Devices, GpuArray, Selections, Shipped, Stream, Table
 
 {exported}
 """
@@ -98,11 +98,14 @@ def _source(plan: BakePlan, binaries: Compiled, version: str) -> str:
     imports = _imports("\n".join(declared))
     names = ["DEVICES", "SELECTIONS", "TABLE", "PretunedError", *_OFFERED]
     exported = _exported([*names, *(kernel.spec.name for kernel in plan.kernels)])
-    body = _BODY.format(imports="\n".join(f"    {name}," for name in imports), exported=exported)
+    functions = [list(function_lines(kernel)) for kernel in plan.kernels]
+    has_texts = any(": Literal[" in line for lines in functions for line in lines)
+    typing = "    from typing import Literal\n\n" if has_texts else ""
+    body = _BODY.format(imports="\n".join(f"    {name}," for name in imports), typing=typing, exported=exported)
     lines = [*_head(plan, version), "", *(f"# ruff: noqa: {codes} - {reason}" for codes, reason in _WAIVED), ""]
     lines += body.splitlines()
-    for kernel in plan.kernels:
-        lines += ["", "", *function_lines(kernel)]
+    for function in functions:
+        lines += ["", "", *function]
     lines += ["", "", "# fmt: off", ""]
     tables = table_lines(plan, binaries), selection_lines(plan, binaries)
     for section in (device_lines(plan), *tables, shipped_lines(plan), binary_lines(plan, binaries)):

@@ -7,6 +7,7 @@ from types import ModuleType
 
 from pretuned.cli.project import OWN, UsageError, here, package_named, packages_of
 from pretuned.errors import ExitCode
+from pretuned.runtime.records import Value
 from pretuned.runtime.text import assignment, no_such
 
 
@@ -39,7 +40,7 @@ def _packages(options: Namespace) -> list[ModuleType]:
     return packages
 
 
-def _value(text: str) -> tuple[str, int | bool | str]:
+def _value(text: str) -> tuple[str, Value]:
     found = assignment(text)
     if found is None:
         raise UsageError(

@@ -19,6 +19,7 @@ from typing import Any, Final
 from pretuned.exchange import t1
 from pretuned.exchange.expressions import expression_of
 from pretuned.exchange.files import FormatError, read_json, read_text
+from pretuned.exchange.results import ParameterValue
 from pretuned.runtime.types import DTYPES
 from pretuned.spec.expressions import Expression, ExpressionError
 
@@ -96,16 +97,28 @@ class _Conversion:
     def _space(self) -> t1.T1Space:
         space = t1.read(self.path)
         for name, values in zip(space.names, space.values, strict=True):
-            if odd := [value for value in values if not isinstance(value, int)]:
-                message = f"the parameter '{name}' has the value {odd[0]!r}; a spec's parameters are integers and bools"
+            texts = [value for value in values if isinstance(value, str)]
+            if texts and len(texts) < len(values):
+                message = (
+                    f"the parameter '{name}' has texts and numbers, as {texts[0]!r}; a spec's has one kind of value"
+                )
                 raise FormatError(self.path, message)
         return space
 
     @cached_property
+    def _listed(self) -> dict[str, list[ParameterValue]]:
+        """The values of each parameter, of one kind: bools count as integers, and integers beside floats as floats."""
+        found: dict[str, list[ParameterValue]] = {}
+        for name, values in zip(self._space.names, self._space.values, strict=True):
+            kind = next((kind for kind in (str, float) if any(isinstance(value, kind) for value in values)), int)
+            found[name] = [kind(value) for value in values]
+        return found
+
+    @cached_property
     def _values(self) -> dict[str, list[int]]:
-        return {
-            name: [int(value) for value in of] for name, of in zip(self._space.names, self._space.values, strict=True)
-        }
+        """The values of those that expressions may read."""
+        listed = self._listed.items()
+        return {name: [int(value) for value in of] for name, of in listed if isinstance(of[0], int)}
 
     @cached_property
     def _kernel(self) -> Mapping[str, Any]:
@@ -191,7 +204,8 @@ class _Conversion:
 
     def _template(self, arguments: Iterable[_Argument]) -> str:
         """Return the kernel behind a macro for each parameter, its text out of Jinja's sight."""
-        macros = "".join(f"#define {name} {{{{ {name} | int }}}}\n" for name in self._space.names)
+        written = {name: f"{name} | int" if name in self._values else name for name in self._space.names}
+        macros = "".join(f"#define {name} {{{{ {text} }}}}\n" for name, text in written.items())
         source = self._source()
         if source is None:
             parameters = ", ".join(argument.parameter for argument in arguments)
@@ -213,7 +227,7 @@ class _Conversion:
 
     # The spec.
 
-    def _head(self, arguments: Iterable[_Argument], default: Mapping[str, int]) -> Iterator[str]:
+    def _head(self, arguments: Iterable[_Argument], default: Mapping[str, ParameterValue]) -> Iterator[str]:
         yield f"# Written from {self.path.name}, which describes one problem: shapes are its numbers."
         yield "# To tune over sizes, add [dims], name them in shapes and grid, and pass them to the kernel."
         for point in self.open_points:
@@ -225,23 +239,26 @@ class _Conversion:
         yield "]"
         yield ""
         yield "[space]"
-        yield from (f"{name} = {_listed(of)}" for name, of in self._values.items())
+        yield from (f"{name} = {_listed(of)}" for name, of in self._listed.items())
         yield ""
         yield "[default]"
-        yield from (f"{name} = {value}" for name, value in default.items())
+        yield from (f"{name} = {json.dumps(value)}" for name, value in default.items())
 
-    def _default(self) -> dict[str, int]:
+    def _default(self) -> dict[str, ParameterValue]:
         """Return the default of the file where it is legal, and the first legal configuration otherwise."""
         entries = read_json(self.path)["ConfigurationSpace"]["TuningParameters"]
         given = {entry["Name"]: entry.get("Default") for entry in entries}
-        legal = all(given[name] in of for name, of in self._values.items())
+        legal = all(given[name] in of for name, of in self._listed.items())
         if legal and all(condition.evaluate(given) for condition in self._space.conditions):
-            return given
+            return self._of_kind(given)
         self.open_points.append("[default]: the file has none that is legal; this is the first legal configuration")
         first = next(self._space.configurations(), None)
         if first is None:
             raise FormatError(self.path, "no configuration fulfils the conditions")
-        return {name: int(value) for name, value in first.items()}
+        return self._of_kind(first)
+
+    def _of_kind(self, configuration: Mapping[str, ParameterValue]) -> dict[str, ParameterValue]:
+        return {name: type(self._listed[name][0])(value) for name, value in configuration.items()}
 
     def _launch(self) -> Iterator[str]:
         block = self._block()

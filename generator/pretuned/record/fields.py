@@ -104,10 +104,10 @@ def listed(data: Data, name: str, count: int | None = None) -> list[Any]:
 
 
 def plain(data: Data, name: str) -> Pairs:
-    """Return names with their integers, booleans or texts."""
+    """Return names with their integers, booleans, texts or finite floats."""
     for key, value in mapping(data, name).items():
-        if not isinstance(value, bool | int | str):
-            raise TypeError(f"'{key}' of '{name}' is {shown(value)}, not an integer, a boolean or a text")
+        if not isinstance(value, bool | int | str) and not (isinstance(value, float) and math.isfinite(value)):
+            raise TypeError(f"'{key}' of '{name}' is {shown(value)}, not a number, a boolean or a text")
     return pairs(data[name])
 
 

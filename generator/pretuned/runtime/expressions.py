@@ -66,6 +66,6 @@ for _name in ("add", "sub", "mul", "floordiv", "mod"):
 _keep_the_bound("pow", power)
 
 
-def operands(values: Mapping[str, int | str]) -> dict[str, Any]:
-    """Return values as expressions read them; a string is a type, which only sizeof() reads."""
-    return {name: value if isinstance(value, str) else Integer(value) for name, value in values.items()}
+def operands(values: Mapping[str, int | float | str]) -> dict[str, Any]:
+    """Return values as expressions read them; texts and floats, which are only compared, and types as they are."""
+    return {name: value if isinstance(value, (str, float)) else Integer(value) for name, value in values.items()}

@@ -231,8 +231,6 @@ def _assignment(entry: str, text: str) -> tuple[str, Value]:
     key, value = found
     if key == "implementation":
         return key, text.partition("=")[2].strip()
-    if isinstance(value, str):
-        raise OverrideError(f"PRETUNED_CONFIG: {shown(value)} in {shown(entry)} is not an integer, true or false")
     return key, value
 
 

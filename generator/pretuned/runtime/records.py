@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-Value = int | bool | str  # of a dim, a parameter or a specialisation; str for types alone
+Value = int | float | bool | str  # of a dim, a parameter or a specialisation; types are texts too
 Values = dict[str, Value]
 
 

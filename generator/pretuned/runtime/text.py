@@ -18,17 +18,21 @@ def shown(value: object) -> str:
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
-def assignment(text: str) -> tuple[str, bool | int | str] | None:
-    """Return name and value of `name=value`, or None: `true` and `false` are bools, a whole number is an integer."""
+def assignment(text: str) -> tuple[str, bool | int | float | str] | None:
+    """Return name and value of `name=value`, or None: `true` and `false` are bools, numbers are numbers."""
     name, equals, value = (part.strip() for part in text.partition("="))
     if not (name.isidentifier() and equals and value):
         return None
     if value in {"true", "false"}:
         return name, value == "true"
-    try:
-        return name, int(value)
-    except ValueError:
-        return name, value
+    for kind in (int, float):
+        try:
+            number = kind(value)
+        except ValueError:
+            continue
+        if number - number == 0:  # and neither infinite nor NaN
+            return name, number
+    return name, value
 
 
 def closest(name: str, known: Iterable[str]) -> str:
@@ -56,7 +60,7 @@ def no_such(kind: str, name: str, known: Iterable[str], *, of: str = "") -> str:
     return f"{subject} no {kind} '{name}'{closest(name, names) or known_are}"
 
 
-def described(implementation: str, configuration: Mapping[str, int | bool | str]) -> str:
+def described(implementation: str, configuration: Mapping[str, int | float | bool | str]) -> str:
     """Return `block=256, vec=1`, after the implementation's name where it has one."""
     text = ", ".join(f"{name}={spelled(value)}" for name, value in sorted(configuration.items()))
     if implementation == "main":
@@ -64,6 +68,6 @@ def described(implementation: str, configuration: Mapping[str, int | bool | str]
     return f"{implementation}: {text}" if text else implementation
 
 
-def spelled(value: int | bool | str) -> str:
+def spelled(value: int | float | bool | str) -> str:
     """Return a parameter's value as people write it: `true`, not `True`."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -96,7 +96,7 @@ DESCRIPTIONS: Final = {
     "Dim.keyword": "The call gives this dim as a keyword of the generated function: no input's shape tells it.",
     "Dim.constant": "Matched exactly and rendered into the template: each value has rows and a selection of its own.",
     "Specialisation.dtypes": "The types that the arrays may have.",
-    "Specialisation.values": "The values of a keyword of the generated function: integers or bools.",
+    "Specialisation.values": "The values of a keyword of the generated function: integers, bools or texts.",
     "Specialisation.from": (
         "The specialisation that this type follows; the other keys say how: "
         "Acc = { from = 'T', float16 = 'float32', float32 = 'float32' }."

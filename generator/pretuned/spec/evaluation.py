@@ -12,11 +12,12 @@ import ast
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from pretuned.runtime.expressions import bounded, power
 from pretuned.runtime.records import Value
 from pretuned.runtime.types import DTYPES
+from pretuned.spec.grammar import literal_comparison
 
 Environment = Mapping[str, Value]
 V = TypeVar("V")
@@ -30,6 +31,7 @@ class Operations(Generic[V]):
     - `absent`: no value, and why
     - `first`: of operands, the first whose truth is given, or else the last; `or` ends at a true one, `and` at a false
     - `chosen`: by a test, the second or the third operand
+    - `plain`: by an operation, whether it holds between what an environment gives and a text or a float
     """
 
     read: Callable[[int], V]
@@ -40,6 +42,7 @@ class Operations(Generic[V]):
     functions: Mapping[str, Callable[..., V]]
     first: Callable[[bool, Sequence[V]], V]
     chosen: Callable[[V, V, V], V]
+    plain: Callable[[Callable[[Any, Any], Any], Any, str | float], V]
 
 
 def function_of(node: ast.expr, do: Operations[V]) -> Callable[[Mapping[str, object]], V]:  # noqa: C901, PLR0911 - one per kind
@@ -63,7 +66,8 @@ def function_of(node: ast.expr, do: Operations[V]) -> Callable[[Mapping[str, obj
             ends, listed = isinstance(op, ast.Or), [function_of(operand, do) for operand in operands]
             return lambda environment: do.first(ends, [function(environment) for function in listed])
         case ast.Compare():
-            return _comparing(node, do)
+            compared = literal_comparison(node)
+            return _comparing(node, do) if compared is None else _comparing_plainly(*compared, do)
         case ast.IfExp():
             test, body, orelse = (function_of(child, do) for child in (node.test, node.body, node.orelse))
             return lambda environment: do.chosen(test(environment), body(environment), orelse(environment))
@@ -96,6 +100,35 @@ def _sizing(name: str, do: Operations[V]) -> Callable[[Mapping[str, object]], V]
         return do.read(DTYPES[dtype].size_bytes) if dtype in DTYPES else do.absent(f"needs a value for {name!r}")
 
     return size
+
+
+PLAIN: Final[Mapping[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+
+
+def _comparing_plainly(
+    name: str, op: ast.cmpop, literal: str | float, do: Operations[V]
+) -> Callable[[Mapping[str, object]], V]:
+    """Return the function of a comparison of a name with a text or a float."""
+    missing, compare = do.absent(f"needs a value for {name!r}"), PLAIN[type(op)]
+    other = do.absent(f"has no value: '{name}' is not of the kind of {literal!r}")
+
+    def of(environment: Mapping[str, object]) -> V:
+        value = environment.get(name)
+        if value is None:
+            return missing
+        try:
+            return do.plain(compare, value, literal)
+        except TypeError:  # a text is neither less nor more than a number
+            return other
+
+    return of
 
 
 def _comparing(node: ast.Compare, do: Operations[V]) -> Callable[[Mapping[str, object]], V]:
@@ -181,4 +214,5 @@ INTEGERS: Final[Operations[int | NoValue]] = Operations(
     },
     first=_first,
     chosen=_chosen,
+    plain=lambda compare, value, literal: bool(compare(value, literal)),
 )

@@ -25,7 +25,9 @@ from pretuned.spec.grammar import (
     MAX_LITERAL,
     RESIDENT_BLOCKS,
     ExpressionError,
+    literal_comparisons,
     names_in,
+    plain_literal,
     syntax_tree,
 )
 
@@ -65,8 +67,13 @@ class Expression:
 
     @cached_property
     def value_names(self) -> frozenset[str]:
-        """The names that stand anywhere but inside `sizeof(...)`."""
+        """The names that have to be numbers: not those inside `sizeof(...)`, or compared with a text or a float."""
         return names_in(self.tree, operands_of_sizeof=False)
+
+    @cached_property
+    def comparisons(self) -> tuple[tuple[str, str | float], ...]:
+        """Each name that is compared with a text or a float, with that."""
+        return tuple(literal_comparisons(self.tree))
 
     @property
     def reads_device(self) -> bool:
@@ -136,7 +143,7 @@ def has_value_everywhere(expression: Expression) -> bool:
 def _parsed(text: str) -> Expression:
     tree = syntax_tree(text)
     for node in ast.walk(tree):
-        if isinstance(node, ast.expr) and not names_in(node):
+        if isinstance(node, ast.expr) and not names_in(node) and plain_literal(node) is None:
             _require_value(node, text)
     return Expression(ast.unparse(tree))
 

@@ -37,6 +37,7 @@ _INSTEAD: Final = {
 _ALLOWED: Final = (
     "allowed are + - * // % **, comparisons, and/or/not, x if c else y, ceil_div(a, b), min, max and sizeof(T)"
 )
+_PLAIN: Final = "write one comparison, as in layout == 'row' or alpha < 0.5"
 _SYMBOLS: Final[dict[type[ast.AST], str]] = {
     ast.BitAnd: "&",
     ast.BitOr: "|",
@@ -70,6 +71,42 @@ def syntax_tree(text: str) -> ast.expr:
     return booleans
 
 
+def plain_literal(node: ast.expr) -> str | float | None:
+    """Return the value of a text or a float, a negative one included; None for every other node."""
+    match node:
+        case ast.Constant(value=str() | float() as value):
+            return value
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=float() as value)):
+            return -value
+    return None
+
+
+def literal_comparison(node: ast.expr) -> tuple[str, ast.cmpop, str | float] | None:
+    """Return (name, operator, literal) of a comparison of a name with a text or a float, the name first; else None."""
+    match node:
+        case ast.Compare(left=ast.Name(id=name), ops=[operator], comparators=[other]):
+            literal, compared = plain_literal(other), operator
+        case ast.Compare(left=other, ops=[operator], comparators=[ast.Name(id=name)]):
+            literal, compared = plain_literal(other), _TURNED.get(type(operator), type(operator))()
+        case _:
+            return None
+    return None if literal is None else (name, compared, literal)
+
+
+_TURNED: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
+    ast.Lt: ast.Gt,
+    ast.Gt: ast.Lt,
+    ast.LtE: ast.GtE,
+    ast.GtE: ast.LtE,
+}
+
+
+def literal_comparisons(node: ast.expr) -> list[tuple[str, str | float]]:
+    """Return each name that is compared with a text or a float, with that."""
+    found = (literal_comparison(each) for each in ast.walk(node) if isinstance(each, ast.expr))
+    return [(name, literal) for name, _, literal in filter(None, found)]
+
+
 def children_of(node: ast.expr) -> list[ast.expr]:
     """Return the operands of `node`; a function's name is none, nor is the `device` of its attributes."""
     match node:
@@ -81,13 +118,18 @@ def children_of(node: ast.expr) -> list[ast.expr]:
 
 
 def names_in(node: ast.expr, *, operands_of_sizeof: bool = True) -> frozenset[str]:
-    """Return the names that `node` reads, the attributes of `device` in full."""
+    """Return the names that `node` reads, the attributes of `device` in full.
+
+    Without `operands_of_sizeof` those that have to be numbers: neither these nor what a text or float is compared with.
+    """
     match node:
         case ast.Name(id=name):
             return frozenset({name})
         case ast.Attribute():
             return frozenset({ast.unparse(node)})
         case ast.Call(func=ast.Name(id="sizeof")) if not operands_of_sizeof:
+            return frozenset()
+        case ast.Compare() if not operands_of_sizeof and literal_comparison(node) is not None:
             return frozenset()
     below = (names_in(child, operands_of_sizeof=operands_of_sizeof) for child in children_of(node))
     return frozenset().union(*below)
@@ -110,8 +152,28 @@ def _require(node: ast.expr, text: str, depth: int) -> None:
             pass
         case _:
             raise _refusal(text, node)
+    compared = _compares_plainly(node, text)
     for child in children_of(node):
-        _require(child, text, depth - 1)
+        if not (compared and plain_literal(child) is not None):
+            _require(child, text, depth - 1)
+
+
+def _compares_plainly(node: ast.expr, text: str) -> bool:
+    """Return whether `node` compares a name with a text or a float; raise ExpressionError where it cannot."""
+    if not isinstance(node, ast.Compare):
+        return False
+    literals = [found for one in (node.left, *node.comparators) if (found := plain_literal(one)) is not None]
+    if not literals:
+        return False
+    if literal_comparison(node) is None:
+        raise ExpressionError(f"'{text}' compares {literals[0]!r} with what is not one name; {_PLAIN}")
+    if isinstance(literals[0], str) and not isinstance(node.ops[0], ast.Eq | ast.NotEq):
+        raise ExpressionError(f"'{text}' orders a text; write == or !=")
+    if isinstance(literals[0], str) and not (literals[0].isprintable() and literals[0].isascii()):
+        raise ExpressionError(f"'{text}' has a text that is not printable ASCII")
+    if isinstance(literals[0], str) and set(literals[0]) & set("'\"\\"):
+        raise ExpressionError(f"'{text}' has a text with a quote or a backslash in it")
+    return True
 
 
 def _require_operators(node: ast.BinOp | ast.UnaryOp | ast.Compare, text: str) -> None:
@@ -128,7 +190,9 @@ def _refusal(text: str, node: ast.AST) -> ExpressionError:
 
 def _require_literal(node: ast.Constant, text: str) -> None:
     if not isinstance(node.value, int):
-        raise ExpressionError(f"'{text}' has the literal {node.value!r}; only integers and bools are allowed")
+        said = "only integers and bools are allowed"
+        said = f"{said}, and texts and floats alone in a comparison with a name" if plain_literal(node) else said
+        raise ExpressionError(f"'{text}' has the literal {node.value!r}; {said}")
     if node.value > MAX_LITERAL:
         raise ExpressionError(f"'{text}' has a literal beyond 2**62")
 

@@ -25,7 +25,6 @@ from pretuned.spec.packages import is_of_package
 from pretuned.spec.parts import CostSpec, FillRange, Model, Verify
 from pretuned.spec.values import (
     FILL_KINDS,
-    DefaultValue,
     Expr,
     Extent,
     FillName,
@@ -208,7 +207,7 @@ class KernelSpec(Model):
     constraints: Constraints = Constraints()
     verify: Verify = Verify()
     cache: Literal["cold", "warm"] = "cold"
-    default: dict[str, DefaultValue] = Field(default_factory=dict)
+    default: dict[str, Parameter] = Field(default_factory=dict)
 
     template: Name | None = None
     scratch: tuple[Scratch, ...] = ()
@@ -254,12 +253,11 @@ class KernelSpec(Model):
             return {
                 name: self._completed(implementation) for name, implementation in sorted(self.implementations.items())
             }
-        default = {key: value for key, value in self.default.items() if not isinstance(value, str)}
         main = ImplementationSpec(
             template=self.template or f"{self.name}.cu.jinja",
             scratch=self.scratch,
             space=self.space,
-            default=default,
+            default=self.default,
             seeds=self.seeds,
             launches=self.launches,
             compile=self.compile,

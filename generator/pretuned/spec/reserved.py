@@ -18,6 +18,7 @@ _RUNTIME: Final = {
 }
 _OFFERED: Final = {"DEVICES", "SELECTIONS", "TABLE", "PretunedError", "explain", "prepare", "use", "using"}
 _MODULE: Final = {"annotations", "kernels", "launcher"}
-_TYPES: Final = {"Binaries", "Devices", "GpuArray", "Selections", "Shipped", "Stream", "TYPE_CHECKING", "Table"}
+_TYPES: Final = {"Binaries", "Devices", "GpuArray", "Selections", "Shipped", "Stream", "Table"}
+_TYPING: Final = {"Literal", "TYPE_CHECKING"}
 _BUILTINS: Final = {"bool", "dict", "float", "int", "max", "min", "object", "str", "tuple"}
-RESERVED: Final = frozenset(_RUNTIME | _OFFERED | _MODULE | _TYPES | _BUILTINS)
+RESERVED: Final = frozenset(_RUNTIME | _OFFERED | _MODULE | _TYPES | _TYPING | _BUILTINS)

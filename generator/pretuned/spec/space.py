@@ -160,7 +160,8 @@ def rendered(spec: KernelSpec, specialisation: Pairs, configuration: Configurati
     """
     values = choices(spec, specialisation) | dict(configuration.values)
     values |= derived(spec, values)
-    return {name: DTYPES[value].cuda if isinstance(value, str) else value for name, value in values.items()}
+    types = {name for name, choice in spec.specialisations.items() if choice.values is None}
+    return {name: DTYPES[str(value)].cuda if name in types else value for name, value in values.items()}
 
 
 def derived(spec: KernelSpec, values: Environment) -> dict[str, int]:

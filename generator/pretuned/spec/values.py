@@ -6,16 +6,19 @@ pydantic's own unions report a line for every member that a value is not; a read
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, BeforeValidator, Discriminator, Field, StrictStr, Tag, WithJsonSchema
 
 from pretuned.config.toml import INT64_MAX, TAG, spelled
+from pretuned.runtime.text import assignment
 from pretuned.spec import ranges
 from pretuned.spec.addresses import Alignment, is_alignment
 from pretuned.spec.expressions import Expression, ExpressionError, LeadingDims
 
+_TEXT: Final = re.compile(r"""(?! )[^"'\\,;=\x00-\x1f\x7f-\U0010ffff]{1,80}(?<! )""")
 FILLS: Final = ("normal", "uniform", "ones", "integers")
 
 
@@ -87,16 +90,28 @@ def _size(value: object) -> int:
     return value
 
 
-def _parameter(value: object) -> bool | int:
+def _parameter(value: object) -> bool | int | float | str:
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"is {spelled(value)}; must be finite")
+        return value
     if not isinstance(value, int):
-        raise _expected("an integer or a bool", value)
+        raise _expected("an integer, a bool, a text or a float", value)
     if abs(value) > INT64_MAX:
         raise ValueError(f"is {spelled(value)}; a parameter fits 64 bits")
     return value
 
 
-def _choice(value: object) -> bool | int | str:
-    return value if isinstance(value, str) else _parameter(value)
+def _text(value: str) -> str:
+    """Return a text as a parameter has it: what the environment and command lines can name as well."""
+    if not _TEXT.fullmatch(value):
+        raise ValueError(f"is {spelled(value)}; a text is 1 to 80 printable characters of ASCII without \" ' \\ , ; =")
+    _, read = assignment(f"x={value}") or ("", value)
+    if type(read) is not str:
+        raise ValueError(f"is {spelled(value)}, which reads as {spelled(read)}; write that without quotes")
+    return value
 
 
 def _scalar(value: object) -> bool | int | float | None:
@@ -151,9 +166,9 @@ LaunchExtent = Annotated[tuple[Expr, ...], Field(min_length=1, max_length=3)]
 Size = Annotated[int, *_kind(_size, type="integer", minimum=1)]
 Sizes = Annotated[tuple[Size, ...], Field(min_length=1), *_listed(type="integer", minimum=1)]
 # What a tuning parameter or a specialisation may be.
-Parameter = Annotated[bool | int, *_kind(_parameter, type=["integer", "boolean"])]
-Parameters = Annotated[tuple[Parameter, ...], Field(min_length=1), *_listed(type=["integer", "boolean"])]
-DefaultValue = Annotated[bool | int | str, *_kind(_choice, type=["integer", "boolean", "string"])]
+_ANY: Final = {"type": ["integer", "boolean", "number", "string"]}
+Parameter = Annotated[bool | int | float | str, *_kind(_parameter, **_ANY)]
+Parameters = Annotated[tuple[Parameter, ...], Field(min_length=1), *_listed(**_ANY)]
 ScalarValue = Annotated[bool | int | float | None, *_kind(_scalar, type=["number", "boolean"])]
 TunedValue = Annotated[bool | int | float | Expression | None, *_kind(_tuned, type=["number", "boolean", "string"])]
 Zero = Annotated[int | None, *_kind(_zero, const=0)]

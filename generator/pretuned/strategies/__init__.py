@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, runtime_checkable
 
 from pretuned.errors import Error, ExitCode
 from pretuned.runtime.text import no_such
@@ -38,7 +38,11 @@ BATCH: Final = 32  # keeps 16 compile workers busy while another batch is measur
 
 
 class Strategy(Protocol):
-    """Proposes batches until it has nothing more to ask; the same measurements give the same decisions."""
+    """Proposes batches until it has nothing more to ask; the same measurements give the same decisions.
+
+    The codes of a parameter are in the order of its values. One that has an attribute `nominal` is told in it which
+    columns have no such order, since their values are texts.
+    """
 
     @property
     def complete(self) -> bool:
@@ -69,6 +73,13 @@ class StrategyError(Error):
     """There is no strategy of that name, or it cannot be loaded."""
 
     exit_code = ExitCode.INPUT
+
+
+@runtime_checkable
+class OrderAware(Protocol):
+    """A strategy that takes neighbouring values for similar, but for those of the `nominal` columns."""
+
+    nominal: Sequence[int]
 
 
 def ask(strategy: Strategy, codes: Codes, times_us: Mapping[int, float]) -> list[int]:

@@ -22,7 +22,7 @@ import numpy as np
 from pretuned.compile.result import Binary
 from pretuned.spec import space
 from pretuned.spec.space import Configuration, Problem
-from pretuned.strategies import ask
+from pretuned.strategies import OrderAware, ask
 from pretuned.tune.events import Compiling
 from pretuned.tune.representatives import promising, representatives
 from pretuned.tune.space import pruning
@@ -60,6 +60,9 @@ class Screening:
         self._strategies = {
             problem: make(len(self._rows[problem]), self._seeds(problem)) for problem in self.representatives
         }
+        for strategy in self._strategies.values():
+            if isinstance(strategy, OrderAware):
+                strategy.nominal = task.points.nominal
         everything = all(strategy.complete for strategy in self._strategies.values())
         self._others = (
             [problem for problem in self.problems if problem not in self.representatives] if everything else []

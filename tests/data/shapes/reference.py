@@ -35,3 +35,7 @@ def repeated(x, times):
 
 def halves(x, d):
     return x[:, :d] + x[:, d : 2 * d]
+
+
+def arranged(x, mode):
+    return 2 * (x if mode == "NHD" else x.T)

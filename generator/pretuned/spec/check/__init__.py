@@ -49,7 +49,7 @@ def check(spec: KernelSpec) -> list[Fault]:
         ]
         if implementation.call is None:
             own += [
-                *configuration_faults(spec, implementation),
+                *configuration_faults(implementation),
                 *launch_faults(spec, implementation),
                 *header_faults(spec, implementation),
                 *template_faults(spec, implementation),

@@ -10,6 +10,7 @@ from pretuned.runtime.types import DTYPES
 from pretuned.spec.addresses import Alignment
 from pretuned.spec.check.arrays import address_faults, in_place_faults, leading_faults, optional_faults
 from pretuned.spec.check.dtypes import unknown_dtype
+from pretuned.spec.check.kinds import comparison_faults, mixed
 from pretuned.spec.check.names import PathFault, by_value, dtype_faults, expression_faults, identifier, parameters
 from pretuned.spec.check.scalars import scalar_faults
 from pretuned.spec.expressions import Expression
@@ -54,8 +55,9 @@ def _specialisation(spec: KernelSpec, name: str, choice: Specialisation) -> Iter
     for index, dtype in enumerate(choice.dtypes or ()):
         if dtype not in DTYPES:
             yield f"{path}.dtypes[{index}]", unknown_dtype(dtype)
-    if len({type(value) for value in choice.values or ()}) > 1:
-        yield f"{path}.values", "mixes bools and integers; use one kind"
+    floats = any(isinstance(value, float) for value in choice.values or ())
+    if message := "has floats; a keyword is an integer, a bool or a text" if floats else mixed(choice.values or ()):
+        yield f"{path}.values", message
     if choice.dtypes and not any(argument.dtype == name for argument in spec.required_inputs):
         yield (
             path,
@@ -188,6 +190,7 @@ def _layout(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathFau
     for axis, extent in enumerate(argument.shape or ()):
         for name in sorted(extent.names - {*spec.dims, *by_value(spec)}):
             yield f"{path}.shape[{axis}]", f"shape names '{name}', which is not a dim{closest(name, spec.dims)}"
+        yield from comparison_faults(spec, f"{path}.shape[{axis}]", extent, extent.names)
         if extent.constant is not None and extent.constant < 0:
             yield f"{path}.shape[{axis}]", f"is {extent}; a size is at least 0"
     if argument.align is not None:

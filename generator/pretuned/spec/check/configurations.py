@@ -20,6 +20,7 @@ from pretuned.runtime.records import Value
 from pretuned.runtime.text import closest
 from pretuned.spec import space
 from pretuned.spec.check.implementations import prefix_of
+from pretuned.spec.check.kinds import in_order, mixed
 from pretuned.spec.check.names import PathFault
 from pretuned.spec.expressions import RESIDENT_BLOCKS, Expression, ExpressionError
 from pretuned.spec.launch import LaunchSpec
@@ -28,24 +29,24 @@ from pretuned.spec.scalars import derived_values
 from pretuned.spec.space import Configuration, DeviceFacts, Problem
 
 
-def configuration_faults(spec: KernelSpec, implementation: ImplementationSpec) -> Iterator[PathFault]:
+def configuration_faults(implementation: ImplementationSpec) -> Iterator[PathFault]:
     """Yield the faults of `space`, `default` and `seeds`; the space is counted, never built."""
     if (total := space.count(implementation)) > space.MAX_COMBINATIONS:
         message = f"has {total:,} combinations, more than {space.MAX_COMBINATIONS:,}; shorten the lists"
         yield "space", f"{message}, or list configurations one by one as `space = [{{...}}, ...]`"
     values = _values(implementation)
     for name, listed in sorted(values.items()):
-        if len({type(value) for value in listed}) > 1:
-            yield f"space.{name}", "mixes bools and integers; use one kind"
+        if fault := mixed(listed):
+            yield f"space.{name}", fault
     if isinstance(implementation.space, tuple):
         yield from _rows(implementation.space)
-    yield from _default(spec, implementation, values)
+    yield from _default(implementation, values)
     for index, seed in enumerate(implementation.seeds):
         yield from _seed(f"seeds[{index}]", seed, implementation, values)
 
 
 def _seed(
-    path: str, seed: dict[str, bool | int], implementation: ImplementationSpec, values: dict[str, tuple[Value, ...]]
+    path: str, seed: dict[str, Value], implementation: ImplementationSpec, values: dict[str, tuple[Value, ...]]
 ) -> Iterator[PathFault]:
     if seed.keys() != values.keys():
         yield path, f"gives every parameter of the space a value: {', '.join(sorted(values)) or 'there is none'}"
@@ -57,13 +58,8 @@ def _seed(
         yield path, "is not one of the configurations that `space` lists"
 
 
-def _default(
-    spec: KernelSpec, implementation: ImplementationSpec, values: dict[str, tuple[Value, ...]]
-) -> Iterator[PathFault]:
-    texts = {} if spec.implementations else {k: v for k, v in spec.default.items() if isinstance(v, str)}
-    for name, text in texts.items():
-        yield f"default.{name}", f"is {spelled(text)}; a parameter is an integer or a bool"
-    for name in sorted(values.keys() - implementation.default.keys() - texts.keys()):
+def _default(implementation: ImplementationSpec, values: dict[str, tuple[Value, ...]]) -> Iterator[PathFault]:
+    for name in sorted(values.keys() - implementation.default.keys()):
         message = f"missing; the default gives every parameter a value, as in `{name} = {spelled(values[name][0])}`"
         yield f"default.{name}", message
     inside = implementation.default.keys() == values.keys()
@@ -93,7 +89,7 @@ def _values(implementation: ImplementationSpec) -> dict[str, tuple[Value, ...]]:
     }
 
 
-def _rows(rows: tuple[dict[str, bool | int], ...]) -> Iterator[PathFault]:
+def _rows(rows: tuple[dict[str, Value], ...]) -> Iterator[PathFault]:
     for index, row in enumerate(rows):
         if row.keys() != rows[0].keys():
             first = ", ".join(sorted(rows[0])) or "none"
@@ -102,7 +98,7 @@ def _rows(rows: tuple[dict[str, bool | int], ...]) -> Iterator[PathFault]:
 
 def _listed(values: tuple[Value, ...]) -> str:
     """Return the values in order, the middle left out where there are many."""
-    words = [spelled(value) for value in sorted(set(values))]
+    words = [spelled(value) for value in in_order(values)]
     return ", ".join(words if len(words) <= 12 else [*words[:6], "...", *words[-5:]])  # noqa: PLR2004 - one line
 
 

@@ -10,6 +10,7 @@ from pretuned.runtime.text import closest
 from pretuned.runtime.types import DTYPES
 from pretuned.spec import space
 from pretuned.spec.check.dtypes import unknown_dtype
+from pretuned.spec.check.kinds import comparison_faults
 from pretuned.spec.expressions import DEVICE_ATTRIBUTES, FUNCTIONS, RESIDENT_BLOCKS, Expression
 from pretuned.spec.model import KernelSpec, Presence
 from pretuned.spec.reserved import RESERVED
@@ -114,3 +115,4 @@ def expression_faults(
             yield path, f"'{name}' has no value here; only grid, block, shared, scratch shapes and `where` may read it"
         else:
             yield path, f"unknown name '{name}' in '{expression}'{closest(name, known | spec.let.keys())}"
+    yield from comparison_faults(spec, path, expression, known)

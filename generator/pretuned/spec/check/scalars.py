@@ -81,6 +81,9 @@ def _key(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathFault]
         yield f"{path}.dtype", f"'{argument.name}' is a specialisation, which is passed as one type: int32, bool, ..."
     else:
         for value in choice.values:
+            if isinstance(value, str):
+                yield f"{path}.name", f"'{argument.name}' is a text, and a text is not passed by value; leave it out"
+                return
             if not holds(argument.dtype, value):
                 yield (
                     f"{path}.dtype",

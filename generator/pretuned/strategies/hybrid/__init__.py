@@ -24,6 +24,7 @@ class Hybrid:
     """
 
     complete = False
+    nominal: Sequence[int] = ()  # columns whose values have no order
 
     def __init__(
         self,
@@ -47,7 +48,7 @@ class Hybrid:
         if size <= 0:
             return []
         wanted = [row for row in dict.fromkeys((0, *self.first)) if row not in times_us][:size]
-        known = Known.of(codes, times_us)
+        known = Known.of(codes, times_us, self.nominal)
         if not known.enough:
             return start(known, wanted, size, self.seed)
         # A BLAS spins while it waits for threads of its own that the compile workers keep from running: a proposal that

@@ -11,7 +11,7 @@ rows are drawn at random.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -36,21 +36,28 @@ Rows = npt.NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Known:
-    """A space and what was measured of it: `seen` rows with their `times_us`, inf for failures."""
+    """A space and what was measured of it: `seen` rows with their `times_us`, inf for failures.
+
+    `ordered` says which columns of `levels` have values in an order.
+    """
 
     levels: Levels
     sizes: npt.NDArray[np.intp]
+    ordered: npt.NDArray[np.bool_]
     seen: Rows
     times_us: Floats
 
     @classmethod
-    def of(cls, codes: npt.NDArray[np.int16], times_us: Mapping[int, float]) -> Self:
+    def of(cls, codes: npt.NDArray[np.int16], times_us: Mapping[int, float], nominal: Sequence[int] = ()) -> Self:
         """Return what is known: `codes` without columns that never vary, each from 0, and the times by row."""
-        varying = codes[:, (codes != codes[:1]).any(axis=0)].astype(np.intp)
+        varies = (codes != codes[:1]).any(axis=0)
+        varying = codes[:, varies].astype(np.intp)
+        ordered = ~np.isin(np.flatnonzero(varies), np.array(nominal, dtype=np.intp))
         levels = varying - varying.min(axis=0, initial=np.iinfo(np.int16).max)
         seen = np.array(sorted(times_us), dtype=np.intp)
         times = np.array([times_us[int(row)] for row in seen], dtype=np.float64)
-        return cls(levels=levels, sizes=levels.max(axis=0, initial=0) + 1, seen=seen, times_us=times)
+        sizes = levels.max(axis=0, initial=0) + 1
+        return cls(levels=levels, sizes=sizes, ordered=ordered, seen=seen, times_us=times)
 
     @property
     def unseen(self) -> npt.NDArray[np.bool_]:
@@ -118,7 +125,7 @@ def propose(known: Known, size: int, seed: int) -> list[int]:
     steps, surprises = round(STEPS_SHARE * size), 0 if early else round(SURPRISE_SHARE * size)
     generator = np.random.default_rng([seed, len(known.seen)])
     costs, unseen = known.costs, known.unseen
-    model = Surrogate.fit(known.levels[known.seen], costs, known.sizes)
+    model = Surrogate.fit(known.levels[known.seen], costs, known.sizes, known.ordered)
     near = np.min([known.changes(row) for row in known.order[:ELITE]], axis=0) <= 2  # noqa: PLR2004 - parameters away
     pool = _pool(unseen, near, generator)
     mean, deviation = model.predict(known.levels[pool])

@@ -44,9 +44,15 @@ class Surrogate:
     weights: Floats  # inverse @ (values - mean)
 
     @classmethod
-    def fit(cls, known: Levels, values: Floats, sizes: npt.NDArray[np.intp]) -> Self:
-        """Fit `values`, (rows,), at `known`; `sizes` is the number of values of each parameter."""
-        distances = [_distances(int(size)) for size in sizes]
+    def fit(
+        cls, known: Levels, values: Floats, sizes: npt.NDArray[np.intp], ordered: npt.NDArray[np.bool_] | None = None
+    ) -> Self:
+        """Fit `values`, (rows,), at `known`; `sizes` is the number of values of each parameter.
+
+        `ordered` says which parameters have values in an order; all if None.
+        """
+        in_order = np.ones(len(sizes), dtype=np.bool_) if ordered is None else ordered
+        distances = [_distances(int(size), ordered=bool(one)) for size, one in zip(sizes, in_order, strict=True)]
         mean = float(values.mean())
         spread = float(values.std()) or 1.0
         scaled = (values - mean) / spread
@@ -81,10 +87,12 @@ class Surrogate:
         return np.asarray((prior - known @ self.inverse @ known.T) * self.scale)
 
 
-def _distances(size: int) -> Floats:
-    """Return the distances between the values of one parameter, (size, size)."""
+def _distances(size: int, *, ordered: bool = True) -> Floats:
+    """Return the distances between the values of one parameter, (size, size); all alike without an order."""
     place = np.arange(size) / max(size - 1, 1)
     apart = np.abs(place[:, None] - place[None, :])
+    if not ordered:
+        return np.asarray((apart > 0).astype(np.float64))
     return np.asarray(DIFFERENT * (apart > 0) + (1.0 - DIFFERENT) * apart)
 
 

@@ -22,7 +22,7 @@ from pretuned.spec.expressions import Expression
 
 Integers = npt.NDArray[np.int64]
 Truths = npt.NDArray[np.bool_]
-Columns = Mapping[str, Integers]
+Columns = Mapping[str, npt.NDArray[Any]]  # int64; or texts, or floats, which are only compared
 Operation = Callable[[Any, Any], Any]
 
 _SURE: Final = 2.0**62.5  # an estimate below this in float64 is of a result that 64 bits hold
@@ -238,4 +238,5 @@ ARRAYS: Final[Operations[Column]] = Operations(
     functions={"ceil_div": _ceil_divide, "min": _least, "max": _most},
     first=_first,
     chosen=_chosen,
+    plain=lambda compare, value, literal: Column(np.asarray(compare(np.asarray(value), literal), dtype=np.bool_), 0, 1),
 )

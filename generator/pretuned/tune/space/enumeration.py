@@ -18,13 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from pretuned.spec.expressions import Environment, Expression
-from pretuned.tune.space.columns import Columns, Integers, Truths, holds
+from pretuned.tune.space.columns import Columns, Truths, holds
 
 CHUNK: Final = 2**18  # combinations looked at together: what fits a cache
 TABLE: Final = 2**20  # bytes of the largest table: a second at most, and little memory
 
 CodeColumns = Mapping[str, npt.NDArray[np.int16]]  # by parameter: places in its values
-SortedValues = Mapping[str, Integers]
+SortedValues = Columns  # by parameter: its sorted values
 Bits = npt.NDArray[np.uint8]  # (words, ...): problem p is bit p % 8 of word p // 8
 
 _ALL: Final = np.uint8(255)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, overload
+from typing import Any, Final, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from pretuned.spec.check.implementations import prefix_of
 from pretuned.spec.expressions import Environment
 from pretuned.spec.model import ImplementationSpec, KernelSpec
 from pretuned.spec.space import Configuration, DeviceFacts, Pairs, Problem
-from pretuned.tune.space.columns import Integers, Truths
+from pretuned.tune.space.columns import Truths
 from pretuned.tune.space.enumeration import Combinations, Constraint, legal_product
 
 MAX_POINTS: Final = 5_000_000
@@ -26,7 +26,7 @@ MAX_VALUES: Final = 2**15 - 1  # of one parameter: codes are int16
 MAX_RAW: Final = 2**62  # combinations before constraints, which are numbered in int64
 
 Choices = Mapping[str, tuple[Value, ...]]  # by sorted parameter: its sorted, distinct values
-Typed = tuple[Value, bool]  # a value, and whether it is a bool: true and 1, of two implementations, are distinct
+Typed = tuple[Value, int]  # a value, and its kind: true, 1 and 1.0, of several implementations, are distinct
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -108,7 +108,7 @@ class Points(Sequence[Configuration]):
         """Return (count,) whether `space.legal` admits each point at `problem`; the default is taken to be legal."""
         legal = np.ones(len(self), dtype=np.bool_)
         environment = space.environment(self.spec, problem, device=self.device)
-        values = {name: _integers(listed) for name, listed in zip(self.names, self.values, strict=True)}
+        values = {name: _column(listed) for name, listed in zip(self.names, self.values, strict=True)}
         bounds = 1 + np.searchsorted(self.codes[1:, 0], range(len(self._implementations) + 1))
         for implementation, start, stop in zip(
             self._implementations, bounds[:-1].tolist(), bounds[1:].tolist(), strict=True
@@ -119,6 +119,11 @@ class Points(Sequence[Configuration]):
             columns = {name: self.codes[start:stop, 1 + at] for at, name in enumerate(self.names)}
             legal[start:stop] = Combinations(count=stop - start, codes=columns).legal(values, constraints, 1)
         return legal
+
+    @cached_property
+    def nominal(self) -> tuple[int, ...]:
+        """The columns of `codes` whose values have no order: texts."""
+        return tuple(1 + at for at, listed in enumerate(self.values) if any(isinstance(value, str) for value in listed))
 
     @cached_property
     def _implementations(self) -> tuple[str, ...]:
@@ -159,7 +164,9 @@ def _key(rows: npt.NDArray[np.int16]) -> npt.NDArray[np.bytes_]:
     return np.ascontiguousarray(shifted).view(f"S{2 * rows.shape[1]}")[:, 0]
 
 
-def _integers(values: Sequence[Value]) -> Integers:
+def _column(values: Sequence[Value]) -> npt.NDArray[Any]:
+    if any(isinstance(value, str | float) for value in values):
+        return np.array(values)  # only compared
     return np.array([int(value) for value in values], dtype=np.int64)
 
 
@@ -172,11 +179,12 @@ def _choices(implementation: ImplementationSpec) -> Choices:
 
 def _union(choices: Iterable[Sequence[Value]]) -> tuple[Value, ...]:
     """Return the sorted, distinct values of one parameter over all implementations."""
-    return tuple(value for value, _ in sorted({_typed(value) for own in choices for value in own}))
+    distinct = {_typed(value) for own in choices for value in own}
+    return tuple(value for value, _ in sorted(distinct, key=lambda one: (isinstance(one[0], str), *one)))
 
 
 def _typed(value: Value) -> Typed:
-    return value, isinstance(value, bool)
+    return value, 1 if isinstance(value, bool) else 2 if isinstance(value, float) else 0
 
 
 def _places(listed: Sequence[Value], own: Sequence[Value]) -> npt.NDArray[np.int16]:
@@ -252,7 +260,7 @@ def _admitted(spec: KernelSpec, implementation: str, own: Choices, environments:
     if not environments:
         return _listed([], own)
     constraints = _constraints(spec, implementation, environments)
-    values = {name: _integers(listed) for name, listed in own.items()}
+    values = {name: _column(listed) for name, listed in own.items()}
     listed = spec.all_implementations[implementation].space
     if not isinstance(listed, dict):
         block = _listed(listed, own)
