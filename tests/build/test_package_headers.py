@@ -158,6 +158,10 @@ def test_it_ships_is_in_no_sdist_and_makes_rows_stale(project, site):
             "package:step-headers/include",
             "step-headers 1.2 has no folder 'include'; write \"package:step-headers/step_headers/include\"",
         ),
+        (
+            "package:Nvidia_CUDA-CCCL/nvidia/cu13/include/cccl",
+            "CUDA's own headers are found without being named; remove it",
+        ),
         *(
             (
                 f"package:{name}",

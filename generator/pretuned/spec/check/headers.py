@@ -8,11 +8,15 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Final
 
+from packaging.utils import canonicalize_name
+
+from pretuned.runtime.cuda_majors import CUDA_MAJORS
 from pretuned.spec.check.names import PathFault
 from pretuned.spec.model import ImplementationSpec, KernelSpec
-from pretuned.spec.packages import PackageError, is_of_package, package_folder
+from pretuned.spec.packages import PackageError, distribution_of, is_of_package, package_folder
 
 _READS_FILES: Final = re.compile(r"(-I|--include-path|-isystem|-iquote|-include|--pre-include)(?:=|\s*)(.*)", re.DOTALL)
+_CUDA: Final = frozenset(name for major in CUDA_MAJORS for name in (major.cccl, major.cudart))
 
 
 def header_faults(spec: KernelSpec, implementation: ImplementationSpec) -> Iterator[PathFault]:
@@ -60,6 +64,8 @@ def _not_a_folder(spec: KernelSpec, name: str) -> str | None:
 
 
 def _not_of_a_package(name: str) -> str | None:
+    if canonicalize_name(distribution_of(name)) in _CUDA:  # a header would be found twice, by two names
+        return f"'{name}': CUDA's own headers are found without being named; remove it"
     try:
         package_folder(name)
     except PackageError as error:
