@@ -39,9 +39,30 @@ def test_the_best_binary_for_a_device(tuned, cupy, major, minor, image):
 
 
 @pytest.mark.filterwarnings("ignore:.*no row for the device")
-def test_ptx_where_the_driver_refuses_the_cubin(tuned, cupy, cuda):
-    cuda.refused = {"sm_90"}
+@pytest.mark.parametrize("eager", [True, False])
+def test_ptx_where_the_driver_refuses_the_cubin(tuned, cupy, cuda, eager):
+    cuda.refused, cuda.eager = {"sm_90"}, eager
     assert affine(tuned, cupy) == "compute_80"
+    assert len(cuda.libraries) == 1  # what was refused is not kept
+
+
+def test_a_binary_is_loaded_once_for_all_devices(tuned, cupy, cuda):
+    for device in (0, 1, 0, 1):
+        cupy._local.device, cuda._local.context = device, 1000 + device
+        tuned.affine(cupy.ndarray((16, 1024), "float32", device=device), 1.0, relu=True)
+    assert len(cuda.libraries) == 1
+    assert len(cuda.loaded) == 2
+    assert [launched.device for launched in cuda.launches] == [0, 1, 0, 1]
+
+
+@pytest.mark.filterwarnings("ignore:.*no row for the device")
+def test_devices_that_take_different_binaries_have_their_own(tuned, cupy, cuda):
+    cuda.devices[1].update({"name": "NVIDIA A100-SXM4-40GB", 75: 8, 76: 0})
+    for device in (0, 1):
+        cupy._local.device, cuda._local.context = device, 1000 + device
+        tuned.affine(cupy.ndarray((16, 1024), "float32", device=device), 1.0, relu=True)
+    assert [image.rpartition(" ")[2] for image in cuda.loaded] == ["sm_90", "sm_80"]
+    assert len(cuda.libraries) == 2
 
 
 def test_a_device_older_than_everything_that_ships_compiles(tuned, cupy, cuda):
@@ -60,7 +81,9 @@ def test_a_driver_older_than_the_compiler_is_not_given_its_binaries(tuned, cupy,
     assert [image.rstrip("\0") for image in cuda.loaded] == ["compiled by nvrtc"]
 
 
-def test_what_was_tried_stands_in_the_error(tuned, cupy, cuda):
+@pytest.mark.parametrize("refuses", ["cuLibraryLoadData", "cuKernelGetFunction"])
+def test_what_was_tried_stands_in_the_error(tuned, cupy, cuda, refuses):
+    cuda.eager = refuses == "cuLibraryLoadData"
     cuda.refused, cupy.nvrtc_works = {"sm_90", "compute_80"}, False
     with pytest.raises(RuntimeError) as caught:
         affine(tuned, cupy)
@@ -69,8 +92,8 @@ def test_what_was_tried_stands_in_the_error(tuned, cupy, cuda):
     assert text == (
         "pkg.tuned.affine: nothing shipped runs on 'NVIDIA H100 80GB HBM3' (compute capability 9.0, driver for "
         "CUDA 13.0); tried:\n"
-        "  affine.sm_90.cubin: cuModuleLoadData: CUDA_ERROR_NO_BINARY_FOR_GPU\n"
-        "  affine.compute_80.ptx: cuModuleLoadData: CUDA_ERROR_NO_BINARY_FOR_GPU\n"
+        f"  affine.sm_90.cubin: {refuses}: CUDA_ERROR_NO_BINARY_FOR_GPU\n"
+        f"  affine.compute_80.ptx: {refuses}: CUDA_ERROR_NO_BINARY_FOR_GPU\n"
         "  affine.cu: RuntimeError: NVRTC_ERROR_COMPILATION: kernel.cu(1): error: identifier is undefined"
     )
 

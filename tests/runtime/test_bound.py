@@ -278,8 +278,8 @@ def test_where_nothing_fits_the_defaults_alone_are_compiled(tuned, cupy, cuda):
 
 
 def test_what_the_driver_refuses_while_preparing_is_named(tuned, cuda, monkeypatch):
-    monkeypatch.setattr(cuda, "cuModuleGetFunction", lambda *_: 700)
-    with pytest.raises(tuned.PretunedError, match=r"cuModuleGetFunction: CUDA_ERROR_ILLEGAL_ADDRESS$"):
+    monkeypatch.setattr(cuda, "cuKernelGetFunction", lambda *_: 700)
+    with pytest.raises(tuned.PretunedError, match=r"sm_90.cubin: cuKernelGetFunction: CUDA_ERROR_ILLEGAL_ADDRESS\n"):
         tuned.affine.prepare()
 
 

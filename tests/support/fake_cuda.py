@@ -46,6 +46,9 @@ class Launched(types.SimpleNamespace):
 class FakeCuda:
     """The library, with knobs: `devices`, `version`, `refused` images, `captured` streams, `status` of launches.
 
+    With `eager` an image is refused as it is loaded, else when a function of it is asked for in a context; `loaded` has
+    an image once for each context, `libraries` those of all contexts.
+
     `resident` is how many blocks, or clusters, a multiprocessor, or the device, holds at once.
 
     `during` is called in the middle of each launch, before its arguments are read.
@@ -60,6 +63,7 @@ class FakeCuda:
         self.loaded, self.launches, self.memsets, self.limits, self.events, self.waits = [], [], [], {}, [], []
         self.direct, self.direct_error = 0, RuntimeError
         self.resident, self.asked = 2, []
+        self.eager, self.libraries, self._kernels, self._in_contexts = True, {}, {}, set()
         self.addresses = {}  # address -> device, for arrays of other libraries
         self._functions, self._handles, self._local = {}, itertools.count(1), threading.local()
 
@@ -112,20 +116,43 @@ class FakeCuda:
 
     # Modules and functions.
 
-    def cuModuleLoadData(self, found, image):
+    def cuLibraryLoadData(self, found, image, *options):
         assert isinstance(image, bytes)
         assert image.endswith(b"\0")
+        assert [getattr(one, "value", one) for one in options] == [None, None, 0] * 2
         text = image.rstrip(b"\0").decode()
-        if any(part in text for part in self.refused):
+        if self.eager and self._refuses(text):
             return 209
-        self.loaded.append(text)
-        found._obj.value = len(self.loaded)
+        found._obj.value = next(self._handles)
+        self.libraries[found._obj.value] = text
         return 0
 
-    def cuModuleGetFunction(self, found, module, name):
-        found._obj.value = next(self._handles)
-        self._functions[found._obj.value] = name.decode(), self.loaded[module.value - 1], self.device
+    def cuLibraryUnload(self, library):
+        del self.libraries[library.value]
         return 0
+
+    def cuLibraryGetKernel(self, found, library, name):
+        found._obj.value = next(self._handles)
+        self._kernels[found._obj.value] = name.decode(), self.libraries[library.value]
+        return 0
+
+    def cuKernelGetFunction(self, found, kernel):
+        name, text = self._kernels[kernel.value]
+        if self.device is None:
+            return 201
+        if self._refuses(text):
+            return 209
+        if (text, self.device) not in self._in_contexts:
+            self._in_contexts.add((text, self.device))
+            self.loaded.append(text)
+        key = name, text, self.device
+        known = {of: handle for handle, of in self._functions.items()}
+        found._obj.value = known.get(key, 1 + len(known))
+        self._functions[found._obj.value] = key
+        return 0
+
+    def _refuses(self, text):
+        return any(part in text for part in self.refused)
 
     def cuFuncLoad(self, _function):
         return 0

@@ -11,6 +11,7 @@ import math
 import os
 import sys
 import threading
+from contextlib import suppress
 from ctypes import addressof, create_string_buffer
 
 from .devices import runs
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from .table import Foreign, Kernel, Launch
 
 _lock = threading.RLock()
-_modules: dict[tuple[int, str], int] = {}
+_libraries: dict[str, int] = {}  # by file: a library is loaded once for all devices
+_chosen: dict[tuple[int, str], int] = {}  # the library of a source, by device
 _functions: dict[tuple[int, str, str], int] = {}
 
 
@@ -43,14 +45,14 @@ def function(driver: Driver, kernel: Kernel, source: str, name: str, device: Dev
     if key in _functions:
         return _functions[key]
     with _lock:
-        if (device.ordinal, source) not in _modules:
+        if (device.ordinal, source) not in _chosen:
             if driver.capturing(stream):
                 raise CaptureError(
                     f"{qualified(kernel.name)}: its code has to be loaded, which cannot be done while a graph is "
                     f"captured; call {kernel.name}.prepare() before the capture, or {kernel.name} once"
                 )
-            _modules[device.ordinal, source] = _load(driver, kernel, source, device)
-        handle = driver.function(_modules[device.ordinal, source], name)
+            _chosen[device.ordinal, source] = _load(driver, kernel, source, name, device)
+        handle = driver.function(_chosen[device.ordinal, source], name)
         static_bytes = driver.function_attribute(STATIC_SHARED_BYTES, handle)
         if device.shared_bytes > MAX_STATIC_SHARED_BYTES:  # a limit only: what a launch takes is the launch's
             driver.set_function_attribute(MAX_DYNAMIC_SHARED_BYTES, handle, device.shared_bytes - static_bytes)
@@ -92,14 +94,18 @@ def prepare(driver: Driver, kernel: Kernel, device: Device) -> None:
                 function(driver, kernel, one.source, launch.function, device, 0)
 
 
-def _load(driver: Driver, kernel: Kernel, source: str, device: Device) -> int:
+def _load(driver: Driver, kernel: Kernel, source: str, name: str, device: Device) -> int:
+    """Return the library of a source whose entry point `name` the device takes."""
     tried: list[str] = []
     for file, skip in images(kernel, source, device):
         if skip:
             tried.append(f"{file}: {skip}")
             continue
         try:
-            return driver.load(_read(file) + b"\0")  # PTX is read as a C string
+            if file not in _libraries:
+                _libraries[file] = _taken(driver, _read(file) + b"\0", name)  # PTX is read as a C string
+            driver.function(_libraries[file], name)  # which another device has loaded, maybe
+            return _libraries[file]
         except (OSError, DriverError) as error:
             tried.append(f"{file}: {error}")
     from .recompile import recompiled  # noqa: PLC0415 - a last resort, and slow to import
@@ -108,7 +114,7 @@ def _load(driver: Driver, kernel: Kernel, source: str, device: Device) -> int:
         binaries = kernel.binaries[source]
         headers = {name: _read(file) for name, file in binaries.headers.items()}
         image, compiled = recompiled(_read(f"{source}.cu"), headers, binaries, device)
-        handle = driver.load(image)
+        library = _taken(driver, image, name)
     except Exception as error:  # noqa: BLE001 - whatever NVRTC's absence or refusal raises, it ends in one clear error
         tried.append(f"{source}.cu: {type(error).__name__}: {error}")
         listed = "".join(f"\n  {line}" for line in tried)
@@ -124,7 +130,19 @@ def _load(driver: Driver, kernel: Kernel, source: str, device: Device) -> int:
             "`architectures`, to ship it; `pretuned tune` there gives it rows of its own",
             RecompiledWarning,
         )
-    return handle
+    return library
+
+
+def _taken(driver: Driver, image: bytes, name: str) -> int:
+    """Return the library of an image with the entry point `name`; raises DriverError where the device refuses it."""
+    library = driver.load(image)
+    try:
+        driver.function(library, name)
+    except DriverError:
+        with suppress(DriverError):
+            driver.unload(library)
+        raise
+    return library
 
 
 def images(kernel: Kernel, source: str, device: Device) -> list[tuple[str, str]]:

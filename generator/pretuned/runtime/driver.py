@@ -58,7 +58,7 @@ class DeviceQueries:
         try:
             return getattr(self._library, name)
         except AttributeError:
-            raise DriverError(f"{name} is missing: the driver is older than CUDA 11.8") from None
+            raise DriverError(f"{name} is missing: the driver is older than CUDA 12.0") from None
 
     def ask(self, name: str, *arguments: Foreign) -> None:
         """Call a function of the driver; raises DriverError where it does not answer success."""
@@ -117,6 +117,7 @@ class Driver(DeviceQueries):
         self.count = number.value
         if not self.count:
             raise DriverError("no device found")
+        self._find("cuLibraryLoadData")  # or a first call would be the first to miss it
         self.launch = self._find("cuLaunchKernelEx")
         self._contexts: dict[int, int] = {}
 
@@ -151,15 +152,23 @@ class Driver(DeviceQueries):
                 self.ask("cuCtxSetCurrent", before)
 
     def load(self, image: bytes) -> int:
-        """Load a cubin or PTX into the current context and return the module."""
-        module = c_void_p()
-        self.ask("cuModuleLoadData", byref(module), image)
-        return module.value or 0
+        """Load a cubin or PTX for all contexts, and return the library.
 
-    def function(self, module: int, name: str) -> int:
-        """Return a module's entry point, loaded."""
-        function = c_void_p()
-        self.ask("cuModuleGetFunction", byref(function), c_void_p(module), name.encode())
+        The driver may look at it no sooner than at `function`, which then refuses what it cannot take.
+        """
+        library, none = c_void_p(), (None, None, c_uint(0))
+        self.ask("cuLibraryLoadData", byref(library), image, *none, *none)  # without options of the JIT or the library
+        return library.value or 0
+
+    def unload(self, library: int) -> None:
+        """Forget a library, in all contexts."""
+        self.ask("cuLibraryUnload", c_void_p(library))
+
+    def function(self, library: int, name: str) -> int:
+        """Return a library's entry point for the current context, loaded there."""
+        kernel, function = c_void_p(), c_void_p()
+        self.ask("cuLibraryGetKernel", byref(kernel), c_void_p(library), name.encode())
+        self.ask("cuKernelGetFunction", byref(function), kernel)
         if hasattr(self._library, "cuFuncLoad"):  # CUDA 12.4: not at its first launch, which may be under capture
             self.ask("cuFuncLoad", function)
         return function.value or 0
