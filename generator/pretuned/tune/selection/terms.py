@@ -13,7 +13,6 @@ What an SM holds: CUDA C++ Programming Guide, "Compute Capabilities", and the ro
 
 from __future__ import annotations
 
-import ast
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,6 +41,17 @@ from pretuned.spec.launch import LaunchSpec
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.sizes import sizes_of
 from pretuned.spec.space import Configuration, DeviceFacts, Pairs, Problem
+from pretuned.tune.selection.texts import (
+    ceil_divs_of,
+    divide,
+    fold_in,
+    hoist,
+    multiply,
+    nest,
+    simplify,
+    test_of,
+    turns_of,
+)
 from pretuned.tune.space.columns import evaluate
 
 Reals = npt.NDArray[np.float64]
@@ -66,7 +76,7 @@ class Term:
 
 @lru_cache(maxsize=1 << 14)
 def _text_of(term: Term) -> str:
-    product = " * ".join(_nested(factor) for factor in term.factors) or "1"
+    product = " * ".join(nest(factor) for factor in term.factors) or "1"
     if term.divisor > 1:
         product = f"({product}) // {term.divisor}"
     try:
@@ -151,31 +161,18 @@ def terms_of(
         counts, work = _waves(shapes[0]), shapes[0].work
         found += _of_launch(spec, shapes[0], facts)
         for shape in shapes[1:]:
-            found += [Term(where=_test(shape.blocks)), Term(factors=(_busiest(shape, facts),))]
+            found += [Term(where=test_of(shape.blocks)), Term(factors=(_busiest(shape, facts),))]
     for condition in (*_pitches(spec, known), *(shapes[0].turns if shapes else ())):
         factors: list[tuple[str, ...]] = [(), (moved,), *((count,) for count in counts)]
         if work:
             factors += [work, *((count, *work) for count in counts)]
         found += [Term(factors=each, where=condition) for each in factors]
     for term in spec.all_implementations[configuration.implementation].cost.terms:
-        if has_value_everywhere(folded := term.fold(known)):
+        if has_value_everywhere(folded := fold_in(term, known)):
             found += [
                 Term(factors=factors) for factors in ((folded.python,), *((count, folded.python) for count in counts))
             ]
     return tuple(dict.fromkeys(found))
-
-
-def _fold(text: str, known: Mapping[str, Value] | None = None) -> str:
-    return Expression.parse(text).fold(known or {}).python
-
-
-def _product(texts: Sequence[str]) -> str:
-    kept = [_nested(text) for text in texts if text != "1"]
-    return _fold(" * ".join(kept)) if kept else "1"
-
-
-def _nested(text: str) -> str:
-    return text if text.isidentifier() or text.isdigit() else f"({text})"
 
 
 def _bytes(spec: KernelSpec, known: Mapping[str, Value]) -> str:
@@ -185,9 +182,9 @@ def _bytes(spec: KernelSpec, known: Mapping[str, Value]) -> str:
         if argument.optional and not known.get(argument.presence, True):
             continue
         dtype = str(known.get(argument.dtype, argument.dtype))
-        shape = [extent.fold(known).python for extent in argument.shape or ()]
-        sizes[_product(shape)] += DTYPES[dtype].size_bytes
-    return " + ".join(_product([str(size), shape]) for shape, size in sorted(sizes.items()))
+        shape = [fold_in(extent, known).python for extent in argument.shape or ()]
+        sizes[multiply(shape)] += DTYPES[dtype].size_bytes
+    return " + ".join(multiply([str(size), shape]) for shape, size in sorted(sizes.items()))
 
 
 def _products(spec: KernelSpec) -> Iterator[Term]:
@@ -199,15 +196,15 @@ def _products(spec: KernelSpec) -> Iterator[Term]:
 def _shape(
     spec: KernelSpec, launch: LaunchSpec, known: Mapping[str, Value], facts: DeviceFacts, resources: Resources | None
 ) -> _Shape:
-    block = _product([extent.fold(known).python for extent in launch.block])
-    shared = launch.shared.fold(known)
+    block = multiply([fold_in(extent, known).python for extent in launch.block])
+    shared = fold_in(launch.shared, known)
     corners = [{name: ends(sizes_of(spec, name) or (1,)) for name in spec.free_dims} for ends in (min, max)]
     at_once = set()
     for dims in (*corners, _large(spec)):
         threads = max(1, _value(Expression.parse(block), dims) or 1)
         at_once.add(facts.sm_count * _blocks_of_sm(threads, _value(shared, dims) or 0, facts, resources))
-    grid = [_hoisted(extent.fold({**known, RESIDENT_BLOCKS: max(at_once)})) for extent in launch.grid]
-    blocks, tails = _product(grid), dict.fromkeys(pair for text in (*grid, block) for pair in _ceil_divs(text))
+    grid = [hoist(fold_in(extent, {**known, RESIDENT_BLOCKS: max(at_once)})) for extent in launch.grid]
+    blocks, tails = multiply(grid), dict.fromkeys(pair for text in (*grid, block) for pair in ceil_divs_of(text))
     still = _still(spec, blocks)
     fixed = len(still) == len(spec.free_dims)
     return _Shape(
@@ -217,56 +214,8 @@ def _shape(
         threads=threads,
         at_once=tuple(sorted({min(at_once), max(at_once)})),
         tails=tuple(tails),
-        turns=tuple(dict.fromkeys(turn for text in (*grid, block) for turn in _turns(text))),
+        turns=tuple(dict.fromkeys(turn for text in (*grid, block) for turn in turns_of(text))),
     )
-
-
-class _Hoisting(ast.NodeTransformer):
-    """Takes conditions out of divisors: `ceil_div(n, 4 if c else 1)` becomes `ceil_div(n, 4) if c else n`."""
-
-    def visit_Call(self, node: ast.Call) -> ast.expr:
-        self.generic_visit(node)
-        match node:
-            case ast.Call(func=ast.Name(id="ceil_div"), args=[number, ast.IfExp() as by]):
-                body, orelse = (
-                    self.visit_Call(ast.Call(func=node.func, args=[number, one], keywords=[]))
-                    for one in (by.body, by.orelse)
-                )
-                return ast.IfExp(test=by.test, body=body, orelse=orelse)
-            case ast.Call(func=ast.Name(id="ceil_div"), args=[number, ast.Constant(value=1)]):
-                return number
-        return node
-
-
-def _hoisted(expression: Expression) -> str:
-    return _fold(ast.unparse(_Hoisting().visit(ast.parse(expression.python, mode="eval"))))
-
-
-def _turns(text: str) -> Iterator[str]:
-    """Yield the conditions at which a launch changes: the tests of `x if c else y`, and where min and max take over."""
-    for node in ast.walk(Expression.parse(text).tree):
-        match node:
-            case ast.IfExp(test=test):
-                yield ast.unparse(test)
-            case ast.Call(func=ast.Name(id="min" | "max"), args=[ast.Constant(value=int() as end), other]):
-                yield f"{ast.unparse(other)} > {end}"
-            case ast.Call(func=ast.Name(id="min" | "max"), args=[other, ast.Constant(value=int() as end)]):
-                yield f"{ast.unparse(other)} > {end}"
-
-
-def _test(text: str) -> str:
-    """Return a condition that holds where `text` is not 0."""
-    match Expression.parse(text).tree:
-        case ast.IfExp(test=test, body=ast.Constant(value=1), orelse=ast.Constant(value=0)):
-            return ast.unparse(test)
-    return text
-
-
-def _ceil_divs(text: str) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(Expression.parse(text).tree):
-        match node:
-            case ast.Call(func=ast.Name(id="ceil_div"), args=[number, ast.Constant(value=int() as by)]) if by > 1:
-                yield ast.unparse(number), by
 
 
 def _blocks_of_sm(threads: int, shared_bytes: int, facts: DeviceFacts, resources: Resources | None) -> int:
@@ -283,19 +232,11 @@ def _blocks_of_sm(threads: int, shared_bytes: int, facts: DeviceFacts, resources
 
 
 def _waves(shape: _Shape) -> list[str]:
-    return [_ceil_div(shape.blocks, at_once) for at_once in shape.at_once]
+    return [divide(shape.blocks, at_once) for at_once in shape.at_once]
 
 
 def _busiest(shape: _Shape, facts: DeviceFacts) -> str:
-    return _ceil_div(shape.blocks, facts.sm_count)
-
-
-def _ceil_div(text: str, by: int) -> str:
-    """Return `ceil_div(text, by)`, and of a ceil_div one of the product of both divisors, which is the same."""
-    match Expression.parse(text).tree:
-        case ast.Call(func=ast.Name(id="ceil_div"), args=[number, ast.Constant(value=int() as inner)]) if inner > 0:
-            return _fold(f"ceil_div({ast.unparse(number)}, {inner * by})")
-    return _fold(f"ceil_div({text}, {by})")
+    return divide(shape.blocks, facts.sm_count)
 
 
 def _large(spec: KernelSpec) -> dict[str, int]:
@@ -323,13 +264,13 @@ def _of_launch(spec: KernelSpec, shape: _Shape, facts: DeviceFacts) -> Iterator[
             yield Term(factors=(count, *work))
     if work:
         held = max(shape.at_once) // facts.sm_count
-        beyond = [_fold(f"max(0, {busiest} - {blocks})") for blocks in BUSY if blocks < held]
+        beyond = [simplify(f"max(0, {busiest} - {blocks})") for blocks in BUSY if blocks < held]
         yield from (Term(factors=(*blocks, *work)) for blocks in ((), *((each,) for each in beyond)))
     if elements := work or (tuple(spec.free_dims) if shape.fixed else ()):
-        each = _fold(f"ceil_div({' * '.join(elements)}, {shape.threads * (shape.fixed or 1)})")
+        each = simplify(f"ceil_div({' * '.join(elements)}, {shape.threads * (shape.fixed or 1)})")
         yield Term(factors=(each,))
     for a, b in shape.tails:
-        left = f"{_nested(a)} % {b}"
+        left = f"{nest(a)} % {b}"
         yield from (Term(where=left), Term(factors=(left,)))
         if work:
             yield Term(factors=work, where=left)
@@ -338,6 +279,6 @@ def _of_launch(spec: KernelSpec, shape: _Shape, facts: DeviceFacts) -> Iterator[
 def _pitches(spec: KernelSpec, known: Mapping[str, Value]) -> Iterator[str]:
     """Yield the conditions under which rows do not begin at multiples of so many bytes."""
     for argument in spec.arrays:
-        if argument.shape and (last := argument.shape[-1].fold(known)).constant is None:
+        if argument.shape and (last := fold_in(argument.shape[-1], known)).constant is None:
             size = DTYPES[str(known.get(argument.dtype, argument.dtype))].size_bytes
-            yield from (f"{_nested(last.python)} % {pitch // size}" for pitch in PITCHES if pitch > size)
+            yield from (f"{nest(last.python)} % {pitch // size}" for pitch in PITCHES if pitch > size)

@@ -1,0 +1,101 @@
+"""Texts of expressions, as terms are made of them: folded, multiplied, divided, and what they turn on. Pure.
+
+Hundreds of configurations differ in the few parameters that one expression reads. So what was folded is remembered by
+the values that were read.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+
+from pretuned.runtime.records import Value
+from pretuned.spec.expressions import Expression
+
+
+@lru_cache(maxsize=1 << 14)
+def simplify(text: str) -> str:
+    """Return the canonical text of an expression, with what literals decide folded."""
+    return Expression.parse(text).fold({}).python
+
+
+def fold_in(expression: Expression, known: Mapping[str, Value]) -> Expression:
+    """Return what `known` leaves of an expression; most configurations agree in the few names that one reads."""
+    read = tuple((name, type(known[name]), known[name]) for name in sorted(expression.names) if name in known)
+    return _of_read(expression, read)
+
+
+@lru_cache(maxsize=1 << 14)
+def _of_read(expression: Expression, read: tuple[tuple[str, type, Value], ...]) -> Expression:
+    return expression.fold({name: value for name, _, value in read})
+
+
+def multiply(texts: Sequence[str]) -> str:
+    """Return the text of the product of expressions."""
+    kept = [nest(text) for text in texts if text != "1"]
+    return simplify(" * ".join(kept)) if kept else "1"
+
+
+def nest(text: str) -> str:
+    """Return a text that can stand as an operand."""
+    return text if text.isidentifier() or text.isdigit() else f"({text})"
+
+
+class _Hoisting(ast.NodeTransformer):
+    """Takes conditions out of divisors: `ceil_div(n, 4 if c else 1)` becomes `ceil_div(n, 4) if c else n`."""
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        match node:
+            case ast.Call(func=ast.Name(id="ceil_div"), args=[number, ast.IfExp() as by]):
+                body, orelse = (
+                    self.visit_Call(ast.Call(func=node.func, args=[number, one], keywords=[]))
+                    for one in (by.body, by.orelse)
+                )
+                return ast.IfExp(test=by.test, body=body, orelse=orelse)
+            case ast.Call(func=ast.Name(id="ceil_div"), args=[number, ast.Constant(value=1)]):
+                return number
+        return node
+
+
+@lru_cache(maxsize=1 << 12)
+def hoist(expression: Expression) -> str:
+    """Return the text of an expression with conditions taken out of its divisors."""
+    return simplify(ast.unparse(_Hoisting().visit(ast.parse(expression.python, mode="eval"))))
+
+
+def turns_of(text: str) -> Iterator[str]:
+    """Yield the conditions at which a launch changes: the tests of `x if c else y`, and where min and max take over."""
+    for node in ast.walk(Expression.parse(text).tree):
+        match node:
+            case ast.IfExp(test=test):
+                yield ast.unparse(test)
+            case ast.Call(func=ast.Name(id="min" | "max"), args=[ast.Constant(value=int() as end), other]):
+                yield f"{ast.unparse(other)} > {end}"
+            case ast.Call(func=ast.Name(id="min" | "max"), args=[other, ast.Constant(value=int() as end)]):
+                yield f"{ast.unparse(other)} > {end}"
+
+
+def test_of(text: str) -> str:
+    """Return a condition that holds where `text` is not 0."""
+    match Expression.parse(text).tree:
+        case ast.IfExp(test=test, body=ast.Constant(value=1), orelse=ast.Constant(value=0)):
+            return ast.unparse(test)
+    return text
+
+
+def ceil_divs_of(text: str) -> Iterator[tuple[str, int]]:
+    """Yield (a, b) of each `ceil_div(a, b)` with a literal b above 1."""
+    for node in ast.walk(Expression.parse(text).tree):
+        match node:
+            case ast.Call(func=ast.Name(id="ceil_div"), args=[number, ast.Constant(value=int() as by)]) if by > 1:
+                yield ast.unparse(number), by
+
+
+def divide(text: str, by: int) -> str:
+    """Return the text of `ceil_div(text, by)`; of a ceil_div, the same by the product of both divisors."""
+    match Expression.parse(text).tree:
+        case ast.Call(func=ast.Name(id="ceil_div"), args=[number, ast.Constant(value=int() as inner)]) if inner > 0:
+            return simplify(f"ceil_div({ast.unparse(number)}, {inner * by})")
+    return simplify(f"ceil_div({text}, {by})")
