@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pretuned.measure.bench import UNSET
+from pretuned.measure.bench import ALONE, UNSET
 from pretuned.outcome import CompileError, Crashed, LaunchFailed, WrongResult
 from pretuned.remedies import INDICES, remedy
 from specs import loaded
@@ -77,6 +77,8 @@ def test_a_header_that_is_not_found_is_answered_by_where_it_comes_from(tmp_path,
         ("y: written 1 element past its end", "check the index before it is written to"),
         ("y: 1 of 1 elements are off, first at [0]: nan instead of 2", "an output is NaN until it is written"),
         (OFF.format("900"), "most elements are wrong"),
+        (OFF.format("900") + f"; with y in place of x{ALONE}", "read what is needed of the input before it is written"),
+        (OFF.format("900") + f"; with x at a multiple of 8 bytes and no more{ALONE}", "the kernel takes more of an"),
         (OFF.format("900") + f"; {UNSET}", "an output or scratch is read before it is written"),
         (OFF.format("90"), ""),
     ],

@@ -42,7 +42,7 @@ def remedy(failure: Failure, spec: KernelSpec) -> str:
         case CompileError(line=line):
             return _header(line) or _architecture(line)
         case WrongResult(argument=argument, message=message):
-            return _of_result(message) or _of_rounding(spec, argument, message)
+            return _of_layout(message) or _of_result(message) or _of_rounding(spec, argument, message)
         case Crashed(message=message) if _OUT_OF_BOUNDS.search(message) and reads_indices(spec):
             return INDICES
     return ""
@@ -107,6 +107,15 @@ def _architecture(line: str) -> str:
         table = f'write `architectures = ["sm_{number.rstrip("af")}"]` in the project\'s table'
         return table if number.isdigit() else f"{table}, and `arch-specific = true` into [compile] of the spec"
     return ""
+
+
+def _of_layout(message: str) -> str:
+    """Return what to do about a result that is wrong in one layout of the arrays alone."""
+    if not message.endswith("and right without"):
+        return ""
+    if "in place of" in message:
+        return "read what is needed of the input before it is written, or leave `in-place` out"
+    return "the kernel takes more of an address than `requires` demands: demand it there, or read narrower"
 
 
 def _of_result(message: str) -> str:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Generic
 
-from pretuned.measure.launch import BoundBuffer, BoundLaunch, absent, arrays, initialised, launches, scalars, scratch
+from pretuned.measure.launch import BoundBuffer, absent, arrays, initialised, launches, scalars, scratch
 from pretuned.measure.layouts import laid_out
 from pretuned.measure.machine import K, Machine, OutOfMemory, Refused
 from pretuned.measure.pristine import Pools
@@ -34,13 +34,13 @@ from pretuned.measure.verdict import judge, wrong
 from pretuned.measure.workspace import POISONS, GuardCheck, Workspace
 from pretuned.outcome import Failure, LaunchFailed, Timed, WrongResult
 from pretuned.spec.expressions import ExpressionError
-from pretuned.spec.library import LibraryCall
 
 SCREEN_SETS: Final = 4  # judged again after screening; finals judge all, time and again
 SETTLED: Final = 64  # executions of a finalist that are judged: one wrong in 16 shows in 98 of 100
 SETTLING_S: Final = 0.008  # but no more than this long for one finalist, beyond once on every set
 LAID_OUT: Final = 8  # of a finalist in every other layout of its arrays
 SMALL_BYTES: Final = 1 << 16  # of the arrays of a call that is verified with every poison
+ALONE: Final = ", and right without"  # what is wrong in one layout of the arrays alone
 UNSET: Final = "right where outputs and scratch held NaN before the call"
 EARLY: Final = (
     "right where nothing before it on the stream wrote its arrays: with `overlap` a kernel has to execute "
@@ -123,37 +123,27 @@ class Bench(Generic[K]):
 
     def load(self, entry: CompiledCandidate) -> _Loaded[K]:
         """Load a candidate for the current problem; raises Refused or Poisoned."""
-        planned = self._planned(entry)
-        own = self._scratch(entry)
-        zeroed = initialised(self.stage.request.spec, entry.configuration)
-        buffers = self.stage.workspace.call_buffers(zeroed=zeroed, scratch=own)
-        kernel = self._loaded_for(buffers, entry, planned)
-        overlaps = not isinstance(planned, LibraryCall) and any(launch.overlap for launch in planned)
-        return _Loaded(entry=entry, kernel=kernel, buffers=buffers, scratch=own, overlaps=overlaps)
-
-    def _planned(self, entry: CompiledCandidate) -> LibraryCall | Sequence[BoundLaunch]:
-        """Return what a candidate launches at the current problem, or the library's function; raises Refused."""
-        spec, problem = self.stage.request.spec, self.stage.request.problem
+        request, workspace = self.stage.request, self.stage.workspace
+        spec, problem = request.spec, request.problem
         call = spec.all_implementations[entry.configuration.implementation].call
+        zeroed = initialised(spec, entry.configuration)
         if call is not None:
-            return call
+            (output,) = spec.outputs
+            buffers = workspace.call_buffers(zeroed=zeroed)
+            kernel = self.machine.load_call(call, buffers, output=output.name)
+            return _Loaded(entry=entry, kernel=kernel, buffers=buffers)
         self._keep_image(entry)
         held = partial(self.machine.held, self._images[entry.digest])
         planned = launches(spec, problem, entry.configuration, self.machine.facts, held)
         if isinstance(planned, LaunchFailed):
             raise Refused(planned)
-        return planned
-
-    def _loaded_for(
-        self, buffers: CallBuffers, entry: CompiledCandidate, planned: LibraryCall | Sequence[BoundLaunch]
-    ) -> K:
-        spec, problem = self.stage.request.spec, self.stage.request.problem
-        if isinstance(planned, LibraryCall):
-            (output,) = spec.outputs
-            return self.machine.load_call(planned, buffers, output=output.name)
+        own = self._scratch(entry)
+        buffers = workspace.call_buffers(zeroed=zeroed, scratch=own)
         types = {name: region.buffer.dtype for name, region in buffers.sets[0].items()} | absent(spec, problem)
         values = scalars(spec, problem, entry.configuration, self.machine.facts)
-        return self.machine.load(self._images[entry.digest], planned, values, types=types)
+        kernel = self.machine.load(self._images[entry.digest], planned, values, types=types)
+        overlaps = any(launch.overlap for launch in planned)
+        return _Loaded(entry=entry, kernel=kernel, buffers=buffers, scratch=own, overlaps=overlaps)
 
     def _scratch(self, entry: CompiledCandidate) -> Workspace | None:
         """Return as many sets of a candidate's scratch buffers as the problem has; raises Refused."""
@@ -277,19 +267,15 @@ class Bench(Generic[K]):
         """Run a kernel on set 0 in each layout that the spec allows besides, so many times, and judge every result."""
         for layout in self.stage.elsewhere.layouts(loaded.entry.configuration):
             buffers = laid_out(layout, loaded.buffers)
-            kernel = self._loaded_for(buffers, loaded.entry, self._planned(loaded.entry))
-            try:
-                for _ in range(times):
-                    self._reset(loaded, [0])
-                    layout.begin(self.machine)
-                    self.machine.call(kernel, buffers, 0)
-                    self.machine.synchronize()
-                    layout.bring_back(self.machine, self.stage.workspace.sets[0])
-                    failure, _ = self._judge(loaded, [0], layout.guard_checks())
-                    if isinstance(failure, WrongResult):
-                        return replace(failure, message=f"{failure.message}; {layout}, and right without")
-            finally:
-                kernel.unload()
+            for _ in range(times):
+                self._reset(loaded, [0])
+                layout.begin(self.machine)
+                self.machine.call(loaded.kernel, buffers, 0)
+                self.machine.synchronize()
+                layout.bring_back(self.machine, self.stage.workspace.sets[0])
+                failure, _ = self._judge(loaded, [0], layout.guard_checks())
+                if isinstance(failure, WrongResult):
+                    return replace(failure, message=f"{failure.message}; {layout}{ALONE}")
         return None
 
     def _alone(self, loaded: _Loaded[K]) -> tuple[Failure | None, float]:

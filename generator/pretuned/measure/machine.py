@@ -212,7 +212,7 @@ Sampler = Callable[[], Callable[[], Sample]]  # begins one sample, and returns w
 
 
 class Machine(MachineMemory, Protocol[K]):
-    """What runs candidates; `K` are its kernels, each of which is always called with the same `buffers`.
+    """What runs candidates; `K` are its kernels, each of which is timed with the same `buffers`.
 
     A method that meets a bad candidate raises Refused, or Poisoned where nothing more can run.
     """

@@ -106,7 +106,7 @@ class CudaKernel:
     ) -> None:
         self._launches = [(module.function(launch), launch) for launch in launches if 0 not in launch.grid]
         self._scalars = {scalar.name: scalar.packed for scalar in scalars}
-        self._packed: dict[int, list[PackedArguments]] = {}
+        self._packed: dict[tuple[CallBuffers, int], list[PackedArguments]] = {}
         self._configured: dict[tuple[int, int], ConfiguredLaunch] = {}  # by stream and place among the launches
 
     def launch(self, buffers: CallBuffers, index: int, stream: int) -> None:
@@ -126,9 +126,9 @@ class CudaKernel:
 
     def launch_one(self, place: int, buffers: CallBuffers, index: int, stream: int) -> None:
         """Enqueue one of the launches: what has attributes by cuLaunchKernelEx, which CuPy's binding lacks."""
-        if index not in self._packed:
-            self._packed[index] = self._pack(buffers.addresses[index])
-        (function, launch), arguments = self._launches[place], self._packed[index][place]
+        if (buffers, index) not in self._packed:
+            self._packed[buffers, index] = self._pack(buffers.addresses[index])
+        (function, launch), arguments = self._launches[place], self._packed[buffers, index][place]
         try:
             if launch.attributes:
                 key = stream, place

@@ -120,17 +120,17 @@ class LibraryKernel:
         self._call = call
         self._output = output
         self._function = function_of(call)
-        self._views: dict[int, dict[str, Any]] = {}
+        self._views: dict[tuple[CallBuffers, int], dict[str, Any]] = {}
         with self._refusing():
             self._library = ARRAY_LIBRARIES[call.module](stream)
 
     def launch(self, buffers: CallBuffers, index: int, _stream: int) -> None:
         """Call the function on set `index`; its work goes to the bench's stream."""
         with self._refusing():
-            if index not in self._views:
+            if (buffers, index) not in self._views:
                 names = {*self._call.arguments, self._output}
-                self._views[index] = {name: self._library.view(buffers.sets[index][name]) for name in names}
-            views = self._views[index]
+                self._views[buffers, index] = {name: self._library.view(buffers.sets[index][name]) for name in names}
+            views = self._views[buffers, index]
             with self._library.calling():
                 apply(self._call, self._function, [views[name] for name in self._call.arguments], views[self._output])
 
