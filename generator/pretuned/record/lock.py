@@ -50,10 +50,6 @@ class Lock:
         """Return the row of a problem on a device."""
         return next((row for row in self.rows if row_key(row) == (kernel, device, problem)), None)
 
-    def find_selection(self, kernel: str, device: str, specialisation: Pairs) -> Selection | None:
-        """Return the selection of a specialisation on a device."""
-        return next((rule for rule in self.selections if rule.key == (kernel, device, specialisation)), None)
-
     @property
     def keys(self) -> list[Key]:
         """Return what rows, selections and skipped problems answer for."""
