@@ -15,6 +15,7 @@ EXAMPLES: Final = {
     "arguments": 'arguments = [{ name = "out", role = "out", dtype = "T", shape = ["n"] }]',
     "dims": "n = { sizes = [4096, 1048576] }",
     "problems": "problems = [{ m = 4096, n = 11008, k = 4096 }]",
+    "structs": 'Params = { n = "int32", scale = "float32", strides = "int64[4]" }',
     "specialisations": 'T = { dtypes = ["float32", "float16"] }',
     "constraints": 'where = ["n % vec == 0"]',
     "verify": 'reference = "reference.py:axpy"',

@@ -104,7 +104,7 @@ def kind(schema: Schema) -> str:  # noqa: C901, PLR0911 - a case for each form o
     raise ValueError(f"no words for the schema {schema}")
 
 
-_WORDS: Final = {"string": "text", "integer": "integer", "number": "number", "boolean": "bool"}
+_WORDS: Final = {"string": "text", "integer": "integer", "number": "number", "boolean": "bool", "object": "table"}
 
 
 def _plural(words: str) -> str:
@@ -121,6 +121,7 @@ KINDS: Final = {
     "dims.values": "list of integers, or range",
     "specialisations.values": "list of integers, bools or texts, or range",
     "specialisations": "table of tables",
+    "structs": "table of tables",
     "default": "table",
     "implementations.default": "table",
     "seeds": "list of tables",

@@ -263,7 +263,7 @@ def verification_key(spec: KernelSpec) -> str:
     targets = (verify.reference, verify.inputs, verify.compare)
     files = {target.partition(":")[0] for target in targets if target}
     texts = [(spec.folder / file).read_text(encoding="utf-8") for file in sorted(files)]
-    passed = {name: str(one) if isinstance(one, Expression) else one for name, one in tuning_values(spec).items()}
+    passed = {name: one if isinstance(one, int | float) else str(one) for name, one in tuning_values(spec).items()}
     fills = [[argument.name, _spelled(argument.fill), passed.get(argument.name)] for argument in spec.arguments]
     return digest([verify.model_dump(mode="json"), texts, fills])
 

@@ -19,6 +19,8 @@ NO_INPUT = (
 NO_FLOATS = "only integers and bools are allowed, and texts and floats alone in a comparison with a name"
 NO_TYPE = """no input has dtype 'T', so it cannot be read off a call; give an `in` argument `dtype = "T"`"""
 
+HOSTILE = "P; }; int main() {"
+NO_NAME = "cannot be a name: use a letter, then letters, digits and '_', and no Python keyword"
 # Places of the sound spec that edits change.
 GUARD = "n % vec == 0"
 X = 'name = "x", role = "in"'
@@ -80,10 +82,7 @@ STRUCTURE = {
     "out of scope": (
         [(A, f"{A}, texture = true")],
         [
-            (
-                "arguments[2].texture: 'texture' is out of scope: textures, constant symbols and structs by value are "
-                "not supported"
-            )
+            "arguments[2].texture: 'texture' is out of scope: textures and constant symbols are not supported",
         ],
     ),
     "no format": ([("format  = 1\n", "")], ["format: missing; write `format = 1`"]),
@@ -321,6 +320,90 @@ ARGUMENTS = {
     "scalar of a float without infinities": (
         [(A, 'dtype = "float8_e4m3fn", value = inf')],
         ["arguments[2].value: inf is not a value of float8_e4m3fn"],
+    ),
+    "struct that is not declared": (
+        [(A, 'dtype = "P", value = { k = 1 }'), ("[dims]", '[structs]\nP = { k = "int32" }\n\n[dims]')],
+        ["template: does not declare 'P': write `{{ P }}` on a line of its own, before the kernel"],
+    ),
+    "struct with wrong fields": (
+        [
+            (A, 'dtype = "P", value = { k = 1 }'),
+            (
+                "[dims]",
+                '[structs]\nP = { a = "flaot32", b = "T", c = "int32[0]", d = "int32[2][2]", e = "complex64" }\n[dims]',
+            ),
+        ],
+        [
+            "structs.P.a: unknown dtype 'flaot32'; did you mean 'float32'?",
+            f"structs.P.b: unknown dtype 'T'; known are {KNOWN}",
+            'structs.P.c: expected a type, or an array as in "int64[4]", found "int32[0]"',
+            'structs.P.d: expected a type, or an array as in "int64[4]", found "int32[2][2]"',
+            "structs.P.e: a field cannot be complex64; write its parts as two of float32",
+            "template: does not declare 'P': write `{{ P }}` on a line of its own, before the kernel",
+        ],
+    ),
+    "struct with a wrong value": (
+        [
+            (A, 'dtype = "P", value = { k = 1.5, ws = [1, 2], c = 300, d = [1], f = "m", g = "n" }'),
+            (
+                "[dims]",
+                'structs.P = { k = "int32", w = "float32", c = "int8", d = "int8[2]", f = "int32", g = "int32[2]" }\n[dims]',  # noqa: E501
+            ),
+        ],
+        [
+            "arguments[2].value: says nothing for 'w'; add `w = ...`",
+            "arguments[2].value.c: 300 is not a value of int8",
+            "arguments[2].value.d: expected a list of 2 of int8, found 1",
+            "arguments[2].value.f: unknown name 'm' in 'm'",
+            "arguments[2].value.g: expected a list of 2 of int32, found one that is no list",
+            "arguments[2].value.k: 1.5 is not a value of int32",
+            "arguments[2].value.ws: P has no field 'ws'; did you mean 'w'?",
+            "template: does not declare 'P': write `{{ P }}` on a line of its own, before the kernel",
+        ],
+    ),
+    "struct without a value, with a default": (
+        [
+            (A, 'dtype = "P", default = 1'),
+            ("[dims]", '[structs]\nP = { k = "int32", w = "float32" }\n\n[dims]'),
+        ],
+        [
+            "arguments[2].default: a struct has no default; leave it out",
+            (
+                "arguments[2].value: a struct needs the value of each field that tuning passes: "
+                "`value = { k = ..., w = ... }`"
+            ),
+            "template: does not declare 'P': write `{{ P }}` on a line of its own, before the kernel",
+        ],
+    ),
+    "table for a number": (
+        [(A, 'dtype = "float32", value = { k = 1 }')],
+        ["arguments[2].value: is a table, and 'float32' is one number"],
+    ),
+    "struct that nothing is passed, empty, of a name that is taken": (
+        [("[dims]", '[structs]\nP = {}\nT = { n = "int32" }\n\n[dims]')],
+        [
+            'structs.P: is empty; write its fields, as in `{ n = "int32", strides = "int64[4]" }`',
+            'structs.P: no argument is passed one; give an argument `dtype = "P"`, or remove it',
+            "structs.T: 'T' is already the name of something else of the spec; rename one",
+        ],
+    ),
+    "struct of an array": (
+        [
+            (X + ', dtype = "T"', X + ', dtype = "P"'),
+            ("[dims]", '[structs]\nP = { k = "int32" }\n\n[dims]'),
+        ],
+        [
+            "arguments[1].dtype: 'P' is a struct, which is passed by value; the elements of an array are numbers",
+            f"specialisations.T: {NO_TYPE}",
+        ],
+    ),
+    "struct of a hostile name": (
+        [("[dims]", '[structs]\n"P; }; int main() {" = { "a; int b" = "int32" }\n\n[dims]')],
+        [
+            f"structs.{HOSTILE}: '{HOSTILE}' {NO_NAME}",
+            f'structs.{HOSTILE}: no argument is passed one; give an argument `dtype = "{HOSTILE}"`, or remove it',
+            f"structs.{HOSTILE}.a; int b: 'a; int b' {NO_NAME}",
+        ],
     ),
     "scalar of a complex type": (
         [(A, 'dtype = "complex64", value = 1.0')],

@@ -12,6 +12,7 @@ from pretuned.spec.expressions import Expression
 from pretuned.spec.launch import LaunchSpec
 from pretuned.spec.model import Argument, ImplementationSpec, KernelSpec
 from pretuned.spec.places import place_of
+from pretuned.spec.structs import layouts
 
 _ONE = Expression("1")
 
@@ -61,6 +62,7 @@ def _tables(spec: KernelSpec) -> Iterator[tuple[str, str]]:
         ),
     )
     yield "keywords", literal(keywords(spec))
+    yield "structs", literal({name: one.fields for name, one in sorted(layouts(spec).items())})
 
 
 def _place(spec: KernelSpec, dim: str) -> tuple[str | int, ...]:

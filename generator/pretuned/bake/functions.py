@@ -17,6 +17,7 @@ from pretuned.spec.places import telling_outputs
 from pretuned.spec.reserved import RESERVED
 from pretuned.spec.sizes import sizes_of
 from pretuned.spec.space import dtypes_of
+from pretuned.spec.structs import described, layouts
 
 
 def check_names(spec: KernelSpec) -> None:
@@ -37,7 +38,7 @@ _WIDTH: Final = ("bool", "int", "float")  # Python's numbers, each of which stan
 def _number(spec: KernelSpec, argument: Argument) -> str:
     """Return a number's annotation, of all types that it may have, with its default."""
     kinds = {DTYPES[dtype].kind.removeprefix("u") for dtype in dtypes_of(spec, argument.dtype)}
-    annotation = max(kinds, key=_WIDTH.index)
+    annotation = max(kinds, key=_WIDTH.index, default="object")  # a struct has many forms
     if argument.default is None:
         return annotation
     default = literal(argument.default) if math.isfinite(argument.default) else f'float("{argument.default}")'
@@ -148,8 +149,12 @@ def _described(spec: KernelSpec) -> Iterator[tuple[str, str]]:
     for argument in spec.required_inputs:
         changed = "; changed in place" if argument.role == "inout" else ""
         yield argument.name, f"Array of {argument.dtype} with shape {shape_text(argument)}{changed}."
+    structs = layouts(spec)
     for argument in spec.scalars:
-        yield argument.name, f"Number, passed as {argument.dtype}."
+        if argument.dtype in structs:
+            yield argument.name, f"{argument.dtype}: a dict or an object with {described(structs[argument.dtype])}."
+        else:
+            yield argument.name, f"Number, passed as {argument.dtype}."
     for name, values in chosen(spec).items():
         yield name, f"{_either([literal(value) for value in values])}." if values else "Size, an integer from 0 on."
     demanded = telling_outputs(spec)

@@ -24,6 +24,7 @@ from pretuned.spec import space
 from pretuned.spec.cpp import without_comments
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Pairs
+from pretuned.spec.structs import layouts
 
 _HEADER: Final = Path(__file__).parent / "cuda_on_host" / "parameters.h"
 _WORD: Final = re.compile(r"\d+")
@@ -40,13 +41,14 @@ class LaunchedFunction:
 
 def launched(spec: KernelSpec, specialisation: Pairs, implementation: str) -> tuple[LaunchedFunction, ...]:
     """Return what the launches of an implementation name and pass, in order."""
-    found = spec.all_implementations[implementation]
+    found, structs = spec.all_implementations[implementation], layouts(spec)
     arguments = {
         argument.name: PassedArgument(
             name=argument.name,
             dtype=space.dtype_of(spec, argument.dtype, specialisation),
             array=argument.role is not None,
             const=argument.role == "in",
+            struct_bytes=structs[argument.dtype].size_bytes if argument.dtype in structs else 0,
         )
         for argument in spec.arguments
     }

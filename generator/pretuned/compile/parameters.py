@@ -76,15 +76,19 @@ class PassedArgument:
     dtype: str
     array: bool
     const: bool = False
+    struct_bytes: int = 0  # of a struct, whose name `dtype` is
 
     def __str__(self) -> str:
         """Return the parameter as C++ declares it."""
         const = "const " if self.const else ""
-        return f"{const}{DTYPES[self.dtype].cuda}{'*' if self.array else ''} {self.name}"
+        spelled = self.dtype if self.struct_bytes else DTYPES[self.dtype].cuda
+        return f"{const}{spelled}{'*' if self.array else ''} {self.name}"
 
 
 def fits(taken: TakenParameter, passed: PassedArgument) -> bool:
     """Return whether a kernel that takes `taken` may be passed `passed`."""
+    if passed.struct_bytes:
+        return not taken.pointer and taken.kind in {"class", "unknown"} and taken.bits == 8 * passed.struct_bytes
     record = DTYPES[passed.dtype]
     if taken.pointer:
         return passed.array and _points_to(taken, record)
@@ -119,7 +123,8 @@ def mismatch(function: str, taken: Sequence[TakenParameter], passed: Sequence[Pa
     else:
         for theirs, ours in zip(taken, passed, strict=True):
             if not fits(theirs, ours):
-                wrong = f"takes '{ours.name}' as {theirs}; the spec has {'*' if ours.array else ''}{ours.dtype}"
+                has = f"{ours.dtype} of {ours.struct_bytes} bytes" if ours.struct_bytes else ours.dtype
+                wrong = f"takes '{ours.name}' as {theirs}; the spec has {'*' if ours.array else ''}{has}"
                 break
     return f"{function} {wrong}" if wrong else None
 

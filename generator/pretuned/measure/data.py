@@ -17,6 +17,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from types import SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
@@ -246,11 +247,20 @@ def _drawn(generator: np.random.Generator, dtype: str, fill: Fill, count: int) -
     return encode(values, dtype)
 
 
-def _number(scalar: BoundScalar) -> float:
-    """Return a scalar as the kernel has it: rounded to its type."""
-    if not DTYPES[scalar.dtype].floating:
-        return scalar.value
-    return float(decode(np.frombuffer(scalar.packed, storage(scalar.dtype)), scalar.dtype)[0])
+def _number(scalar: BoundScalar) -> object:
+    """Return a scalar as the kernel has it, rounded to its type; a struct as an object with its fields."""
+    if scalar.struct is None:
+        return _rounded(scalar.dtype, scalar.packed) if DTYPES[scalar.dtype].floating else scalar.value
+    made, packed = dict[str, object](), scalar.packed
+    for (name, dtype, count), begin in zip(scalar.struct.fields, scalar.struct.begins, strict=True):
+        held = packed[begin : begin + max(1, count) * DTYPES[dtype].size_bytes]
+        numbers = decode(np.frombuffer(held, storage(dtype)), dtype).tolist()
+        made[name] = tuple(numbers) if count else numbers[0]
+    return SimpleNamespace(**made)
+
+
+def _rounded(dtype: str, packed: bytes) -> float:
+    return float(decode(np.frombuffer(packed, storage(dtype)), dtype)[0])
 
 
 def reference(spec: KernelSpec, problem: Problem, stored: Mapping[str, Stored]) -> dict[str, HostArray] | None:

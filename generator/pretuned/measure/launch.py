@@ -19,13 +19,14 @@ from pretuned.runtime.limits import (
     MAX_THREADS,
 )
 from pretuned.runtime.records import Value
-from pretuned.runtime.scalars import packed
+from pretuned.runtime.structs import Struct
 from pretuned.runtime.types import DTYPES
 from pretuned.spec.expressions import RESIDENT_BLOCKS, Expression, ExpressionError
 from pretuned.spec.launch import LaunchSpec
 from pretuned.spec.model import KernelSpec
-from pretuned.spec.scalars import derived_values, passed_values
+from pretuned.spec.scalars import PassedValue, derived_values, passed_values
 from pretuned.spec.space import Configuration, DeviceFacts, Problem, dtype_of, environment, shape_of
+from pretuned.spec.structs import layouts
 
 NULL: Final = "uint64"  # what is passed for an array that a call leaves out: 0
 
@@ -52,16 +53,20 @@ class BoundBuffer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundScalar:
-    """A value passed by value, with its element type; `packed` is what a kernel takes."""
+    """A value passed by value, with its element type, or its struct's name and layout."""
 
     name: str
     dtype: str
-    value: float
+    value: PassedValue
+    struct: Struct | None = None
 
     @property
     def packed(self) -> bytes:
-        """The bytes of the value."""
-        return packed(self.dtype, self.value)
+        """The bytes of the value, as a kernel takes them."""
+        if isinstance(self.value, int | float):
+            return DTYPES[self.dtype].packed(self.value)
+        assert self.struct is not None  # of which it is a value
+        return self.struct.packed(self.value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,16 +152,16 @@ def scalars(
     Raises ExpressionError for one whose value there its type does not hold.
     """
     known = environment(spec, problem, configuration, device)
-    values = {**passed_values(spec, problem), **known}
+    values: dict[str, PassedValue | str] = {**passed_values(spec, problem), **known}
     if configuration is not None:
         values |= derived_values(spec, known)
-    found = []
+    found, structs = [], layouts(spec)
     for argument in spec.arguments:
         if argument.role is None and (configuration is not None or argument.name not in spec.let):
             value = values[argument.name]
-            assert isinstance(value, int | float)  # a specialisation that is passed is no type
+            assert not isinstance(value, str)  # a specialisation that is passed is no type
             dtype = dtype_of(spec, argument.dtype, problem.specialisation)
-            found.append(BoundScalar(name=argument.name, dtype=dtype, value=value))
+            found.append(BoundScalar(name=argument.name, dtype=dtype, value=value, struct=structs.get(dtype)))
     found += [BoundScalar(name=name, dtype=NULL, value=0) for name in absent(spec, problem)]
     return tuple(found)
 

@@ -14,7 +14,8 @@ from .driver import DriverError, failed
 from .driver import driver as find_driver
 from .errors import ArgumentError, qualified
 from .plans import keep_captured
-from .scalars import INVALID, wrong_scalar
+from .scalars import wrong_scalar
+from .types import INVALID
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -24,9 +24,10 @@ from .libraries import call, missing
 from .lookup import decide
 from .overrides import ambient, on_change, process_overrides
 from .plans import REMEMBERED, PreparedCall, keep_captured, make, remember
-from .scalars import INVALID, packs, wrong_scalar
+from .scalars import type_of, wrong_scalar
 from .table import PACKAGE
 from .text import described
+from .types import INVALID
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -279,7 +280,7 @@ class Caller:
         for scalar, dtype, value in zip(self.kernel.scalars, plan.numbers, scalars, strict=True):
             if type(value) not in _PLAIN:
                 self._refuse_array(scalar, value)
-            if not packs(dtype, value):
+            if not type_of(self.kernel, dtype).packs(value):
                 raise wrong_scalar(self.kernel, plan.numbers, scalars)
 
     def _refuse_array(self, scalar: Scalar, value: object) -> None:

@@ -1,9 +1,9 @@
 """What a problem needs for its launches, worked out once: functions, grids, parameter blocks, scratch.
 
 `cuLaunchKernelEx` reads a configuration (CUlaunchConfig) and, through an array of addresses, the parameters. Both stand
-in one *block*: the configuration, the values that calls bring (8 bytes each: arrays, numbers, scratch), the constants
-of the problem, the addresses. Its stream is the configuration's fifth word, just before the values but for 16 bytes of
-zeros, so that one `pack_into` writes all that a call changes.
+in one *block*: the configuration, the values that calls bring (in words of 8 bytes: arrays, numbers, scratch), the
+constants of the problem, the addresses. Its stream is the configuration's fifth word, just before the values but for 16
+bytes of zeros, so that one `pack_into` writes all that a call changes.
 
 The driver reads a block while other threads run. So a block is taken out of its plan's pool for the time of a launch,
 and a call that finds the pool empty makes another one: no block is ever shared, with the GIL or without it.
@@ -21,7 +21,7 @@ from .checks import output_shape
 from .launching import ATTRIBUTE_BYTES, CONFIGURATION, attributes
 from .limits import CLUSTERS_FROM
 from .problem import evaluate, sizes_of
-from .scalars import packed, packer, struct_of
+from .scalars import packer, struct_of, type_of
 from .table import Scalar
 from .types import DTYPES
 
@@ -88,7 +88,7 @@ class PreparedLaunch:
         self.pool: list[ParameterBlock] = []
 
     def take(self, slots: Sequence[int]) -> None:
-        """Fix which values the entry point takes, by place: those of a call first, then the constants."""
+        """Fix which values the entry point takes, by where they begin: those of a call first, then the constants."""
         self._slots = tuple(slots)
         self._addresses = struct_of(f"={len(slots)}Q")
         self.pool.append(self.block())
@@ -98,7 +98,7 @@ class PreparedLaunch:
         memory = create_string_buffer(self._content, len(self._content) + SLOT * max(1, len(self._slots)))
         base = addressof(memory)
         values = base + VALUES_AT
-        self._addresses.pack_into(memory, len(self._content), *[values + SLOT * slot for slot in self._slots])
+        self._addresses.pack_into(memory, len(self._content), *[values + slot for slot in self._slots])
         addresses = base + len(self._content)
         return ParameterBlock(memory, base, addresses, self._head, self._attributes)
 
@@ -248,42 +248,52 @@ def make(driver: Driver, kernel: Kernel, decision: Decision, device: Device, str
     plan, values, shapes = LaunchPlan(), decision.problem.values, decision.problem.shapes
     implementation = kernel.implementations[decision.shipped.implementation]
     plan.call = implementation.call
-    places: dict[str, tuple[int, str]] = {}  # argument -> its place among the values, struct code
+    places: dict[str, str] = {}  # argument -> struct code, in the order of the values
     for array in kernel.arrays:
         shape = shapes.get(array.name) or output_shape(kernel, array, decision.problem.operands)
         dtype = str(values.get(array.dtype, array.dtype))
         plan.outputs.append((shape, dtype))
         if array.init or array.name in implementation.init:
             plan.zeroed.append((len(places), math.prod(shape) * DTYPES[dtype].size_bytes))
-        places[array.name] = (len(places), POINTER)
+        places[array.name] = POINTER
     plan.numbers = tuple([str(values.get(scalar.dtype, scalar.dtype)) for scalar in kernel.scalars])
     head, before = called(kernel)
-    numbers = dict(enumerate(plan.numbers, before + len(places)))  # by place among what is packed
-    for scalar, dtype in zip(kernel.scalars, plan.numbers, strict=True):
-        places[scalar.name] = (len(places), DTYPES[dtype].slot)
+    types = [type_of(kernel, dtype) for dtype in plan.numbers]
+    numbers = dict(enumerate(types, before + len(places)))  # by place among what is packed
+    for scalar, found in zip(kernel.scalars, types, strict=True):
+        places[scalar.name] = found.slot
     for buffer in implementation.scratch:
         plan.scratch.append(_bytes(buffer, decision))
         if buffer.init:
             plan.zeroed.append((len(places), plan.scratch[-1]))
-        places[buffer.name] = (len(places), POINTER)
+        places[buffer.name] = POINTER
     plan.zeroed = [(place, nbytes) for place, nbytes in plan.zeroed if nbytes]
-    pack_into = packer(head + "".join([code for _, code in places.values()]), numbers)
-    content = bytes(SLOT * len(places))
+    pack_into = packer(head + "".join(places.values()), numbers)
+    begins, content = _laid_out(places)
     for argument in kernel.arguments:
         if isinstance(argument, Scalar) and (argument.value or argument.name in decision.operands) and not plan.call:
             known = decision.operands
             number = evaluate(argument.value, known) if argument.value else known[argument.name]
-            content += packed(argument.dtype, number).ljust(SLOT, b"\0")
-            places[argument.name] = (len(places), "")
+            begins[argument.name] = len(content)
+            content += DTYPES[argument.dtype].packed(number).ljust(SLOT, b"\0")
     for launch, (grid, block, shared_bytes, cluster) in zip(implementation.launches, decision.extents, strict=True):
         if 0 not in grid:  # or there is nothing to do
             handle = function(driver, kernel, decision.shipped.source, launch.function, device, stream)
             configuration = CONFIGURATION.pack(*grid, *block, shared_bytes, 0, 0, 0)
             listed = _listed(kernel, launch, cluster, device)
             prepared = PreparedLaunch(handle, configuration + content, pack_into, listed)
-            prepared.take([places[name][0] for name in launch.arguments])
+            prepared.take([begins[name] for name in launch.arguments])
             plan.launches.append(prepared)
     return plan
+
+
+def _laid_out(codes: dict[str, str]) -> tuple[dict[str, int], bytes]:
+    """Return where the values of struct codes begin, by argument, and room for all of them."""
+    begins, nbytes = dict[str, int](), 0
+    for name, code in codes.items():
+        begins[name] = nbytes
+        nbytes += struct_of(f"={code}").size
+    return begins, bytes(nbytes)
 
 
 def called(kernel: Kernel) -> tuple[str, int]:

@@ -9,7 +9,6 @@ from .launching import NO_CLUSTER
 from .limits import BLOCK_LIMITS, CLUSTERS_FROM, GRID_LIMITS, LARGEST_CLUSTER, blocks_of_sm, registers_taken
 from .problem import evaluate, extent, holds, sizes_of
 from .records import EntryPoint
-from .scalars import packs
 from .types import DTYPES
 
 TYPE_CHECKING = False
@@ -73,7 +72,7 @@ def _without_value(kernel: Kernel, implementation: Implementation, known: Operan
             found = evaluate(value, known)
         except ArithmeticError as error:
             return f"its argument '{argument.name}' cannot be worked out ({error})"
-        if not packs(argument.dtype, found):
+        if not DTYPES[argument.dtype].packs(found):
             return f"its argument '{argument.name}' is {found}, and {argument.dtype} is {DTYPES[argument.dtype].values}"
     return None
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import struct
 
 from .errors import ArgumentError, ArgumentTypeError, qualified
-from .text import shown
 from .types import DTYPES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from .structs import Struct
     from .table import Foreign, Kernel
+    from .types import DType
 
-INVALID = (struct.error, OverflowError, TypeError)  # what packing raises for a number that cannot be passed
 _structs: dict[str, struct.Struct] = {}  # one for all plans of a kernel
 
 
@@ -26,14 +26,20 @@ def struct_of(codes: str) -> struct.Struct:
     return found
 
 
-def packer(codes: str, dtypes: Mapping[int, str]) -> Callable[..., None]:
+def type_of(kernel: Kernel, name: str) -> DType | Struct:
+    """Return the type of a number that a call brings, by its name: an element type, or a struct of the kernel's."""
+    found = kernel.layouts.get(name)
+    return DTYPES[name] if found is None else found
+
+
+def packer(codes: str, types: Mapping[int, DType | Struct]) -> Callable[..., None]:
     """Return what packs values of struct codes into memory at an offset; it raises one of INVALID.
 
-    `dtypes` has the types of the numbers among the values, by place: one that the struct module does not know is
-    rounded to its bits.
+    `types` has the types of the numbers among the values, by place: one that the struct module does not know is
+    rounded to its bits, and a struct to its bytes.
     """
     pack_into = struct_of(codes).pack_into
-    rounded = [(place, DTYPES[dtype].code_of) for place, dtype in dtypes.items() if DTYPES[dtype].as_bits]
+    rounded = [(place, found.code_of) for place, found in types.items() if found.as_bits]
     if not rounded:
         return pack_into
 
@@ -46,30 +52,17 @@ def packer(codes: str, dtypes: Mapping[int, str]) -> Callable[..., None]:
     return pack
 
 
-def packed(dtype: str, value: float) -> bytes:
-    """Return a number as a type has it; raises one of INVALID."""
-    record = DTYPES[dtype]
-    return struct.pack(f"={record.code}", record.code_of(value) if record.as_bits else value)
-
-
-def packs(dtype: str, value: Foreign) -> bool:
-    """Return whether a number can be passed as a type; anything has a truth, but only a bool, or 0 or 1, is meant."""
-    try:
-        return value in {True, False} if dtype == "bool" else bool(packed(dtype, value))
-    except INVALID:
-        return False
-
-
 def wrong_scalar(
     kernel: Kernel, dtypes: Sequence[str], scalars: Sequence[Foreign]
 ) -> ArgumentError | ArgumentTypeError:
     """Return the error for the scalar that cannot be packed as its type, of `dtypes`."""
     for scalar, name, value in zip(kernel.scalars, dtypes, scalars, strict=True):
-        if not packs(name, value):
-            dtype = DTYPES[name]
-            numeric = isinstance(value, int) or (isinstance(value, float) and dtype.range is None)
-            kind: type[ArgumentError | ArgumentTypeError] = ArgumentError if numeric else ArgumentTypeError
-            return kind(
-                f"{qualified(kernel.name)}: {scalar.name}: expected {dtype.name} ({dtype.values}), found {shown(value)}"
-            )
+        found = type_of(kernel, name)
+        if found.packs(value):
+            continue
+        place, message = found.fault(value) or ("", "cannot be packed")
+        numeric = isinstance(value, int) or (isinstance(value, float) and found.kind in {"float", "bool"})
+        numeric = numeric or found.kind == "struct"
+        kind: type[ArgumentError | ArgumentTypeError] = ArgumentError if numeric else ArgumentTypeError
+        return kind(f"{qualified(kernel.name)}: {scalar.name}{place}: {message}")
     raise AssertionError("every scalar packs")

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from typing import Any, ClassVar
 
     from .records import Shipment, ShippedConfiguration, SourceBinaries, TableRow, Value, Values
+    from .structs import Field, Struct
 
     Foreign = Any  # arrays and streams of any library
     GpuArray = Any  # of CuPy or PyTorch, or with __cuda_array_interface__ or __dlpack__
@@ -176,6 +177,7 @@ class Kernel:
         "free_dims",
         "implementations",
         "keywords",
+        "layouts",
         "limits",
         "literals",
         "name",
@@ -186,6 +188,7 @@ class Kernel:
         "shipments",
         "shipped",
         "specialisation_names",
+        "structs",
         "typed",
         "types",
     )
@@ -194,6 +197,7 @@ class Kernel:
     scalars: tuple[Scalar, ...]  # the numbers that a call brings: neither dims nor specialisations
     derived: tuple[tuple[Scalar, Formula], ...]  # those that follow from what a call decides, with how
     limits: tuple[tuple[Scalar, int, int], ...]  # the dims that are passed as integers, and what these hold
+    layouts: dict[str, Struct]  # the structs that are passed by value, by their names
     shipped: tuple[ShippedConfiguration, ...]
     shipments: dict[tuple[Value, ...], Shipment]  # what ships, by the values of a specialisation
     specialisation_names: tuple[str, ...]  # of what a call specialises, dims that are constant included
@@ -219,9 +223,10 @@ class Kernel:
         keywords: dict[str, tuple[Value, ...]] | None = None,
         requires: tuple[tuple[str, Formula], ...] = (),
         addresses: tuple[tuple[str, str, Formula], ...] = (),
+        structs: dict[str, tuple[Field, ...]] | None = None,
     ) -> None:
         self.name, self.arguments, self.implementations, self.requires = name, arguments, implementations, requires
-        self.addresses = addresses
+        self.addresses, self.structs = addresses, structs or {}
         self.literals, self.devices = (shipped, rows, selections or {}, binaries), devices
         self.dims, self.types, self.follows, self.keywords = dims or {}, types, follows or {}, keywords or {}
         self.run: Run = self._first
@@ -237,6 +242,9 @@ class Kernel:
         from .types import DTYPES  # noqa: PLC0415 - as above
 
         shipped, rows, _, binaries = self.literals
+        if name == "layouts":
+            self.layouts = self._structs()
+            return self.layouts
         if name == "rows":  # which calls have no need of
             self.rows = rows_of(rows)
             return self.rows
@@ -264,6 +272,14 @@ class Kernel:
         """Whether some launch may need attributes."""
         return any(launch.attributed for one in self.implementations.values() for launch in one.launches)
 
+    def _structs(self) -> dict[str, Struct]:
+        """Return the structs that are passed by value."""
+        if not self.structs:
+            return {}
+        from .structs import Struct  # noqa: PLC0415 - few kernels have any
+
+        return {name: Struct(name, fields) for name, fields in self.structs.items()}
+
     def default(self, specialisation: Values) -> ShippedConfiguration:
         """Return the default of a specialisation that ships."""
         return next(one for one in self.shipped if one.specialisation == specialisation)
@@ -275,6 +291,7 @@ _MADE = frozenset(
         "binaries",
         "derived",
         "free_dims",
+        "layouts",
         "limits",
         "rows",
         "scalars",

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import importlib
 import math
+import struct
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+INVALID = (struct.error, OverflowError, TypeError)  # what packing raises for a number that cannot be passed
 ML = "ml_dtypes"  # gives NumPy what it has not by itself
 
 
@@ -137,6 +139,23 @@ class DType:
         if code >= top:
             raise OverflowError(f"{value} is beyond {self.largest}")
         return sign | code
+
+    def packed(self, value: float) -> bytes:
+        """Return a number as the type has it; raises one of INVALID."""
+        return struct.pack(f"={self.code}", self.code_of(value) if self.as_bits else value)
+
+    def packs(self, value: Any) -> bool:  # noqa: ANN401 - whatever a call brings
+        """Return whether a number can be passed; anything has a truth, but only a bool, or 0 or 1, is meant."""
+        try:
+            return value in {True, False} if self.kind == "bool" else bool(self.packed(value))
+        except INVALID:
+            return False
+
+    def fault(self, value: object) -> tuple[str, str]:
+        """Return what is wrong with a number that the type does not hold: no field, and the message."""
+        from .text import shown  # noqa: PLC0415 - needed for an error alone
+
+        return "", f"expected {self.name} ({self.values}), found {shown(value)}"
 
     @property
     def slot(self) -> str:

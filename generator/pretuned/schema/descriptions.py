@@ -29,6 +29,10 @@ DESCRIPTIONS: Final = {
         "Joint sizes to measure, one table a problem, with a size for every dim that is not constant. Dims then need "
         "no sizes; where they have them, all combinations are measured as well."
     ),
+    "KernelSpec.structs": (
+        "Structs that are passed by value, by name: the fields with their types, in order, { n = 'int32', "
+        "strides = 'int64[4]' }. The template declares one by printing its name, '{{ Params }}'."
+    ),
     "KernelSpec.specialisations": "What the caller chooses: types, read off the arrays, or keywords. Never tuned over.",
     "KernelSpec.constraints": _CONSTRAINTS,
     "KernelSpec.verify": "How results are judged. Without a reference the default's output is one.",
@@ -76,8 +80,8 @@ DESCRIPTIONS: Final = {
     "FillRange.to": "The greatest value, itself included.",
     "Argument.value": (
         "What tuning passes for a scalar that is neither a dim nor a specialisation: a number, or an expression over "
-        "dims and specialisations by value, 'cols - 1'. Default: `default`. Of two floating scalars of one dtype with "
-        "one number, the second is passed as three quarters of it, so that a swap shows."
+        "dims and specialisations by value, 'cols - 1'; for a struct a table of these. Default: `default`. Of two "
+        "floating scalars of one dtype with one number, the second is passed as three quarters of it: a swap shows."
     ),
     "Argument.optional": (
         "true: a call may leave this input out. The kernel gets a null pointer, and 'has_NAME' is a specialisation."

@@ -23,7 +23,7 @@ from pretuned.spec.model import (
 from pretuned.spec.parts import Verify
 
 RESERVED: Final = frozenset({"strides", "tensor-map", "tensor-maps"})
-OUT_OF_SCOPE: Final = frozenset({"texture", "textures", "surface", "surfaces", "constant-symbols", "struct", "structs"})
+OUT_OF_SCOPE: Final = frozenset({"texture", "textures", "surface", "surfaces", "constant-symbols"})
 
 # What keys are called in other tools and in first attempts.
 _ELSEWHERE: Final = {
@@ -86,7 +86,7 @@ def unknown_key(key: str, model: type[BaseModel]) -> str:
     if key in RESERVED:
         return f"'{key}' is not supported yet; leave it out"
     if key in OUT_OF_SCOPE:
-        return f"'{key}' is out of scope: textures, constant symbols and structs by value are not supported"
+        return f"'{key}' is out of scope: textures and constant symbols are not supported"
     if key == "call" and model is KernelSpec:
         return "a library call is one of several implementations; write an [implementations.NAME] table"
     near = _nearest_key(key, model)

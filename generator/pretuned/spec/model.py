@@ -37,6 +37,7 @@ from pretuned.spec.values import (
     Sizes,
     Space,
     TunedValue,
+    TuningValue,
     Zero,
 )
 
@@ -79,7 +80,7 @@ class Argument(Model):
         return f"has_{self.name}"
 
     @property
-    def passed(self) -> float | Expression | None:
+    def passed(self) -> TuningValue | None:
         """What tuning passes for a scalar: `value`, or else `default`."""
         return self.default if self.value is None else self.value
 
@@ -202,6 +203,7 @@ class KernelSpec(Model):
     let: dict[str, Expr] = Field(default_factory=dict)
     arguments: Annotated[tuple[Argument, ...], Field(min_length=1)]
     dims: dict[str, Dim] = Field(default_factory=dict)
+    structs: dict[str, dict[str, Name]] = Field(default_factory=dict)
     problems: tuple[dict[str, Size], ...] = ()
     specialisations: dict[str, Specialisation] = Field(default_factory=dict)
     constraints: Constraints = Constraints()

@@ -15,14 +15,16 @@ from typing import TYPE_CHECKING, Final
 
 from pretuned.config.toml import spelled
 from pretuned.runtime.records import Value
-from pretuned.runtime.scalars import packs
 from pretuned.runtime.types import DTYPES
 from pretuned.spec.expressions import Expression, ExpressionError
 from pretuned.spec.space import Problem, dtype_of, dtypes_of, environment
+from pretuned.spec.structs import layouts
+from pretuned.spec.values import TuningValue
 
 if TYPE_CHECKING:
     from pretuned.spec.model import Argument, KernelSpec
 
+PassedValue = float | dict[str, float | tuple[float, ...]]  # of a struct by field
 SHARE: Final = 0.75
 _INTEGER_BITS: Final = 64  # of TOML
 
@@ -33,38 +35,51 @@ def holds(dtype: str, value: float) -> bool:
         return dtype == "bool" and isinstance(value, bool)
     if (integers := DTYPES[dtype].range) is not None:
         return isinstance(value, int) and integers[0] <= value <= integers[1]
-    return packs(dtype, value) and (isinstance(value, float) or math.frexp(value)[1] <= _INTEGER_BITS)
+    return DTYPES[dtype].packs(value) and (isinstance(value, float) or math.frexp(value)[1] <= _INTEGER_BITS)
 
 
-def tuning_values(spec: KernelSpec) -> dict[str, float | Expression]:
+def tuning_values(spec: KernelSpec) -> dict[str, TuningValue]:
     """Return what tuning passes for each scalar that is neither a dim nor a specialisation, by name."""
-    found: dict[str, float | Expression] = {}
+    found: dict[str, TuningValue] = {}
     taken: set[tuple[str, float | Expression]] = set()
     for argument in spec.scalars:
         value, dtypes = argument.passed, dtypes_of(spec, argument.dtype)
         assert value is not None  # the loader demands one
-        if not isinstance(value, Expression) and all(DTYPES[dtype].floating for dtype in dtypes):
+        if isinstance(value, int | float) and all(DTYPES[dtype].floating for dtype in dtypes):
             while value and math.isfinite(value) and any((dtype, value) in taken for dtype in dtypes):
                 value *= SHARE
-        taken.update((dtype, value) for dtype in dtypes)
+        if not isinstance(value, dict):
+            taken.update((dtype, value) for dtype in dtypes)
         found[argument.name] = value
     return found
 
 
-def passed_values(spec: KernelSpec, problem: Problem) -> dict[str, float]:
+def passed_values(spec: KernelSpec, problem: Problem) -> dict[str, PassedValue]:
     """Return `tuning_values` at a problem; raises ExpressionError for what has no value there that its type holds."""
-    found, known = dict[str, float](), environment(spec, problem)
+    found, known, structs = dict[str, PassedValue](), environment(spec, problem), layouts(spec)
     dtypes = {argument.name: dtype_of(spec, argument.dtype, problem.specialisation) for argument in spec.scalars}
     for name, value in tuning_values(spec).items():
-        dtype = dtypes[name]
-        if not isinstance(value, Expression):
-            found[name] = value
-            continue
-        number = value.evaluate(known)
-        found[name] = number if dtype == "bool" else int(number)
-        if not holds(dtype, found[name]):
-            raise ExpressionError(f"'{value}' is {spelled(number)}, and {dtype} is {DTYPES[dtype].values}")
+        if isinstance(value, dict):
+            fields = {field: dtype for field, dtype, _ in structs[dtypes[name]].fields}
+            found[name] = {
+                field: tuple(_number(dtype, one, known) for one in held)
+                if isinstance(held := value[field], tuple)
+                else _number(dtype, held, known)
+                for field, dtype in fields.items()
+            }
+        else:
+            found[name] = _number(dtypes[name], value, known)
     return found
+
+
+def _number(dtype: str, value: float | Expression, known: Mapping[str, Value]) -> float:
+    if not isinstance(value, Expression):
+        return value
+    found = value.evaluate(known)
+    number = found if dtype == "bool" else int(found)
+    if not holds(dtype, number):
+        raise ExpressionError(f"'{value}' is {spelled(found)}, and {dtype} is {DTYPES[dtype].values}")
+    return number
 
 
 def derived_values(spec: KernelSpec, values: Mapping[str, Value]) -> dict[str, float]:
@@ -84,7 +99,8 @@ def alike(spec: KernelSpec) -> Iterator[tuple[Argument, Argument]]:
     """Yield each scalar that tuning passes the same value as an earlier one of its type, with that one."""
     values, first = tuning_values(spec), dict[tuple[str, float | Expression], "Argument"]()
     for argument in spec.scalars:
-        keys = [(dtype, values[argument.name]) for dtype in dtypes_of(spec, argument.dtype)]
+        value = values[argument.name]
+        keys = [] if isinstance(value, dict) else [(dtype, value) for dtype in dtypes_of(spec, argument.dtype)]
         if earlier := [first[key] for key in keys if key in first]:
             yield argument, earlier[0]
         for key in keys:

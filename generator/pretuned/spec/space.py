@@ -19,6 +19,7 @@ from pretuned.runtime.limits import blocks_of_sm
 from pretuned.runtime.records import Value
 from pretuned.runtime.types import DTYPES
 from pretuned.spec.expressions import Environment, Expression, ExpressionError
+from pretuned.spec.structs import declaration, layouts
 
 if TYPE_CHECKING:
     from pretuned.spec.model import Argument, ImplementationSpec, KernelSpec
@@ -156,12 +157,16 @@ def environment(
 def rendered(spec: KernelSpec, specialisation: Pairs, configuration: Configuration) -> dict[str, Value]:
     """Return what a template may name, types as CUDA spells them.
 
-    That is: parameters, specialisations and constant dims, and derived names that have a value by these.
+    That is: parameters, specialisations and constant dims, derived names that have a value by these, and structs, which
+    print as their declarations.
     """
     values = choices(spec, specialisation) | dict(configuration.values)
     values |= derived(spec, values)
     types = {name for name, choice in spec.specialisations.items() if choice.values is None}
-    return {name: DTYPES[str(value)].cuda if name in types else value for name, value in values.items()}
+    found: dict[str, Value] = {
+        name: DTYPES[str(value)].cuda if name in types else value for name, value in values.items()
+    }
+    return found | {name: declaration(struct) for name, struct in layouts(spec).items()}
 
 
 def derived(spec: KernelSpec, values: Environment) -> dict[str, int]:

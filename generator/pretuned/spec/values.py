@@ -120,8 +120,23 @@ def _scalar(value: object) -> bool | int | float | None:
     return value
 
 
-def _tuned(value: object) -> bool | int | float | Expression | None:
-    return _expression(value) if isinstance(value, str | Expression) else _scalar(value)
+def _tuned(value: object) -> TuningValue | None:
+    if isinstance(value, Mapping):
+        fields = {name: tuple(one) if isinstance(one, list | tuple) else (one,) for name, one in value.items()}
+        made = {name: tuple(_tuned_number(one) for one in several) for name, several in fields.items()}
+        return {
+            name: several if isinstance(value[name], list | tuple) else several[0] for name, several in made.items()
+        }
+    return None if value is None else _tuned_number(value)
+
+
+def _tuned_number(value: object) -> TuningNumber:
+    if isinstance(value, str | Expression):
+        return _expression(value)
+    found = _scalar(value)
+    if found is None:
+        raise _expected("a number or a bool", value)
+    return found
 
 
 def _zero(value: object) -> int | None:
@@ -170,7 +185,9 @@ _ANY: Final = {"type": ["integer", "boolean", "number", "string"]}
 Parameter = Annotated[bool | int | float | str, *_kind(_parameter, **_ANY)]
 Parameters = Annotated[tuple[Parameter, ...], Field(min_length=1), *_listed(**_ANY)]
 ScalarValue = Annotated[bool | int | float | None, *_kind(_scalar, type=["number", "boolean"])]
-TunedValue = Annotated[bool | int | float | Expression | None, *_kind(_tuned, type=["number", "boolean", "string"])]
+TuningNumber = bool | int | float | Expression
+TuningValue = TuningNumber | dict[str, TuningNumber | tuple[TuningNumber, ...]]
+TunedValue = Annotated[TuningValue | None, *_kind(_tuned, type=["number", "boolean", "string", "object"])]
 Zero = Annotated[int | None, *_kind(_zero, const=0)]
 Bound = Annotated[Expression | float, *_kind(_bound, type=["number", "string"])]
 FillName = Annotated[str, *_kind(_fill_name, enum=list(FILLS))]

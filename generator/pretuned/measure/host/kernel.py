@@ -71,17 +71,27 @@ class HostKernel:
             )
         if manner.strict:
             self._library.pretuned_be_strict()
-        passed = {scalar.name: scalar.dtype for scalar in scalars}
+        passed = {
+            scalar.name: PassedArgument(
+                name=scalar.name,
+                dtype=scalar.dtype,
+                array=False,
+                struct_bytes=scalar.struct.size_bytes if scalar.struct else 0,
+            )
+            for scalar in scalars
+        }
         for launch in self.launches:
             self._demand_types(launch, types, passed)
 
-    def _demand_types(self, launch: BoundLaunch, arrays: Mapping[str, str], scalars: Mapping[str, str]) -> None:
+    def _demand_types(
+        self, launch: BoundLaunch, arrays: Mapping[str, str], scalars: Mapping[str, PassedArgument]
+    ) -> None:
         """Refuse a launch whose arguments are not what the kernel takes: on a GPU it would read rubbish."""
         name = f"pretuned_takes_{launch.function}"
         count = ctypes.c_int.in_dll(self._library, name).value
         _, *codes = (ctypes.c_int * (1 + count)).in_dll(self._library, name)
         passed = [
-            PassedArgument(name=name, dtype=arrays.get(name) or scalars[name], array=name in arrays)
+            PassedArgument(name=name, dtype=arrays[name], array=True) if name in arrays else scalars[name]
             for name in launch.arguments
         ]
         if (message := mismatch(launch.function, list(map(TakenParameter.of_code, codes)), passed)) is not None:

@@ -10,7 +10,7 @@ from ..driver import DriverError
 from ..errors import qualified
 from ..overrides import ambient, watched
 from ..plans import REMEMBERED, remember
-from ..types import DTYPES
+from ..scalars import type_of
 from .packed import PackedCalls
 from .source import FastPathSource
 
@@ -90,7 +90,7 @@ class FastPath:
         direct = self._launch_kernel
         before = len(call.views) + (0 if direct else 1)
         numbers = enumerate(call.plan.numbers, before)
-        floats = [place for place, dtype in numbers if DTYPES[dtype].floating]
+        floats = [place for place, dtype in numbers if type_of(self._kernel, dtype).floating]
         packed = PackedCalls(single, floats, stream=not direct)
         function = single.directly(direct[0]) if direct else single.function
         return {

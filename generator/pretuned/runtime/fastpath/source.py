@@ -41,7 +41,7 @@ import sys
 from ..arrays import leading_input
 from ..checks import types_of
 from ..plans import POINTER, STREAM_AT, VALUES_AT, called
-from ..scalars import packer
+from ..scalars import packer, type_of
 from ..table import PACKAGE
 from ..types import DTYPES
 
@@ -123,10 +123,11 @@ class FastPathSource:
         for i in range(len(names)):
             self.slots += [f"t{i}"] if i != self.typing else []
             self.slots += [f"e{i}"] if i in self.others else []
-        self._kinds = [sorted({_kind(name) for name in types_of(kernel, one.dtype)}) for one in self._scalars]
+        self._kinds = [sorted({self._kind(name) for name in types_of(kernel, one.dtype)}) for one in self._scalars]
+        self._structs = [i for i, kinds in enumerate(self._kinds) if kinds == ["struct"]]
         self.slots += [f"c{i}" for i, kinds in enumerate(self._kinds) if len(kinds) > 1]
         self.slots += [*(["counter"] if counted else []), "rest"]
-        self._typed = any(scalar.dtype not in DTYPES for scalar in self._scalars)
+        self._typed = any(scalar.dtype not in {*DTYPES, *kernel.structs} for scalar in self._scalars)
         self.rest = ["note", "pool", "several", *(["pack"] if self._typed else [])]
         self.rest += [*(f"x{i}" for i in self.outputs), *(f"n{i}" for i in self.paired)]
 
@@ -146,6 +147,7 @@ class FastPathSource:
             **({} if self._typed else {"pack": self.packing([scalar.dtype for scalar in self._scalars])}),
             "falls": (*FALLS, *([self._direct] if self._direct else [])),
             "ordinal": 0,
+            **{f"bytes{i}": self.kernel.layouts[self._scalars[i].dtype].code_of for i in self._structs},
             **names,
         }
         exec(compile(text, file, "exec"), space)  # noqa: S102 - the source above, which has no data in it
@@ -155,18 +157,24 @@ class FastPathSource:
     def packing(self, numbers: Sequence[str]) -> Callable[..., None]:
         """Return what packs a call whose numbers are of these types."""
         head, before = ("=", 0) if self._direct else called(self.kernel)
-        codes = [POINTER] * len(self._arrays) + [DTYPES[dtype].slot for dtype in numbers]
-        return packer(head + "".join(codes), dict(enumerate(numbers, before + len(self._arrays))))
+        types = [type_of(self.kernel, dtype) for dtype in numbers]
+        codes = [POINTER] * len(self._arrays) + [found.slot for found in types]
+        return packer(head + "".join(codes), dict(enumerate(types, before + len(self._arrays))))
 
     def kinds(self, numbers: Sequence[str]) -> dict[str, frozenset[type]]:
         """Return the slots `c0`, ... of an entry whose numbers are of these types."""
-        return {f"c{i}": PYTHON.get(_kind(dtype), frozenset({int})) for i, dtype in enumerate(numbers)}
+        return {f"c{i}": PYTHON.get(self._kind(dtype), frozenset({int})) for i, dtype in enumerate(numbers)}
+
+    def _kind(self, dtype: str) -> str:
+        """Return float, bool, int or struct."""
+        return type_of(self.kernel, dtype).kind.removeprefix("u")
 
     def text(self, *, watched: bool) -> str:
         """Return the source."""
         arrays, scalars = _numbered("a", len(self._arrays)), _numbered("s", len(self._scalars))
         words = _numbered("k", len(self.kernel.keywords))
-        values = [*_numbered("p", len(arrays)), *scalars]
+        held = [f"b{i}" if i in self._structs else name for i, name in enumerate(scalars)]  # structs as their bytes
+        values = [*_numbered("p", len(arrays)), *held]
         packed = _tuple(values if self._direct else ["handle", *values])
         results = [f"a{i}" for i, array in enumerate(self._arrays) if array.role != "in"]
         answer = f"return {results[0] if len(results) == 1 else _tuple(results)}"
@@ -217,6 +225,7 @@ class FastPathSource:
         yield f"{', '.join(['_', '_', *self.slots[2:]])} = entry"
         yield f"handle = {self.expressions.stream} if stream is None else handle_of(stream, ordinal)"
         at_home = f" and {self.expressions.current_device} == ordinal" if self.several_gpus else ""
+        yield from (f"b{i} = bytes{i}(s{i})" for i in self._structs)
         for i in self.outputs:
             yield f"if a{i} is None and stream is None{at_home}:"
             yield f"    a{i} = empty(rest[{self.rest.index(f'x{i}')}], t{i})"
@@ -254,7 +263,7 @@ class FastPathSource:
     def _numbers(self, *, floating: bool) -> Iterator[str]:
         """Yield that numbers are of the types that are passed as they are."""
         for index, kinds in enumerate(self._kinds):
-            if (kinds == ["float"]) is floating:
+            if (kinds == ["float"]) is floating and index not in self._structs:
                 several = len(kinds) > 1
                 text = "type({s}) in c" + str(index) if several else KINDS.get(kinds[0], "type({s}) is int")
                 yield text.format(s=f"s{index}")
@@ -297,11 +306,6 @@ class FastPathSource:
 
     def _ask(self, expression: str, index: int) -> str:
         return expression.format(a=f"a{index}")
-
-
-def _kind(dtype: str) -> str:
-    """Return float, bool or int."""
-    return DTYPES[dtype].kind.removeprefix("u")
 
 
 def _numbered(letter: str, count: int) -> list[str]:

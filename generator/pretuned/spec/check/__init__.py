@@ -25,6 +25,7 @@ from pretuned.spec.check.let import let_faults
 from pretuned.spec.check.names import PathFault, name_faults
 from pretuned.spec.check.problems import problem_faults, refused_problems
 from pretuned.spec.check.scalars import scalar_value_faults
+from pretuned.spec.check.structs import passed_size_faults, struct_faults
 from pretuned.spec.check.templates import rendering_faults, template_faults
 from pretuned.spec.check.verification import signature_faults, verification_faults
 from pretuned.spec.model import KernelSpec
@@ -38,6 +39,7 @@ def check(spec: KernelSpec) -> list[Fault]:
         *key_faults(spec),
         *problem_faults(spec),
         *argument_faults(spec),
+        *struct_faults(spec),
         *verification_faults(spec),
         *implementation_faults(spec),
     ]
@@ -59,6 +61,7 @@ def check(spec: KernelSpec) -> list[Fault]:
         entries = [
             *refused_problems(spec),
             *scalar_value_faults(spec),
+            *passed_size_faults(spec),
             *default_faults(spec),
             *cost_value_faults(spec),
             *rendering_faults(spec),

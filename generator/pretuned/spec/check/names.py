@@ -82,7 +82,9 @@ def dtype_faults(path: str, name: str, spec: KernelSpec) -> Iterator[PathFault]:
     """Yield a fault unless `name` is an element type or a specialisation over them."""
     if name in types(spec):
         return
-    if name in spec.specialisations:
+    if name in spec.structs:
+        yield path, f"'{name}' is a struct, which is passed by value; the elements of an array are numbers"
+    elif name in spec.specialisations:
         yield path, f"'{name}' is a specialisation over values; a dtype is a type or a specialisation with `dtypes`"
     else:
         yield path, unknown_dtype(name, types(spec))

@@ -11,10 +11,12 @@ from pretuned.runtime.types import DTYPES
 from pretuned.spec import space
 from pretuned.spec.check.let import derived_argument_faults
 from pretuned.spec.check.names import PathFault, dtype_faults, expression_faults
+from pretuned.spec.check.structs import struct_argument_faults
 from pretuned.spec.expressions import Expression, ExpressionError
 from pretuned.spec.model import Argument, KernelSpec
 from pretuned.spec.scalars import holds, passed_values
 from pretuned.spec.space import dtypes_of
+from pretuned.spec.values import TuningValue
 
 DIM_DTYPES: Final = ("int32", "int64", "uint32", "uint64")
 
@@ -30,6 +32,14 @@ def scalar_faults(spec: KernelSpec, index: int) -> Iterator[PathFault]:
         yield f"{path}.optional", f"'{argument.name}' is a number; one that a call may leave out has a `default`"
     if argument.in_place:
         yield f"{path}.in-place", 'only an output (`role = "out"`) can be one of the inputs; leave it out'
+    if argument.dtype in spec.structs:
+        yield from struct_argument_faults(spec, path, argument)
+        yield from _order(spec, path, argument)
+    else:
+        yield from _number(spec, path, argument)
+
+
+def _number(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathFault]:
     if faults := list(dtype_faults(f"{path}.dtype", argument.dtype, spec)):
         yield from faults
     elif arrays_only := [dtype for dtype in dtypes_of(spec, argument.dtype) if not DTYPES[dtype].code]:
@@ -48,8 +58,10 @@ def scalar_faults(spec: KernelSpec, index: int) -> Iterator[PathFault]:
         yield from _order(spec, path, argument)
 
 
-def _value(spec: KernelSpec, path: str, name: str, value: float | Expression | None) -> Iterator[PathFault]:
-    if isinstance(value, Expression):
+def _value(spec: KernelSpec, path: str, name: str, value: TuningValue | None) -> Iterator[PathFault]:
+    if isinstance(value, dict):
+        yield path, f"is a table, and '{name}' is one number"
+    elif isinstance(value, Expression):
         by_value = {name for name, choice in spec.specialisations.items() if choice.values is not None}
         yield from expression_faults(spec, path, value, {*spec.dims, *by_value})
     elif value is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import PurePosixPath
 
 from pretuned.runtime.text import closest
@@ -25,7 +25,7 @@ def template_faults(spec: KernelSpec, implementation: ImplementationSpec) -> Ite
     parameters = space.parameters(implementation)
     rendered = {*parameters, *spec.specialisations, *spec.constant_dims}
     derived = {name: e.names for name, e in spec.derived.items() if e.names <= {*rendered, *DTYPES}}
-    rendered |= derived.keys()
+    rendered |= derived.keys() | spec.structs.keys()
     used = _launched(spec, implementation)
     complete = bool(implementation.launches)
     for index, option in enumerate(implementation.compile.options):
@@ -62,10 +62,19 @@ def template_faults(spec: KernelSpec, implementation: ImplementationSpec) -> Ite
     for name, line in sorted(reads.items()):
         if name not in rendered:
             yield "template", f"{line}: undefined name '{name}'{_hint(spec, name, rendered)}"
+    yield from _undeclared(spec, reads)
     used |= reads.keys() | {read for name in reads for read in derived.get(name, ())}
     for name in sorted(parameters - used) if complete else ():
         message = f"parameter '{name}' is used nowhere: not in the template, launches, options or `align`; remove it"
         yield f"space.{name}", message
+
+
+def _undeclared(spec: KernelSpec, reads: Collection[str]) -> Iterator[PathFault]:
+    """Yield the structs that a template does not print, and so would declare otherwise than calls pack them."""
+    for name in sorted({argument.dtype for argument in spec.scalars} & spec.structs.keys()):
+        if name not in reads:
+            where = "on a line of its own, before the kernel"
+            yield "template", f"does not declare '{name}': write `{{{{ {name} }}}}` {where}"
 
 
 def _hint(spec: KernelSpec, name: str, rendered: set[str]) -> str:
