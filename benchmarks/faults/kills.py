@@ -78,7 +78,7 @@ def run(count: int, draw: random.Random) -> Iterator[Tried]:
     """Kill `count` commands."""
     with tempfile.TemporaryDirectory(prefix="faults-") as name:
         folder = Path(name)
-        base = bases(folder)[""]
+        base = bases(folder, [""])[""]
         for operation in filter(lambda one: wanted(one.name), OPERATIONS):
             good = rehearsed(operation, base, folder)
             share = max(1, round(count * operation.share))

@@ -64,10 +64,10 @@ def rehearsed(
     return Rehearsal(start=start, area=area, before=before, after=after, took_s=took_s)
 
 
-def bases(folder: Path) -> dict[str, Area]:
+def bases(folder: Path, tables: Sequence[str] = ("", SETUPTOOLS)) -> dict[str, Area]:
     """Return by table a project that was tuned and baked."""
     found = {}
-    for number, table in enumerate(("", SETUPTOOLS)):
+    for number, table in enumerate(tables):
         area = Area(folder / f"base{number}")
         area.create(*([table] if table else []))
         for command in (TUNE, BAKE):

@@ -12,7 +12,7 @@ import pytest
 import pretuned
 
 ROOT = Path(__file__).parents[2]
-SAMPLES = {"damage": 120, "disk": 8, "kills": 5}
+SAMPLES = {"damage": 60, "disk": 8, "kills": 5}
 
 
 @pytest.mark.slow

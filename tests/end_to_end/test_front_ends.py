@@ -229,6 +229,7 @@ CASES = [
     pytest.param(back_end, name, marks=() if name in always else pytest.mark.slow)
     for back_end, always in ALWAYS.items()
     for name in dict.fromkeys((*FRONT_ENDS, *always))
+    if (back_end, name) != ("setuptools", "pip wheel")  # with -v it is tried
 ]
 QUIET = ("pip wheel", "pip install", "pip download", "uv pip", "uv sync")  # show a build's output where it fails
 
