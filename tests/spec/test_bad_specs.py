@@ -79,10 +79,19 @@ STRUCTURE = {
             "arguments[1].tensor-map: 'tensor-map' is not supported yet; leave it out",
         ],
     ),
+    "constant memory": (
+        [(X, f'{X}, memory = "constant"')],
+        [
+            (
+                "arguments[1].memory: 'memory': pass a struct with an array instead (`[structs]`), since parameters "
+                "lie in constant memory; a symbol would be one for the calls of all streams"
+            )
+        ],
+    ),
     "out of scope": (
         [(A, f"{A}, texture = true")],
         [
-            "arguments[2].texture: 'texture' is out of scope: textures and constant symbols are not supported",
+            "arguments[2].texture: 'texture' is out of scope: textures are not supported",
         ],
     ),
     "no format": ([("format  = 1\n", "")], ["format: missing; write `format = 1`"]),

@@ -23,7 +23,8 @@ from pretuned.spec.model import (
 from pretuned.spec.parts import Verify
 
 RESERVED: Final = frozenset({"strides", "tensor-map", "tensor-maps"})
-OUT_OF_SCOPE: Final = frozenset({"texture", "textures", "surface", "surfaces", "constant-symbols"})
+OUT_OF_SCOPE: Final = frozenset({"texture", "textures", "surface", "surfaces"})
+CONSTANT: Final = frozenset({"memory", "constant-symbols"})
 
 # What keys are called in other tools and in first attempts.
 _ELSEWHERE: Final = {
@@ -85,8 +86,13 @@ def unknown_key(key: str, model: type[BaseModel]) -> str:
     """Return the message about a key that `model` does not have."""
     if key in RESERVED:
         return f"'{key}' is not supported yet; leave it out"
+    if key in CONSTANT:
+        return (
+            f"'{key}': pass a struct with an array instead (`[structs]`), since parameters lie in constant memory; a "
+            "symbol would be one for the calls of all streams"
+        )
     if key in OUT_OF_SCOPE:
-        return f"'{key}' is out of scope: textures and constant symbols are not supported"
+        return f"'{key}' is out of scope: textures are not supported"
     if key == "call" and model is KernelSpec:
         return "a library call is one of several implementations; write an [implementations.NAME] table"
     near = _nearest_key(key, model)
