@@ -65,7 +65,7 @@ def test_further_problems_and_places_take_nothing_from_the_host(tmp_path):
         bench.prepare(request(spec, problem(n)))
         bench.stage.move(1)
     assert machine.written == 1
-    bench.prepare(request(spec, problem(1000), seed=1))
+    bench.prepare(request(spec, problem(2000), seed=1))
     assert machine.written == 2
 
 

@@ -75,11 +75,13 @@ class Bench(Generic[K]):
     def prepare(self, request: PrepareRequest) -> None:
         """Make a problem current; raises OutOfMemory, FunctionError, or Refused where the default has no reference."""
         self._keep_image(request.default)
-        key = (request.spec.name, request.problem, request.seed, request.trust_default)
+        request = self._as_kept(request)
+        key = request.key
         stage = self._stages.get(key)
         if stage is not None and stage.request.spec == request.spec and stage.trusts(self.machine.ask(stage.digests)):
             self._stages.move_to_end(key)
         else:
+            self._stages.pop(key, None)
             self._make_room(arrays(request.spec, request.problem))
             self._stages[key] = Stage(self.machine, request, self._pools)
             self._keep_defaults(key, request.default)
@@ -87,6 +89,14 @@ class Bench(Generic[K]):
             self.stage.begin_reference(self._host)
         if request.reference == "now":
             _ = self.stage.references
+
+    def _as_kept(self, request: PrepareRequest) -> PrepareRequest:
+        """Return a request that judges nothing with the inputs that its problem is prepared with already, if it is."""
+        if request.reference == "none" and request.key not in self._stages:
+            for kept in (stage.request for stage in reversed(self._stages.values())):
+                if kept.problem == request.problem and kept.spec == request.spec:
+                    return replace(request, seed=kept.seed, trust_default=kept.trust_default)
+        return request
 
     def _keep_defaults(self, key: tuple[object, ...], default: CompiledCandidate) -> None:
         """Have the default make the reference of a problem, where nothing else does."""

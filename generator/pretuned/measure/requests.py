@@ -66,9 +66,9 @@ class PrepareRequest:
 
     Problems stay prepared while the machine's memory holds them, so that coming back to one costs nothing. `default`
     gives the reference where the spec names none, and where `trust_default` is set: references run on the host, which
-    takes too long for problems far beyond the sizes. Another `seed` gives other inputs. What judges needs the
-    reference, for which the answer waits where it is asked for `now`; `soon` has it made while other requests are
-    answered.
+    takes too long for problems far beyond the sizes. Another `seed` gives other inputs; where no reference is asked
+    for, nothing is judged, and any inputs that the problem is prepared with will do. What judges needs the reference,
+    for which the answer waits where it is asked for `now`; `soon` has it made while other requests are answered.
     """
 
     spec: KernelSpec
@@ -77,6 +77,11 @@ class PrepareRequest:
     seed: int = 0
     trust_default: bool = False
     reference: Literal["none", "soon", "now"] = "now"
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What tells apart what is prepared of one spec's text."""
+        return self.spec.name, self.problem, self.seed, self.trust_default
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

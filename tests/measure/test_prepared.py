@@ -1,0 +1,67 @@
+"""Problems that stay prepared: what is only timed takes any inputs, and what is made anew is the current one."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import replace
+
+import pytest
+
+from pretuned.compile import host
+from pretuned.compile.host import CPP
+from pretuned.compile.pool import compile_all
+from pretuned.measure.bench import Bench
+from pretuned.measure.host.machine import HostMachine
+from pretuned.measure.host.pages import SealablePages
+from pretuned.measure.requests import CompiledCandidate, PrepareRequest, RaceRequest
+from pretuned.render import source_of
+from pretuned.spec import space
+from specs import SCALE_TEMPLATE, loaded
+
+pytestmark = pytest.mark.skipif(host.compiler() is None, reason="no C++ compiler here")
+
+
+class Unsealed(SealablePages):
+    """Pages that stay writable, as a GPU's memory may."""
+
+    def seal(self):
+        pass
+
+
+class Unsealing(HostMachine):
+    def allocate(self, nbytes):
+        return Unsealed(nbytes)
+
+
+@pytest.fixture
+def prepared(tmp_path):
+    spec = loaded(tmp_path, template=f"#include <cuda_fp16.h>\n{SCALE_TEMPLATE}")
+    one, other, *_ = space.problems(spec, next(iter(space.specialisations(spec))))
+    module = source_of(spec, one.specialisation, space.default(spec))
+    binary = compile_all([module], host.HOST, workers=1, toolchain=CPP)[module.key]
+    entry = CompiledCandidate.of(space.default(spec), binary)
+    return Bench(Unsealing()), PrepareRequest(spec=spec, problem=one, default=entry), other, entry
+
+
+def test_what_is_only_timed_takes_the_inputs_that_are_there_and_what_is_judged_its_own(prepared):
+    bench, request, other, entry = prepared
+    bench.prepare(replace(request, seed=2, trust_default=True))
+    checked = bench.stage
+    bench.prepare(replace(request, problem=other))
+    bench.prepare(replace(request, reference="none"))
+    assert bench.stage is checked
+    assert bench.race(RaceRequest(entries=(entry,), estimates_us=(1.0,), rounds=1)).times_us[0]
+    bench.prepare(request)
+    assert bench.stage is not checked
+    assert (bench.stage.request.seed, bench.stage.by_default) == (0, False)
+    assert bench.verify(entry).failure is None
+
+
+def test_a_problem_that_is_made_anew_is_the_current_one(prepared):
+    bench, request, other, entry = prepared
+    bench.prepare(replace(request, trust_default=True))
+    ctypes.memset(bench.stage.pristine.inputs["x"].memory.address + 40, 0x3F, 1)
+    bench.prepare(replace(request, problem=other))
+    bench.prepare(replace(request, trust_default=True))
+    assert bench.stage.request.problem == request.problem
+    assert bench.verify(entry).failure is None
