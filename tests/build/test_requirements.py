@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from packaging.requirements import Requirement
 
-from builders import H100, binary_of, rows
+from builders import H100, binary_of, rows, selections
 from pretuned.bake.plan import plan
 from pretuned.build import core, table
 from pretuned.build.requirements import Installed, Needs, installed, requirements
@@ -301,8 +301,8 @@ class Machine:
         self.patch = monkeypatch
 
     def lock(self, device):
-        entries = rows(self.spec, device=device.name)
-        lockfile.write(self.project.lock, lockfile.Lock().updated({device.name: device}, entries))
+        entries, rules = (found(self.spec, device=device.name) for found in (rows, selections))
+        lockfile.write(self.project.lock, lockfile.Lock().updated({device.name: device}, entries, (), rules))
 
     def compiled(self):
         """Put what the lock's rows and the default need into the user cache."""

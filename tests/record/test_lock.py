@@ -135,9 +135,9 @@ def document(lock):
             f"lock: rows[0]: 'choices' is empty{lockfile.RESTORE}",
         ),
         (
-            lambda data: data["rows"][0]["choices"][0]["configuration"].update(block=1.5),
+            lambda data: data["rows"][0]["choices"][0]["configuration"].update(block=[1]),
             (
-                "lock: rows[0].choices[0]: 'block' of 'configuration' is 1.5, not an integer, a boolean or a text"
+                "lock: rows[0].choices[0]: 'block' of 'configuration' is [1], not a number, a boolean or a text"
                 f"{lockfile.RESTORE}"
             ),
         ),
