@@ -88,7 +88,7 @@ def run(count: int, _draw: random.Random) -> Iterator[Tried]:
     pool.START_S = LIMIT_S
     with tempfile.TemporaryDirectory(prefix="faults-") as name:
         folder = Path(name)
-        base = bases(folder)[""]
+        base = bases(folder, [""])[""]
         for _ in range(count):
             for worker in EXPECTED:
                 yield Tried(line="NVRTC's worker", name=worker, failures=tuple(of_nvrtc(worker)))

@@ -135,7 +135,7 @@ def judged(folder: Path, keys: list[tuple[str, str]], good: Entries) -> Iterator
 
 def of_caches(count: int, draw: random.Random, folder: Path, *, file: bool) -> Iterator[Tried]:
     """Damage a cache as a file, or the values in it."""
-    base = bases(folder)[""].cache
+    base = bases(folder, [""])[""].cache
     connection = sqlite3.connect(base / FILE)
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     keys = [tuple(key.split(":", 1)) for (key,) in connection.execute("SELECT key FROM entries")]

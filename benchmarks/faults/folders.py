@@ -231,7 +231,7 @@ def run(count: int, _draw: random.Random) -> Iterator[Tried]:
     """Try all cases `count` times."""
     with tempfile.TemporaryDirectory(prefix="faults-") as name:
         folder = Path(name)
-        base = bases(folder)[""]
+        base = bases(folder, [""])[""]
         for _ in range(count):
             for case in CASES:
                 area = base.copy(folder / "area")
