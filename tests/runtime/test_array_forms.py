@@ -166,6 +166,7 @@ def test_an_optional_array_is_a_null_pointer_where_it_is_left_out_by_every_path(
         assert cuda.launches[-1].arguments == wanted
 
 
+@pytest.mark.usefixtures("fast_path")
 @pytest.mark.parametrize("gpus", [1, 2])
 def test_calls_without_an_optional_array_take_the_fast_path(tuned, cupy, cuda, gpus, monkeypatch):
     del cuda.devices[gpus:]
@@ -237,6 +238,7 @@ def test_leading_dims_of_any_number_are_one_dim_by_every_path(tuned, array, cuda
     assert tuned.row_sums.bind(x, w, y=given, sums=totals)() == (given, totals)
 
 
+@pytest.mark.usefixtures("fast_path")
 @pytest.mark.parametrize("gpus", [1, 2])
 def test_shapes_with_the_same_product_each_take_the_fast_path(tuned, cupy, cuda, gpus, monkeypatch):
     del cuda.devices[gpus:]

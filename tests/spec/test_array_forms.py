@@ -103,6 +103,11 @@ def test_a_demand_on_an_address_makes_a_default_that_aligns_so_legal(tmp_path):
             )
             for text in ("aligned(x, 8) and n > 1", "not aligned(x, 8)", "aligned(x)", "aligned(8, x)", "aligned(x, 8")
         ],
+        (
+            '"aligned(x, ' + "-" * 400 + '1)"',
+            f"'{'-' * 400}1' is nested more than 20 deep; split it into several constraints",
+        ),
+        ('"aligned(x, ' + "(" * 10_000 + '1)"', "is 10013 characters long; at most 500 are allowed"),
         ('"aligned(x, 8 / 2)"', "'8 / 2' divides with '/'; write '//' or ceil_div(a, b)"),
     ],
 )
