@@ -1,5 +1,8 @@
 """What the kernels compute, in NumPy. Floating arrays come in float64."""
 
+from collections.abc import Sequence
+from typing import Protocol
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -79,3 +82,16 @@ def standardise(x: Array) -> Array:
     """Return x less its mean, over its standard deviation."""
     standard: Array = (x - x.mean()) / x.std()
     return standard
+
+
+class Filter(Protocol):
+    """A filter of 5 by 5, row by row."""
+
+    weights: Sequence[float]
+
+
+def convolution(image: Array, filter: Filter) -> Array:  # noqa: A002 - the argument's name
+    """Return the sums of products of the filter and each part of the image that it covers."""
+    parts = np.lib.stride_tricks.sliding_window_view(image, (5, 5))
+    sums: Array = np.einsum("ijkl,kl->ij", parts, np.reshape(filter.weights, (5, 5)))
+    return sums
