@@ -781,6 +781,23 @@ LAUNCHES = {
         [add("[launches]", "cluster = [1, 1, 1, 1]")],
         ["launches[0].cluster: has 4 entries; at most 3 are allowed"],
     ),
+    "cluster beyond every integer": (
+        [add("[launches]", 'cluster = ["2 ** 70"]')],
+        ["launches[0].cluster[0]: '2 ** 70' has no value: a result is beyond 2 ** 62"],
+    ),
+    "cluster that divides by zero": (
+        [add("[launches]", 'cluster = ["n // 0"]')],
+        ["launches[0]: 'n // 0' divides by zero at n=1024, T=float16, for the default (block=256, vec=1)"],
+    ),
+    "grid beyond what resident blocks give a value": (
+        [(GRID, 'grid = ["2 ** device.resident_blocks"]')],
+        [
+            (
+                "launches[0]: '2 ** device.resident_blocks' has no value: a result is beyond 2 ** 62 at n=1024, "
+                "T=float16, for the default (block=256, vec=1)"
+            )
+        ],
+    ),
     "cooperative that is no bool": (
         [add("[launches]", "cooperative = 1")],
         ["launches[0].cooperative: expected true or false, found 1"],

@@ -76,7 +76,7 @@ def residency(driver: Driver, kernel: Kernel, device: Device, stream: int) -> Re
             listed = attributes(cluster, cooperative=False, overlap=False)
             content = create_string_buffer(listed, len(listed))
             found = (addressof(content), len(listed) // ATTRIBUTE_BYTES)
-            configuration = CONFIGURATION.pack(*cluster, *block, shared_bytes, stream, *found)
+            configuration = CONFIGURATION.pack(*cluster, *block, shared_bytes, 0, *found)
             return driver.resident_clusters(handle, configuration) * together
 
     return held

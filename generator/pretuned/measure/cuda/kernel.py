@@ -107,6 +107,7 @@ class CudaKernel:
         self._launches = [(module.function(launch), launch) for launch in launches if 0 not in launch.grid]
         self._scalars = {scalar.name: scalar.packed for scalar in scalars}
         self._packed: dict[tuple[CallBuffers, int], list[PackedArguments]] = {}
+        self._attributed = [bool(launch.attributes) for _, launch in self._launches]
         self._configured: dict[tuple[int, int], ConfiguredLaunch] = {}  # by stream and place among the launches
 
     def launch(self, buffers: CallBuffers, index: int, stream: int) -> None:
@@ -130,7 +131,7 @@ class CudaKernel:
             self._packed[buffers, index] = self._pack(buffers.addresses[index])
         (function, launch), arguments = self._launches[place], self._packed[buffers, index][place]
         try:
-            if launch.attributes:
+            if self._attributed[place]:
                 key = stream, place
                 if key not in self._configured:
                     self._configured[key] = ConfiguredLaunch(launch, stream)
