@@ -41,22 +41,36 @@ def run(capsys, *arguments):
     return ended.value.code, captured.out, captured.err
 
 
+def of_types(folder, dtypes):
+    """Have the spec in `folder` ship these types alone."""
+    spec = folder / "blend.toml"
+    text = re.sub(r"T = \{ dtypes = .*", f"T = {{ dtypes = {json.dumps(dtypes)} }}", spec.read_text())
+    follows = {dtype: "float64" if dtype == "float64" else "float32" for dtype in dtypes}
+    listed = ", ".join(f'{dtype} = "{wide}"' for dtype, wide in follows.items())
+    spec.write_text(re.sub(r"Acc = .*", f'Acc = {{ from = "T", {listed} }}', text))
+
+
 @needs_compiler
 @pytest.mark.parametrize(
     "dtypes", [["bfloat16"], pytest.param(["float64", "float16", "float8_e5m2", "int32"], marks=pytest.mark.slow)]
 )
-def test_every_configuration_executes_and_a_wrong_number_is_found(project, capsys, dtypes):
-    spec = project / "kernels" / "blend.toml"
-    spec.write_text(re.sub(r"T = \{ dtypes = .*", f"T = {{ dtypes = {json.dumps(dtypes)} }}", spec.read_text()))
-    follows = {dtype: "float64" if dtype == "float64" else "float32" for dtype in dtypes}
-    listed = ", ".join(f'{dtype} = "{wide}"' for dtype, wide in follows.items())
-    spec.write_text(re.sub(r"Acc = .*", f'Acc = {{ from = "T", {listed} }}', spec.read_text()))
+def test_every_configuration_executes(project, capsys, dtypes):
+    of_types(project / "kernels", dtypes)
     status, out, _ = run(capsys, "check", "--execute", "--json", "--budget", "0")
     assert (status, json.loads(out)["findings"]) == (0, [])
+
+
+@needs_compiler
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("right", "wrong"), [("i == last", "i == last - 1"), ("_cast<{{ Acc }}>(alpha)", "_cast<float>(1)")]
+)
+def test_a_wrong_number_is_found(project, capsys, right, wrong):
+    of_types(project / "kernels", ["bfloat16", "int32"])
     template = project / "kernels" / "blend.cu.jinja"
     text = template.read_text()
-    assert "i == last" in text
-    template.write_text(text.replace("i == last", "i == last - 1"))
+    assert right in text
+    template.write_text(text.replace(right, wrong))
     status, out, _ = run(capsys, "check", "--execute", "--json", "--budget", "0")
     assert (status, {finding["outcome"] for finding in json.loads(out)["findings"]}) == (8, {"wrong result"})
 
@@ -64,12 +78,13 @@ def test_every_configuration_executes_and_a_wrong_number_is_found(project, capsy
 def test_what_the_kernel_takes_is_what_is_passed(tmp_path):
     """By NVRTC, with CUDA's own headers."""
     pytest.importorskip("cupy")
-    specs = load_folder(KERNELS)
-    assert not compare_specs(specs.values(), tmp_path / "cache").faults
-    shutil.copytree(KERNELS, tmp_path / "kernels")
-    template = tmp_path / "kernels" / "blend.cu.jinja"
+    folder = shutil.copytree(KERNELS, tmp_path / "kernels")
+    of_types(folder, ["bfloat16"])
+    found = compare_specs(load_folder(folder).values(), tmp_path / "cache")
+    assert (found.faults, found.unknown) == ({}, {})
+    template = folder / "blend.cu.jinja"
     template.write_text(template.read_text().replace("__nv_bfloat16 half,", "__half half,"))
-    (fault,) = compare_specs(load_folder(tmp_path / "kernels").values(), tmp_path / "cache").faults.values()
+    (fault,) = compare_specs(load_folder(folder).values(), tmp_path / "cache").faults.values()
     assert "blend takes 'half' as float16; the spec has bfloat16: write `" in fault.message
 
 

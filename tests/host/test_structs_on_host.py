@@ -12,7 +12,11 @@ import pytest
 from pretuned.build.contract import compare_specs
 from pretuned.cli import main
 from pretuned.compile.host import compiler
+from pretuned.compile.nvrtc import compile_source
+from pretuned.compile.result import Binary
 from pretuned.measure import data
+from pretuned.render import source_of
+from pretuned.spec import space
 from pretuned.spec.loader import load_folder
 from pretuned.spec.space import all_problems
 from specs import faults
@@ -38,7 +42,10 @@ def copied(folder, *edits):
 
 
 @needs_compiler
-@pytest.mark.parametrize(("edit", "status"), [((), 0), ((("p.weights[k]", "p.weights[2 - k]"),), 8)])
+@pytest.mark.parametrize(
+    ("edit", "status"),
+    [((), 0), pytest.param((("p.weights[k]", "p.weights[2 - k]"),), 8, marks=pytest.mark.slow)],
+)
 def test_every_configuration_executes_and_a_swap_in_an_array_is_found(tmp_path, monkeypatch, capsys, edit, status):
     (tmp_path / "pyproject.toml").write_text(PYPROJECT)
     copied(tmp_path, *edit)
@@ -71,6 +78,16 @@ def test_what_the_kernel_takes_is_what_is_passed(tmp_path):
     (fault,) = compare_specs(load_folder(folder).values(), tmp_path / "cache").faults.values()
     assert "smooth takes 'p' as a class of 16 bytes; the spec has Params of 40 bytes: write `" in fault.message
     assert "float* y, const float* x, Params p, float scale)" in fault.message
+
+
+def test_an_array_of_a_struct_stays_in_constant_memory():
+    """Where parameters lie: PTX reads them there, by an index that is not known, and copies them nowhere."""
+    pytest.importorskip("cupy")
+    spec = load_folder(KERNELS)["smooth"]
+    made = compile_source(source_of(spec, (), space.default(spec)), "compute_80")
+    assert isinstance(made, Binary)
+    assert b"ld.param.f32" in made.image
+    assert b".local" not in made.image
 
 
 def test_more_than_cuda_passes_is_refused(tmp_path):
