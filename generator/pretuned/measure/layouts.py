@@ -128,9 +128,8 @@ class Elsewhere:
 
     def _moved(self, configuration: Configuration) -> Moved:
         specialisation = self._problem.specialisation
-        asked = {
-            argument.name: space.least_alignment(self._spec, specialisation, argument) for argument in self._spec.arrays
-        }
+        known = space.choices(self._spec, specialisation)
+        asked = {one.name: space.least_alignment(self._spec, known, one) for one in self._spec.arrays}
         asked |= dict(space.guards(self._spec, specialisation, configuration).align)
         regions = {}
         assert self._memory is not None

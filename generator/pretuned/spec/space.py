@@ -248,11 +248,13 @@ def names_dim(spec: KernelSpec, expression: Expression) -> bool:
     return not expression.names.isdisjoint(spec.free_dims)
 
 
-def least_alignment(spec: KernelSpec, specialisation: Pairs, argument: Argument) -> int:
+def least_alignment(spec: KernelSpec, known: Environment, argument: Argument) -> int:
     """Return the bytes that the address of an array is a multiple of at every call: its elements' or those demanded."""
-    values = choices(spec, specialisation)
-    asked = [one.nbytes.evaluate(values) for one in spec.constraints.addresses if one.argument == argument.name]
-    return math.lcm(DTYPES[dtype_of(spec, argument.dtype, specialisation)].size_bytes, *asked)
+    size = DTYPES[str(known.get(argument.dtype, argument.dtype))].size_bytes
+    if not spec.constraints.requires:  # as a rule; and this is asked for every configuration
+        return size
+    asked = [one.nbytes.evaluate(known) for one in spec.constraints.addresses if one.argument == argument.name]
+    return math.lcm(size, *asked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -299,7 +301,7 @@ def guards(
         e for e in spec.all_implementations[configuration.implementation].constraints.where if names_dim(spec, e)
     )
     aligned = tuple(
-        (argument.name, argument.align, least_alignment(spec, specialisation, argument))
+        (argument.name, argument.align, least_alignment(spec, known, argument))
         for argument in spec.arrays
         if argument.align is not None and argument.align.names <= known.keys() | DTYPES.keys()
     )
