@@ -35,7 +35,7 @@ OUTSIDE: Final = 4  # for so many problems inside the sizes, one outside
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class ComparedPick:
     """What the rule's choice took at a problem, beside the fastest of the race and the default, in microseconds."""
 
     problem: Problem
@@ -148,14 +148,14 @@ class Certification:
         within = losses(found[0])
         return Certificate(seed=seed, inside=within, outside=losses(found[1]) if found[1] else None, calls=bool(calls))
 
-    def _comparisons(self, selection: Selection, problems: Sequence[Problem]) -> Iterator[Comparison]:
+    def _comparisons(self, selection: Selection, problems: Sequence[Problem]) -> Iterator[ComparedPick]:
         for place, problem in enumerate(problems):
             if place and self.task.workbench.clock.over:
                 return
             if (compared := self._compared(selection, problem)) is not None:
                 yield compared
 
-    def _compared(self, selection: Selection, problem: Problem) -> Comparison | None:
+    def _compared(self, selection: Selection, problem: Problem) -> ComparedPick | None:
         task, observed = self.task, self.maker.observed
         pick = ranking(selection, task.spec, problem, task.facts)[0]
         shipped = [choice.configuration for choice in selection.choices]
@@ -167,7 +167,7 @@ class Certification:
         times = observed.times[problem]
         if pick not in times or task.default not in times:
             return None
-        return Comparison(
+        return ComparedPick(
             problem=problem, chosen_us=times[pick], best_us=min(times.values()), default_us=times[task.default]
         )
 
@@ -186,7 +186,7 @@ def last_seed(held: Selection | None) -> int:
     return 0 if held is None or held.certificate is None else held.certificate.seed
 
 
-def losses(compared: Sequence[Comparison]) -> Losses:
+def losses(compared: Sequence[ComparedPick]) -> Losses:
     """Return what comparisons say together, rounded to a tenth of a per mille."""
     found = sorted(one.loss for one in compared)
     worst = max(compared, key=lambda one: one.loss)
