@@ -93,10 +93,16 @@ def test_resident_blocks_depend_on_what_the_binary_takes(tmp_path):
         ('cluster = ["size - 4"]', "6", FACTS, "a cluster of 0 x 1 x 1 blocks; a device takes 1 to 16"),
         ('cluster = ["5 * size"]', "20", FACTS, "a cluster of 20 x 1 x 1 blocks; a device takes 1 to 16"),
         (
+            "",
+            "device.resident_blocks",
+            replace(FACTS, sm_count=0),
+            "a block that this device cannot hold, by its registers and shared memory",
+        ),
+        (
             'cluster = ["size"]',
             "4",
             replace(FACTS, sm_count=0),
-            "a cluster of 4 blocks; this device cannot hold all of it at once",
+            "a cluster of 4 blocks that this device cannot hold, by its registers and shared memory",
         ),
     ],
 )
@@ -109,3 +115,12 @@ def test_what_a_device_does_not_launch_is_an_outcome(tmp_path, launch, grid, dev
 
 def test_before_compute_capability_9_launches_do_not_overlap(tmp_path):
     assert [bound(tmp_path, 'overlap = "pdl"', one)[0].overlap for one in (FACTS, A100)] == [True, False]
+
+
+def test_the_host_device_holds_one_block_of_a_cooperative_launch(tmp_path):
+    host = replace(FACTS, one_by_one=True)
+    grid = "4 * min(ceil_div(n, 1024), device.resident_blocks)"
+    assert bound(tmp_path, "", host, grid=grid)[0].grid == (4, 1, 1)
+    said = "affine: for GPUs only: a cooperative grid of 4 blocks; the host device runs one after the other"
+    for launch in ("cooperative = true", 'cooperative = true\ncluster = ["size"]'):
+        assert bound(tmp_path, launch, host, grid=grid) == LaunchFailed(message=said)

@@ -88,7 +88,7 @@ def test_a_cooperative_grid_that_the_device_does_not_hold_goes_to_the_next_confi
 def test_where_nothing_fits_the_error_says_why(wide, cupy, cuda):
     cuda.resident = 0
     kernel = wide("cooperative = true")
-    with pytest.raises(ValueError, match="a cooperative grid of 4 blocks, and the device holds 0 at once"):
+    with pytest.raises(ValueError, match="a block that the device cannot hold, by its registers and shared memory"):
         kernel(cupy.ndarray((1024,), "float32"))
     assert cuda.launches == []
 
@@ -188,3 +188,10 @@ def test_each_of_several_launches_has_its_own(wide, cupy, cuda):
     kernel.bind(x, out=out)()
     assert attributes(cuda) == [{COOPERATIVE: (1,)}, {PDL: (1,)}, {}] * (CALLS + 1)
     assert grids(cuda) == [(4, 1, 1), (2, 1, 1), (1, 1, 1)] * (CALLS + 1)
+
+
+def test_a_grid_of_no_resident_block_is_refused_and_not_launched_as_nothing(wide, cupy, cuda):
+    cuda.resident = 0
+    kernel = wide("", grid="min(ceil_div(n, 256), device.resident_blocks)")
+    with pytest.raises(ValueError, match="a block that the device cannot hold"):
+        kernel(cupy.ndarray((1024,), "float32"))

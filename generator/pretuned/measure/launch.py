@@ -271,10 +271,11 @@ def _residency_refusal(launch: BoundLaunch, grid: tuple[int, int, int], held: in
         if size % together:
             return f"grid {axis} is {size}, which is not a multiple of the cluster's {together}"
     blocks, together = math.prod(grid), math.prod(launch.cluster)
-    if blocks and held < together:
-        return f"a cluster of {together} blocks; this device cannot hold all of it at once"
     if launch.cooperative and blocks > held and device.one_by_one:
         return f"{GPU_ONLY}: a cooperative grid of {blocks} blocks; the host device runs one after the other"
+    if held < together:  # a grid of as many blocks as it holds would launch nothing
+        of = f"a cluster of {together} blocks" if together > 1 else "a block"
+        return f"{of} that this device cannot hold, by its registers and shared memory"
     if launch.cooperative and blocks > held:
         return f"a cooperative grid of {blocks} blocks; this device holds {held} at once"
     return None

@@ -140,9 +140,10 @@ def _residency_misfit(launch: Launch, grid: Extent, cluster: Extent, held: int, 
     for axis, size, together in zip("xyz", grid, cluster, strict=True):
         if size % together:
             return f"a grid of {size} blocks along {axis}, which is not a multiple of the cluster's {together}"
-    blocks = math.prod(grid)
-    if device.sm_count and blocks and held < math.prod(cluster) > 1:
-        return f"a cluster of {math.prod(cluster)} blocks, and the device cannot hold all of it at once"
+    blocks, together = math.prod(grid), math.prod(cluster)
+    if device.sm_count and held < together:  # a grid of as many blocks as it holds would launch nothing
+        of = f"a cluster of {together} blocks" if together > 1 else "a block"
+        return f"{of} that the device cannot hold, by its registers and shared memory"
     if device.sm_count and launch.cooperative and blocks > held:
         return f"a cooperative grid of {blocks} blocks, and the device holds {held} at once"
     return None
