@@ -84,9 +84,14 @@ def to_cupy(values, dtype):
     return cupy.asarray(values).view(getattr(ml_dtypes, dtype, dtype))
 
 
+def signed(values):
+    """The same bytes as integers with a sign, which every PyTorch exchanges with NumPy."""
+    return values.view(f"int{8 * values.itemsize}")
+
+
 def to_torch(values, dtype):
     torch = sys.modules["torch"]
-    return torch.from_numpy(values).cuda().view(getattr(torch, dtype))
+    return torch.from_numpy(signed(values)).cuda().view(getattr(torch, dtype))
 
 
 def from_cupy(array, dtype):
@@ -94,8 +99,8 @@ def from_cupy(array, dtype):
 
 
 def from_torch(tensor, dtype):
-    torch = sys.modules["torch"]
-    return data.decode(tensor.view(getattr(torch, str(data.storage(dtype)))).cpu().numpy(), dtype)
+    integers = getattr(sys.modules["torch"], f"int{8 * tensor.element_size()}")
+    return data.decode(tensor.view(integers).cpu().numpy().view(data.storage(dtype)), dtype)
 
 
 @pytest.fixture(params=["cupy", "torch"])
