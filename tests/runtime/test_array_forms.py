@@ -283,3 +283,32 @@ def test_leading_dims_that_differ_are_an_error_by_every_path(tuned, array, x, w,
         with pytest.raises(ValueError, match="expected") as caught:
             tuned.row_sums(array(x), array(w), **{name: array(shape) for name, shape in options.items()})
         assert str(caught.value) == f"pkg.tuned.row_sums: {message}"
+
+
+LED_BY_NO_ARRAY = """
+arguments = [
+  { name = "y", role = "out", dtype = "float32", shape = ["rows...", "cols"] },
+  { name = "x", role = "in", dtype = "float32", shape = ["rows"] },
+  { name = "rows", dtype = "int32" },
+  { name = "cols", dtype = "int32" },
+]
+dims = { rows = { sizes = [64] }, cols = { sizes = [32], keyword = true } }
+launches = [{ function = "spread", grid = ["rows"], block = [32] }]
+"""
+
+
+def test_an_output_has_one_leading_dim_where_no_array_has_leading_dims(tmp_path, load, cupy, cuda, monkeypatch):
+    (tmp_path / "spread.toml").write_text(f"format = 1\n{LED_BY_NO_ARRAY}")
+    (tmp_path / "spread.cu.jinja").write_text(
+        'extern "C" __global__ void spread(float* y, const float* x, int rows, int cols) {}'
+    )
+    made = plan(load_folder(tmp_path), [], {sample.H100.name: sample.H100})
+    sample.write({"__init__.py": b""}, tmp_path / "pkg")
+    sample.write(files(made, sample.binaries(made), version="0.0.0"), tmp_path / "pkg" / "tuned")
+    monkeypatch.setitem(fake_cuda.SIGNATURES, "spread", "QQii")
+    monkeypatch.setenv("PRETUNED_WARN", "0")
+    tuned, x = load(tmp_path), cupy.ndarray((64,), "float32")
+    assert [tuned.spread(x, cols=32).shape for _ in range(4)] == [(64, 32)] * 4
+    apart = cupy.ndarray((4, 16, 32), "float32")
+    assert tuned.spread(x, cols=32, y=apart) is apart
+    assert [launch.arguments[2:] for launch in cuda.launches] == [(64, 32)] * 5

@@ -20,10 +20,13 @@ def leading_input(arrays: Sequence[Array]) -> int:
     return next((place for place in present if arrays[place].role != "out"), present[0] if present else 0)
 
 
-def collapse(kernel: Kernel, views: Sequence[ArrayView | None]) -> tuple[tuple[int, ...], Sequence[ArrayView | None]]:
+def collapse(
+    kernel: Kernel, views: Sequence[ArrayView | None]
+) -> tuple[tuple[int, ...] | None, Sequence[ArrayView | None]]:
     """Return the leading dimensions that arrays share whose number is not fixed, and views that have their product.
 
-    Raises ArgumentError where they differ, or where an array has too few.
+    They are None where the call brings no such array: then there is one. Raises ArgumentError where they
+    differ, or where an array has too few.
     """
     shared: tuple[int, ...] | None = None
     found, first = list(views), ""
@@ -47,7 +50,7 @@ def collapse(kernel: Kernel, views: Sequence[ArrayView | None]) -> tuple[tuple[i
         shared, first = leading, first or array.name
         shape = (math.prod(leading), *trailing)
         found[place] = ArrayView(view.address, view.dtype, shape, view.device, view.nbytes, view.owner)
-    return shared or (), found
+    return shared, found
 
 
 def same_device(kernel: Kernel, views: Sequence[ArrayView | None], otherwise: int) -> int:

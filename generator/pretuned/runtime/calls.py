@@ -158,7 +158,7 @@ class Caller:
             for one, place, array in zip(self.arrays, self.places, arrays, strict=True)
         ]
         ordinal = same_device(self.kernel, given, at_hand)
-        leading, flat = collapse(self.kernel, given) if self.collapses else ((), given)
+        leading, flat = collapse(self.kernel, given) if self.collapses else (None, given)
         with self.driver.on(ordinal):
             plan, usual = self._plan(overrides, ordinal, handle, keywords, flat), True
             if plan.call is not None and (launches_only or self.driver.capturing(handle)):
@@ -205,9 +205,9 @@ class Caller:
             made = [empty(*outputs[i]) if i in lacking else one for i, one in enumerate(arrays)]
             return made, [empty((nbytes,), "uint8") for nbytes in plan.scratch]
 
-    def _unfolded(self, plan: LaunchPlan, leading: tuple[int, ...]) -> Sequence[tuple[tuple[int, ...], str]]:
+    def _unfolded(self, plan: LaunchPlan, leading: tuple[int, ...] | None) -> Sequence[tuple[tuple[int, ...], str]]:
         """Return the shape and dtype of each array with all its leading dimensions."""
-        if not self.collapses:
+        if leading is None:
             return plan.outputs
         return [
             (shape if one.trailing is None else (*leading, *shape[1:]), dtype)
