@@ -17,6 +17,7 @@ NO_INPUT = (
     "as in `2 * {0}`"
 )
 NO_FLOATS = "only integers and bools are allowed, and texts and floats alone in a comparison with a name"
+ALSO_A_NUMBER = "is also a dim, a specialisation or a derived name, which are numbers; rename one"
 NO_TYPE = """no input has dtype 'T', so it cannot be read off a call; give an `in` argument `dtype = "T"`"""
 
 HOSTILE = "P; }; int main() {"
@@ -48,6 +49,14 @@ STRUCTURE = {
     "unknown key of an argument": (
         [(A, 'dtype = "float32", valeu = 2.0, value = 2.0')],
         ["arguments[2].valeu: unknown key 'valeu'; did you mean 'value'?"],
+    ),
+    "unknown key of a fill": (
+        [(X, f"{X}, fill = {{ from = 0, to = 1, too = 2 }}")],
+        ["arguments[1].fill.too: unknown key 'too'; did you mean 'to'?"],
+    ),
+    "unknown key of the cost": (
+        [("[verify]\n", '[cost]\nterm = ["n"]\n\n[verify]\n')],
+        ["cost.term: unknown key 'term'; did you mean 'terms'?"],
     ),
     "unknown key unlike any": (
         [add("verify", "zzz = 1")],
@@ -395,6 +404,20 @@ ARGUMENTS = {
             'structs.P: no argument is passed one; give an argument `dtype = "P"`, or remove it',
             "structs.T: 'T' is already the name of something else of the spec; rename one",
         ],
+    ),
+    "struct that is a dim": (
+        [
+            ('name = "n", dtype = "int32"', 'name = "n", dtype = "P"'),
+            ("[dims]", '[structs]\nP = { k = "int32" }\n\n[dims]'),
+        ],
+        [f"arguments[3].name: 'n' {ALSO_A_NUMBER}"],
+    ),
+    "struct that is a derived name": (
+        [
+            (A, f'{A} }},\n  {{ name = "m", dtype = "P", value = {{ k = 1 }}'),
+            ("[dims]", '[structs]\nP = { k = "int32" }\n\n[let]\nm = "n + 1"\n\n[dims]'),
+        ],
+        [f"arguments[3].name: 'm' {ALSO_A_NUMBER}"],
     ),
     "struct of an array": (
         [

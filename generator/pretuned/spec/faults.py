@@ -20,7 +20,7 @@ from pretuned.spec.model import (
     Scratch,
     Specialisation,
 )
-from pretuned.spec.parts import Verify
+from pretuned.spec.parts import CostSpec, FillRange, Verify
 
 RESERVED: Final = frozenset({"strides", "tensor-map", "tensor-maps"})
 OUT_OF_SCOPE: Final = frozenset({"texture", "textures", "surface", "surfaces"})
@@ -58,14 +58,17 @@ _BELOW: Final[dict[type[BaseModel], dict[str, tuple[type[BaseModel], bool]]]] = 
         "launches": (LaunchSpec, True),
         "compile": (Compile, False),
         "constraints": (Constraints, False),
+        "cost": (CostSpec, False),
         "verify": (Verify, False),
         "implementations": (ImplementationSpec, True),
     },
+    Argument: {"fill": (FillRange, False)},
     ImplementationSpec: {
         "scratch": (Scratch, True),
         "launches": (LaunchSpec, True),
         "compile": (Compile, False),
         "constraints": (Constraints, False),
+        "cost": (CostSpec, False),
     },
 }
 

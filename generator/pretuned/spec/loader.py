@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from pretuned.config.toml import spelled
+from pretuned.config.toml import TAG, spelled
 from pretuned.errors import Fault, SpecError
 from pretuned.spec.check import check
 from pretuned.spec.faults import meant, structural_faults
@@ -132,7 +132,12 @@ def _validate(data: dict[str, Any], name: str, folder: Path) -> tuple[KernelSpec
     try:
         return KernelSpec.model_validate({**data, "name": name, "folder": folder}), []
     except ValidationError as error:
-        return None, error.errors(include_url=False)
+        return None, [{**item, "loc": _in_document(item["loc"])} for item in error.errors(include_url=False)]
+
+
+def _in_document(path: tuple[int | str, ...]) -> tuple[int | str, ...]:
+    """Return a path without the tags that tell the forms of a value apart."""
+    return tuple(part for part in path if not str(part).startswith(TAG))
 
 
 def _mend(data: Any, path: tuple[int | str, ...], meant: str | None) -> None:  # noqa: ANN401 - a TOML document

@@ -10,7 +10,7 @@ from pretuned.runtime.text import closest
 from pretuned.runtime.types import DTYPES
 from pretuned.spec import space
 from pretuned.spec.check.let import derived_argument_faults
-from pretuned.spec.check.names import PathFault, dtype_faults, expression_faults
+from pretuned.spec.check.names import PathFault, by_value, dtype_faults, expression_faults
 from pretuned.spec.check.structs import struct_argument_faults
 from pretuned.spec.expressions import Expression, ExpressionError
 from pretuned.spec.model import Argument, KernelSpec
@@ -62,8 +62,7 @@ def _value(spec: KernelSpec, path: str, name: str, value: TuningValue | None) ->
     if isinstance(value, dict):
         yield path, f"is a table, and '{name}' is one number"
     elif isinstance(value, Expression):
-        by_value = {name for name, choice in spec.specialisations.items() if choice.values is not None}
-        yield from expression_faults(spec, path, value, {*spec.dims, *by_value})
+        yield from expression_faults(spec, path, value, {*spec.dims, *by_value(spec)})
     elif value is not None:
         for dtype in dtypes_of(spec, name):
             if not holds(dtype, value):
@@ -72,7 +71,7 @@ def _value(spec: KernelSpec, path: str, name: str, value: TuningValue | None) ->
 
 def _order(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathFault]:
     """Yield that a number must be given behind one that may be left out, which no call could do by position."""
-    before = spec.scalars[: spec.scalars.index(argument)]
+    before = spec.scalars[: spec.scalars.index(argument)] if argument in spec.scalars else ()
     if argument.default is None and (optional := [one.name for one in before if one.default is not None]):
         remedy = f"give it a `default` as well, or put it before '{optional[0]}', here and in the kernel"
         yield path, f"'{argument.name}' has no `default`, and '{optional[0]}' before it has one; {remedy}"

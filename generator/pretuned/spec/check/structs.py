@@ -10,7 +10,7 @@ from pretuned.runtime.text import closest
 from pretuned.runtime.types import DTYPES
 from pretuned.spec import space
 from pretuned.spec.check.dtypes import unknown_dtype
-from pretuned.spec.check.names import PathFault, expression_faults, identifier
+from pretuned.spec.check.names import PathFault, by_value, expression_faults, identifier
 from pretuned.spec.expressions import Expression
 from pretuned.spec.model import Argument, KernelSpec
 from pretuned.spec.scalars import holds
@@ -54,8 +54,9 @@ def struct_argument_faults(spec: KernelSpec, path: str, argument: Argument) -> I
     name, value = argument.dtype, argument.value
     if argument.default is not None:
         yield f"{path}.default", "a struct has no default; leave it out"
-    if argument.name in spec.dims or argument.name in spec.specialisations:
-        yield f"{path}.name", f"'{argument.name}' is also a dim or a specialisation, which are numbers; rename one"
+    if argument.name in {*spec.dims, *spec.specialisations, *spec.let}:
+        message = f"'{argument.name}' is also a dim, a specialisation or a derived name, which are numbers; rename one"
+        yield f"{path}.name", message
         return
     if any(held is None or held[0] not in DTYPES for held in map(field_of, spec.structs[name].values())):
         return  # which is reported
@@ -81,10 +82,9 @@ def _value(spec: KernelSpec, path: str, dtype: str, count: int, value: object) -
         found = f"{len(several)}" if isinstance(value, tuple) else "one that is no list"
         yield path, f"expected {f'a list of {count} of {dtype}' if count else f'one {dtype}'}, found {found}"
         return
-    by_value = {name for name, choice in spec.specialisations.items() if choice.values is not None}
     for one in several:
         if isinstance(one, Expression):
-            yield from expression_faults(spec, path, one, {*spec.dims, *by_value})
+            yield from expression_faults(spec, path, one, {*spec.dims, *by_value(spec)})
         elif not holds(dtype, one):
             yield path, f"{spelled(one)} is not a value of {dtype}"
 
