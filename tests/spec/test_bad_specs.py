@@ -405,6 +405,10 @@ ARGUMENTS = {
             "structs.T: 'T' is already the name of something else of the spec; rename one",
         ],
     ),
+    "size of what is no type": (
+        [(f'{X}, dtype = "T", shape = ["n"', f'{X}, dtype = "T", shape = ["n", "sizeof(n)"')],
+        ["arguments[1].shape[1]: sizeof(n) in 'sizeof(n)': 'n' is not a type"],
+    ),
     "struct that is a dim": (
         [
             ('name = "n", dtype = "int32"', 'name = "n", dtype = "P"'),

@@ -136,6 +136,16 @@ def test_a_misspelt_derived_name_finds_the_right_one(tmp_path):
     ]
 
 
+@pytest.mark.parametrize(("place", "path"), [(GRID, "launches[0].grid[0]"), (GUARD, "constraints.where[1]")])
+@pytest.mark.parametrize(("literal", "kind"), [("'x'", "a text"), ("2.0", "a float")])
+def test_a_derived_name_is_a_number_where_it_is_compared(tmp_path, place, path, literal, kind):
+    text = f"d == {literal}"
+    text = f'["{text}"]' if place == GRID else text
+    message = f"'d' is not {kind}, so it cannot be compared with {literal}"
+
+    assert faults(tmp_path, let('d = "2 * n"'), (place, text)) == [f"scale.toml: {path}: {message}"]
+
+
 def test_definitions_that_double_are_stopped(tmp_path):
     lines = 'a0 = "n + n"\n' + "".join(f'a{i + 1} = "a{i} * a{i}"\n' for i in range(12))
 

@@ -11,14 +11,14 @@ import ast
 import copy
 import dataclasses
 from collections.abc import Collection, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pydantic import BaseModel
 
 from pretuned.runtime.types import DTYPES
 from pretuned.spec.addresses import Alignment
 from pretuned.spec.expressions import Expression, LeadingDims
-from pretuned.spec.grammar import DEVICE_ATTRIBUTES, children_of
+from pretuned.spec.grammar import DEVICE_ATTRIBUTES, children_of, literal_comparison
 
 MAX_LENGTH: Final = 2000  # characters of a definition with all that it reads written out
 MAX_DEPTH: Final = 60
@@ -74,6 +74,10 @@ class _Substitution(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         return self._definitions[node.id].tree if node.id in self._definitions else node
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        # A derived name is a number. The check reports one that is compared with a text or a float, by its name.
+        return node if literal_comparison(node) is not None else cast("ast.expr", self.generic_visit(node))
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         if ast.unparse(node.func) != "sizeof":

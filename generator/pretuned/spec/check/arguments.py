@@ -188,7 +188,10 @@ def _layout(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathFau
     if argument.shape is None:
         yield path, 'an array needs its shape; write `shape = ["n"]`'
     for axis, extent in enumerate(argument.shape or ()):
-        for name in sorted(extent.names - {*spec.dims, *by_value(spec)}):
+        known = {*spec.dims, *by_value(spec)}
+        for name in sorted(extent.type_names & known):
+            yield f"{path}.shape[{axis}]", f"sizeof({name}) in '{extent}': '{name}' is not a type"
+        for name in sorted(extent.names - known):
             yield f"{path}.shape[{axis}]", f"shape names '{name}', which is not a dim{closest(name, spec.dims)}"
         yield from comparison_faults(spec, f"{path}.shape[{axis}]", extent, extent.names)
         if extent.constant is not None and extent.constant < 0:

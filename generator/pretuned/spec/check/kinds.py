@@ -63,7 +63,7 @@ def comparison_faults(
         yield path, f"'{name}' is {kind}; it can only be compared with {kind}, as in {example}"
     for name, literal in expression.comparisons:
         kind = _NAMES[type(literal)][1]
-        if name not in readable:
+        if name not in readable and name not in spec.let:
             yield path, f"unknown name '{name}' in '{expression}'{closest(name, readable)}"
         elif not any(type(value) is type(literal) for value in plain.get(name, ())):
             yield path, f"'{name}' is not {kind}, so it cannot be compared with {literal!r}"
