@@ -18,6 +18,7 @@ NO_INPUT = (
 )
 NO_FLOATS = "only integers and bools are allowed, and texts and floats alone in a comparison with a name"
 ALSO_A_NUMBER = "is also a dim, a specialisation or a derived name, which are numbers; rename one"
+AT_FLOAT16 = "T=float16; say in `requires` which sizes the kernel takes"
 NO_TYPE = """no input has dtype 'T', so it cannot be read off a call; give an `in` argument `dtype = "T"`"""
 
 HOSTILE = "P; }; int main() {"
@@ -404,6 +405,10 @@ ARGUMENTS = {
             'structs.P: no argument is passed one; give an argument `dtype = "P"`, or remove it',
             "structs.T: 'T' is already the name of something else of the spec; rename one",
         ],
+    ),
+    "shape without a value at a size": (
+        [(f'{Y}, dtype = "T", shape = ["n"', f'{Y}, dtype = "T", shape = ["n", "8 // (n - 1024)"')],
+        [f"arguments[0].shape: '8 // (n - 1024)' divides by zero at n=1024, {AT_FLOAT16}"],
     ),
     "size of what is no type": (
         [(f'{X}, dtype = "T", shape = ["n"', f'{X}, dtype = "T", shape = ["n", "sizeof(n)"')],

@@ -11,6 +11,7 @@ import re
 
 from pretuned.errors import Fault
 from pretuned.spec.check.arguments import argument_faults, key_faults
+from pretuned.spec.check.arrays import shape_value_faults
 from pretuned.spec.check.configurations import configuration_faults, default_faults
 from pretuned.spec.check.costs import cost_faults, cost_value_faults
 from pretuned.spec.check.headers import header_faults
@@ -60,6 +61,7 @@ def check(spec: KernelSpec) -> list[Fault]:
     if not entries:  # what follows evaluates and renders, and wants every name known
         entries = [
             *refused_problems(spec),
+            *shape_value_faults(spec),
             *scalar_value_faults(spec),
             *passed_size_faults(spec),
             *default_faults(spec),

@@ -8,7 +8,7 @@ from pretuned.runtime.text import closest
 from pretuned.spec import space
 from pretuned.spec.addresses import MOST_BYTES, Alignment
 from pretuned.spec.check.names import PathFault, expression_faults, parameters
-from pretuned.spec.expressions import ExpressionError, LeadingDims
+from pretuned.spec.expressions import ExpressionError, LeadingDims, has_value_everywhere
 from pretuned.spec.model import Argument, KernelSpec, Presence
 
 
@@ -89,3 +89,25 @@ def address_faults(spec: KernelSpec, path: str, demand: Alignment) -> Iterator[P
             chosen = f" for {space.describe(specialisation)}" if demand.nbytes.names else ""
             yield path, f"asks for {asked} bytes{chosen}; an alignment is a power of two, at most {MOST_BYTES}"
             return
+
+
+def shape_value_faults(spec: KernelSpec) -> Iterator[PathFault]:
+    """Yield the shapes that have no value at a problem; of a spec that is sound otherwise."""
+    failed: set[int] = set()
+    for problem in space.all_problems(spec) if any(_may_fail(argument) for argument in spec.arrays) else ():
+        values = space.environment(spec, problem)
+        for index, argument in enumerate(spec.arguments):
+            if argument.role is None or index in failed or not _may_fail(argument):
+                continue
+            try:
+                space.shape_of(argument, values)
+            except ExpressionError as error:
+                failed.add(index)
+                yield (
+                    f"arguments[{index}].shape",
+                    f"{error} at {problem}; say in `requires` which sizes the kernel takes",
+                )
+
+
+def _may_fail(argument: Argument) -> bool:
+    return not all(has_value_everywhere(extent) for extent in argument.shape or ())
