@@ -107,15 +107,15 @@ def test_show_of_a_lock_that_is_cut_short(run, tmp_path):
 
 
 def test_explain_hands_over_numbers_types_and_flags(run, package):
-    asked = ("explain", "scale", "n=4096", "T=float32", "causal=true", "shift=-2", "--package", "made_up")
+    asked = ("explain", "scale", "n=4096", "T=float32", "causal=true", "shift=-2", "share=1.5", "--package", "made_up")
     assert run(*asked, "--device", "L4") == (
         0,
-        "scale L4 {'n': 4096, 'T': 'float32', 'causal': True, 'shift': -2}\n",
+        "scale L4 {'n': 4096, 'T': 'float32', 'causal': True, 'shift': -2, 'share': 1.5}\n",
         "",
     )
 
 
-@pytest.mark.parametrize("text", ["n=--5", "n=\N{SUPERSCRIPT TWO}", "n=1.5"])
+@pytest.mark.parametrize("text", ["n=--5", "n=\N{SUPERSCRIPT TWO}", "n=1.5.2"])
 def test_explain_hands_over_as_text_what_is_no_number(run, package, text):
     status, out, _ = run("explain", "scale", text, "--package", "made_up")
     assert (status, out) == (0, f"scale None {dict([text.split('=')])}\n")
