@@ -35,7 +35,8 @@ def test_the_wheel_holds_library_templates_and_kernels_once(own_wheel, contents)
 def test_a_wheel_from_the_sdist_is_the_same(own_wheel, hatchling, developers_cache, contents, tmp_path):
     sdist = hatchling(ROOT, "sdist", tmp_path / "sdist")
     with tarfile.open(sdist) as archive:
-        archive.extractall(tmp_path, filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # since Python 3.11.4
+        archive.extractall(tmp_path)
     (folder,) = tmp_path.glob("pretuned-*")
     wheel = hatchling(folder, "wheel", tmp_path / "wheel", **developers_cache)
     assert contents(wheel) == contents(own_wheel)
