@@ -61,10 +61,12 @@ def test_a_selection_is_hardly_ever_slower_than_the_default(sample):
 @pytest.mark.slow
 def test_a_selection_loses_less_than_any_other_rule_over_other_kernels(record_property):
     found = outcomes(OTHERS)
-    mean = means(found)
-    record_property("figure", ", ".join(f"{rule} {loss:.2%}" for rule, loss in mean.items()))
-    assert mean[OURS] < 0.7 * min(loss for rule, loss in mean.items() if rule not in rules.OF_OURS)
-    assert slower(found[OURS]) <= 0.06
+    mean, behind = means(found), {rule: slower(judged) for rule, judged in found.items()}
+    figures = (f"{rule} {loss:.2%}, slower at {behind[rule]:.2%}" for rule, loss in mean.items())
+    record_property("figure", "; ".join(figures))
+    others = [rule for rule in mean if rule not in rules.OF_OURS and behind[rule]]  # without the default itself
+    assert mean[OURS] < 0.7 * min(mean[rule] for rule in others)
+    assert behind[OURS] < 0.5 * min(behind[rule] for rule in others)
 
 
 @pytest.mark.parametrize("path", sorted(matrix.RECORDED.glob("*.json.gz")), ids=lambda path: path.name)
