@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from judged import failures
-from pretuned.cli import main
 from pretuned.compile.nvrtc import NVRTC
 from pretuned.spec import space
 from pretuned.spec.loader import load
@@ -19,29 +16,6 @@ cupy = pytest.importorskip("cupy")
 
 pytestmark = pytest.mark.gpu
 KERNELS = Path(__file__).parents[1] / "data" / "arrays"
-PYPROJECT = """
-[tool.hatch.build.hooks.pretuned]
-module = "arrays_on_gpu/tuned"
-"""
-
-
-@pytest.fixture(scope="module")
-def tuned(tmp_path_factory):
-    """The package of a project that is tuned and baked on this GPU."""
-    folder = tmp_path_factory.mktemp("arrays")
-    (folder / "pyproject.toml").write_text(PYPROJECT)
-    shutil.copytree(KERNELS, folder / "kernels")
-    (folder / "arrays_on_gpu").mkdir()
-    (folder / "arrays_on_gpu" / "__init__.py").write_text("")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setenv("PRETUNED_CACHE_DIR", str(folder / "cache"))
-        for command in ("tune", "bake"):
-            with pytest.raises(SystemExit) as ended:
-                main([command])
-            assert ended.value.code == 0
-        patch.syspath_prepend(str(folder))
-        yield importlib.import_module("arrays_on_gpu.tuned")
 
 
 def verdicts(name):

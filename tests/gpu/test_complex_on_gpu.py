@@ -2,41 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pretuned.cli import main
-
 cupy = pytest.importorskip("cupy")
 
 pytestmark = pytest.mark.gpu
 KERNELS = Path(__file__).parents[1] / "data" / "complex"
-PYPROJECT = """
-[tool.hatch.build.hooks.pretuned]
-module = "complex_on_gpu/tuned"
-"""
-
-
-@pytest.fixture(scope="module")
-def tuned(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("complex")
-    (folder / "pyproject.toml").write_text(PYPROJECT)
-    shutil.copytree(KERNELS, folder / "kernels")
-    (folder / "complex_on_gpu").mkdir()
-    (folder / "complex_on_gpu" / "__init__.py").write_text("")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setenv("PRETUNED_CACHE_DIR", str(folder / "cache"))
-        for command in ("tune", "bake"):
-            with pytest.raises(SystemExit) as ended:
-                main([command])
-            assert ended.value.code == 0
-        patch.syspath_prepend(str(folder))
-        yield importlib.import_module("complex_on_gpu.tuned")
 
 
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])

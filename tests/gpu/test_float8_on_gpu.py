@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import shutil
 from pathlib import Path
 
@@ -18,35 +17,6 @@ cupy = pytest.importorskip("cupy")
 
 pytestmark = pytest.mark.gpu
 KERNELS = Path(__file__).parents[1] / "data" / "float8"
-PYPROJECT = """
-[tool.hatch.build.hooks.pretuned]
-module = "float8_on_gpu/tuned"
-"""
-
-
-@pytest.fixture(scope="module")
-def project(tmp_path_factory):
-    """A project that is tuned and baked on this GPU."""
-    folder = tmp_path_factory.mktemp("float8")
-    (folder / "pyproject.toml").write_text(PYPROJECT)
-    shutil.copytree(KERNELS, folder / "kernels")
-    (folder / "float8_on_gpu").mkdir()
-    (folder / "float8_on_gpu" / "__init__.py").write_text("")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setenv("PRETUNED_CACHE_DIR", str(folder / "cache"))
-        for command in ("tune", "bake"):
-            with pytest.raises(SystemExit) as ended:
-                main([command])
-            assert ended.value.code == 0
-        yield folder
-
-
-@pytest.fixture(scope="module")
-def tuned(project):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(project))
-        yield importlib.import_module("float8_on_gpu.tuned")
 
 
 def quantised(x, scale):

@@ -2,42 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pretuned.cli import main
-
 cupy = pytest.importorskip("cupy")
 
 pytestmark = pytest.mark.gpu
 KERNELS = Path(__file__).parents[1] / "data" / "scalars"
-PYPROJECT = """
-[tool.hatch.build.hooks.pretuned]
-module = "scalars_on_gpu/tuned"
-"""
-
-
-@pytest.fixture(scope="module")
-def tuned(tmp_path_factory):
-    """A package that is tuned and baked on this GPU: every type was verified."""
-    folder = tmp_path_factory.mktemp("scalars")
-    (folder / "pyproject.toml").write_text(PYPROJECT)
-    shutil.copytree(KERNELS, folder / "kernels")
-    (folder / "scalars_on_gpu").mkdir()
-    (folder / "scalars_on_gpu" / "__init__.py").write_text("")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setenv("PRETUNED_CACHE_DIR", str(folder / "cache"))
-        for command in ("tune", "bake"):
-            with pytest.raises(SystemExit) as ended:
-                main([command])
-            assert ended.value.code == 0
-        patch.syspath_prepend(str(folder))
-        yield importlib.import_module("scalars_on_gpu.tuned")
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int32"])

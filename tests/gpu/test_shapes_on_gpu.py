@@ -2,49 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pretuned.cli import main
 from pretuned.record import lock as lockfile
 
 cupy = pytest.importorskip("cupy")
 
 pytestmark = pytest.mark.gpu
 KERNELS = Path(__file__).parents[1] / "data" / "shapes"
-PYPROJECT = """
-[tool.hatch.build.hooks.pretuned]
-module = "shapes_on_gpu/tuned"
-"""
-
-
-@pytest.fixture(scope="module")
-def project(tmp_path_factory):
-    """A project that is tuned and baked on this GPU: every configuration was verified."""
-    folder = tmp_path_factory.mktemp("shapes")
-    (folder / "pyproject.toml").write_text(PYPROJECT)
-    shutil.copytree(KERNELS, folder / "kernels")
-    (folder / "shapes_on_gpu").mkdir()
-    (folder / "shapes_on_gpu" / "__init__.py").write_text("")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setenv("PRETUNED_CACHE_DIR", str(folder / "cache"))
-        for command in ("tune", "bake"):
-            with pytest.raises(SystemExit) as ended:
-                main([command])
-            assert ended.value.code == 0
-        yield folder
-
-
-@pytest.fixture(scope="module")
-def tuned(project):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(project))
-        yield importlib.import_module("shapes_on_gpu.tuned")
 
 
 def drawn(*shape, dtype="float32"):

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
-import shutil
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 
-from pretuned.cli import main
-
 cupy = pytest.importorskip("cupy")
 
 pytestmark = pytest.mark.gpu
 KERNELS = Path(__file__).parents[1] / "data" / "structs"
-PYPROJECT = """
-[tool.hatch.build.hooks.pretuned]
-module = "structs_on_gpu/tuned"
-"""
 
 
 class Params(NamedTuple):
@@ -28,24 +20,6 @@ class Params(NamedTuple):
     bias: float
     weights: tuple[float, float, float]
     shift: int
-
-
-@pytest.fixture(scope="module")
-def tuned(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("structs")
-    (folder / "pyproject.toml").write_text(PYPROJECT)
-    shutil.copytree(KERNELS, folder / "kernels")
-    (folder / "structs_on_gpu").mkdir()
-    (folder / "structs_on_gpu" / "__init__.py").write_text("")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setenv("PRETUNED_CACHE_DIR", str(folder / "cache"))
-        for command in ("tune", "bake"):
-            with pytest.raises(SystemExit) as ended:
-                main([command])
-            assert ended.value.code == 0
-        patch.syspath_prepend(str(folder))
-        yield importlib.import_module("structs_on_gpu.tuned")
 
 
 def test_every_field_arrives(tuned):
