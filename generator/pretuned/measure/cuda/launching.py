@@ -16,7 +16,7 @@ from pretuned.runtime.launching import ATTRIBUTE_BYTES, CONFIGURATION
 
 driver: Final[Any] = cupy.cuda.driver
 ERRORS: Final[tuple[type[Exception], ...]] = (cupy.cuda.runtime.CUDARuntimeError, driver.CUDADriverError)
-SLOT_BYTES: Final = 8  # room for the widest argument
+_LINE_BYTES: Final = 64  # the widest alignment of any argument
 
 Dim3 = tuple[int, int, int]
 
@@ -30,11 +30,16 @@ class PackedArguments:
 
     @classmethod
     def of(cls, arguments: Sequence[bytes]) -> PackedArguments:
-        """Pack arguments of at most 8 bytes each."""
-        values = b"".join(argument.ljust(SLOT_BYTES, b"\0") for argument in arguments)
-        block = ctypes.create_string_buffer(values, max(1, len(values)))
-        base = ctypes.addressof(block)
-        pointers = (ctypes.c_void_p * max(1, len(arguments)))(*(base + SLOT_BYTES * i for i in range(len(arguments))))
+        """Pack arguments of any sizes, each where every type of its size is aligned."""
+        begins, values = [], b""
+        for argument in arguments:
+            values += bytes(-len(values) % (_LINE_BYTES if len(argument) >= _LINE_BYTES else 16))
+            begins.append(len(values))
+            values += argument
+        block = ctypes.create_string_buffer(len(values) + _LINE_BYTES)
+        base = ctypes.addressof(block) + -ctypes.addressof(block) % _LINE_BYTES
+        ctypes.memmove(base, values, len(values))
+        pointers = (ctypes.c_void_p * max(1, len(arguments)))(*(base + begin for begin in begins))
         return cls(block, pointers)
 
     @property
