@@ -18,20 +18,6 @@ from pretuned.spec.loader import load_folder
 
 KERNELS = Path(__file__).parents[1] / "data" / "complex"
 needs_compiler = pytest.mark.skipif(compiler() is None, reason="no C++ compiler here")
-PYPROJECT = """
-[tool.hatch.build.hooks.pretuned]
-module = "src/mypkg/tuned"
-cubins = false
-"""
-
-
-@pytest.fixture
-def project(tmp_path, monkeypatch):
-    (tmp_path / "pyproject.toml").write_text(PYPROJECT)
-    shutil.copytree(KERNELS, tmp_path / "kernels")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PRETUNED_CACHE_DIR", str(tmp_path / "cache"))
-    return tmp_path
 
 
 def executed(capsys):

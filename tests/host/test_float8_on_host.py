@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import ml_dtypes
@@ -26,20 +25,6 @@ from specs import edited
 
 KERNELS = Path(__file__).parents[1] / "data" / "float8"
 needs_compiler = pytest.mark.skipif(compiler() is None, reason="no C++ compiler here")
-PYPROJECT = """
-[tool.hatch.build.hooks.pretuned]
-module = "src/mypkg/tuned"
-cubins = false
-"""
-
-
-@pytest.fixture
-def project(tmp_path, monkeypatch):
-    (tmp_path / "pyproject.toml").write_text(PYPROJECT)
-    shutil.copytree(KERNELS, tmp_path / "kernels")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PRETUNED_CACHE_DIR", str(tmp_path / "cache"))
-    return tmp_path
 
 
 def run(capsys, *arguments):

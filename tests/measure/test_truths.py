@@ -10,27 +10,14 @@ from pretuned.compile import host
 from pretuned.compile.host import CPP
 from pretuned.compile.pool import compile_all
 from pretuned.measure.bench import Bench
-from pretuned.measure.host.machine import HostMachine
-from pretuned.measure.host.pages import SealablePages
 from pretuned.measure.machine import Poisoned
 from pretuned.measure.requests import CompiledCandidate, PrepareRequest, RaceRequest
 from pretuned.render import source_of
 from pretuned.spec import space
 from specs import SCALE_TEMPLATE, loaded
+from unsealed import Unsealing
 
 pytestmark = pytest.mark.skipif(host.compiler() is None, reason="no C++ compiler here")
-
-
-class Unsealed(SealablePages):
-    """Pages that stay writable, as a GPU's memory does."""
-
-    def seal(self):
-        pass
-
-
-class Unsealing(HostMachine):
-    def allocate(self, nbytes):
-        return Unsealed(nbytes)
 
 
 @pytest.fixture
