@@ -3,8 +3,8 @@
 The bundled kernels are baked from `--lock`, or tuned first with `--tune`. Then problems are drawn by `--seed`, in the
 strata of `sizes/drawing.py`: 24 inside the tuned sizes and 6 beyond, of each specialisation. A real call is made at
 each, and what it ran is the pick. All candidates are screened at that problem; the best of them, the pick, whose result
-is verified, and the default are raced. `--seeds 5` does it for five seeds, and prints the lock's certificates beside
-theirs.
+is verified, and the default are raced. `--seeds 5` does it for five seeds, then reports on all of them together, and
+prints the lock's certificates beside theirs.
 
 `--on host --rows-of DEVICE` tries the script out where there is no GPU: times mean nothing, and `explain` gives picks.
 """
@@ -188,6 +188,10 @@ def main():
             print(*lines, sep="\n", flush=True)
             texts += lines
             path.write_text("\n".join(texts) + "\n", encoding="utf-8")
+    if len(seeds) > 1:
+        lines = [f"{len(seeds)} seeds together", *report([one for found in judged.values() for one in found]), ""]
+        print(*lines, sep="\n")
+        texts += lines
     lines = list(certificates(lock, options.rows_of or device.name, judged))
     print(*lines, sep="\n")
     path.write_text("\n".join([*texts, *lines]) + "\n", encoding="utf-8")
