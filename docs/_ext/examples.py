@@ -33,6 +33,7 @@ EXAMPLES: Final = {
     "arguments.dtype": 'dtype = "T"',
     "arguments.role": 'role = "in"',
     "arguments.shape": 'shape = ["rows", "cols // 2"]',
+    "arguments.strides": 'strides = ["x_stride", 1]',
     "arguments.align": 'align = "vec * sizeof(T)"',
     "arguments.fill": 'fill = { from = 0, to = "n - 1" }',
     "arguments.in-place": "in-place = true",

@@ -80,3 +80,47 @@ def test_leading_dims_may_be_of_any_number(tuned):
         assert (y.shape, sums.shape) == (shape, shape[:-1])
         np.testing.assert_allclose(cupy.asnumpy(y), cupy.asnumpy(x + w), rtol=1e-6)
         np.testing.assert_allclose(cupy.asnumpy(sums), cupy.asnumpy(x).sum(-1), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["apart", "planes"])
+def test_what_is_wrong_where_rows_lie_apart_alone_is_found(name):
+    for configuration, message in verdicts(name).items():
+        if dict(configuration.values)["wrong"] in {0, "nothing"}:
+            assert message is None
+        else:
+            assert message.endswith(", and right without")
+
+
+def test_rows_may_lie_apart(tuned):
+    whole, written = random(24, 200), cupy.full((24, 200), 7, "float32")
+    for begin in (0, 1, 4, 0):
+        for columns in (64, 63):
+            x, y = whole[:, begin : begin + columns], written[:, begin : begin + columns]
+            for _ in range(3):
+                np.testing.assert_allclose(cupy.asnumpy(tuned.apart(x, 2.0)), 2 * cupy.asnumpy(x), rtol=1e-6)
+                written.fill(7)
+                assert tuned.apart(x, 2.0, y=y) is y
+                np.testing.assert_allclose(cupy.asnumpy(y), 2 * cupy.asnumpy(x), rtol=1e-6)
+                assert int((written != 7).sum()) <= 24 * columns
+    cube = random(4, 6, 128)
+    for x in (cube[:, :, :64], cube[:, 1, :64], cube[2, :, 32:96], cube[:1, 2:3, :64]):
+        np.testing.assert_allclose(cupy.asnumpy(tuned.apart(x, 3.0)), 3 * cupy.asnumpy(x), rtol=1e-6)
+    for x in (cube[:, 1:3, :64], cube[:, :, ::2], cube[:, :, ::-1], cube.transpose(0, 2, 1), cube[:, ::-1]):
+        with pytest.raises(ValueError, match="x: expected"):
+            tuned.apart(x, 3.0)
+
+
+def test_rows_of_tensors_may_lie_apart(tuned):
+    torch = pytest.importorskip("torch")
+    whole = torch.randn(24, 200, device="cuda")
+    for _ in range(4):
+        for begin in (0, 1, 4):
+            x = whole[:, begin : begin + 64]
+            torch.testing.assert_close(tuned.apart(x, 2.0), 2 * x)
+            y = torch.zeros_like(whole)
+            tuned.apart(x, 2.0, y=y[:, 100:164])
+            torch.testing.assert_close(y[:, 100:164], 2 * x)
+            assert not y[:, :100].any()
+            assert not y[:, 164:].any()
+        with pytest.raises(ValueError, match="x: expected x_stride of at least 64 elements"):
+            tuned.apart(whole[:1, :64].expand(24, 64), 2.0)

@@ -13,7 +13,13 @@ from pretuned.tune.modes import PLAIN, SANITIZERS
 
 KERNELS = Path(__file__).parents[1] / "data" / "arrays"
 pytestmark = pytest.mark.skipif(compiler() is None, reason="no C++ compiler here")
-PLANTED = {"add_scaled": ("late", 1), "double_pairs": ("assumed", 16), "shift": ("careless", 1)}
+PLANTED = {
+    "add_scaled": ("late", {1}),
+    "apart": ("wrong", {"assumes", "fills", "reads", "swaps"}),
+    "double_pairs": ("assumed", {16}),
+    "planes": ("wrong", {1}),
+    "shift": ("careless", {1}),
+}
 
 
 def findings(names, modes):
@@ -33,5 +39,5 @@ def test_races_are_looked_for_in_every_layout():
 @pytest.mark.parametrize("mode", [PLAIN, SANITIZERS[0]], ids=lambda mode: mode.name)
 def test_what_is_planted_is_found_and_nothing_else(mode):
     names = PLANTED if mode is PLAIN else ["add_scaled", "double_pairs"]
-    wrong = {name: {PLANTED[name][1]} for name in names}
+    wrong = {name: PLANTED[name][1] for name in names}
     assert findings(names, [mode]) == wrong

@@ -55,3 +55,28 @@ def test_a_kernel_is_verified_with_an_optional_array_and_without():
 def test_leading_dims_are_verified_as_one_dim():
     spec = load(KERNELS / "row_sums.toml")
     assert list(verdicts(spec, space.all_problems(spec)[0]).values()) == [None, None]
+
+
+def test_what_is_wrong_where_rows_lie_apart_alone_is_found():
+    spec = load(KERNELS / "apart.toml")
+    found = {}
+    for configuration, message in verdicts(spec, space.all_problems(spec)[0]).items():
+        values = dict(configuration.values)
+        found[values["wrong"], values["vec"]] = message
+    assert found.pop(("nothing", 1)) is found.pop(("nothing", 4)) is None
+    odd, even = ((f"with x_stride = {x} (not 64) and y_stride = {y} (not 64)") for x, y in ((69, 67), (72, 68)))
+    assert len(found) == 7
+    for (wrong, vec), message in found.items():
+        by = even if vec == 4 and wrong != "assumes" else odd
+        assert message.endswith(f"; {by}, and right without")
+    assert found["fills", 4] == (
+        f"y: written between its rows, first at element 64 from its start; {even}, and right without"
+    )
+
+
+def test_planes_and_rows_may_lie_apart():
+    spec = load(KERNELS / "planes.toml")
+    right, wrong = verdicts(spec, space.all_problems(spec)[0]).values()
+    assert right is None
+    apart = "with x_plane = 162 (not 160) and y_plane = 172 (not 160) and y_row = 34 (not 32)"
+    assert wrong.endswith(f"; {apart}, and right without")

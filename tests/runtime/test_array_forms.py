@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import math
@@ -19,20 +20,52 @@ from pretuned.bake.plan import plan
 from pretuned.spec.loader import load_folder
 
 KERNELS = Path(__file__).parents[1] / "data" / "arrays"
-SIGNATURES = {"add_scaled": "QQQfq", "double_pairs": "QQq", "shift": "QQQii", "row_sums": "QQQQii"}
+SIGNATURES = {
+    "planes": "QQQqiQii",
+    "add_scaled": "QQQfq",
+    "double_pairs": "QQq",
+    "shift": "QQQii",
+    "row_sums": "QQQQii",
+    "apart": "QQfqqi",
+}
 APART = "and it has to be all of x, or to lie apart from it"
+
+
+@functools.cache
+def baked():
+    """The files of a package of the kernels, with defaults and one winner with guards."""
+    choices = [
+        sample.choice(2.0, ratio=(0.4, 0.5), vec=4, wrong="nothing"),
+        sample.choice(4.0, vec=1, wrong="nothing"),
+    ]
+    rows = [sample.row("apart", sample.H100, {"T": "float32"}, {"rows": 24, "cols": 64}, *choices)]
+    made = plan(load_folder(KERNELS), rows, {sample.H100.name: sample.H100})
+    return files(made, sample.binaries(made), version="0.0.0")
 
 
 @pytest.fixture
 def tuned(tmp_path, cuda, load, monkeypatch):
-    """The kernels with defaults only, in a package with images that say what they are."""
-    made = plan(load_folder(KERNELS), [], {sample.H100.name: sample.H100})
+    """The package, with images that say what they are."""
     sample.write({"__init__.py": b""}, tmp_path / "pkg")
-    sample.write(files(made, sample.binaries(made), version="0.0.0"), tmp_path / "pkg" / "tuned")
+    sample.write(baked(), tmp_path / "pkg" / "tuned")
     for name, codes in SIGNATURES.items():
         monkeypatch.setitem(fake_cuda.SIGNATURES, name, codes)
     monkeypatch.setenv("PRETUNED_WARN", "0")
     return load(tmp_path)
+
+
+@pytest.fixture
+def slow(tuned, monkeypatch):
+    """The calls that go from the beginning, before any is made: fast paths keep what they call."""
+    counted, caller = [], importlib.import_module("pkg.tuned._runtime.calls").Caller
+    whole = caller.slow
+
+    def slow(self, *call):
+        counted.append(call)
+        return whole(self, *call)
+
+    monkeypatch.setattr(caller, "slow", slow)
+    return counted
 
 
 @pytest.fixture
@@ -46,16 +79,19 @@ def torch(cuda, monkeypatch):
 def array(request, cupy, torch, cuda):
     """What makes an array of each library: shape, dtype, address."""
 
-    def make(shape, dtype="float32", address=None):
+    def make(shape, dtype="float32", address=None, strides=None):
+        size = {"float32": 4, "float64": 8}[dtype]
+        in_bytes = strides and tuple(size * stride for stride in strides)
         if request.param == "cupy":
-            return cupy.ndarray(shape, dtype, address=address)
-        tensor = torch.Tensor(shape, dtype, address=address)
+            return cupy.ndarray(shape, dtype, address=address, strides=in_bytes)
+        tensor = torch.Tensor(shape, dtype, address=address, strides=strides)
         if request.param == "torch":
             return tensor
         cuda.addresses[tensor.data_ptr()] = 0
         if request.param == "interface":
             typestr = {"float32": "<f4", "float64": "<f8"}[dtype]
-            return external({"shape": tuple(shape), "typestr": typestr, "data": (tensor.data_ptr(), False)})
+            facts = {"shape": tuple(shape), "typestr": typestr, "data": (tensor.data_ptr(), False)}
+            return external(facts | ({"strides": in_bytes} if strides else {}))
         return OfDlpack(tensor)
 
     return make
@@ -168,16 +204,16 @@ def test_an_optional_array_is_a_null_pointer_where_it_is_left_out_by_every_path(
 
 @pytest.mark.usefixtures("fast_path")
 @pytest.mark.parametrize("gpus", [1, 2])
-def test_calls_without_an_optional_array_take_the_fast_path(tuned, cupy, cuda, gpus, monkeypatch):
+def test_calls_without_an_optional_array_take_the_fast_path(tuned, cupy, cuda, gpus, slow):
     del cuda.devices[gpus:]
     x, bias = cupy.ndarray((16, 256), "float32"), cupy.ndarray((256,), "float32")
     for _ in range(2):
         tuned.shift(x)
         tuned.shift(x, bias=bias)
-    slow = importlib.import_module("pkg.tuned._runtime.calls").Caller
-    monkeypatch.setattr(slow, "slow", lambda *_: pytest.fail("took the slow path"))
+    slow.clear()
     for _ in range(2):
         assert tuned.shift(x).shape == tuned.shift(x, bias=bias).shape == (16, 256)
+    assert not slow
     assert [launch.arguments[1] for launch in cuda.launches] == [0, bias.data.ptr] * 4
 
 
@@ -240,18 +276,18 @@ def test_leading_dims_of_any_number_are_one_dim_by_every_path(tuned, array, cuda
 
 @pytest.mark.usefixtures("fast_path")
 @pytest.mark.parametrize("gpus", [1, 2])
-def test_shapes_with_the_same_product_each_take_the_fast_path(tuned, cupy, cuda, gpus, monkeypatch):
+def test_shapes_with_the_same_product_each_take_the_fast_path(tuned, cupy, cuda, gpus, slow):
     del cuda.devices[gpus:]
     w, shapes = cupy.ndarray((32,), "float32"), [(64, 32), (4, 16, 32), (16, 4, 32), (32,)]
     given = [cupy.ndarray(shape, "float32") for shape in shapes]
     for _ in range(3):
         for x in given:
             tuned.row_sums(x, w)
-    caller = importlib.import_module("pkg.tuned._runtime.calls").Caller
-    monkeypatch.setattr(caller, "slow", lambda *_: pytest.fail("took the slow path"))
+    slow.clear()
     for x, shape in zip(given, shapes, strict=True):
         y, sums = tuned.row_sums(x, w)
         assert (y.shape, sums.shape) == (shape, shape[:-1])
+    assert not slow
     assert [launch.arguments[-2] for launch in cuda.launches] == [64, 64, 64, 1] * 4
 
 
@@ -312,3 +348,200 @@ def test_an_output_has_one_leading_dim_where_no_array_has_leading_dims(tmp_path,
     apart = cupy.ndarray((4, 16, 32), "float32")
     assert tuned.spread(x, cols=32, y=apart) is apart
     assert [launch.arguments[2:] for launch in cuda.launches] == [(64, 32)] * 5
+
+
+# Strides.
+
+
+def test_rows_may_lie_apart_by_every_path(tuned, array, cuda):
+    shape = (16, 64)
+    y, x = array(shape), array(shape)
+    apart = [(array(shape, strides=(pitch, 1)), pitch) for pitch in (67, 128, 1000)]
+    for _ in range(4):
+        tuned.apart(x, 2.0, y=y)
+        for other, pitch in apart:
+            tuned.apart(other, 2.0, y=y)
+            tuned.apart(x, 2.0, y=other)
+            assert cuda.launches[-2].arguments == (address(y), address(other), 2.0, 64, pitch, 64)
+            assert cuda.launches[-1].arguments == (address(other), address(x), 2.0, pitch, 64, 64)
+        made = tuned.apart(apart[0][0], 2.0)
+        assert cuda.launches[-1].arguments == (address(made), address(apart[0][0]), 2.0, 64, 67, 64)
+    bound = tuned.apart.bind(apart[1][0], 2.0, y=apart[2][0])
+    bound()
+    assert cuda.launches[-1].arguments == (address(apart[2][0]), address(apart[1][0]), 2.0, 1000, 128, 64)
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "pitch"),
+    [
+        ((2, 3, 64), (300, 100, 1), 100),
+        ((2, 1, 3, 64), (300, 7, 100, 1), 100),
+        ((1, 64), (5, 1), 64),
+        ((64,), (1,), 64),
+        ((3, 1, 64), (70, 1, 1), 70),
+        ((3, 1), (70, 3), 70),
+    ],
+)
+def test_leading_dims_whose_rows_lie_apart_are_one(tuned, array, cuda, shape, strides, pitch):
+    x = array(shape, strides=strides)
+    for _ in range(3):
+        y = tuned.apart(x, 2.0)
+        assert tuple(y.shape) == shape
+        assert cuda.launches[-1].arguments[3:] == (shape[-1], pitch, shape[-1])
+        assert cuda.launches[-1].grid[0] == math.prod(shape[:-1])
+
+
+@pytest.mark.usefixtures("fast_path")
+def test_halves_of_the_same_rows_take_the_fast_path(tuned, cupy, slow):
+    x = cupy.ndarray((16, 64), "float32", strides=(512, 4))
+    for _ in range(2):
+        tuned.apart(x, 2.0, y=cupy.ndarray((16, 64), "float32", address=x.data.ptr + 256, strides=(512, 4)))
+    for shift, right in ((256, True), (-256, True), (768, True), (252, False), (260, False), (0, False), (512, False)):
+        slow.clear()
+        y = cupy.ndarray((16, 64), "float32", address=x.data.ptr + shift, strides=(512, 4))
+        for _ in range(3):
+            if right:
+                tuned.apart(x, 2.0, y=y)
+            else:
+                with pytest.raises(ValueError, match="y: shares memory with x"):
+                    tuned.apart(x, 2.0, y=y)
+        assert len(slow) == (0 if right else 3)
+
+
+@pytest.mark.usefixtures("fast_path")
+@pytest.mark.parametrize("library", ["cupy", "torch"])
+@pytest.mark.parametrize("gpus", [1, 2])
+def test_arrays_with_other_strides_each_take_the_fast_path(tuned, cupy, torch, cuda, gpus, library, slow):
+    del cuda.devices[gpus:]
+
+    def make(strides=None):
+        if library == "torch":
+            return torch.Tensor((16, 64), strides=strides)
+        return cupy.ndarray((16, 64), "float32", strides=strides and tuple(4 * one for one in strides))
+
+    given = [make(), *(make((pitch, 1)) for pitch in (67, 128, 256))]
+    for _ in range(3):
+        for x in given:
+            tuned.apart(x, 2.0)
+            tuned.apart(make(), 2.0, y=x)
+            tuned.apart(x, 2.0, y=make((99, 1)))
+    slow.clear()
+    for x, pitch in zip(given, (64, 67, 128, 256), strict=True):
+        tuned.apart(x, 2.0)
+        tuned.apart(make(), 3.0, y=x)
+        tuned.apart(x, 2.0, y=make((99, 1)))
+        assert cuda.launches[-1].arguments[3:] == (99, pitch, 64)
+    assert not slow
+
+
+NONE_OVERLAP = r"expected x_stride of at least 64 elements, so that none overlap, found strides "
+BELOW = "expected contiguous elements below the strides that the spec names, found strides "
+COPY = r"copy it with (cupy.ascontiguousarray\({0}\)|{0}.contiguous\(\)|its library)"
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "message"),
+    [
+        ((16, 64), (0, 1), NONE_OVERLAP + r"\(0, 4\)"),
+        (
+            (16, 64),
+            (63, 1),
+            r"expected x_stride of at least 64 elements, so that none overlap, found strides \(252, 4\)",
+        ),
+        ((16, 64), (-64, 1), NONE_OVERLAP + r"\(-256, 4\)"),
+        ((16, 64), (128, 2), BELOW + r"\(512, 8\)"),
+        ((16, 64), (1, 16), BELOW + r"\(4, 64\)"),
+        ((16, 64), (128, 0), BELOW + r"\(512, 0\)"),
+        ((2, 8, 64), (1000, 64, 1), r"expected leading dimensions that are one, with rows at one distance, found .*"),
+        ((2, 8, 64), (64, 128, 1), r"expected leading dimensions that are one, with rows at one distance, found .*"),
+    ],
+)
+def test_strides_that_a_kernel_cannot_take_are_an_error_by_every_path(tuned, array, cuda, shape, strides, message):
+    right, wrong = array(shape), array(shape, strides=strides)
+    for _ in range(3):
+        tuned.apart(right, 2.0)
+        with pytest.raises(ValueError, match=rf"^pkg\.tuned\.apart: x: {message}.*{COPY.format('x')}"):
+            tuned.apart(wrong, 2.0)
+        with pytest.raises(ValueError, match=r"^pkg\.tuned\.apart: y: expected "):
+            tuned.apart(right, 2.0, y=wrong)
+    assert len(cuda.launches) == 3
+
+
+def test_a_stride_that_is_no_whole_number_of_elements_is_an_error(tuned, cupy):
+    x = cupy.ndarray((16, 64), "float32", strides=(258, 4))
+    with pytest.raises(ValueError, match="x: expected x_stride to be a whole number of elements, 4 bytes each, found"):
+        tuned.apart(x, 2.0)
+
+
+def test_only_what_the_spec_names_may_lie_apart(tuned, array):
+    x = array((16, 64), strides=(128, 1))
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"^pkg\.tuned\.row_sums: x: expected a C-contiguous array, found strides"):
+            tuned.row_sums(x, array((64,)))
+    planes, y = array((2, 3, 32), strides=(96, 48, 1)), array((2, 3, 32))
+    with pytest.raises(ValueError, match=r"x: expected contiguous elements below the strides that the spec names"):
+        tuned.planes(y, planes)
+
+
+def test_strides_of_several_dims(tuned, array, cuda):
+    y, x = array((2, 3, 32), strides=(200, 40, 1)), array((2, 3, 32), strides=(128, 32, 1))
+    for _ in range(3):
+        tuned.planes(y, x)
+        assert cuda.launches[-1].arguments[3:] == (200, 40, 128, 3, 16)
+    for strides, message in (
+        ((111, 40, 1), r"y_plane of at least 112 elements"),
+        ((200, 41, 1), r"requires y_row % 2 == 0, found d=16, p=2, rows=3, y_plane=200, y_row=41, x_plane=96"),
+        ((2**40, 2**33, 1), r"y_row: expected at most 2147483647 \(int32\), found 8589934592"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            tuned.planes(array((2, 3, 32), strides=strides), array((2, 3, 32)))
+
+
+def test_arrays_whose_rows_lie_apart_overlap_by_all_that_they_reach_over(tuned, array, cuda):
+    x = array((16, 64), strides=(128, 1))
+    last = address(x) + 4 * (15 * 128 + 64)
+    for _ in range(3):
+        for shift, shares in ((0, True), (4 * 64 - 4, True), (-4, True), (4 * 64, False)):
+            y = array((16, 64), address=address(x) + shift, strides=(128, 1))
+            cuda.addresses[address(y)] = 0
+            if shares:
+                with pytest.raises(ValueError, match=r"y: shares memory with x"):
+                    tuned.apart(x, 2.0, y=y)
+            else:  # the other half of the same rows
+                assert tuned.apart(x, 2.0, y=y) is y
+        behind = array((16, 64), address=last)
+        cuda.addresses[last] = 0
+        tuned.apart(x, 2.0, y=behind)
+        with pytest.raises(ValueError, match=r"y: shares memory with x"):
+            tuned.apart(x, 2.0, y=array((16, 64), address=last - 8))
+
+
+def test_strides_are_a_part_of_explain_and_of_the_docstring(tuned):
+    facts = {"rows": 16, "cols": 64, "T": "float32"}
+    assert tuned.explain("apart", **facts).problem["x_stride"] == 64
+    found = tuned.explain("apart", x_stride=128, **facts)
+    assert (found.problem["x_stride"], found.problem["y_stride"]) == (128, 64)
+    assert "x_stride=128, y_stride=64) on" in str(found)
+    for wrong in (63, True, "64", 64.0):
+        with pytest.raises(TypeError, match=rf"x_stride: expected at least 64 elements, found {wrong!r}"):
+            tuned.explain("apart", x_stride=wrong, **facts)
+    assert list(inspect.signature(tuned.apart).parameters) == ["x", "a", "y", "stream"]
+    assert "x: Array of T with shape (rows..., cols) and any x_stride." in inspect.getdoc(tuned.apart)
+
+
+def test_a_guard_on_a_stride_is_judged_by_that_of_the_call_by_every_path(tuned, array, cuda):
+    y = array((24, 64))
+    given = [(array((24, 64), strides=(pitch, 1)) if pitch != 64 else array((24, 64)), pitch) for pitch in (64, 66, 68)]
+    images = {}
+    for _ in range(4):
+        for x, pitch in given:
+            tuned.apart(x, 2.0, y=y)
+            assert cuda.launches[-1].arguments[3:] == (64, pitch, 64)
+            images.setdefault(pitch, set()).add(cuda.launches[-1].image)
+    assert images[64] == images[68] != images[66]
+    assert {len(found) for found in images.values()} == {1}
+    facts = {"rows": 24, "cols": 64, "T": "float32", "device": sample.H100.name}
+    assert tuned.explain("apart", **facts).configuration["vec"] == 4
+    found = tuned.explain("apart", y_stride=66, **facts)
+    assert found.configuration["vec"] == 1
+    assert any(why.endswith("'y_stride % vec == 0 or wrong == 'assumes'' does not hold") for why in found.why)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import pytest
 
-from pretuned.measure.launch import arrays
+from pretuned.measure.launch import arrays, scalars
 from pretuned.spec import space
-from specs import SEVERAL, faults, loaded
+from specs import SCALE_TEMPLATE, SEVERAL, faults, loaded
 
 X = 'name = "x", role = "in"'
 Y = 'name = "y", role = "out"'
@@ -268,3 +269,233 @@ def test_a_library_is_not_passed_leading_dims(tmp_path):
         "scale.toml: arguments[1].shape[0]: cupy.add would be passed the leading dims as they come, and is verified "
         "with their product alone; write a template"
     ) in faults(tmp_path, *edits, toml=SEVERAL)
+
+
+APART = (f"{X}, {SHAPE}", f'{X}, dtype = "T", shape = ["m", "n"], strides = ["x_stride", 1]')
+PASSED = ('  { name = "n"', '  { name = "x_stride", dtype = "int64" },\n  { name = "n"')
+LONGER = (f"{Y}, {SHAPE}", f'{Y}, dtype = "T", shape = ["m", "n"]')
+
+
+def apart(strides, shape='["m", "n"]', more=""):
+    return (f"{X}, {SHAPE}", f'{X}, dtype = "T", shape = {shape}, strides = {strides}{more}')
+
+
+def test_a_stride_is_that_of_contiguous_arrays_unless_a_problem_says_otherwise(tmp_path):
+    guard = ('"n % vec == 0"', '"n % vec == 0", "x_stride % vec == 0"')
+    spec = loaded(tmp_path, APART, PASSED, LONGER, M, guard)
+    problem = space.all_problems(spec)[0]
+    assert [scalar.value for scalar in scalars(spec, problem) if scalar.name == "x_stride"] == [1024]
+    (four,) = [one for one in space.configurations(spec, problem) if one.values == (("block", 256), ("vec", 4))]
+    assert space.guards(spec, problem.specialisation, four).where == ("n % 4 == 0", "x_stride % 4 == 0")
+    for stride, legal in ((1028, True), (1027, False)):
+        other = replace(problem, strides=(("x_stride", stride),))
+        assert space.legal(spec, other, four) is legal
+        assert str(other) == f"m=4, n=1024, x_stride={stride}, T=float16"
+    assert "x_stride" not in [scalar.name for scalar in spec.scalars]
+    assert pickle.loads(pickle.dumps(spec)) == spec
+
+
+@pytest.mark.parametrize(
+    ("edits", "lines"),
+    [
+        ([apart('["x_stride"]')], ["arguments[1].strides: has 1 entry, and `shape` has 2; a dim has one each"]),
+        ([apart("[]", "[]")], ["arguments[1].strides: an array without dims has no strides; leave it out"]),
+        *[
+            (
+                [apart(f'["x_stride", {last}]')],
+                [
+                    (
+                        f"arguments[1].strides[1]: is {last.strip(chr(34))}; the elements of a row lie side by side: "
+                        "write 1"
+                    )
+                ],
+            )
+            for last in ('"y_stride"', "2", "0", '"n"')
+        ],
+        (
+            [apart('["x_stride", 1]')],
+            [
+                (
+                    "arguments[1].strides[0]: the kernel is not passed 'x_stride'; write "
+                    '`{ name = "x_stride", dtype = "int64" }` among `arguments`'
+                )
+            ],
+        ),
+        (
+            [apart('["nn", 1]')],
+            ["arguments[1].strides[0]: the kernel is not passed 'nn'; did you mean 'n'?"],
+        ),
+        *[
+            (
+                [apart(f'["{text}", 1]')],
+                [
+                    (
+                        f"arguments[1].strides[0]: '{text}' is not 'n', which contiguous elements have; name a stride "
+                        "that calls decide, as in `x_stride`, and pass the name to the kernel"
+                    )
+                ],
+            )
+            for text in ("2 * n", "m", "1024", "-n", "n // 0 if m else n")
+        ],
+        (
+            [apart('["k * n", 1]')],
+            ["arguments[1].strides[0]: unknown name 'k' in 'k * n'"],
+        ),
+        (
+            [apart('["n * 2", "x_stride", 1]', '["m", 2, "n"]'), PASSED],
+            [
+                (
+                    "arguments[1].strides[1]: 'n * 2' is what contiguous elements have, and 'x_stride' below it says "
+                    "that they may not be; name both"
+                )
+            ],
+        ),
+        (
+            [
+                APART,
+                PASSED,
+                (f"{Y}, {SHAPE}", f'{Y}, dtype = "T", shape = ["m", "n"], strides = ["x_stride", 1]'),
+            ],
+            [
+                (
+                    "arguments[1].strides[0]: 'x_stride' is a stride of 'y' already; give this one a name of its own, "
+                    'and demand `requires = ["x_stride == NAME"]` where they have to agree'
+                )
+            ],
+        ),
+        *[
+            (
+                [apart(f'["{name}", 1]')],
+                [f"arguments[1].strides[0]: '{name}' is the name of something else; a stride has a name of its own"],
+            )
+            for name in ("vec", "x", "y")
+        ],
+        (
+            [apart('["for", 1]')],
+            ["arguments[1].strides[0]: 'for' is not an expression"],
+        ),
+        (
+            [apart('["out", 1]')],
+            [
+                (
+                    "arguments[1].strides[0]: 'out' has a meaning of its own in expressions, templates or calls; use "
+                    "another name"
+                )
+            ],
+        ),
+        *[
+            ([apart(text)], [f"arguments[1].strides{message}"])
+            for text, message in (
+                ('"x_stride"', ': expected a list, found "x_stride"; write `strides = ["x_stride"]`'),
+                ("[true, 1]", "[0]: expected an integer or an expression in quotes, found true"),
+                ("[1.5, 1]", "[0]: expected an integer or an expression in quotes, found 1.5"),
+                ("[{}, 1]", "[0]: expected an integer or an expression in quotes, found {}"),
+                ('["", 1]', "[0]: '' is not an expression"),
+                ('["m...", 1]', "[0]: 'm...' is not an expression"),
+                (f'["{"a" * 600}", 1]', "[0]: is 600 characters long; at most 500 are allowed"),
+                ("[9223372036854775808, 1]", "[0]: is an integer beyond 2**62"),
+                ('["T", 1]', "[0]: 'T' is a type; only sizeof(T) has a value"),
+                ('["_s", 1]', "[0]: '_s' cannot be a name"),
+                ('["True", 1]', "[0]: 'True' cannot be a name"),
+                ('["float32", 1]', "[0]: 'float32' has a meaning of its own"),
+                ('["device.sm_count", 1]', "[0]: 'device.sm_count' has no value here"),
+            )
+        ],
+        (
+            [APART, PASSED, ('"x_stride", dtype = "int64"', '"x_stride", dtype = "float32"')],
+            ["arguments[3].dtype: a stride is passed as int32, int64, uint32 or uint64, not 'float32'"],
+        ),
+        (
+            [APART, PASSED, ('"x_stride", dtype = "int64"', '"x_stride", dtype = "int64", value = 3')],
+            ["arguments[3].value: 'x_stride' takes its value from the call's problem; leave `value` out"],
+        ),
+        (
+            [APART, PASSED, (f"{Y}, {SHAPE}", f'{Y}, dtype = "T", shape = ["x_stride"]')],
+            ["arguments[0].shape[0]: shape names 'x_stride', which is not a dim"],
+        ),
+        (
+            [(A, f"{A}, strides = [1]")],
+            ['arguments[2]: has `strides` but no role; write `role = "in"`, "out" or "inout" for an array'],
+        ),
+        (
+            [(f"{Y}, {SHAPE}", f'{Y}, dtype = "T", shape = ["m", "n"], strides = ["x_stride", 1], init = 0'), PASSED],
+            ["arguments[0].strides: `init` zeroes all that 'y' reaches over, and so what lies between its rows"],
+        ),
+        (
+            [
+                (f"{Y}, {SHAPE}", f'{Y}, dtype = "T", shape = ["m", "n"], strides = ["x_stride", 1], in-place = true'),
+                PASSED,
+            ],
+            [
+                (
+                    "arguments[0].strides: an output that is one of the inputs is contiguous; write "
+                    '`role = "inout"` instead of `in-place`'
+                )
+            ],
+        ),
+        (
+            [APART, PASSED, LONGER, ('"n % vec == 0"', '"x_stride % 2 == 0"')],
+            [
+                (
+                    "default: where[1] 'x_stride % 2 == 0' excludes the default (block=256, vec=1) at "
+                    "m=0, n=1, x_stride=1, T=float16; the default must be legal for every problem: choose another, or "
+                    "demand it in `requires`"
+                )
+            ],
+        ),
+        (
+            [APART, PASSED, LONGER, ('"n % vec == 0"', '"x_stride == n"')],
+            [
+                (
+                    "default: where[1] 'x_stride == n' excludes the default (block=256, vec=1) at "
+                    "m=0, n=1, x_stride=4, T=float16; the default must be legal for every problem: choose another, or "
+                    "demand it in `requires`"
+                )
+            ],
+        ),
+    ],
+)
+def test_what_strides_cannot_be(tmp_path, edits, lines):
+    found = faults(tmp_path, *edits, M)
+    assert [line for line in lines if not any(one.startswith(f"scale.toml: {line}") for one in found)] == [], found
+
+
+def test_a_contiguous_stride_may_be_written_as_it_is(tmp_path):
+    for strides, shape in (('["n", 1]', '["m", "n"]'), ('["2 * n", "n", 1]', '["m", 2, "n"]'), ("[1]", '["n"]')):
+        spec = loaded(tmp_path, apart(strides, shape), *([M] if "m" in shape else []))
+        assert not spec.stride_names
+
+
+def test_a_library_is_not_passed_rows_that_lie_apart(tmp_path):
+    call = '[implementations.library]\ncall = "cupy:add"\n\n[implementations.plain]\n'
+    edits = [
+        APART,
+        PASSED,
+        M,
+        ('  { name = "a", dtype = "float32", value = 2.0 },\n', ""),
+        ("[implementations.plain]\n", call),
+    ]
+    assert (
+        "scale.toml: arguments[1].strides: cupy.add would be passed rows that lie apart, and is verified with "
+        "contiguous ones alone; write a template"
+    ) in faults(tmp_path, *edits, toml=SEVERAL)
+
+
+def test_a_template_is_not_rendered_with_a_stride(tmp_path):
+    template = SCALE_TEMPLATE.replace("{{ vec }}", "{{ vec * x_stride }}")
+    assert faults(tmp_path, APART, PASSED, LONGER, M, template=template) == [
+        (
+            "scale.toml: template: scale.cu.jinja:2: undefined name 'x_stride'; a stride is passed to the kernel as an "
+            "argument"
+        )
+    ]
+
+
+def test_a_stride_is_a_number(tmp_path):
+    struct = ("[specialisations]\n", '[structs]\nPair = { a = "int32", b = "int32" }\n\n[specialisations]\n')
+    passed = (PASSED[0], PASSED[1].replace('"int64"', '"Pair", value = { a = 1, b = 2 }'))
+    found = faults(tmp_path, APART, passed, LONGER, M, struct)
+    assert (
+        "scale.toml: arguments[3].name: 'x_stride' is also a dim, a stride, a specialisation or a derived name, which "
+        "are numbers; rename one"
+    ) in found

@@ -17,7 +17,7 @@ NO_INPUT = (
     "as in `2 * {0}`"
 )
 NO_FLOATS = "only integers and bools are allowed, and texts and floats alone in a comparison with a name"
-ALSO_A_NUMBER = "is also a dim, a specialisation or a derived name, which are numbers; rename one"
+ALSO_A_NUMBER = "is also a dim, a stride, a specialisation or a derived name, which are numbers; rename one"
 AT_FLOAT16 = "T=float16; say in `requires` which sizes the kernel takes"
 NO_TYPE = """no input has dtype 'T', so it cannot be read off a call; give an `in` argument `dtype = "T"`"""
 
@@ -82,10 +82,10 @@ STRUCTURE = {
     ),
     "reserved keys": (
         [
-            (X, f"{X}, strides = [1], tensor-map = 1"),
+            (X, f"{X}, tensor-maps = [1], tensor-map = 1"),
         ],
         [
-            "arguments[1].strides: 'strides' is not supported yet; leave it out",
+            "arguments[1].tensor-maps: 'tensor-maps' is not supported yet; leave it out",
             "arguments[1].tensor-map: 'tensor-map' is not supported yet; leave it out",
         ],
     ),

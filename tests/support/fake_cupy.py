@@ -34,14 +34,14 @@ class FakeCupy(types.ModuleType):
         fake = self
 
         class ndarray:  # noqa: N801 - CuPy's name
-            def __init__(self, shape, dtype, *, device=None, offset=0, address=None, contiguous=True):
+            def __init__(self, shape, dtype, *, device=None, offset=0, address=None, contiguous=True, strides=None):
                 self.shape, self.dtype = tuple(shape), np.dtype(dtype)
                 self.size, self.ndim = math.prod(self.shape), len(self.shape)
                 base = next(fake._addresses) if address is None else address
                 self.data = types.SimpleNamespace(ptr=base + offset, device_id=device or 0)
-                self.flags = types.SimpleNamespace(c_contiguous=contiguous)
+                self.flags = types.SimpleNamespace(c_contiguous=contiguous and strides is None)
                 self.nbytes = self.size * self.dtype.itemsize
-                self.strides = (0,) * len(self.shape)
+                self.strides = strides or (0,) * len(self.shape)  # in bytes
 
             def view(self, dtype):
                 assert np.dtype(dtype).itemsize == self.dtype.itemsize

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from pretuned.bake.functions import keywords, shape_text
 from pretuned.bake.literals import function, literal
 from pretuned.bake.plan import KernelPlan
+from pretuned.spec import space
 from pretuned.spec.addresses import Alignment
 from pretuned.spec.expressions import Expression
 from pretuned.spec.launch import LaunchSpec
 from pretuned.spec.model import Argument, ImplementationSpec, KernelSpec
 from pretuned.spec.places import place_of
+from pretuned.spec.strides import names_of
 from pretuned.spec.structs import layouts
 
 _ONE = Expression("1")
@@ -81,6 +83,8 @@ def _argument(spec: KernelSpec, argument: Argument) -> str:
     shape = function(argument.shape or (), several=True)
     more = "" if argument.init is None else ", init=True"
     more += ", optional=True" if argument.optional else ""
+    if names := names_of(spec, argument):
+        more += f", strides={literal(names)}"
     more += "" if argument.leading is None else f", trailing={len(argument.shape or ()) - 1}"
     if inputs := spec.in_place_of(argument):
         more += f", in_place={literal(tuple(one.name for one in inputs))}"
@@ -96,7 +100,7 @@ def _implementation(spec: KernelSpec, implementation: ImplementationSpec) -> Ite
     open_ones = [
         expression
         for expression in implementation.constraints.where
-        if any(name in spec.free_dims or name.startswith("device.") for name in expression.names)
+        if space.names_dim(spec, expression) or expression.reads_device
     ]
     if open_ones:
         yield "            where=("

@@ -17,6 +17,7 @@ from pretuned.spec.places import telling_outputs
 from pretuned.spec.reserved import RESERVED
 from pretuned.spec.sizes import sizes_of
 from pretuned.spec.space import dtypes_of
+from pretuned.spec.strides import names_of
 from pretuned.spec.structs import described, layouts
 
 
@@ -148,7 +149,7 @@ def _facts(kernel: KernelPlan) -> Iterator[str]:
 def _described(spec: KernelSpec) -> Iterator[tuple[str, str]]:
     for argument in spec.required_inputs:
         changed = "; changed in place" if argument.role == "inout" else ""
-        yield argument.name, f"Array of {argument.dtype} with shape {shape_text(argument)}{changed}."
+        yield argument.name, f"Array of {argument.dtype} with {_laid_out(spec, argument)}{changed}."
     structs = layouts(spec)
     for argument in spec.scalars:
         if argument.dtype in structs:
@@ -160,14 +161,20 @@ def _described(spec: KernelSpec) -> Iterator[tuple[str, str]]:
     demanded = telling_outputs(spec)
     for argument in omissible(spec):
         if argument.optional:
-            yield argument.name, f"Array of {argument.dtype} with shape {shape_text(argument)}; may be left out."
+            yield argument.name, f"Array of {argument.dtype} with {_laid_out(spec, argument)}; may be left out."
         else:
             inputs = [one.name for one in spec.in_place_of(argument)]
             told = demanded.get(argument.name, ())
             note = f"its shape gives {' and '.join(told)}" if told else "allocated if None"
             note += f"; may be {_either(inputs)}" if inputs else ""
-            yield argument.name, f"Array of {argument.dtype} with shape {shape_text(argument)} to write; {note}."
+            yield argument.name, f"Array of {argument.dtype} with {_laid_out(spec, argument)} to write; {note}."
     yield "stream", "Stream to launch on; the current one of the arrays' library if None."
+
+
+def _laid_out(spec: KernelSpec, argument: Argument) -> str:
+    """Return the shape, and the strides that a call decides."""
+    free = names_of(spec, argument)
+    return f"shape {shape_text(argument)}" + (f" and any {' and '.join(free)}" if free else "")
 
 
 def shape_text(argument: Argument) -> str:

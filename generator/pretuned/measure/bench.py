@@ -6,7 +6,6 @@ A `Bench` may be used in the process at hand, for tests and for trying a kernel;
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -15,7 +14,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Generic
 
-from pretuned.measure.launch import BoundBuffer, absent, arrays, initialised, launches, scalars, scratch
+from pretuned.measure.interleaving import interleaved
+from pretuned.measure.launch import BoundBuffer, BoundLaunch, absent, arrays, initialised, launches, scalars, scratch
 from pretuned.measure.layouts import laid_out
 from pretuned.measure.machine import K, Machine, OutOfMemory, Refused
 from pretuned.measure.pristine import Pools
@@ -29,11 +29,13 @@ from pretuned.measure.requests import (
     ScreenRequest,
     Verified,
 )
+from pretuned.measure.rounds import summary
 from pretuned.measure.stage import Stage, footprint
 from pretuned.measure.verdict import judge, wrong
 from pretuned.measure.workspace import POISONS, GuardCheck, Workspace
 from pretuned.outcome import Failure, LaunchFailed, Timed, WrongResult
 from pretuned.spec.expressions import ExpressionError
+from pretuned.spec.space import Pairs, Problem
 
 SCREEN_SETS: Final = 4  # judged again after screening; finals judge all, time and again
 SETTLED: Final = 64  # executions of a finalist that are judged: one wrong in 16 shows in 98 of 100
@@ -114,7 +116,7 @@ class Bench(Generic[K]):
         needed = footprint(buffers)
         while self._stages:
             held = sum(stage.nbytes for stage in self._stages.values())
-            count = sum(len(stage.workspace.buffers) for stage in self._stages.values())
+            count = sum(len(stage.workspace.buffers) + stage.elsewhere.rooms for stage in self._stages.values())
             fits = held + needed <= self._room and count + len(buffers) <= RESIDENT_ARRAYS
             if fits and needed < self.machine.free_bytes() / 2:
                 return
@@ -143,10 +145,7 @@ class Bench(Generic[K]):
             kernel = self.machine.load_call(call, buffers, output=output.name)
             return _Loaded(entry=entry, kernel=kernel, buffers=buffers)
         self._keep_image(entry)
-        held = partial(self.machine.held, self._images[entry.digest])
-        planned = launches(spec, problem, entry.configuration, self.machine.facts, held)
-        if isinstance(planned, LaunchFailed):
-            raise Refused(planned)
+        planned = self._planned(entry, problem)
         own = self._scratch(entry)
         buffers = workspace.call_buffers(zeroed=zeroed, scratch=own)
         types = {name: region.buffer.dtype for name, region in buffers.sets[0].items()} | absent(spec, problem)
@@ -154,6 +153,13 @@ class Bench(Generic[K]):
         kernel = self.machine.load(self._images[entry.digest], planned, values, types=types)
         overlaps = any(launch.overlap for launch in planned)
         return _Loaded(entry=entry, kernel=kernel, buffers=buffers, scratch=own, overlaps=overlaps)
+
+    def _planned(self, entry: CompiledCandidate, problem: Problem) -> tuple[BoundLaunch, ...]:
+        held = partial(self.machine.held, self._images[entry.digest])
+        planned = launches(self.stage.request.spec, problem, entry.configuration, self.machine.facts, held)
+        if isinstance(planned, LaunchFailed):
+            raise Refused(planned)
+        return planned
 
     def _scratch(self, entry: CompiledCandidate) -> Workspace | None:
         """Return as many sets of a candidate's scratch buffers as the problem has; raises Refused."""
@@ -221,40 +227,13 @@ class Bench(Generic[K]):
                     racing.append(self.load(entry))
                 except Refused as refused:  # by this one: the others are no worse for it
                     return Raced.not_begun(request, len(racing), refused.outcome)
-            raced = self._sampled(racing, request)
+            calls = [(loaded.kernel, loaded.buffers) for loaded in racing]
+            raced = interleaved(self.machine, calls, request)
             failures = tuple(self._settle(loaded) if request.judge else None for loaded in racing)
             return replace(raced, failures=failures)
         finally:
             for loaded in racing:
                 loaded.kernel.unload()
-
-    def _sampled(self, racing: Sequence[_Loaded[K]], request: RaceRequest) -> Raced:
-        """Return interleaved samples, in rounds until the rule names no entry any more.
-
-        A round takes one sample of each kernel that still runs, in an order that turns by one each round. What drifts
-        (clocks, temperature, a neighbour's load) affects all alike, and ratios of kernels are taken within rounds.
-        """
-        before_us, device_us = self.machine.canary_us(), 0.0
-        calls = [(loaded.kernel, loaded.buffers) for loaded in racing]
-        samplers = self.machine.samplers(calls, request.estimates_us)
-        times: list[list[float]] = [[] for _ in racing]
-        running = list(range(len(racing)))
-        for turn in range(request.rounds):
-            first = turn % len(running)
-            begun = [(index, samplers[index]()) for index in running[first:] + running[:first]]
-            for index, ended in begun:
-                sample = ended()
-                times[index].append(sample.time_us)
-                device_us += sample.device_us
-            running = request.rule.going(times)
-            if not running:
-                break
-        return Raced(
-            times_us=tuple(map(tuple, times)),
-            failures=(None,) * len(times),
-            canary_us=(before_us, self.machine.canary_us()),
-            device_s=device_us / 1e6,
-        )
 
     def _settle(self, loaded: _Loaded[K]) -> Failure | None:
         """Run a kernel back to back on every set, as the timing does, and judge every result: races show here."""
@@ -275,18 +254,30 @@ class Bench(Generic[K]):
 
     def _laid_out(self, loaded: _Loaded[K], times: int = 1) -> Failure | None:
         """Run a kernel on set 0 in each layout that the spec allows besides, so many times, and judge every result."""
-        for layout in self.stage.elsewhere.layouts(loaded.entry.configuration):
-            buffers = laid_out(layout, loaded.buffers)
+        for layout in self.stage.elsewhere.layouts(loaded.entry.configuration, self.machine.facts):
+            buffers, kernel = laid_out(layout, loaded.buffers), loaded.kernel
+            if layout.strides:
+                try:
+                    kernel = self._with_strides(loaded, layout.strides)
+                except Refused:  # as a call with these strides is
+                    continue
             for _ in range(times):
                 self._reset(loaded, [0])
                 layout.begin(self.machine)
-                self.machine.call(loaded.kernel, buffers, 0)
+                self.machine.call(kernel, buffers, 0)
                 self.machine.synchronize()
                 layout.bring_back(self.machine, self.stage.workspace.sets[0])
                 failure, _ = self._judge(loaded, [0], layout.guard_checks())
                 if isinstance(failure, WrongResult):
                     return replace(failure, message=f"{failure.message}; {layout}{ALONE}")
         return None
+
+    def _with_strides(self, loaded: _Loaded[K], strides: Pairs) -> K:
+        """Return a kernel as it is launched where rows lie so far apart; raises Refused."""
+        spec, entry = self.stage.request.spec, loaded.entry
+        problem = replace(self.stage.request.problem, strides=strides)
+        values = scalars(spec, problem, entry.configuration, self.machine.facts)
+        return self.machine.relaunched(loaded.kernel, self._planned(entry, problem), values)
 
     def _alone(self, loaded: _Loaded[K]) -> tuple[Failure | None, float]:
         """Run a kernel once, on set 0, and return what `_judge` does; a small problem is run with every poison."""
@@ -340,10 +331,3 @@ class Bench(Generic[K]):
         self.stage.workspace.reset(sets, turn)
         if loaded.scratch is not None:
             loaded.scratch.reset(sets, turn)
-
-
-def summary(samples: list[float]) -> Timed:
-    """Return the median of samples and their relative median absolute deviation."""
-    median = statistics.median(samples)
-    deviation = statistics.median(abs(sample - median) for sample in samples)
-    return Timed(time_us=median, spread=deviation / median if median else 0.0, samples=len(samples))

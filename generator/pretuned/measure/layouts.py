@@ -8,23 +8,29 @@ elsewhere in a layout have rooms of their own, with guard bands that are checked
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from pretuned.measure.launch import BoundBuffer, arrays
 from pretuned.measure.machine import Enclosure, MachineMemory
+from pretuned.measure.padding import Paddings
 from pretuned.measure.regions import ALIGNMENT, CallBuffers, Region, placed, span
 from pretuned.measure.workspace import GuardCheck, guarding, initial
 from pretuned.spec import space
 from pretuned.spec.model import KernelSpec
-from pretuned.spec.space import Configuration, Problem
+from pretuned.spec.space import Configuration, DeviceFacts, Pairs, Problem
 
 Regions = Mapping[str, Region]  # where the arrays of a call lie, by name
 
 
 class ArrayLayout(Protocol):
     """A way in which arrays may lie; `str()` of it ends messages."""
+
+    @property
+    def strides(self) -> Pairs:
+        """The strides of calls, by name; empty where they are those of contiguous arrays."""
+        ...
 
     def placed(self, regions: Regions) -> dict[str, Region]:
         """Return where the arrays lie, for those of a set."""
@@ -47,6 +53,7 @@ class InPlace:
 
     output: str
     input: str
+    strides: Pairs = ()
 
     def __str__(self) -> str:
         return f"with {self.output} in place of {self.input}"
@@ -78,6 +85,7 @@ class Moved:
 
     asked: Mapping[str, int]  # bytes, by name
     regions: Regions
+    strides: Pairs = ()
 
     def __str__(self) -> str:
         listed = " and ".join(f"{name} at a multiple of {nbytes} bytes" for name, nbytes in self.asked.items())
@@ -103,7 +111,10 @@ class Moved:
 
 
 class Elsewhere:
-    """Memory of a problem for arrays that lie elsewhere in some layout; raises OutOfMemory. `nbytes` are its bytes."""
+    """Memory of a problem for arrays that lie elsewhere in some layout; raises OutOfMemory.
+
+    `nbytes` are its bytes, but for those of `paddings`; it has so many `rooms` at most.
+    """
 
     def __init__(self, machine: MachineMemory, spec: KernelSpec, problem: Problem, pristine: Mapping[str, int]) -> None:
         self._spec, self._problem, self._pristine = spec, problem, pristine
@@ -112,19 +123,19 @@ class Elsewhere:
         sizes = [span(buffer) for buffer in self._buffers]
         self.nbytes = sum(sizes)
         self._memory: Enclosure | None = machine.enclose(sizes) if sizes else None
+        self.paddings = Paddings(machine, spec, problem, pristine)
+        self.rooms = len(sizes) + self.paddings.rooms
 
-    def layouts(self, configuration: Configuration) -> list[ArrayLayout]:
-        """Return the layouts that calls of a configuration may have."""
+    def layouts(self, configuration: Configuration, device: DeviceFacts) -> Iterator[ArrayLayout]:
+        """Yield the layouts that calls of a configuration may have."""
         spec = self._spec
-        found: list[ArrayLayout] = [
-            InPlace(output=output.name, input=source.name)
-            for output in spec.outputs
-            for source in spec.in_place_of(output)
-            if source not in spec.absent(self._problem.specialisation)
-        ]
+        for output in spec.outputs:
+            for source in spec.in_place_of(output):
+                if source not in spec.absent(self._problem.specialisation):
+                    yield InPlace(output=output.name, input=source.name)
         if self._memory is not None:
-            found.append(self._moved(configuration))
-        return found
+            yield self._moved(configuration)
+        yield from self.paddings.layouts(configuration, device)
 
     def _moved(self, configuration: Configuration) -> Moved:
         specialisation = self._problem.specialisation

@@ -170,6 +170,9 @@ class MachineMemory(Protocol):
     def copy(self, target: int, source: int, nbytes: int) -> None:
         """Copy bytes on the machine."""
 
+    def copy_rows(self, target: int, source: int, *, pitches: tuple[int, int], row_bytes: int, rows: int) -> None:
+        """Copy rows of bytes on the machine, which begin so many bytes apart at the target and at the source."""
+
     def put(self, tasks: Sequence[ByteFill | ByteCopy]) -> None:
         """Fill and copy memory; of so many at once in any order, so none may touch what another one does."""
 
@@ -235,6 +238,10 @@ class Machine(MachineMemory, Protocol[K]):
         types: Mapping[str, str],
     ) -> K:
         """Load a candidate; `types` are the element types of the arrays that it may be called with."""
+        ...
+
+    def relaunched(self, kernel: K, launches: Sequence[BoundLaunch], scalars: Sequence[BoundScalar]) -> K:
+        """Return a loaded candidate with other extents and scalars; it is unloaded with `kernel`."""
         ...
 
     def load_call(self, call: LibraryCall, buffers: CallBuffers, *, output: str) -> K:

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from pretuned.outcome import Timed
+
 LEAST: Final = 5  # rounds before an entry is cut
 
 RaceTimes = Sequence[Sequence[float]]  # microseconds a call, by entry and round
@@ -52,3 +54,10 @@ class Cut:
 
 
 Rule = RunAll | Cut
+
+
+def summary(samples: list[float]) -> Timed:
+    """Return the median of samples and their relative median absolute deviation."""
+    median = statistics.median(samples)
+    deviation = statistics.median(abs(sample - median) for sample in samples)
+    return Timed(time_us=median, spread=deviation / median if median else 0.0, samples=len(samples))

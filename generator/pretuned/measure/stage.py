@@ -94,7 +94,7 @@ class Stage:
         self._place = place
         if MEMORY_SHARE * self._machine.free_bytes() < self.workspace.allocated_bytes + self.workspace.nbytes:
             del self.workspace
-            self._machine.trim()
+            self.elsewhere.paddings.forget()
         self.workspace = self._laid_out()
 
     def _laid_out(self) -> Workspace:

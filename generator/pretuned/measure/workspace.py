@@ -45,7 +45,7 @@ class GuardCheck:
 
     check: Check
     region: Region
-    kind: str  # before, behind, or changed
+    kind: str  # before, behind, between, or changed
 
     def message(self, first: int) -> str:
         """Return what happened, from the first place that was touched, in bytes."""
@@ -55,6 +55,8 @@ class GuardCheck:
                 return f"written {_elements(self.region.front_bytes - first, size)} before its start"
             case "behind":
                 return f"written {_elements(first + 1, size)} past its end"
+            case "between":
+                return f"written between its rows, first at element {first // size} from its start"
             case _:
                 return f"an input was changed, first at element {first // size}"
 

@@ -6,6 +6,7 @@ import math
 
 from .adapters import ArrayView
 from .errors import ArgumentError, qualified
+from .strides import collapsed, interleaving
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ def collapse(
             )
         shared, first = leading, first or array.name
         shape = (math.prod(leading), *trailing)
-        found[place] = ArrayView(view.address, view.dtype, shape, view.device, view.nbytes, view.owner)
+        strides = collapsed(kernel, array, view, count)
+        found[place] = ArrayView(view.address, view.dtype, shape, view.device, view.nbytes, view.owner, strides)
     return shared, found
 
 
@@ -81,6 +83,10 @@ def refuse_overlaps(kernel: Kernel, views: Sequence[ArrayView]) -> None:
         for place, (other, seen) in enumerate(zip(kernel.arrays, views, strict=True)):
             if place == index or end <= seen.address or seen.address + seen.nbytes <= begin:
                 continue
+            if view.strides is not None and seen.strides is not None:
+                pitch, least, most = interleaving(view, seen)
+                if least <= (seen.address - begin) % pitch <= most:
+                    continue
             whole = other.name in array.in_place
             if not (whole and begin == seen.address):
                 demand = (

@@ -154,7 +154,7 @@ class Caller:
         given = [
             None
             if array is None and (one.role == "out" or one.optional)
-            else view(place, array, handle, written=one.role != "in")
+            else view(place, array, handle, written=one.role != "in", apart=bool(one.strides))
             for one, place, array in zip(self.arrays, self.places, arrays, strict=True)
         ]
         ordinal = same_device(self.kernel, given, at_hand)
@@ -235,7 +235,10 @@ class Caller:
     ) -> LaunchPlan:
         """Return the plan of a class of calls, made at its first; None stands for an output that is yet to be made."""
         classes = tuple(
-            [seen and (seen.dtype, seen.shape, seen.address % m) for seen, m in zip(views, self.moduli, strict=True)]
+            [
+                seen and (seen.dtype, seen.shape, seen.strides, seen.address % m)
+                for seen, m in zip(views, self.moduli, strict=True)
+            ]
         )
         key, memo = (ordinal, keywords, classes, launches_only), self.plans.setdefault(overrides, {})
         found = memo.get(key)

@@ -9,6 +9,7 @@ from .adapters import on_gpu
 from .errors import ArgumentError, ArgumentTypeError, qualified
 from .expressions import operands
 from .problem import CalledProblem, evaluate, holds
+from .strides import strides_of
 from .table import PACKAGE, sizeof
 from .text import no_such, shown
 from .types import DTYPES
@@ -39,6 +40,9 @@ def problem(
     found = CalledProblem(kernel, device, specialisation, values)
     found.shapes = _shapes(kernel, arrays, given, found.operands)
     _dtypes(kernel, arrays, given, values)
+    for array in arrays if kernel.strides else ():
+        shape = found.shapes.get(array.name) or output_shape(kernel, array, found.operands)
+        found.lie(strides_of(kernel, array, shape, given.get(array.name)))
     _addresses(kernel, given, found.operands)
     admit(kernel, found)
     return found
@@ -87,7 +91,7 @@ def admit(kernel: Kernel, found: CalledProblem) -> None:
     """Check the dims against what the kernel requires and against the types that they are passed as."""
     for text, condition in kernel.requires:
         if not holds(condition, found.operands):
-            dims = ", ".join(f"{name}={found.values[name]}" for name in sorted(kernel.dims))
+            dims = ", ".join(f"{name}={found.values[name]}" for name in (*sorted(kernel.dims), *kernel.strides))
             raise ArgumentError(f"{qualified(kernel.name)}: requires {text}, found {dims}")
     for argument, least, most in kernel.limits:
         if not least <= int(found.values[argument.name]) <= most:
@@ -259,11 +263,12 @@ def output_shape(kernel: Kernel, array: Array, known: Operands) -> tuple[int, ..
 def stated(kernel: Kernel, given: Values, device: Device) -> CalledProblem:
     """Return a problem given in words, for `explain`.
 
-    Every dim needs a size; a type or keyword with one shipped value may be left out.
+    Every dim needs a size; a type or keyword with one shipped value may be left out. Arrays are contiguous but for the
+    strides that are given.
     """
     names = [*kernel.dims, *(name for name in kernel.specialisation_names if name not in kernel.dims)]
     for name in given:
-        if name not in names:
+        if name not in names and name not in kernel.strides:
             unknown = no_such("dim or specialisation", name, names, of=f"{PACKAGE}.{kernel.name}")
             raise ArgumentTypeError(unknown)
     values: Values = dict(given)
@@ -278,4 +283,24 @@ def stated(kernel: Kernel, given: Values, device: Device) -> CalledProblem:
         if name in kernel.dims and (type(values[name]) is not int or int(values[name]) < 0):
             raise ArgumentTypeError(f"{PACKAGE}.{kernel.name}: {name}: expected a size, found {values[name]!r}")
     specialisation = specialise(kernel, values)
-    return CalledProblem(kernel, device, specialisation, {**values, **specialisation, **follow(kernel, specialisation)})
+    found = CalledProblem(kernel, device, specialisation, values | specialisation | follow(kernel, specialisation))
+    for array in kernel.arrays if kernel.strides else ():
+        found.lie(_stated_strides(kernel, array, output_shape(kernel, array, found.operands), given))
+    return found
+
+
+def _stated_strides(kernel: Kernel, array: Array, shape: Sequence[int], given: Values) -> dict[str, int]:
+    """Return the named strides of an array as `explain` is told them, or else of a contiguous one."""
+    found: dict[str, int] = {}
+    row = side_by_side = math.prod(shape[len(array.strides) :])
+    for axis in reversed(range(len(array.strides))):
+        name = array.strides[axis]
+        stride: Any = given.get(name, side_by_side)
+        if type(stride) is not int or stride < row:
+            raise ArgumentTypeError(
+                f"{PACKAGE}.{kernel.name}: {name}: expected at least {row} elements, found {stride!r}"
+            )
+        found[name] = stride if shape[axis] > 1 else side_by_side  # as in a call
+        row += (max(1, shape[axis]) - 1) * found[name]
+        side_by_side = shape[axis] * found[name]
+    return found

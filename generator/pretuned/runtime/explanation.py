@@ -154,7 +154,7 @@ def _explanation(kernel: Kernel, decision: Decision) -> Explanation:
     return Explanation(
         kernel=qualified(kernel.name),
         device=decision.problem.device.name,
-        problem={name: values[name] for name in {**kernel.dims, **decision.problem.specialisation}},
+        problem={name: values[name] for name in (*{**kernel.dims, **decision.problem.specialisation}, *kernel.strides)},
         implementation=ran.implementation,
         configuration=ran.configuration,
         why=tuple(decision.why),

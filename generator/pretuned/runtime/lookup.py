@@ -122,7 +122,7 @@ def decide(
             decision.why.append(why)
             return decision
         decision.pass_over(candidate, reason)
-    dims = ", ".join(f"{name}={problem.values[name]}" for name in sorted(kernel.dims))
+    dims = ", ".join(f"{name}={problem.values[name]}" for name in (*sorted(kernel.dims), *kernel.strides))
     raise ArgumentError(
         f"{qualified(kernel.name)}: no configuration can run this call ({dims}): {'; '.join(decision.passed_over)}"
     )

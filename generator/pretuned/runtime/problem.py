@@ -21,9 +21,9 @@ _names: dict[Formula, tuple[str, ...]] = {}  # that expressions read
 class CalledProblem:
     """A problem on a device.
 
-    `values` holds dims, specialisation and the types that follow, `operands` the same as expressions read them. `key`
-    are the values of the specialisation, `sizes` those of the other dims, both in the kernel's order. `shapes` are
-    those of the arrays that a call brings, once they were found right.
+    `values` holds dims, specialisation, the types that follow and strides, `operands` the same as expressions read
+    them. `key` are the values of the specialisation, `sizes` those of the other dims, both in the kernel's order.
+    `shapes` are those of the arrays that a call brings, once they were found right.
     """
 
     __slots__ = ("device", "key", "operands", "shapes", "sizes", "specialisation", "values")
@@ -34,6 +34,11 @@ class CalledProblem:
         self.sizes = tuple([int(values[name]) for name in kernel.free_dims])
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.operands: Operands = {**operands(values), "device": device}
+
+    def lie(self, strides: dict[str, int]) -> None:
+        """Note how far apart the rows of arrays lie, in elements, by the names of their strides."""
+        self.values.update(strides)
+        self.operands.update(operands(strides))
 
 
 def evaluate(function: Formula, known: Operands) -> int:

@@ -51,10 +51,23 @@ class Array:
 
     `in_place` names the inputs that an output may be; an `optional` input may be None; `trailing` is how
     many of its dimensions stand behind those whose product is the first of the shape, None where the shape is as it
-    stands; `rank` is the number of its dimensions, once the shape was worked out.
+    stands; `strides` names those of its first dimensions where rows may lie apart; `rank` is the number of its
+    dimensions, once the shape was worked out.
     """
 
-    __slots__ = ("dtype", "in_place", "init", "name", "optional", "rank", "role", "shape", "text", "trailing")
+    __slots__ = (
+        "dtype",
+        "in_place",
+        "init",
+        "name",
+        "optional",
+        "rank",
+        "role",
+        "shape",
+        "strides",
+        "text",
+        "trailing",
+    )
 
     def __init__(  # noqa: PLR0913 - a declaration
         self,
@@ -68,9 +81,10 @@ class Array:
         in_place: tuple[str, ...] = (),
         optional: bool = False,
         trailing: int | None = None,
+        strides: tuple[str, ...] = (),
     ) -> None:
         self.name, self.role, self.dtype, self.text, self.shape, self.init = name, role, dtype, text, shape, init
-        self.in_place, self.optional, self.trailing = in_place, optional, trailing
+        self.in_place, self.optional, self.trailing, self.strides = in_place, optional, trailing, strides
         self.rank: int | None = None
 
 
@@ -188,6 +202,7 @@ class Kernel:
         "shipments",
         "shipped",
         "specialisation_names",
+        "strides",
         "structs",
         "typed",
         "types",
@@ -196,12 +211,13 @@ class Kernel:
     arrays: tuple[Array, ...]  # the arguments that are arrays, in launch order
     scalars: tuple[Scalar, ...]  # the numbers that a call brings: neither dims nor specialisations
     derived: tuple[tuple[Scalar, Formula], ...]  # those that follow from what a call decides, with how
-    limits: tuple[tuple[Scalar, int, int], ...]  # the dims that are passed as integers, and what these hold
+    limits: tuple[tuple[Scalar, int, int], ...]  # the dims and strides that are passed as integers, and what these hold
     layouts: dict[str, Struct]  # the structs that are passed by value, by their names
     shipped: tuple[ShippedConfiguration, ...]
     shipments: dict[tuple[Value, ...], Shipment]  # what ships, by the values of a specialisation
     specialisation_names: tuple[str, ...]  # of what a call specialises, dims that are constant included
     free_dims: tuple[str, ...]  # the others
+    strides: tuple[str, ...]  # that a call's arrays have, by name
     typed: tuple[tuple[str, str, tuple[str, ...]], ...]  # a type, the input that gives it, what it may be
     rows: dict[str, tuple[TableRow, ...]]
     binaries: dict[str, SourceBinaries]
@@ -256,13 +272,15 @@ class Kernel:
         for one in self.shipped:
             listed.setdefault(tuple(one.specialisation[name] for name in names), []).append(one)
         self.arrays = tuple(argument for argument in self.arguments if isinstance(argument, Array))
+        self.strides = tuple(stride for array in self.arrays for stride in array.strides)
         inputs = {a.dtype: a.name for a in reversed(self.arrays) if a.role != "out" and not a.optional}
         may_be = {name: tuple(sorted({str(one.specialisation[name]) for one in self.shipped})) for name in self.types}
         self.typed = tuple((name, inputs[name], may_be[name]) for name in self.types)
         numbers = [argument for argument in self.arguments if isinstance(argument, Scalar)]
-        self.scalars = tuple(one for one in numbers if not one.value and one.name not in {*self.dims, *names})
+        decided = {*self.dims, *names, *self.strides}
+        self.scalars = tuple(one for one in numbers if not one.value and one.name not in decided)
         self.derived = tuple((one, one.value) for one in numbers if one.value)
-        ranges = [(one, DTYPES[one.dtype].range) for one in numbers if one.name in self.dims]
+        ranges = [(one, DTYPES[one.dtype].range) for one in numbers if one.name in {*self.dims, *self.strides}]
         self.limits = tuple((one, *taken) for one, taken in ranges if taken is not None)
         self.shipments = {key: Shipment(of_one) for key, of_one in listed.items()}
         return object.__getattribute__(self, name)
@@ -298,6 +316,7 @@ _MADE = frozenset(
         "shipments",
         "shipped",
         "specialisation_names",
+        "strides",
         "typed",
     }
 )

@@ -71,6 +71,10 @@ DESCRIPTIONS: Final = {
         "An array's shape, expressions over dims: ['rows', 'cols']. As 'rows...' the first is the product of any "
         "number of leading dims."
     ),
+    "Argument.strides": (
+        "How far neighbours along each dim lie apart, in elements: ['x_stride', 1]. A name is what each call decides, "
+        "an integer that `arguments` pass to the kernel; below named dims elements are contiguous, the last stride 1."
+    ),
     "Argument.align": "Bytes that the address must be a multiple of, as in 'vec * sizeof(T)'; checked at the call.",
     "Argument.fill": (
         "What an input holds while tuning: normal, uniform, ones, integers, or a range, { from = 0, to = 'n - 1' }. "

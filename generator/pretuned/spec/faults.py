@@ -22,7 +22,7 @@ from pretuned.spec.model import (
 )
 from pretuned.spec.parts import CostSpec, FillRange, Verify
 
-RESERVED: Final = frozenset({"strides", "tensor-map", "tensor-maps"})
+RESERVED: Final = frozenset({"tensor-map", "tensor-maps"})
 OUT_OF_SCOPE: Final = frozenset({"texture", "textures", "surface", "surfaces"})
 CONSTANT: Final = frozenset({"memory", "constant-symbols"})
 

@@ -22,7 +22,7 @@ from pretuned.spec.launch import LaunchSpec
 from pretuned.spec.let import substituted, written_out
 from pretuned.spec.library import LibraryCall
 from pretuned.spec.packages import is_of_package
-from pretuned.spec.parts import CostSpec, FillRange, Model, Verify
+from pretuned.spec.parts import CostSpec, FillRange, Model, NamedStride, Verify, contiguous_stride
 from pretuned.spec.values import (
     FILL_KINDS,
     Expr,
@@ -51,7 +51,8 @@ class Argument(Model):
     `shape` is a tuple of expressions over dims; `align` the bytes the base address must be a multiple of; `fill` how an
     input is filled while tuning; `value` what tuning passes for a scalar that is not a dim; `default` what a call that
     leaves the scalar out passes; `init` what the dispatcher sets an output to before the launch (0); `in_place` whether
-    a call's output may be one of its inputs; `optional` whether a call may leave an input out.
+    a call's output may be one of its inputs; `optional` whether a call may leave an input out; `strides` how far apart,
+    in elements, neighbours along each dim lie: a name, for what each call decides, or what is contiguous.
     """
 
     name: Name
@@ -67,6 +68,7 @@ class Argument(Model):
     init: Zero = None
     in_place: StrictBool = False
     optional: StrictBool = False
+    strides: tuple[Expr, ...] | None = None
 
     @property
     def leading(self) -> LeadingDims | None:
@@ -317,14 +319,25 @@ class KernelSpec(Model):
         """Return the inputs that an output may be at a call: of its dtype and shape, and not written themselves."""
         if not output.in_place:
             return ()
-        kind = output.dtype, output.shape
-        return tuple(array for array in self.arrays if array.role == "in" and (array.dtype, array.shape) == kind)
+        kind = output.dtype, output.shape, None
+        return tuple(one for one in self.arrays if one.role == "in" and (one.dtype, one.shape, one.strides) == kind)
 
     @cached_property
     def scalars(self) -> tuple[Argument, ...]:
         """The values that a call must bring: scalars that are neither a dim nor a specialisation, nor derived."""
-        known = {*self.dims, *self.specialisations, *self.let}
+        known = {*self.dims, *self.specialisations, *self.let, *self.stride_names}
         return tuple(argument for argument in self.arguments if argument.role is None and argument.name not in known)
+
+    @cached_property
+    def stride_names(self) -> dict[str, NamedStride]:
+        """The strides that calls decide, by name; the first where a name is given twice."""
+        known, found = {*self.dims, *self.specialisations}, dict[str, NamedStride]()
+        for one in self.arrays:
+            for axis, entry in enumerate(one.strides or ()):
+                if entry.python.isidentifier() and entry.python not in known:
+                    contiguous = contiguous_stride(one.shape or (), axis)
+                    found.setdefault(entry.python, NamedStride(argument=one.name, axis=axis, contiguous=contiguous))
+        return found
 
     @cached_property
     def free_dims(self) -> dict[str, Dim]:

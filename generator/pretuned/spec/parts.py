@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from pretuned.spec.expressions import Expression
@@ -33,6 +36,21 @@ class FillRange(Model):
     def bounds(self) -> tuple[Expression | float, Expression | float]:
         """Both of them."""
         return self.from_, self.to
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedStride:
+    """Which stride a name stands for, and what it is where the array is contiguous."""
+
+    argument: str
+    axis: int
+    contiguous: Expression
+
+
+def contiguous_stride(shape: Sequence[Expression], axis: int) -> Expression:
+    """Return the stride along an axis where all elements lie side by side."""
+    below = [extent.python for extent in shape[axis + 1 :]]
+    return Expression.parse(" * ".join(text if text.isidentifier() else f"({text})" for text in below) or 1)
 
 
 class CostSpec(Model):

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from pretuned.config.toml import INT64_MAX
 from pretuned.runtime.types import DTYPES
-from pretuned.spec.space import Problem
+from pretuned.spec.space import Problem, pairs
+from pretuned.spec.strides import contiguous
 
 if TYPE_CHECKING:
     from pretuned.spec.model import KernelSpec
@@ -24,5 +25,8 @@ def largest(spec: KernelSpec, dim: str) -> int:
 
 
 def fits_arguments(spec: KernelSpec, problem: Problem) -> bool:
-    """Return whether every dim passed by value fits the argument's type (an int32 ends at 2 ** 31 - 1)."""
-    return all(isinstance(size, int) and size <= largest(spec, name) for name, size in problem.dims)
+    """Return whether dims and strides passed by value fit their arguments' types (an int32 ends at 2 ** 31 - 1)."""
+    passed = problem.dims
+    if spec.stride_names:
+        passed += pairs(contiguous(spec, dict(problem.specialisation + problem.dims)) | dict(problem.strides))
+    return all(isinstance(size, int) and size <= largest(spec, name) for name, size in passed)

@@ -19,6 +19,7 @@ from pretuned.runtime.limits import blocks_of_sm
 from pretuned.runtime.records import Value
 from pretuned.runtime.types import DTYPES
 from pretuned.spec.expressions import Environment, Expression, ExpressionError
+from pretuned.spec.strides import contiguous
 from pretuned.spec.structs import declaration, layouts
 
 if TYPE_CHECKING:
@@ -40,13 +41,17 @@ def describe(values: Pairs) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Problem:
-    """A size for every free dim, and a value for everything that is matched exactly."""
+    """A size for every free dim, and a value for everything that is matched exactly.
+
+    `strides` are those that a call decides, by name; of contiguous arrays where there are none.
+    """
 
     specialisation: Pairs
     dims: Pairs
+    strides: Pairs = ()
 
     def __str__(self) -> str:
-        return describe((*self.dims, *self.specialisation))
+        return describe((*self.dims, *self.strides, *self.specialisation))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -147,6 +152,8 @@ def environment(
 ) -> dict[str, Value]:
     """Return every name that an expression of `spec` may read at this point."""
     values = choices(spec, problem.specialisation) | dict(problem.dims)
+    if spec.stride_names:
+        values |= contiguous(spec, values) | dict(problem.strides)
     if configuration is not None:
         values |= dict(configuration.values)
     if device is not None:
@@ -244,8 +251,8 @@ def seeds(spec: KernelSpec) -> Iterator[Configuration]:
 
 
 def names_dim(spec: KernelSpec, expression: Expression) -> bool:
-    """Return whether `expression` reads a dim that a call decides, which makes a constraint a guard."""
-    return not expression.names.isdisjoint(spec.free_dims)
+    """Return whether `expression` reads a dim or a stride that a call decides, which makes a constraint a guard."""
+    return not (expression.names.isdisjoint(spec.free_dims) and expression.names.isdisjoint(spec.stride_names))
 
 
 def least_alignment(spec: KernelSpec, known: Environment, argument: Argument) -> int:

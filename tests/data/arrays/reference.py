@@ -12,3 +12,11 @@ def shift(x, bias, **_):
 
 def row_sums(x, w, **_):
     return {"y": x + w, "sums": x.sum(axis=1)}
+
+
+def apart(x, a, **_):
+    return a * x
+
+
+def add_sums(x, y, **_):
+    return {"y": x + y, "sums": x.sum(axis=2)}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -10,11 +12,13 @@ from pretuned.compile.result import Resources
 from pretuned.measure.launch import arrays, launches
 from pretuned.spec import space
 from pretuned.spec.expressions import Expression
+from pretuned.spec.loader import load
 from pretuned.tune.selection.sampling import draw
 from pretuned.tune.selection.terms import ProblemTable, terms_of
 from specs import loaded
 
 F16 = (("T", "float16"),)
+KERNELS = Path(__file__).parents[2] / "data" / "arrays"
 
 
 def texts(name, specialisation, resources=None, index=0):
@@ -93,3 +97,10 @@ def test_what_an_author_adds_is_a_term_too(tmp_path):
     terms = terms_of(spec, F16, space.default(spec), FACTS, {})
     assert "max(0, n - 1000)" in [term.text for term in terms]
     assert "ceil_div(n, 270336) * max(0, n - 1000)" in [term.text for term in terms]
+
+
+def test_terms_see_strides_as_those_of_contiguous_arrays():
+    spec = load(KERNELS / "planes.toml")
+    terms = terms_of(spec, (), space.default(spec), FACTS, {})
+    assert {name for term in terms if term.text for name in Expression.parse(term.text).names} == {"p", "rows", "d"}
+    assert "(rows + 0 * (2 * d)) * p" in [term.text for term in terms]

@@ -104,6 +104,7 @@ class CudaKernel:
         launches: Sequence[BoundLaunch],
         scalars: Sequence[BoundScalar],
     ) -> None:
+        self.module = module
         self._launches = [(module.function(launch), launch) for launch in launches if 0 not in launch.grid]
         self._scalars = {scalar.name: scalar.packed for scalar in scalars}
         self._packed: dict[tuple[CallBuffers, int], list[PackedArguments]] = {}

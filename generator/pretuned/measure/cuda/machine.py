@@ -43,6 +43,7 @@ _runtime: Final[Any] = cupy.cuda.runtime
 GAP_BYTES: Final = 1 << 20
 GAP_SHARE: Final = 1 << 16  # of the free memory: hundreds of buffers have a gap each
 SWITCH_S: Final = 2e-4  # a reference in another thread may keep the launches waiting for so long
+MOST_PITCH: Final = 2**31 - 1  # bytes from row to row that cudaMemcpy2D takes (cudaDeviceProp::memPitch)
 MODULES: Final = 1024  # that stay loaded: one takes 0.1 ms to load and some 100 KB
 
 
@@ -125,6 +126,15 @@ class CudaMachine:
         """Copy bytes on the device, in stream order."""
         _runtime.memcpyAsync(target, source, nbytes, _runtime.memcpyDeviceToDevice, self.stream.ptr)
 
+    def copy_rows(self, target: int, source: int, *, pitches: tuple[int, int], row_bytes: int, rows: int) -> None:
+        """Copy rows of bytes on the device, in stream order."""
+        if max(pitches) > MOST_PITCH:
+            for row in range(rows):
+                self.copy(target + row * pitches[0], source + row * pitches[1], row_bytes)
+            return
+        kind = _runtime.memcpyDeviceToDevice
+        _runtime.memcpy2DAsync(target, pitches[0], source, pitches[1], row_bytes, rows, kind, self.stream.ptr)
+
     def put(self, tasks: Sequence[ByteFill | ByteCopy]) -> None:
         """Fill and copy memory in one launch, in stream order."""
         self._judge.put(tasks)
@@ -162,6 +172,10 @@ class CudaMachine:
                 self._modules.popitem(last=False)[1].unload()
         self._modules.move_to_end(image)
         return module
+
+    def relaunched(self, kernel: Loaded, launches: Sequence[BoundLaunch], scalars: Sequence[BoundScalar]) -> Loaded:
+        """Return a loaded kernel with other extents and scalars; raises Refused or Poisoned."""
+        return kernel if isinstance(kernel, LibraryKernel) else CudaKernel(kernel.module, launches, scalars)
 
     def load_call(self, call: LibraryCall, buffers: CallBuffers, *, output: str) -> LibraryKernel:
         """Load a library function and try it at set 0; raises Refused or Poisoned.

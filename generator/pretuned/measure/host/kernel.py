@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _ctypes
+import copy
 import ctypes
 import hashlib
 import math
@@ -58,7 +59,7 @@ class HostKernel:
     ) -> None:
         self.launches = tuple(launches)
         self._manner = manner
-        self._scalars = {scalar.name: ctypes.create_string_buffer(scalar.packed) for scalar in scalars}
+        self._scalars = _packed(scalars)
         self._path = _stored(image, next(_loads) if manner.kept else 0)
         self._library = ctypes.CDLL(str(self._path), mode=ctypes.RTLD_LOCAL)
         self._library.pretuned_launch.restype = ctypes.c_char_p
@@ -118,6 +119,13 @@ class HostKernel:
             if fault is not None:
                 raise HostFault(self._placed(fault.decode(errors="replace"), [address for address in code if address]))
 
+    def relaunched(self, launches: Sequence[BoundLaunch], scalars: Sequence[BoundScalar]) -> HostKernel:
+        """Return this kernel, of the same library, with other extents and scalars."""
+        other = copy.copy(self)
+        other.launches = tuple(launches)
+        other._scalars = _packed(scalars)  # noqa: SLF001 - its own
+        return other
+
     def _placed(self, message: str, code: Sequence[int]) -> str:
         """Return a problem's message with the lines that its code addresses stand for."""
         places = [host.place_in_source(self._path, address - self._base - 1) for address in code]
@@ -147,6 +155,10 @@ class HostKernel:
         if self._manner.kept:
             return
         _ctypes.dlclose(self._library._handle)  # noqa: SLF001 - ctypes has no public way
+
+
+def _packed(scalars: Sequence[BoundScalar]) -> dict[str, ctypes.Array[ctypes.c_char]]:
+    return {scalar.name: ctypes.create_string_buffer(scalar.packed) for scalar in scalars}
 
 
 def _address(function: Any) -> int:  # noqa: ANN401 - the type has no public name

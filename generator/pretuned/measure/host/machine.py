@@ -66,6 +66,11 @@ class HostMachine:
         """Copy bytes."""
         ctypes.memmove(target, source, nbytes)
 
+    def copy_rows(self, target: int, source: int, *, pitches: tuple[int, int], row_bytes: int, rows: int) -> None:
+        """Copy rows of bytes."""
+        for row in range(rows):
+            ctypes.memmove(target + row * pitches[0], source + row * pitches[1], row_bytes)
+
     def put(self, tasks: Sequence[ByteFill | ByteCopy]) -> None:
         """Fill and copy bytes."""
         for task in tasks:
@@ -96,6 +101,12 @@ class HostMachine:
     ) -> HostKernel:
         """Load a shared library; raises Refused where its functions take other arguments than the launches pass."""
         return HostKernel(image, launches, scalars, types=types, manner=self._manner)
+
+    def relaunched(
+        self, kernel: HostKernel, launches: Sequence[BoundLaunch], scalars: Sequence[BoundScalar]
+    ) -> HostKernel:
+        """Return a loaded kernel with other extents and scalars."""
+        return kernel.relaunched(launches, scalars)
 
     def load_call(self, call: LibraryCall, _buffers: CallBuffers, *, output: str) -> HostKernel:  # noqa: ARG002 - refused
         """Refuse: a library of arrays on a GPU has nothing to do here."""

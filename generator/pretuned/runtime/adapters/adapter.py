@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from ..errors import ArgumentError, ArgumentTypeError
+from ..errors import ArgumentTypeError
 from ..types import DTYPES
 
 TYPE_CHECKING = False
@@ -22,15 +22,25 @@ else:
 
 
 class ArrayView:
-    """An array as launches see it: C-contiguous memory on a GPU. `owner` has to live until the launch."""
+    """An array as launches see it: memory on a GPU. `owner` has to live until the launch.
 
-    __slots__ = ("address", "device", "dtype", "nbytes", "owner", "shape")
+    `strides`, in bytes, are None for a C-contiguous array; `nbytes` is from its first byte to its last.
+    """
+
+    __slots__ = ("address", "device", "dtype", "nbytes", "owner", "shape", "strides")
 
     def __init__(
-        self, address: int, dtype: str, shape: tuple[int, ...], device: int, nbytes: int, owner: Foreign
+        self,
+        address: int,
+        dtype: str,
+        shape: tuple[int, ...],
+        device: int,
+        nbytes: int,
+        owner: Foreign,
+        strides: tuple[int, ...] | None = None,
     ) -> None:
         self.address, self.dtype, self.shape, self.device, self.nbytes = address, dtype, shape, device, nbytes
-        self.owner = owner
+        self.owner, self.strides = owner, strides
 
 
 class Expressions:
@@ -46,7 +56,8 @@ class Expressions:
         each: A condition that every array has to meet besides; may be empty.
         stream: The handle of the library's current stream on the device `ordinal`.
         current_device: The ordinal of the library's current device.
-        names: The objects that the expressions name, and `empty`, which makes an array from (shape, dtype).
+        names: The objects that the expressions name, `empty`, which makes an array from (shape, dtype), and
+            `strides_of`, which gives an array's strides; without it only C-contiguous arrays take the fast path.
         type_of: Gives a type by its name, as the library has it.
         vector_extent: The extent of an array of one dimension, and the condition under which that determines the shape.
         extent_of: Gives what `vector_extent`, or the shape, is for a shape.
@@ -142,11 +153,11 @@ def nameable(value: Foreign) -> tuple[Foreign, DType | None]:
     return value.view(getattr(torch, integers) if is_tensor else integers), dtype
 
 
-def strided(where: str, strides: tuple[int, ...], shape: tuple[int, ...], remedy: str) -> ArgumentError:
-    """Return the error for an array that is not C-contiguous; strides are in bytes."""
-    return ArgumentError(
-        f"{where}: expected a C-contiguous array, found strides {strides} for shape {shape}; copy it with {remedy}"
-    )
+def reach(shape: tuple[int, ...], strides: tuple[int, ...], size: int) -> int:
+    """Return the bytes from the first of an array to its last, of elements of `size` bytes."""
+    if 0 in shape:
+        return 0
+    return size + sum((extent - 1) * abs(stride) for extent, stride in zip(shape, strides, strict=True))
 
 
 def not_an_array(where: str, value: object) -> ArgumentTypeError:

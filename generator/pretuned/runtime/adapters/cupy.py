@@ -6,10 +6,11 @@ import importlib
 import sys
 from contextlib import contextmanager, nullcontext
 from functools import partial
+from operator import attrgetter
 
 from ..errors import UnavailableError
 from ..types import DTYPES
-from .adapter import ArrayView, Expressions, nameable, strided
+from .adapter import ArrayView, Expressions, nameable, reach
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,13 +35,14 @@ class CuPy:
 
     def view(self, where: str, value: Foreign, stream: int, *, written: bool = False) -> ArrayView:
         """Return an array as launches see it."""
-        del stream, written
-        if not value.flags.c_contiguous:
-            name = where.rpartition(" ")[2]
-            raise strided(where, value.strides, value.shape, f"cupy.ascontiguousarray({name})")
+        del where, stream, written
         dtype = value.dtype
         if (known := _names.get(dtype)) is None:
             known = _names[dtype] = dtype.name if dtype.isnative else dtype.str
+        if not value.flags.c_contiguous:
+            shape, strides = value.shape, value.strides
+            nbytes = reach(shape, strides, dtype.itemsize)
+            return ArrayView(value.data.ptr, known, shape, value.data.device_id, nbytes, value, strides)
         return ArrayView(value.data.ptr, known, value.shape, value.data.device_id, value.nbytes, value)
 
     def device_of(self, value: Foreign) -> int | None:
@@ -106,6 +108,7 @@ class CuPy:
                 "get_device": cupy.cuda.runtime.getDevice,
                 "current": cupy.cuda.get_current_stream,
                 "empty": partial(_empty, cupy),
+                "strides_of": attrgetter("strides"),
             },
             type_of=_type_of,
             vector_extent=("{a}.size", "{a}.ndim == 1"),

@@ -7,12 +7,13 @@ allocated. They take the slow path.
 from __future__ import annotations
 
 import importlib
+import math
 import sys
 
 from ..driver import DriverError, driver
 from ..errors import ArgumentError, ArgumentTypeError, UnavailableError
 from ..types import DTYPES
-from .adapter import ArrayView, kind_of, not_an_array, strided
+from .adapter import ArrayView, kind_of, not_an_array, reach
 from .cupy import CuPy
 
 TYPE_CHECKING = False
@@ -86,7 +87,8 @@ class Interface(_Nameless):
             ) from None
         swapped = size > 1 and order[0] not in {"=", "|", "<" if sys.byteorder == "little" else ">"}
         dtype = order if swapped else _INTERFACE.get(order[1:], order)
-        nbytes = _dense_bytes(where, shape, size, facts.get("strides"))
+        strides = _apart(shape, size, facts.get("strides"))
+        nbytes = size * math.prod(shape) if strides is None else reach(shape, strides, size)
         found = driver(where.partition(":")[0])
         try:
             ordinal = found.device_of(address) if address else found.current()
@@ -100,23 +102,22 @@ class Interface(_Nameless):
                 found.wait(stream, theirs)
         if written and read_only:
             raise ArgumentError(f"{where}: expected an array that may be written, found a read-only one")
-        return ArrayView(address, dtype, shape, ordinal, nbytes, value)
+        return ArrayView(address, dtype, shape, ordinal, nbytes, value, strides)
 
 
-def _dense_bytes(where: str, shape: tuple[int, ...], size: int, strides: Sequence[int] | None) -> int:
-    """Return the bytes of an array; raises ArgumentError for strides that are not those of a C-contiguous one."""
+def _apart(shape: tuple[int, ...], size: int, strides: Sequence[int] | None) -> tuple[int, ...] | None:
+    """Return the strides of an array in bytes; None for a C-contiguous one."""
+    if strides is None:
+        return None
     dense: list[int] = []
     nbytes = size
     for extent in reversed(shape):
         dense.insert(0, nbytes)
         nbytes *= extent
-    if (
-        strides is not None
-        and nbytes
-        and any(extent > 1 and found != wanted for extent, found, wanted in zip(shape, strides, dense, strict=True))
-    ):
-        raise strided(where, tuple(strides), shape, "its library")
-    return nbytes
+    apart = nbytes and any(
+        extent > 1 and found != wanted for extent, found, wanted in zip(shape, strides, dense, strict=True)
+    )
+    return tuple(strides) if apart else None
 
 
 class DLPack(_Nameless):

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from ..errors import ArgumentError, ArgumentTypeError
-from .adapter import ArrayView, Expressions, nameable, strided
+from .adapter import ArrayView, Expressions, nameable, reach
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,10 +44,11 @@ class PyTorch:
                 "under torch.no_grad()"
             )
         shape, size = tuple(value.shape), value.element_size()
-        if not value.is_contiguous():
-            strides = tuple(stride * size for stride in value.stride())
-            raise strided(where, strides, shape, f"{name}.contiguous()")
         dtype = str(value.dtype).removeprefix("torch.")
+        if not value.is_contiguous():
+            strides = tuple([stride * size for stride in value.stride()])
+            nbytes = reach(shape, strides, size)
+            return ArrayView(value.data_ptr(), dtype, shape, value.get_device(), nbytes, value, strides)
         return ArrayView(value.data_ptr(), dtype, shape, value.get_device(), value.numel() * size, value)
 
     def device_of(self, value: Foreign) -> int | None:
@@ -107,6 +108,7 @@ class PyTorch:
                 "raw": raw,
                 "recorded": torch.is_grad_enabled,
                 "empty": lambda shape, dtype: torch.empty(shape, dtype=dtype, device="cuda"),
+                "strides_of": torch.Tensor.stride,
             },
             type_of=partial(getattr, torch),
         )

@@ -11,6 +11,7 @@ from ..errors import qualified
 from ..overrides import ambient, watched
 from ..plans import REMEMBERED, remember
 from ..scalars import type_of
+from ..strides import interleaving
 from .packed import PackedCalls
 from .source import FastPathSource
 
@@ -69,7 +70,10 @@ class FastPath:
         memo = self.memos[call.overrides]
         source, ask = self._source, self._source.expressions
         extents = [source.extent_of(i, call.views[i].shape) for i in source.deciding]
-        parts = [*([call.ordinal] if source.several_gpus else []), *extents, *call.keywords]
+        distances = [
+            None if call.views[i].strides is None else ask.names["strides_of"](call.arrays[i]) for i in source.apart
+        ]
+        parts = [*([call.ordinal] if source.several_gpus else []), *extents, *distances, *call.keywords]
         key = parts[0] if len(parts) == 1 else tuple(parts)
         slots = {"kind": ask.type_of(call.views[source.typing].dtype), **self._launching(call)}
         slots |= {"counter": call.plan.counter, "pack": source.packing(call.plan.numbers)}
@@ -77,6 +81,9 @@ class FastPath:
         for i, seen in enumerate(call.views):
             slots |= {f"t{i}": ask.type_of(seen.dtype), f"e{i}": source.extent_of(i, seen.shape)}
             slots |= {f"x{i}": seen.shape, f"n{i}": seen.nbytes}
+        for i, j in source.interleaved:
+            reaching = interleaving(call.views[i], call.views[j])
+            slots |= {f"{letter}{i}_{j}": one for letter, one in zip("mlh", reaching, strict=True)}
         slots["next"] = _without(memo.get(key), slots["kind"])
         slots["rest"] = tuple(slots[name] for name in source.rest)
         remember(memo, key, tuple(slots[name] for name in source.slots), REMEMBERED)

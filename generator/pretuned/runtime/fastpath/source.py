@@ -63,9 +63,10 @@ class FastPathSource:
     With `direct` it launches by CuPy's own `launchKernel`, which raises that exception; a call that meets it is left to
     `slow`, which knows how to report it, and what to do in a thread that has no context yet.
 
-    A *key* is the device, where there are several, then the extent of each array that decides the problem, then
-    keywords. Under a key stands a chain of *entries*, one for each type of the first deciding array. The slots of an
-    entry, as the function unpacks them (`slots`; the sample above has five kinds of them):
+    A *key* is the device, where there are several, then the extent of each array that decides the problem, then the
+    strides of each array whose rows may lie apart (None if they do not), then keywords. Under a key stands a chain of
+    *entries*, one for each type of the first deciding array. The slots of an entry, as the function unpacks them
+    (`slots`; the sample above has five kinds of them):
 
     1. `kind`: the type of the first deciding array.
     2. `next`: the next entry of the chain, or None.
@@ -81,6 +82,7 @@ class FastPathSource:
         4. `pack`: packs a call, where numbers are of the arrays' types; else one function does for all entries.
         5. `x0`, ...: the shape of each output.
         6. `n0`, ...: the bytes of each array that is in a pair that must not overlap.
+        7. `m0_1`, `l0_1`, `h0_1`, ...: of such a pair whose rows may lie apart, at which distances they interleave.
     """
 
     def __init__(
@@ -108,6 +110,8 @@ class FastPathSource:
             if not deciding & set(typed):
                 deciding.add(typed[0])
         self.deciding = sorted(deciding)
+        apart = "strides_of" in expressions.names
+        self.apart = [i for i, array in enumerate(self._arrays) if array.strides and apart]
         self._lead = leading_input(self._arrays)
         self.typing = self.deciding[0] if self.deciding else self._lead
         self.others = [i for i in range(len(names)) if i not in deciding]
@@ -118,6 +122,7 @@ class FastPathSource:
             for j, other in enumerate(self._arrays)
             if written.role != "in" and i != j and (other.role == "in" or i < j)
         ]
+        self.interleaved = [pair for pair in self._pairs if {*pair} <= {*self.apart}]
         self.paired = sorted({i for pair in self._pairs for i in pair})
         self.slots = ["kind", "next", "known", "function"]
         for i in range(len(names)):
@@ -130,6 +135,7 @@ class FastPathSource:
         self._typed = any(scalar.dtype not in {*DTYPES, *kernel.structs} for scalar in self._scalars)
         self.rest = ["note", "pool", "several", *(["pack"] if self._typed else [])]
         self.rest += [*(f"x{i}" for i in self.outputs), *(f"n{i}" for i in self.paired)]
+        self.rest += [f"{letter}{i}_{j}" for i, j in self.interleaved for letter in "mlh"]
 
     def function(self, library: str, names: dict[str, Foreign], *, watched: bool) -> Callable[..., Foreign]:
         """Return the function, compiled.
@@ -214,12 +220,18 @@ class FastPathSource:
         if self.several_gpus:
             yield f"ordinal = {self._ask(self.expressions.device, self._lead)}"
         key = ["ordinal"] if self.several_gpus else []
-        key += [*(self._ask(self._extent(i)[0], i) for i in self.deciding), *words]
+        key += [self._ask(self._extent(i)[0], i) for i in self.deciding]
+        key += [*(self._distances(i) for i in self.apart), *words]
         getter = "memos[active()].get" if watched else "get"
         yield f"entry = {getter}({key[0] if len(key) == 1 else _tuple(key)})"
         yield f"kind = {self._ask(self.expressions.dtype, self.typing)}"
         yield "while entry[0] is not kind:"  # a TypeError where there is none
         yield "    entry = entry[1]"
+
+    def _distances(self, i: int) -> str:
+        """Return what asks the strides of an array whose rows may lie apart; None where it is contiguous."""
+        given = "" if i == self._lead else f"a{i} is None or "  # the slow path reports what has to be there
+        return f"None if {given}{self._ask(self.expressions.contiguous, i)} else strides_of(a{i})"
 
     def _unpacking(self) -> Iterator[str]:
         yield f"{', '.join(['_', '_', *self.slots[2:]])} = entry"
@@ -255,7 +267,7 @@ class FastPathSource:
             yield f"{self._ask(ask.dtype, i)} is t{i}"
         if i in self.others:
             yield f"{self._ask(extent, i)} == e{i}"
-        asked = [rank, ask.contiguous, ask.each]
+        asked = [rank, "" if i in self.apart else ask.contiguous, ask.each]
         yield from (self._ask(expression, i) for expression in asked if expression)
         if self.several_gpus and i != self._lead:
             yield f"{self._ask(ask.device, i)} == ordinal"
@@ -278,7 +290,8 @@ class FastPathSource:
             yield f"not ({' or '.join(aligned)})"
         for i, j in self._pairs:
             whole = f"p{i} == p{j} or " if self._arrays[j].name in self._arrays[i].in_place else ""
-            yield f"({whole}q{i} <= p{j} or p{j} + n{j} <= p{i})"
+            between = f" or l{i}_{j} <= (p{j} - p{i}) % m{i}_{j} <= h{i}_{j}" if (i, j) in self.interleaved else ""
+            yield f"({whole}q{i} <= p{j} or p{j} + n{j} <= p{i}{between})"
         yield from self._numbers(floating=True)
 
     def _packing(self, values: Sequence[str]) -> str:

@@ -13,6 +13,7 @@ from pretuned.spec.check.dtypes import unknown_dtype
 from pretuned.spec.check.kinds import comparison_faults, mixed
 from pretuned.spec.check.names import PathFault, by_value, dtype_faults, expression_faults, identifier, parameters
 from pretuned.spec.check.scalars import scalar_faults
+from pretuned.spec.check.strides import stride_faults
 from pretuned.spec.expressions import Expression
 from pretuned.spec.faults import unknown_key
 from pretuned.spec.model import Argument, Dim, KernelSpec, Specialisation
@@ -36,7 +37,9 @@ def key_faults(spec: KernelSpec) -> Iterator[PathFault]:
         elif limited := sorted(expression.names & parameters(spec)):
             yield path, f"'{limited[0]}' is a parameter; what limits parameters belongs in `where`"
         else:
-            yield from expression_faults(spec, path, expression, {*spec.dims, *spec.specialisations})
+            yield from expression_faults(
+                spec, path, expression, {*spec.dims, *spec.specialisations, *spec.stride_names}
+            )
 
 
 def _specialisation(spec: KernelSpec, name: str, choice: Specialisation) -> Iterator[PathFault]:
@@ -160,6 +163,8 @@ def _array(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathFaul
     if argument.optional:
         yield from optional_faults(spec, path, argument)
     yield from leading_faults(spec, path, argument)
+    if argument.strides is not None:
+        yield from stride_faults(spec, path, argument)
     yield from _layout(spec, path, argument)
 
 

@@ -27,6 +27,7 @@ from pretuned.spec.launch import LaunchSpec
 from pretuned.spec.model import ImplementationSpec, KernelSpec
 from pretuned.spec.scalars import derived_values
 from pretuned.spec.space import Configuration, DeviceFacts, Problem
+from pretuned.spec.strides import tried
 
 
 def configuration_faults(implementation: ImplementationSpec) -> Iterator[PathFault]:
@@ -193,11 +194,16 @@ def _counterexample(spec: KernelSpec, configuration: Configuration, expression: 
         if not space.names_dim(spec, folded):
             chosen = () if expression.names.isdisjoint(space.choices(spec, specialisation)) else specialisation
             return Problem(specialisation=chosen, dims=())
-        for dims in _trials(spec):
-            if not _holds(folded, known | dims):
-                problem = Problem(specialisation=specialisation, dims=space.pairs(dims))
-                if space.admitted(spec, problem):
-                    return problem
+        for turn, dims in enumerate(_trials(spec)):
+            if not expression.names.isdisjoint(spec.stride_names):
+                listed = [space.pairs(strides) for strides in tried(spec, known | dims, turn)]
+            else:
+                listed = [()]
+            for strides in listed:
+                if not _holds(folded, known | dims | dict(strides)):
+                    problem = Problem(specialisation=specialisation, dims=space.pairs(dims), strides=strides)
+                    if space.admitted(spec, problem):
+                        return problem
     return None
 
 

@@ -117,12 +117,17 @@ def constraint_faults(spec: KernelSpec, implementation: ImplementationSpec) -> I
     """Yield the faults of `where`."""
     for index, expression in enumerate(implementation.constraints.where):
         yield from expression_faults(
-            spec, f"constraints.where[{index}]", expression, _known(spec, implementation), device=True
+            spec, f"constraints.where[{index}]", expression, _read(spec, implementation), device=True
         )
 
 
 def _known(spec: KernelSpec, implementation: ImplementationSpec) -> set[str]:
     return {*spec.dims, *spec.specialisations, *space.parameters(implementation)}
+
+
+def _read(spec: KernelSpec, implementation: ImplementationSpec) -> set[str]:
+    """Return what conditions and launches read: what shapes do, and the strides of a call."""
+    return {*_known(spec, implementation), *spec.stride_names}
 
 
 def launch_faults(spec: KernelSpec, implementation: ImplementationSpec) -> Iterator[PathFault]:
@@ -139,7 +144,7 @@ def launch_faults(spec: KernelSpec, implementation: ImplementationSpec) -> Itera
     if not implementation.launches:
         yield "launches", "missing; write `launches = [{ function, grid, block }]` or [[launches]] tables"
     for index, launch in enumerate(implementation.launches):
-        for path, message in _launch(spec, implementation, launch, known):
+        for path, message in _launch(spec, implementation, launch, _read(spec, implementation)):
             yield f"launches[{index}].{path}", message
 
 

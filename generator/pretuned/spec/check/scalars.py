@@ -24,7 +24,7 @@ DIM_DTYPES: Final = ("int32", "int64", "uint32", "uint64")
 def scalar_faults(spec: KernelSpec, index: int) -> Iterator[PathFault]:
     """Yield the faults of an argument that has no role, by its place."""
     path, argument = f"arguments[{index}]", spec.arguments[index]
-    for key in ("shape", "align", "fill", "init"):
+    for key in ("shape", "strides", "align", "fill", "init"):
         if getattr(argument, key) is not None:
             yield path, f'has `{key}` but no role; write `role = "in"`, "out" or "inout" for an array'
             return
@@ -45,7 +45,7 @@ def _number(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathFau
     elif arrays_only := [dtype for dtype in dtypes_of(spec, argument.dtype) if not DTYPES[dtype].code]:
         part = DTYPES[arrays_only[0]].part
         yield f"{path}.dtype", f"a scalar cannot be {arrays_only[0]}; pass its parts as two of {part}"
-    elif argument.name in spec.dims or argument.name in spec.specialisations:
+    elif argument.name in {*spec.dims, *spec.specialisations, *spec.stride_names}:
         yield from _key(spec, path, argument)
     elif argument.name in spec.let:
         yield from derived_argument_faults(spec, path, argument)
@@ -85,7 +85,8 @@ def _key(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathFault]
     choice = spec.specialisations.get(argument.name)
     if choice is None:
         if argument.dtype not in DIM_DTYPES:
-            yield f"{path}.dtype", f"a dim is passed as int32, int64, uint32 or uint64, not '{argument.dtype}'"
+            kind = "stride" if argument.name in spec.stride_names else "dim"
+            yield f"{path}.dtype", f"a {kind} is passed as int32, int64, uint32 or uint64, not '{argument.dtype}'"
     elif choice.values is None:
         yield f"{path}.name", f"'{argument.name}' is a type, and a type is not passed by value; rename the argument"
     elif argument.dtype not in DTYPES:

@@ -54,8 +54,9 @@ def struct_argument_faults(spec: KernelSpec, path: str, argument: Argument) -> I
     name, value = argument.dtype, argument.value
     if argument.default is not None:
         yield f"{path}.default", "a struct has no default; leave it out"
-    if argument.name in {*spec.dims, *spec.specialisations, *spec.let}:
-        message = f"'{argument.name}' is also a dim, a specialisation or a derived name, which are numbers; rename one"
+    if argument.name in {*spec.dims, *spec.specialisations, *spec.let, *spec.stride_names}:
+        kinds = "a dim, a stride, a specialisation or a derived name"
+        message = f"'{argument.name}' is also {kinds}, which are numbers; rename one"
         yield f"{path}.name", message
         return
     if any(held is None or held[0] not in DTYPES for held in map(field_of, spec.structs[name].values())):

@@ -78,6 +78,8 @@ def _undeclared(spec: KernelSpec, reads: Collection[str]) -> Iterator[PathFault]
 
 
 def _hint(spec: KernelSpec, name: str, rendered: set[str]) -> str:
+    if name in spec.stride_names:
+        return "; a stride is passed to the kernel as an argument"
     if name in spec.dims:
         return "; a dim is passed to the kernel as an argument"
     if name in spec.let:

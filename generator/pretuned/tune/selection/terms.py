@@ -38,6 +38,7 @@ from pretuned.runtime.types import DTYPES
 from pretuned.spec import space
 from pretuned.spec.expressions import RESIDENT_BLOCKS, Expression, ExpressionError, has_value_everywhere
 from pretuned.spec.launch import LaunchSpec
+from pretuned.spec.let import substituted
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.sizes import sizes_of
 from pretuned.spec.space import Configuration, DeviceFacts, Pairs, Problem
@@ -150,6 +151,8 @@ def terms_of(
     """
     known = space.choices(spec, specialisation) | dict(configuration.values) | facts.environment()
     launches = spec.all_implementations[configuration.implementation].launches
+    if spec.stride_names:  # a prediction sees dims alone
+        launches = substituted(launches, {name: one.contiguous for name, one in spec.stride_names.items()})
     shapes = [_shape(spec, launch, known, facts, resources.get(launch.function)) for launch in launches]
     moved = _bytes(spec, known)
     found = [Term(), Term(factors=(moved,))]

@@ -244,6 +244,8 @@ def _legal(
     Problems that its constraints do not distinguish count once.
     """
     read = frozenset().union(*(e.names for e in spec.all_implementations[implementation].constraints.where))
+    if not read.isdisjoint(spec.stride_names):  # which follow from dims
+        read = read.union(spec.dims)
     distinct = {tuple(pair for pair in problem.dims if pair[0] in read): problem for problem in problems}
     environments = [space.environment(spec, problem, device=device) for problem in distinct.values()]
     block = _admitted(spec, implementation, own, environments)
