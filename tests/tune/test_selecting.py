@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from fake_runner import DEVICE, FakeBinaries, FakeRunner, fake_workbench
+from pretuned.measure.requests import TooLarge
 from pretuned.record.cache import Cache
-from pretuned.record.rows import Row
+from pretuned.record.rows import Row, Skipped
 from pretuned.record.selections import Selection, confirms
 from pretuned.record.usage import digest_of
 from pretuned.spec.space import Problem, all_problems
@@ -233,6 +234,46 @@ def test_a_problem_that_does_not_fit_the_device_is_left_out_of_all(spec):
     rows, selection, _ = tuned(spec, gpu)
     assert len(rows) == len({row.problem for row in rows})
     assert dict(selection.reach)["n"][1] <= 65536
+
+
+@pytest.mark.parametrize("held", [(), (1024,)], ids=["no row", "one row"])
+def test_where_no_problem_fits_the_device_all_are_skipped_and_other_kernels_are_tuned(spec, tmp_path, held):
+    other = tmp_path / "other"
+    other.mkdir()
+    other = loaded(other).model_copy(update={"name": "other"})
+    both = [spec, other]
+
+    class Full(FakeRunner):
+        def prepare(self, request):
+            full = request.spec.name == "scale" and (self.filling or dict(request.problem.dims)["n"] not in held)
+            return TooLarge(reason="takes 99 GB") if full else super().prepare(request)
+
+        filling = False
+
+        def screened(self, entry, *, verify):
+            self.filling = True  # what others take while this is measured
+            return super().screened(entry, verify=verify)
+
+    problems = all_problems(spec)[:2]
+    requests = [TuningRequest(spec=one, problems=tuple(problems)) for one in both]
+    workbench = replace(fake_workbench(Full(tails)), device=replace(DEVICE, effort=PROFILE))
+    found = list(Tuner(workbench).tune(requests))
+    skipped = [one for one in found if isinstance(one, Skipped)]
+    assert {one.kernel for one in skipped} == {"scale"}
+    assert len(skipped) + sum(isinstance(one, Row) and one.kernel == "scale" for one in found) == len(problems)
+    assert {one.kernel for one in found if isinstance(one, Selection)} == {"other"}
+    assert [one.problem for one in found if isinstance(one, Row) and one.kernel == "other"] == list(problems)
+
+
+@pytest.mark.parametrize(
+    "demand",
+    ["n == 1024", "n == 1024 or n == 2048", "n % 1024 == 0"],
+)
+def test_a_kernel_that_admits_few_sizes_is_tuned(tmp_path, demand):
+    edits = ("[constraints]\n", f'[constraints]\nrequires = ["{demand}"]\n'), ("[1024, 65536]", "[1024]")
+    rows, selection, _ = tuned(loaded(tmp_path, *edits), FakeRunner(tails))
+    assert [dict(row.problem.dims) for row in rows] == [{"n": 1024}]
+    assert selection.default.configuration == rows[0].default.configuration
 
 
 def test_the_order_in_which_sources_compile_decides_nothing(spec):

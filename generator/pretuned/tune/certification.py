@@ -140,6 +140,7 @@ class Certification:
         calls = {problem: number for problem, number in self.maker.calls.items() if problem not in rows}
         seen = rows | self.maker.observed.times.keys()
         inside = draw(task.spec, task.specialisation, self.count, seed, calls=calls, without=seen)
+        seen = {*seen, *inside}
         outside = draw(task.spec, task.specialisation, self.count // OUTSIDE, seed, reach=REACH, without=seen)
         with task.workbench.effort.stage("certifying"):
             found = [list(self._comparisons(selection, problems)) for problems in (inside, outside)]

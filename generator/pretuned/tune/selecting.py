@@ -76,18 +76,20 @@ class SelectionMaker:
         return clock.over or clock.late or time.monotonic() - self._begun_s > profile.selecting_s
 
     def drawn(self, count: int, seed: int, beside: Sequence[Problem]) -> list[Problem]:
-        """Return problems inside and outside the sizes, alternating so that any first part has both.
+        """Return distinct problems inside and outside the sizes, alternating so that any first part has both.
 
-        Those that are not called leave none far from them or from those `beside`.
+        Those that are not called leave none far from them or from those `beside`. Around the only size of a dim, both
+        ranges overlap.
         """
         task, of_outside = self.task, count // OUTSIDE
-        pool = draw(task.spec, task.specialisation, POOL * of_outside, seed, reach=REACH)
+        pool = draw(task.spec, task.specialisation, POOL * of_outside, seed, reach=REACH, without=self.calls)
         outside = spread(pool, of_outside, beside)
+        of_inside = count - len(outside)
         if self.calls:
-            inside = draw(task.spec, task.specialisation, count - len(outside), seed, calls=self.calls)
+            inside = draw(task.spec, task.specialisation, of_inside, seed, calls=self.calls, without=outside)
         else:
-            of_inside = count - len(outside)
-            inside = spread(draw(task.spec, task.specialisation, POOL * of_inside, seed), of_inside, beside)
+            pool = draw(task.spec, task.specialisation, POOL * of_inside, seed, without=outside)
+            inside = spread(pool, of_inside, beside)
         found: list[Problem] = []
         for place, problem in enumerate(inside):
             found.append(problem)
@@ -121,6 +123,8 @@ class SelectionMaker:
                 return
             if problem not in task.unfit:
                 observed.survey(problem, [c for c in task.times[problem] if c not in task.failed])
+        if not observed.times:  # no problem of the spec fits into the device's memory
+            return
         everything = self._alive({c for times in observed.times.values() for c in times}, SURVEYED)
         for place, problem in enumerate(drawn):
             if self.late:

@@ -232,7 +232,7 @@ class Tuner:
             if refusal or too_large:
                 task.unfit[problem] = refusal or (too_large.reason if too_large else "")
         fitting = [problem for problem in pending.problems if problem not in task.unfit]
-        if fitting or (pending.selects and not refusal):
+        if fitting or (pending.selects and not refusal and len(task.unfit) < len(task.problems)):
             yield from self._rows(pending, fitting, done, rows, following)
         for problem in (problem for problem in pending.problems if problem in task.unfit):
             reason = task.unfit[problem]
