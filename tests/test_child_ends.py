@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import pretuned
+from leftovers import marked
 from pretuned.child import Child, Died
 
 STUCK_PARENT = """
@@ -84,6 +85,16 @@ def test_killing_leaves_no_zombie_and_no_descriptor():
     child.kill()
     assert state(child.pid) is None
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_what_a_test_has_started_is_seen_until_it_ends():
+    earlier = Child("children:echo")
+    with marked() as living:
+        child = Child("children:echo")
+        assert living() == [child.pid]
+        child.kill()
+        assert living() == []
+    earlier.kill()
 
 
 def test_an_interrupt_from_the_terminal_is_the_parents_to_handle(echo):

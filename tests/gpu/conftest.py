@@ -20,9 +20,11 @@ def _missing() -> str:
 
 def pytest_collection_modifyitems(items):
     missing = _missing()
-    for item in items:
-        if item.get_closest_marker("gpu") and missing:
+    for item in (item for item in items if item.get_closest_marker("gpu")):
+        if missing:
             item.add_marker(pytest.mark.skip(reason=missing))
+        # Whether the bundled kernels have rows for the GPU at hand, or for one like it, is not what is tested.
+        item.add_marker(pytest.mark.filterwarnings("ignore:.*no row for the device"))
 
 
 @pytest.fixture(scope="module")

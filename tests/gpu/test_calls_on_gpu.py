@@ -215,7 +215,9 @@ def test_streams_of_several_kinds():
         assert float(out.sum()) == 8192
         out.fill(0)
         cupy.cuda.runtime.deviceSynchronize()
-    assert float(kernels.axpby(x, x, 1.0, 1.0, stream=stream).sum()) == 8192
+    made = kernels.axpby(x, x, 1.0, 1.0, stream=stream)
+    stream.synchronize()  # the sum runs on the current stream, which does not wait for this one
+    assert float(made.sum()) == 8192
 
 
 torch = pytest.importorskip("torch") if cupy.cuda.is_available() else None

@@ -173,7 +173,6 @@ def close(found, wanted):
     np.testing.assert_allclose(cupy.asnumpy(found), wanted, rtol=1e-3, atol=1e-2)
 
 
-@pytest.mark.filterwarnings("ignore:.*no row for the device")
 def test_calls_bound_calls_and_graphs(package):
     stream = cupy.cuda.Stream(non_blocking=True)
     with stream:
@@ -198,7 +197,6 @@ def test_calls_bound_calls_and_graphs(package):
                 close(out, wanted)
 
 
-@pytest.mark.filterwarnings("ignore:.*no row for the device")
 def test_a_writer_ahead_on_the_stream_is_waited_for(package):
     x = cupy.zeros(1_000_000, dtype=cupy.float32)
     for value in range(TURNS):
@@ -208,7 +206,6 @@ def test_a_writer_ahead_on_the_stream_is_waited_for(package):
         assert bool((out == 2.0 * value * value).all()), value
 
 
-@pytest.mark.filterwarnings("ignore:.*no row for the device")
 def test_every_gpu(package):
     for device in range(cupy.cuda.runtime.getDeviceCount()):
         with cupy.cuda.Device(device):
