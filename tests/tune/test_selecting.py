@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import replace
+from functools import lru_cache
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from fake_runner import DEVICE, FakeBinaries, FakeRunner, fake_workbench
 from pretuned.measure.requests import TooLarge
@@ -13,9 +16,11 @@ from pretuned.record.cache import Cache
 from pretuned.record.rows import Row, Skipped
 from pretuned.record.selections import Selection, confirms
 from pretuned.record.usage import digest_of
+from pretuned.spec import space
 from pretuned.spec.space import Problem, all_problems
 from pretuned.tune.events import Certified, Effort, Refining
 from pretuned.tune.request import EffortProfile, TuningRequest
+from pretuned.tune.selecting import SelectionMaker
 from pretuned.tune.selection import ranking
 from pretuned.tune.task import TuningTask
 from pretuned.tune.tuner import Tuner
@@ -43,8 +48,9 @@ def tuned(spec, gpu, cache=None, **given):
     request = TuningRequest(
         spec=spec, problems=tuple(problems), calls=given.pop("calls", {}), selections=given.pop("held", ())
     )
+    device = replace(DEVICE, effort=given.pop("effort_profile", PROFILE))
     workbench = fake_workbench(gpu, cache=cache or Cache(None), listen=events.append, **given)
-    workbench = replace(workbench, device=replace(DEVICE, effort=given.pop("effort_profile", PROFILE)))
+    workbench = replace(workbench, device=device)
     found = list(Tuner(workbench).tune([request]))
     rows = [one for one in found if isinstance(one, Row)]
     selections = [one for one in found if isinstance(one, Selection)]
@@ -265,15 +271,60 @@ def test_where_no_problem_fits_the_device_all_are_skipped_and_other_kernels_are_
     assert [one.problem for one in found if isinstance(one, Row) and one.kernel == "other"] == list(problems)
 
 
-@pytest.mark.parametrize(
-    "demand",
-    ["n == 1024", "n == 1024 or n == 2048", "n % 1024 == 0"],
+FEW_SIZES = ("n == 1024", "n == 1024 or n == 2048", "n % 1024 == 0", "n % 1024 == 0 and n <= 4096", "n < 1200")
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory):
+    """Kernels that admit few sizes, by what they demand and their own sizes."""
+
+    def few(demand, sizes):
+        folder = tmp_path_factory.mktemp("few")
+        edits = ("[constraints]\n", f'[constraints]\nrequires = ["{demand}"]\n'), ("[1024, 65536]", str(list(sizes)))
+        return loaded(folder, *edits)
+
+    return lru_cache(few)
+
+
+@settings(max_examples=6, deadline=None)
+@given(
+    demand=st.sampled_from(FEW_SIZES),
+    sizes=st.sampled_from(([1024], [1024, 1100], [512, 1024, 2048])),
+    room=st.sampled_from((0, 1024, 10**9)),
+    called=st.dictionaries(st.sampled_from((512, 1024, 2048, 3072)), st.integers(0, 9)),
+    counts=st.tuples(st.integers(1, 6), st.integers(1, 9), st.integers(0, 5)),
 )
-def test_a_kernel_that_admits_few_sizes_is_tuned(tmp_path, demand):
-    edits = ("[constraints]\n", f'[constraints]\nrequires = ["{demand}"]\n'), ("[1024, 65536]", "[1024]")
-    rows, selection, _ = tuned(loaded(tmp_path, *edits), FakeRunner(tails))
-    assert [dict(row.problem.dims) for row in rows] == [{"n": 1024}]
-    assert selection.default.configuration == rows[0].default.configuration
+@example(demand="n % 1024 == 0", sizes=[1024], room=10**9, called={}, counts=(10, 24, 12))
+@example(demand="n == 1024 or n == 2048", sizes=[1024], room=10**9, called={512: 3, 2048: 1}, counts=(10, 24, 12))
+def test_a_kernel_that_admits_few_sizes_is_tuned(few, demand, sizes, room, called, counts):
+    spec = few(demand, tuple(sizes))
+    specialisation = all_problems(spec)[0].specialisation
+    calls = {Problem(specialisation=specialisation, dims=(("n", n),)): count for n, count in called.items()}
+    surveyed, tried, certified = counts
+    profile = EffortProfile(surveyed_problems=surveyed, tried_problems=tried, certified_problems=certified)
+    rows, selection, _ = tuned(
+        spec, FakeRunner(tails, too_large=lambda dims: dims["n"] > room), calls=calls, effort_profile=profile
+    )
+    fitting = [p for p in all_problems(spec) if p.specialisation == specialisation and dict(p.dims)["n"] <= room]
+    assert [row.problem for row in rows] == fitting
+    assert (selection is not None) == bool(fitting)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    demand=st.sampled_from(FEW_SIZES),
+    count=st.integers(0, 40),
+    seed=st.integers(0, 1000),
+    called=st.sets(st.sampled_from((512, 1024, 2048, 3072))),
+)
+def test_drawn_problems_are_distinct(few, demand, count, seed, called):
+    spec = few(demand, (1024,))
+    specialisation = all_problems(spec)[0].specialisation
+    task = TuningTask(fake_workbench(FakeRunner(tails)), spec, specialisation, all_problems(spec)[:1])
+    calls = {Problem(specialisation=specialisation, dims=(("n", n),)): 5 for n in called}
+    drawn = SelectionMaker(task, task.problems, task.problems, calls).drawn(count, seed, task.problems)
+    assert len(drawn) == len(set(drawn)) <= count
+    assert all(space.admitted(spec, problem) for problem in drawn)
 
 
 def test_the_order_in_which_sources_compile_decides_nothing(spec):
