@@ -6,7 +6,7 @@ import pytest
 
 from pretuned.measure.bench import ALONE, UNSET
 from pretuned.outcome import CompileError, Crashed, LaunchFailed, WrongResult
-from pretuned.remedies import INDICES, remedy
+from pretuned.remedies import FULL, INDICES, remedy
 from specs import loaded
 
 HEADERS = [
@@ -22,6 +22,18 @@ OFF = "y: {} of 1,000 elements are off, first at [0]: 1 instead of 2"
 @pytest.mark.parametrize(("line", "header"), HEADERS)
 def test_an_unknown_type_of_cuda_is_answered_by_its_header(tmp_path, line, header):
     assert remedy(CompileError(line=line), loaded(tmp_path)) == f"write `#include <{header}>` in the template"
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        LaunchFailed(message="CUDA_ERROR_OUT_OF_MEMORY: out of memory"),
+        Crashed(message="cudaErrorMemoryAllocation: out of memory"),
+        Crashed(message="cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 8,192 bytes"),
+    ],
+)
+def test_memory_that_others_hold_is_not_the_kernels_fault(tmp_path, failure):
+    assert remedy(failure, loaded(tmp_path)) == FULL
 
 
 TABLE = 'write `architectures = ["sm_{}"]` in the project\'s table'

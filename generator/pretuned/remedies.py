@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pretuned.outcome import CompileError, Crashed, Failure, WrongResult
+from pretuned.outcome import CompileError, Crashed, Failure, LaunchFailed, WrongResult
 from pretuned.runtime.cuda_majors import NEWEST, OLDEST
 from pretuned.runtime.prelude import is_of_cccl
 from pretuned.runtime.types import DTYPES
@@ -30,6 +30,8 @@ _OFF: Final = re.compile(r"([\d,]+) of ([\d,]+) elements are off")
 _OUT_OF_BOUNDS: Final = re.compile(
     r"illegal (?:memory )?a(?:ddress|ccess)|SIGSEGV|segmentation|out of bounds", re.IGNORECASE
 )
+_NO_MEMORY: Final = re.compile(r"out.of.memory", re.IGNORECASE)  # as CUDA's two interfaces and CuPy say it
+FULL: Final = "end other programs that hold the GPU's memory (`nvidia-smi` lists them), or wait for their end"
 INDICES: Final = (
     "integer inputs are small random numbers, some below 0: give an input of indices its range, as in "
     '`fill = { from = 0, to = "n - 1" }`, or draw them in a function `inputs`'
@@ -39,6 +41,8 @@ INDICES: Final = (
 def remedy(failure: Failure, spec: KernelSpec) -> str:
     """Return what to do about a failure of a kernel, or an empty text where its message says it."""
     match failure:
+        case LaunchFailed(message=message) | Crashed(message=message) if full := of_memory(message):
+            return full
         case CompileError(line=line):
             return _header(line) or _architecture(line)
         case WrongResult(argument=argument, message=message):
@@ -46,6 +50,11 @@ def remedy(failure: Failure, spec: KernelSpec) -> str:
         case Crashed(message=message) if _OUT_OF_BOUNDS.search(message) and reads_indices(spec):
             return INDICES
     return ""
+
+
+def of_memory(message: str) -> str:
+    """Return what to do where CUDA has said that memory is short; an empty text about anything else."""
+    return FULL if _NO_MEMORY.search(message) else ""
 
 
 def reads_indices(spec: KernelSpec) -> bool:

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from pretuned.measure.host.machine import HostMachine
+from pretuned.measure.launch import arrays
+from pretuned.measure.machine import OutOfMemory
 from pretuned.measure.pristine import Pools
 from pretuned.measure.requests import CompiledCandidate, PrepareRequest
-from pretuned.measure.stage import Stage
+from pretuned.measure.stage import Stage, demand_room, footprint
 from pretuned.spec import space
 from pretuned.spec.space import all_problems
 from specs import loaded
@@ -21,6 +23,9 @@ class Machine(HostMachine):
     def free_bytes(self):
         return self.free
 
+    def held_bytes(self):
+        return (1 << 30) - self.free
+
     def trim(self):
         self.trimmed += 1
         self.free = 1 << 30
@@ -32,6 +37,21 @@ def stage(tmp_path):
     default = CompiledCandidate(configuration=space.default(spec), image=b"", digest="0")
     request = PrepareRequest(spec=spec, problem=all_problems(spec)[-1], default=default, seed=3)
     return Stage(machine := Machine(), request, Pools(machine))
+
+
+def test_what_does_not_fit_is_refused_and_what_would_fit_without_others_says_so(tmp_path):
+    spec, machine = loaded(tmp_path), Machine()
+    buffers = arrays(spec, all_problems(spec)[-1])
+    machine.free = footprint(buffers)
+    with pytest.raises(OutOfMemory) as error:
+        demand_room(machine, buffers)
+    assert str(error.value) == (
+        "takes 0.0 GB of device memory; 80% of the free 0.0 GB are allowed; 1.1 GB are taken: end other programs that "
+        "hold the GPU's memory (`nvidia-smi` lists them), or wait for their end"
+    )
+    machine.held_bytes = lambda: 0
+    with pytest.raises(OutOfMemory, match=r"of the free 0\.0 GB are allowed$"):
+        demand_room(machine, buffers)
 
 
 def layout(stage):

@@ -96,3 +96,12 @@ def test_a_device_that_cannot_be_opened():
     with Runner("children:gpu", 9) as gpu, pytest.raises(DeviceError) as error:
         _ = gpu.facts
     assert str(error.value) == "GPU 9 cannot be used: no such device"
+
+
+def test_a_device_whose_memory_others_hold():
+    with Runner("children:gpu", 8) as gpu, pytest.raises(DeviceError) as error:
+        _ = gpu.facts
+    assert str(error.value) == (
+        "GPU 8 cannot be used: cudaErrorMemoryAllocation: out of memory; end other programs that hold the GPU's memory "
+        "(`nvidia-smi` lists them), or wait for their end"
+    )

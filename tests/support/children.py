@@ -74,7 +74,7 @@ def gpu():
     def answer(request):
         match request:
             case OpenRequest():
-                return Trouble(message="no such device") if request.index == 9 else Opened(facts=FACTS)
+                return OPENED.get(request.index, Opened(facts=FACTS))
             case PrepareRequest():
                 prepared.append(request.problem)
                 return PREPARED.get(request.seed, Ready())
@@ -86,6 +86,10 @@ def gpu():
 
 WRONG = WrongResult(argument="y", message="y: off")
 SPOILED = []
+OPENED = {
+    8: Lost(message="cudaErrorMemoryAllocation: out of memory"),
+    9: Trouble(message="no such device"),
+}
 PREPARED = {7: TooLarge(reason="too large"), 8: Trouble(message="reference.py:f failed: ValueError: no")}
 
 

@@ -16,6 +16,7 @@ from pretuned.record.rows import Row, Skipped
 from pretuned.spec.space import Configuration, all_problems
 from pretuned.tune.events import Decided, Effort, Failed, Noisy, OutOfBudget, Planned
 from pretuned.tune.request import TuningRequest
+from pretuned.tune.task import TuningTask
 from pretuned.tune.tuner import Tuner
 from pretuned.tune.workbench import Clock
 from specs import loaded
@@ -117,6 +118,16 @@ def test_a_problem_that_fits_no_more_is_skipped_too(spec):
 
     found, _, _ = run(spec, Filling(model), problems=all_problems(spec)[:2])
     assert [type(entry) for entry in found] == [Row, Skipped]
+
+
+@pytest.mark.parametrize(("message", "kept"), [("illegal address", True), ("CUDA_ERROR_OUT_OF_MEMORY", False)])
+def test_what_failed_for_want_of_memory_is_not_remembered(spec, tmp_path, message, kept):
+    problem = all_problems(spec)[0]
+    with Cache(tmp_path / "cache") as cache:
+        task = TuningTask(fake_workbench(FakeRunner(model), cache=cache), spec, problem.specialisation, [problem])
+        candidate = task.points[1]
+        task.fail(candidate, problem, Crashed(message=message))
+        assert (task.results.outcome(candidate, problem) is not None) is kept
 
 
 def test_a_race_that_a_hiccup_ended_is_run_again(spec):

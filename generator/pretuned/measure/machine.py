@@ -149,6 +149,10 @@ class MachineMemory(Protocol):
         """Return how much memory buffers may still take."""
         ...
 
+    def held_bytes(self) -> int:
+        """Return how much memory is taken, by other programs as well; 0 where it cannot be given back."""
+        ...
+
     def allocate(self, nbytes: int) -> Memory:
         """Return memory for what candidates must not touch; raises OutOfMemory."""
         ...

@@ -37,6 +37,7 @@ from pretuned.measure.requests import (
 )
 from pretuned.measure.rounds import Rule, RunAll
 from pretuned.outcome import Crashed, Failure, TimedOut
+from pretuned.remedies import of_memory
 from pretuned.spec.space import Configuration, DeviceFacts
 
 GPU: Final = "pretuned.measure.cuda.machine:serve"
@@ -149,7 +150,7 @@ class Runner:
                 break
             self.close()
             if not self._is_spare:  # a spare may have died while it stood by, or have found no room beside its elder
-                raise DeviceError(f"{self.name} cannot be used: {_reason(answer)}")
+                raise DeviceError(f"{self.name} cannot be used: {_with_remedy(_reason(answer))}")
         return self._facts
 
     def prepare(self, request: PrepareRequest) -> TooLarge | None:
@@ -253,7 +254,9 @@ class Runner:
         if self._stale:
             prepared = self._prepared
             if self.prepare(prepared) is not None:
-                raise DeviceError(f"{prepared.problem} no longer fits into the device's free memory")
+                raise DeviceError(
+                    f"{prepared.problem} no longer fits into the device's free memory; end what takes it, or tune later"
+                )
 
     def _stripped(self, request: PrepareRequest) -> PrepareRequest:
         self.start()
@@ -302,6 +305,11 @@ class Runner:
         if isinstance(answer, Died) and (report := crash_report(answer.output)) is not None:
             return Crashed(message=report)
         return Crashed(message=_reason(answer))
+
+
+def _with_remedy(reason: str) -> str:
+    remedy = of_memory(reason)
+    return f"{reason}; {remedy}" if remedy else reason
 
 
 def _reason(answer: Answer | Died | Expired) -> str:

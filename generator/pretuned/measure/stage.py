@@ -21,6 +21,7 @@ from pretuned.measure.pristine import Pools, Watched, watched
 from pretuned.measure.regions import MEMORY_SHARE
 from pretuned.measure.requests import PrepareRequest
 from pretuned.measure.workspace import Workspace
+from pretuned.remedies import FULL
 from pretuned.runtime.types import DTYPES
 from pretuned.spec.tolerance import tolerances
 
@@ -190,9 +191,11 @@ def demand_room(machine: MachineMemory, buffers: Sequence[BoundBuffer]) -> None:
     free = machine.free_bytes()
     needed = footprint(buffers)
     if needed > MEMORY_SHARE * free:
+        held = machine.held_bytes()
+        remedy = f"; {held / 1e9:.1f} GB are taken: {FULL}" if needed <= MEMORY_SHARE * (free + held) else ""
         raise OutOfMemory(
             f"takes {needed / 1e9:.1f} GB of device memory; "
-            f"{MEMORY_SHARE:.0%} of the free {free / 1e9:.1f} GB are allowed"
+            f"{MEMORY_SHARE:.0%} of the free {free / 1e9:.1f} GB are allowed{remedy}"
         )
 
 

@@ -10,13 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from pretuned.measure.libraries import release
-from pretuned.outcome import Crashed, Outcome, TimedOut, WrongResult, from_json, to_json
+from pretuned.outcome import Crashed, Outcome, Timed, TimedOut, WrongResult, detail, from_json, to_json
 from pretuned.record.cache import Cache
 from pretuned.record.entries import row_from_json, row_to_json
 from pretuned.record.fields import FieldError, within
 from pretuned.record.rows import Row, TunedDevice
 from pretuned.record.selection_entries import selection_from_json, selection_to_json
 from pretuned.record.selections import Selection
+from pretuned.remedies import of_memory
 from pretuned.render import Candidate, digest
 from pretuned.runtime import prelude
 from pretuned.spec.model import KernelSpec
@@ -69,7 +70,12 @@ class KnownResults:
         return None
 
     def keep(self, configuration: Configuration, problem: Problem, outcome: Outcome) -> None:
-        """Keep an outcome; a candidate that crashed, hung or was wrong goes into quarantine."""
+        """Keep an outcome; a candidate that crashed, hung or was wrong goes into quarantine.
+
+        What failed for want of memory is not kept: how much is free is the doing of other programs.
+        """
+        if not isinstance(outcome, Timed) and of_memory(detail(outcome)):
+            return
         self._cache.put_outcome(self._at(configuration, problem, "screen"), outcome)
         if isinstance(outcome, QUARANTINED):
             self._free.discard(configuration)

@@ -90,6 +90,11 @@ class CudaMachine:
         """Return the device memory that is free."""
         return int(_runtime.memGetInfo()[0]) + self._fences.kept_bytes
 
+    def held_bytes(self) -> int:
+        """Return the device memory that programs hold, this one included."""
+        free, total = _runtime.memGetInfo()
+        return int(total) - int(free)
+
     def allocate(self, nbytes: int) -> CudaMemory:
         """Return memory of the pool; raises OutOfMemory."""
         try:

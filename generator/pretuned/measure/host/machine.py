@@ -43,6 +43,10 @@ class HostMachine:
         available = _available_bytes()
         return available if self._limit_bytes is None else min(available, self._limit_bytes)
 
+    def held_bytes(self) -> int:
+        """Return 0: what is available is what can be had."""
+        return 0
+
     def allocate(self, nbytes: int) -> SealablePages:
         """Return memory for what candidates must not touch; raises OutOfMemory."""
         return SealablePages(nbytes)
