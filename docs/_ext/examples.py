@@ -85,6 +85,7 @@ EXAMPLES: Final = {
     "implementations.cost": 'cost = { terms = ["ceil_div(k, bk)"] }',
     "implementations.constraints": 'constraints = { where = ["m >= 256"] }',
     "project.kernels": 'kernels = "kernels"',
+    "project.declarations": 'declarations = "kernels/declared.py"',
     "project.module": 'module = "src/mypkg/tuned"',
     "project.modules": 'modules = [{ kernels = "kernels/a", module = "src/mypkg/a" }]',
     "project.lock": 'lock = "pretuned.lock.json"',
@@ -98,5 +99,6 @@ EXAMPLES: Final = {
     "project.max-configurations": "max-configurations = 12",
     "project.usage": 'usage = "calls.jsonl"',
     "project.modules.kernels": 'kernels = "kernels/a"',
+    "project.modules.declarations": 'declarations = "kernels/a/declared.py"',
     "project.modules.module": 'module = "src/mypkg/a"',
 }

@@ -1,6 +1,6 @@
 """pretuned: CUDA kernels that are tuned while a Python package is built, and shipped in a dispatch table.
 
-The names below are the Python API of kernel specs. They are imported when they are first asked for: this package is
+The names below are the Python API. They are imported when they are first asked for: this package is
 also the home of `pretuned.kernels`, the generated package of the bundled kernels, which needs none of the builder's
 dependencies.
 """
@@ -12,46 +12,36 @@ from importlib import import_module
 TYPE_CHECKING = False  # as type checkers read it; importing typing would cost more than all of this package
 if TYPE_CHECKING:
     from pretuned.errors import Error, SpecError
-    from pretuned.spec.launch import LaunchSpec
-    from pretuned.spec.loader import checked, load, load_folder
-    from pretuned.spec.model import (
-        Argument,
-        Compile,
-        Constraints,
-        Dim,
-        ImplementationSpec,
-        KernelSpec,
-        Scratch,
-        Specialisation,
-    )
-    from pretuned.spec.parts import Verify
+    from pretuned.spec.declarations import checked
+    from pretuned.spec.documents import ArgumentKeys, ImplementationKeys, KernelKeys, LaunchKeys
+    from pretuned.spec.kernel import kernel
+    from pretuned.spec.loader import load, load_folder
+    from pretuned.spec.model import KernelSpec
 
     __version__: str
 
 __all__ = [
-    "Argument",
-    "Compile",
-    "Constraints",
-    "Dim",
+    "ArgumentKeys",
     "Error",
-    "ImplementationSpec",
+    "ImplementationKeys",
+    "KernelKeys",
     "KernelSpec",
-    "LaunchSpec",
-    "Scratch",
+    "LaunchKeys",
     "SpecError",
-    "Specialisation",
-    "Verify",
     "__version__",
     "checked",
+    "kernel",
     "load",
     "load_folder",
 ]
 
 _MODULES = {
     "pretuned.errors": ("Error", "SpecError"),
-    "pretuned.spec.launch": ("LaunchSpec",),
-    "pretuned.spec.loader": ("checked", "load", "load_folder"),
-    "pretuned.spec.parts": ("Verify",),
+    "pretuned.spec.declarations": ("checked",),
+    "pretuned.spec.documents": ("ArgumentKeys", "ImplementationKeys", "KernelKeys", "LaunchKeys"),
+    "pretuned.spec.kernel": ("kernel",),
+    "pretuned.spec.loader": ("load", "load_folder"),
+    "pretuned.spec.model": ("KernelSpec",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
@@ -59,9 +49,7 @@ _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module 'pretuned' has no attribute '{name}'")
-    value = (
-        _version() if name == "__version__" else getattr(import_module(_HOMES.get(name, "pretuned.spec.model")), name)
-    )
+    value = _version() if name == "__version__" else getattr(import_module(_HOMES[name]), name)
     globals()[name] = value
     return value
 

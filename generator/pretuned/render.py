@@ -25,7 +25,7 @@ from pretuned.spec.parts import FillRange
 from pretuned.spec.scalars import tuning_values
 from pretuned.spec.space import Configuration, Pairs
 from pretuned.spec.space import rendered as rendered_values
-from pretuned.spec.templates import RenderError, files_of, render, render_option
+from pretuned.spec.templates import RenderError, files_of, render, render_option, text_of
 
 NAME: Final = "kernel.cu"  # of every source: fixed, since it stands in line tables and in __FILE__
 
@@ -171,7 +171,7 @@ def includes(spec: KernelSpec) -> set[str]:
     for one in spec.all_implementations.values():
         folders = header_folders(spec.folder, one.template, one.compile.include)
         for file in files_of(spec.folder, one.template) if one.call is None else ():
-            text, headers = with_headers((spec.folder / file).read_text(encoding="utf-8"), folders)
+            text, headers = with_headers(text_of(spec.folder, file), folders)
             found.update(included_names([text, *(header.text for header in headers)]))
     return found
 

@@ -13,9 +13,10 @@ MODES = "expected 'auto', 'locked', 'force' or 'off'"
 OUTSIDE = "leads outside the project; write a path below the project's folder, without '..'"
 ABSOLUTE = "is absolute; write a path relative to the project's folder"
 KNOWN = (
-    "'architectures', 'budget', 'cubins', 'cuda', 'kernels', 'lock', 'max-configurations', 'max-loss', 'mode', "
-    "'module', 'modules', 'require-tuned' or 'usage'"
+    "'architectures', 'budget', 'cubins', 'cuda', 'declarations', 'kernels', 'lock', 'max-configurations', "
+    "'max-loss', 'mode', 'module', 'modules', 'require-tuned' or 'usage'"
 )
+IN_FOLDER = "write a module of the folder 'kernels', such as 'kernels/declared.py'"
 EXAMPLE = '`module = "src/mypkg/tuned"`'
 
 
@@ -49,6 +50,7 @@ def test_every_key_is_read():
     table = {
         "kernels": "templates",
         "module": "src/mypkg/tuned/",
+        "declarations": "templates/declared.py",
         "lock": "locks/all.json",
         "mode": "locked",
         "budget": 7.5,
@@ -62,7 +64,11 @@ def test_every_key_is_read():
     }
     assert build_project(table, root=ROOT) == Project(
         root=ROOT,
-        modules=(ModuleTable(kernels=ROOT / "templates", module="src/mypkg/tuned"),),
+        modules=(
+            ModuleTable(
+                kernels=ROOT / "templates", module="src/mypkg/tuned", declarations=ROOT / "templates/declared.py"
+            ),
+        ),
         lock=ROOT / "locks/all.json",
         mode="locked",
         budget_s=7.5,
@@ -186,6 +192,23 @@ def test_all_faults_of_a_table_come_at_once():
         (
             {"module": "a", "kernels": "../kernels"},
             f"kernels: '../kernels' {OUTSIDE}",
+        ),
+        ({"module": "a", "declarations": "../declared.py"}, f"declarations: '../declared.py' {OUTSIDE}"),
+        (
+            {"module": "a", "declarations": "declared.py"},
+            f'declarations: is "declared.py"; {IN_FOLDER}',
+        ),
+        (
+            {"module": "a", "declarations": "kernels/declared"},
+            f'declarations: is "kernels/declared"; {IN_FOLDER}',
+        ),
+        (
+            {"module": "a", "declarations": []},
+            'declarations: expected a string, found []; write `declarations = "kernels/declared.py"`',
+        ),
+        (
+            {"modules": [{"module": "src/a/tuned"}], "declarations": "kernels/declared.py"},
+            "declarations: write `declarations` in each of the [[modules]] tables instead",
         ),
         (
             {"modules": [{"module": "src/a/tuned"}, {"module": "src/a/tuned/"}]},

@@ -9,7 +9,9 @@ import pytest
 import pretuned
 from documents import PAGES, ROOT, blocks, in_language
 from examples import EXAMPLES
+from pretuned.render import source_of
 from pretuned.schema.generate import project_schema, spec_schema
+from pretuned.spec import space
 
 
 def unclosed(schema):
@@ -108,14 +110,14 @@ def test_the_page_on_tuning_replays_a_recorded_space(monkeypatch, capsys):
     assert float(capsys.readouterr().out) > 0.9
 
 
-def test_the_python_api_page_builds_a_spec(tmp_path):
-    (tmp_path / "axpy.cu.jinja").write_text(
-        "constexpr int block = {{ block }};\n"
-        'extern "C" __global__ void axpy(float* out, const float* x, long long n) {}\n'
-    )
-    (block,) = [block for block in blocks("docs/reference/python-api.md") if block.language == "python"]
-    namespace = {"pretuned_folder": tmp_path}
-    exec(block.text, namespace)
+def test_the_page_on_python_declares_kernels():
+    generated, single = [block.text for block in blocks("docs/guide/python.md") if block.language == "python"]
+    exec(generated, namespace := {})
+    specs = [pretuned.checked(kernel) for kernel in namespace["kernels"]]
+    assert [spec.name for spec in specs] == ["exp_2", "exp_4", "exp_8"]
+    source = source_of(specs[0], (), space.default(specs[0])).text
+    assert "out[i] = fmaf(x[i], fmaf(x[i], 0.500000000f, 1.00000000f), 1.00000000f);" in source
+    exec(single, namespace := {})
     assert isinstance(namespace["spec"], pretuned.KernelSpec)
 
 

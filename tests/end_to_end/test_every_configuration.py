@@ -30,7 +30,9 @@ def is_copy(folder):
 
 
 EXAMPLES = sorted(
-    path for path in ROOT.glob("examples/*/kernels") if path.parent.name != "gallery" and not is_copy(path)
+    path
+    for path in ROOT.glob("examples/*/kernels")
+    if path.parent.name not in {"gallery", "declared"} and not is_copy(path)  # declared: the quickstart's kernel
 )
 FOLDERS = {"bundled": BUNDLED, **{path.parent.name: path for path in EXAMPLES}}
 SPECS = {f"{owner}/{name}": spec for owner, folder in FOLDERS.items() for name, spec in load_folder(folder).items()}

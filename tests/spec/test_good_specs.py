@@ -1,4 +1,4 @@
-"""Sound specs: from TOML, from Python, and what is read off them."""
+"""Sound specs, and what is read off them."""
 
 from __future__ import annotations
 
@@ -7,71 +7,10 @@ import pickle
 import pytest
 from pydantic import ValidationError
 
-import pretuned
 from pretuned.spec import space
-from pretuned.spec.launch import LaunchSpec
 from pretuned.spec.loader import load_folder
-from pretuned.spec.model import Argument, Dim, KernelSpec, Specialisation
 from pretuned.spec.tolerance import tolerances
 from specs import SCALE, SEVERAL, edited, faults, loaded, write
-
-
-def python_spec(folder, **changes):
-    """Return the spec of SCALE in Python."""
-    fields = {
-        "name": "scale",
-        "folder": folder,
-        "summary": "y = a * x.",
-        "arguments": [
-            Argument(name="y", role="out", dtype="T", shape=["n"], align="vec * sizeof(T)"),
-            Argument(name="x", role="in", dtype="T", shape=["n"], align="vec * sizeof(T)"),
-            Argument(name="a", dtype="float32", value=2.0),
-            Argument(name="n", dtype="int32"),
-        ],
-        "dims": {"n": Dim(sizes=[1024, 65536])},
-        "specialisations": {"T": Specialisation(dtypes=["float32", "float16"])},
-        "space": {"block": [128, 256], "vec": [1, 2, 4]},
-        "default": {"block": 256, "vec": 1},
-        "launches": [LaunchSpec(function="scale", grid=["ceil_div(n, block * vec)"], block=["block"])],
-        "constraints": pretuned.Constraints(where=["vec * sizeof(T) <= 16", "n % vec == 0"]),
-        "verify": pretuned.Verify(reference="reference.py:scale", rtol={"float32": 1e-5, "float16": 2e-3}),
-    }
-    return KernelSpec(**(fields | changes))
-
-
-def test_the_python_api_gives_what_toml_gives(tmp_path):
-    from_toml = loaded(tmp_path)
-
-    assert pretuned.checked(python_spec(tmp_path)) == from_toml
-
-
-def test_the_python_api_undergoes_the_same_checks(tmp_path):
-    write(tmp_path)
-
-    with pytest.raises(pretuned.SpecError) as caught:
-        pretuned.checked(python_spec(tmp_path, default={"block": 512, "vec": 1}))
-
-    assert str(caught.value) == (
-        "invalid kernel spec (1 problem):\n"
-        "  scale.toml: default.block: 512 is outside the space; `space.block` has 128, 256"
-    )
-
-
-def test_a_wrong_value_in_python_is_refused_at_once(tmp_path):
-    with pytest.raises(ValidationError, match="is -1; a size is at least 1"):
-        Dim(sizes=[-1])
-
-
-def test_types_follow_in_python_as_in_toml(tmp_path):
-    write(tmp_path)
-    types = {
-        "T": Specialisation(dtypes=["float32", "float16"]),
-        "Acc": Specialisation(from_="T", float32="float32", float16="float32"),
-    }
-
-    spec = pretuned.checked(python_spec(tmp_path, specialisations=types))
-
-    assert space.dtype_of(spec, "Acc", (("T", "float16"),)) == "float32"
 
 
 def test_a_spec_cannot_be_changed(tmp_path):

@@ -6,12 +6,10 @@ import pickle
 
 import pytest
 
-import pretuned
 from library_specs import faults, loaded
 from pretuned.render import candidate, source_of
 from pretuned.spec import space
 from pretuned.spec.library import LibraryCall
-from pretuned.spec.model import ImplementationSpec, KernelSpec
 from pretuned.spec.space import Configuration
 from pretuned.spec.templates import RenderError
 
@@ -84,15 +82,6 @@ def test_a_candidate_that_is_a_call_has_no_source_and_a_key_of_what_is_called(tm
         key(('{ name = "n", dtype = "int32" }', '{ name = "n", dtype = "int64" }')),
     ]
     assert len({made.key, *others}) == 6
-
-
-def test_python_writes_a_call_as_toml_does(tmp_path):
-    spec = loaded(tmp_path)
-    ways = {"plain": spec.implementations["plain"], "library": ImplementationSpec(call="cupy:multiply")}
-    given = {name: getattr(spec, name) for name in KernelSpec.model_fields}
-    written = KernelSpec(**given | {"implementations": ways})
-
-    assert pretuned.checked(written).all_implementations["library"] == spec.all_implementations["library"]
 
 
 AT = "product.toml: implementations.library"

@@ -32,8 +32,8 @@ from pretuned.remedies import remedy
 from pretuned.render import includes, located
 from pretuned.runtime.prelude import is_of_cccl
 from pretuned.runtime.types import DTYPES
-from pretuned.spec.headers import folder_files, named_folders, plain
-from pretuned.spec.loader import load_folder
+from pretuned.spec.declarations import changes, load_all, named_folders
+from pretuned.spec.headers import folder_files, plain
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import describe
 from pretuned.tune.binaries import BinaryStore
@@ -59,7 +59,7 @@ def load_specs(project: Project, only: Container[str] | None = None) -> dict[str
     faults: list[Fault] = []
     for module in project.modules:
         try:
-            found[module.module] = load_folder(module.kernels, only)
+            found[module.module] = load_all(module.kernels, module.declarations, only)
         except SpecError as error:
             faults.extend(error.faults)
             continue
@@ -72,6 +72,13 @@ def load_specs(project: Project, only: Container[str] | None = None) -> dict[str
     if faults:
         raise SpecError(faults)
     return found
+
+
+def demand_same_declarations(project: Project) -> None:
+    """Raise SpecError where a module declares other kernels each time that it is executed."""
+    modules = [module.declarations for module in project.modules if module.declarations is not None]
+    if faults := [fault for module in modules for fault in changes(module)]:
+        raise SpecError(faults)
 
 
 def _outside(project: Project, spec: KernelSpec) -> Iterator[Fault]:
@@ -285,7 +292,7 @@ def sources(project: Project) -> list[Path]:
     """
     files = {file for module in project.modules for file in module.kernels.rglob("*") if file.is_file()}
     files |= {file for file in (project.lock, project.usage) if file is not None and file.is_file()}
-    folders = {folder for module in project.modules for folder in named_folders(module.kernels)}
+    folders = {folder for module in project.modules for folder in named_folders(module.kernels, module.declarations)}
     root = plain(project.root)
     files |= {file for folder in folders if root in folder.parents for file in folder_files(folder)}
     return sorted(file for file in files if "__pycache__" not in file.parts and not _is_temporary(file))

@@ -11,6 +11,7 @@ from pretuned.backends import lock_path
 from pretuned.bake.plan import OLDEST, number_of
 from pretuned.build.between_sizes import report_between_sizes
 from pretuned.build.contract import compare_specs
+from pretuned.build.core import demand_same_declarations
 from pretuned.build.freshness import Freshness, Unfresh, in_numbers
 from pretuned.build.table import unlockable
 from pretuned.cli.project import console, project_of, specs_of
@@ -73,6 +74,7 @@ def run(options: Namespace) -> ExitCode:
     if options.on is not None:
         project = replace(project, lock=lock_path(project.lock, options.on.backend))
     specs = specs_of(project, options.kernel)
+    demand_same_declarations(project)
     lock = lockfile.read(project.lock)
     if options.kernel:
         lock = lock.without(key for key in lock.keys if key[0] not in specs)

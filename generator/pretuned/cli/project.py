@@ -16,7 +16,7 @@ from pretuned.diagnostics import Diagnostic, Reporter
 from pretuned.errors import ConfigError, Error, ExitCode, Fault
 from pretuned.frontends.registry import load_project
 from pretuned.runtime.text import no_such
-from pretuned.spec.loader import kernel_name
+from pretuned.spec.declarations import names_of
 from pretuned.spec.model import KernelSpec
 
 OWN: Final = "pretuned.kernels"  # the bundled kernels
@@ -47,8 +47,7 @@ def specs_of(project: Project, kernels: list[str] | None = None) -> dict[str, Ke
     With `kernels`, only these are returned and read: faults of others are not theirs.
     """
     if kernels:
-        files = [file for module in project.modules for file in module.kernels.glob("*.toml")]
-        known = {kernel_name(file): None for file in sorted(files)}
+        known = {name: None for module in project.modules for name in names_of(module.kernels, module.declarations)}
         for name in kernels:
             if known and name not in known:
                 raise UsageError(no_such("kernel", name, known))

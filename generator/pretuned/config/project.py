@@ -29,6 +29,7 @@ _UNKNOWN: Final = "unknown key"
 _MISSING: Final = "missing"
 _EXAMPLES: Final = {
     "kernels": 'kernels = "kernels"',
+    "declarations": 'declarations = "kernels/declared.py"',
     "module": 'module = "src/mypkg/tuned"',
     "modules": "[[modules]]",
     "lock": 'lock = "pretuned.lock.json"',
@@ -46,10 +47,14 @@ _EXAMPLES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleTable:
-    """One generated package: the folder of its specs, and its path in the source tree with forward slashes."""
+    """One generated package: the folder of its specs, and its path in the source tree with forward slashes.
+
+    `declarations` is the module of that folder which declares kernels in Python, or None.
+    """
 
     kernels: Path
     module: str
+    declarations: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +108,7 @@ class ModuleEntry(_Table):
 
     kernels: str = "kernels"
     module: str
+    declarations: str | None = None
 
 
 class ProjectTable(_Table):
@@ -110,6 +116,7 @@ class ProjectTable(_Table):
 
     kernels: str = "kernels"
     module: str | None = None
+    declarations: str | None = None
     modules: list[ModuleEntry] = Field(default_factory=list)
     lock: str = "pretuned.lock.json"
     mode: Mode = "auto"
@@ -154,7 +161,12 @@ def build_project(
     return Project(
         root=root,
         modules=tuple(
-            ModuleTable(kernels=root / kernels, module=module.strip("/")) for _, kernels, module in _modules_of(parsed)
+            ModuleTable(
+                kernels=root / entry.kernels,
+                module=str(entry.module).strip("/"),
+                declarations=None if entry.declarations is None else root / entry.declarations,
+            )
+            for _, entry in _modules_of(parsed)
         ),
         lock=root / parsed.lock,
         mode=parsed.mode,
@@ -170,10 +182,10 @@ def build_project(
     )
 
 
-def _modules_of(table: ProjectTable) -> list[tuple[Keys, str, str]]:
+def _modules_of(table: ProjectTable) -> list[tuple[Keys, ProjectTable | ModuleEntry]]:
     if table.module:
-        return [((), table.kernels, table.module)]
-    return [(("modules", index), module.kernels, module.module) for index, module in enumerate(table.modules)]
+        return [((), table)]
+    return [(("modules", index), module) for index, module in enumerate(table.modules)]
 
 
 def _order(entry: Entry) -> tuple[tuple[str, ...], str]:
@@ -210,7 +222,7 @@ def _meaning(data: Mapping[str, Any]) -> Iterator[Entry]:
     """What relates keys and paths, over whatever of the table is well-formed."""
     modules = data.get("modules")
     if modules and isinstance(modules, list):
-        for key in sorted({"kernels", "module"} & data.keys()):
+        for key in sorted({"declarations", "kernels", "module"} & data.keys()):
             yield (key,), f"write `{key}` in each of the [[modules]] tables instead"
         tables: list[tuple[Keys, dict[Any, Any]]] = [
             (("modules", index), table) for index, table in enumerate(modules) if isinstance(table, dict)
@@ -239,6 +251,7 @@ def _modules(tables: Iterable[tuple[Keys, Mapping[str, Any]]]) -> Iterator[Entry
         kernels, module = table.get("kernels", "kernels"), table.get("module")
         if isinstance(kernels, str):
             yield from (((*keys, "kernels"), text) for text in _outside(kernels))
+            yield from (((*keys, "declarations"), text) for text in _misplaced(table.get("declarations"), kernels))
         if not isinstance(module, str):
             continue
         faults = list(_outside(module)) or list(_no_package(module))
@@ -260,6 +273,17 @@ def _modules(tables: Iterable[tuple[Keys, Mapping[str, Any]]]) -> Iterator[Entry
                 f"'{module}' holds the specs ('{kernels}'), and is replaced at each build; choose another path",
             )
         seen.setdefault(path, dotted(keys) or "the table")
+
+
+def _misplaced(declarations: object, kernels: str) -> Iterator[str]:
+    """A module that declares kernels lies among them, so that an sdist carries it with what it imports."""
+    if not isinstance(declarations, str):
+        return
+    path = PurePosixPath(declarations)
+    if faults := list(_outside(declarations)):
+        yield from faults
+    elif path.suffix != ".py" or path.parent != PurePosixPath(kernels):
+        yield f"is {spelled(declarations)}; write a module of the folder '{kernels}', such as '{kernels}/declared.py'"
 
 
 def _outside(path: str) -> Iterator[str]:
@@ -287,15 +311,18 @@ def _no_package(module: str) -> Iterator[str]:
         yield f"'src' names no package; write `{_EXAMPLES['module']}`"
 
 
-def _link_faults(root: Path, modules: Sequence[tuple[Keys, str, str]], files: Mapping[str, str]) -> Iterator[Entry]:
+def _link_faults(
+    root: Path, modules: Sequence[tuple[Keys, ProjectTable | ModuleEntry]], files: Mapping[str, str]
+) -> Iterator[Entry]:
     """Yield (keys, message) for what would be read or written outside `root`, or lost at the next build."""
-    for keys, kernels, module in modules:
-        if _leaves(root, kernels):
-            yield (*keys, "kernels"), _linked(kernels)
-        if _leaves(root, module):
-            yield (*keys, "module"), _linked(module)
+    for keys, entry in modules:
+        for key, path in (("kernels", entry.kernels), ("module", entry.module), ("declarations", entry.declarations)):
+            if path is not None and _leaves(root, path):
+                yield (*keys, key), _linked(path)
     for key, file in files.items():
-        for module in (module for _, _, module in modules if PurePosixPath(file).is_relative_to(PurePosixPath(module))):
+        for module in (str(entry.module) for _, entry in modules):
+            if not PurePosixPath(file).is_relative_to(PurePosixPath(module)):
+                continue
             yield (key,), f"'{file}' lies in '{module}', which is replaced at each build; choose another path"
         if _leaves(root, str(PurePosixPath(file).parent)):
             yield (key,), _linked(file)

@@ -130,7 +130,8 @@ def _add_kernel(edits: InitEdits, root: Path, kernel: Mapping[str, str] | None) 
     if not folder.resolve().is_relative_to(root.resolve()):
         message = f"'{name}' is a link that leads out of the project; pretuned writes nothing there"
         raise ConfigError([Fault(file=FILE, path="", message=message)])
-    found = sorted(file.name for file in folder.glob("*.toml"))
+    module = edits.project.modules[0].declarations
+    found = [*([module.name] if module is not None else []), *sorted(file.name for file in folder.glob("*.toml"))]
     if found and kernel is None:
         edits.note(f"{name}/: has specs ({', '.join(found)}), so no kernel was added")
         return

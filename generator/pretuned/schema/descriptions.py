@@ -14,7 +14,7 @@ _LAUNCHES: Final = "What is launched, in order, on one stream."
 _CONSTRAINTS: Final = "Which configurations are legal, and what the kernel demands of a call."
 _COMPILE: Final = "How the template is compiled."
 _COST: Final = "What a call takes time for that its launches do not say: predictions weigh it by what is measured."
-_TEMPLATE: Final = "The Jinja template, beside the spec."
+_TEMPLATE: Final = "The Jinja template: a file beside the spec, or, where it has several lines, the text itself."
 
 DESCRIPTIONS: Final = {
     "KernelSpec.format": "The format of this file: 1.",
@@ -151,6 +151,7 @@ DESCRIPTIONS: Final = {
     "Verify.inputs": "'file.py:name': a function that makes the inputs.",
     "Verify.compare": "'file.py:name': a function that judges a result.",
     "ProjectTable.kernels": "The folder of specs and templates.",
+    "ProjectTable.declarations": "A module of that folder which declares kernels in Python: kernels/declared.py.",
     "ProjectTable.module": "Where the generated package goes, by its path in the sources: src/mypkg/tuned.",
     "ProjectTable.modules": "Several generated packages, each with its own folder of specs.",
     "ProjectTable.lock": "The rows that were tuned; committed.",
@@ -175,6 +176,7 @@ DESCRIPTIONS: Final = {
         "are chosen and certified."
     ),
     "ModuleEntry.kernels": "The folder of this module's specs and templates.",
+    "ModuleEntry.declarations": "A module of this folder which declares kernels in Python.",
     "ModuleEntry.module": "Where this generated package goes: src/mypkg/tuned.",
 }
 

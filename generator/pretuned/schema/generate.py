@@ -19,10 +19,9 @@ from pretuned.config.project import ARCHITECTURE, ProjectTable
 from pretuned.frontends.registry import front_ends
 from pretuned.schema.descriptions import DESCRIPTIONS
 from pretuned.spec.expressions import Expression
-from pretuned.spec.model import KernelSpec
+from pretuned.spec.model import PLACED, KernelSpec
 
 _DRAFT: Final = "http://json-schema.org/draft-07/schema#"
-_OURS: Final = frozenset({"name", "folder"})  # of a spec: they come from where the file stands
 
 Json = dict[str, Any]
 
@@ -41,9 +40,9 @@ class _Generate(GenerateJsonSchema):
 def spec_schema() -> Json:
     """Return the schema of a kernel spec."""
     found = _of(KernelSpec)
-    for name in _OURS:
+    for name in PLACED:
         del found["properties"][name]
-    found["required"] = ["format", *(key for key in found["required"] if key not in _OURS)]
+    found["required"] = ["format", *(key for key in found["required"] if key not in PLACED)]
     choice = found["properties"]["specialisations"]["additionalProperties"]
     choice["additionalProperties"] = {"type": "string"}  # with `from`: the type by the other's type
     return {"$schema": _DRAFT, "title": "A kernel spec of pretuned", **found}
@@ -69,7 +68,7 @@ def _of(model: type[BaseModel]) -> Json:
     for name, schema in models.items():
         schema.pop("description", None)  # the model's docstring, which is not for authors of specs
         for key in schema["properties"]:
-            if not (name == KernelSpec.__name__ and key in _OURS):
+            if not (name == KernelSpec.__name__ and key in PLACED):
                 schema["properties"][key]["description"] = DESCRIPTIONS[f"{name}.{key}"]
     whole: Json = _inlined(found, models)
     return whole

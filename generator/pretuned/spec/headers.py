@@ -15,13 +15,12 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Any, Final
 
 from pretuned.spec.packages import PackageError, distribution_of, is_of_package, package_folder
 
@@ -90,7 +89,7 @@ def header_folders(folder: Path, template: str, include: Iterable[str]) -> Heade
     except PackageError as error:
         raise HeaderError(str(error)) from None
     return HeaderFolders(
-        beside=plain(folder / template).parent,
+        beside=plain(folder if "\n" in template else (folder / template).parent),  # a text stands in its spec
         named=tuple((_prefix(name), plain(folder / name)) for name in names if not is_of_package(name)),
         installed=installed,
     )
@@ -172,14 +171,12 @@ def included_names(texts: Iterable[str]) -> Iterator[str]:
             yield match["name"][1:-1]
 
 
-def named_folders(kernels: Path) -> Iterator[Path]:
-    """Yield the folders of headers that the specs in a folder name, also those of specs with faults elsewhere."""
-    for file in kernels.glob("*.toml"):
-        with suppress(OSError, ValueError, RecursionError, AttributeError, TypeError):
-            document = tomllib.loads(file.read_text(encoding="utf-8"))
-            for entry in (document, *document.get("implementations", {}).values()):
-                names = entry.get("compile", {}).get("include", ())
-                yield from (plain(kernels / name) for name in names if not is_of_package(name))
+def include_folders(document: Mapping[str, Any], folder: Path) -> Iterator[Path]:
+    """Yield the project's folders of headers that a spec's document names, also one with faults elsewhere."""
+    with suppress(AttributeError, TypeError):
+        for entry in (document, *document.get("implementations", {}).values()):
+            names = entry.get("compile", {}).get("include", ())
+            yield from (plain(folder / name) for name in names if not is_of_package(name))
 
 
 def folder_files(folder: Path) -> Iterator[Path]:

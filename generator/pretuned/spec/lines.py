@@ -19,7 +19,7 @@ from jinja2 import Environment
 from jinja2.ext import Extension
 from jinja2.lexer import Token, TokenStream
 
-from pretuned.spec.templates import jinja, render
+from pretuned.spec.templates import jinja, render, shown_name
 
 _MARK: Final = re.compile("\x02([0-9]+)\x1f([0-9]+)\x03")
 _files: Final[list[str]] = []  # that marks name by their position: digits survive filters
@@ -40,7 +40,7 @@ class _Marking(Extension):
     """Puts a mark at the beginning of each line of a template's text."""
 
     def filter_stream(self, stream: TokenStream) -> Iterator[Token]:
-        file = str(stream.name)
+        file = shown_name(str(stream.name))
         if file not in _files:
             _files.append(file)
         for token in stream:

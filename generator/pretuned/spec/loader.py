@@ -20,6 +20,8 @@ from pretuned.spec.check import check
 from pretuned.spec.faults import meant, structural_faults
 from pretuned.spec.model import FORMAT, KernelSpec
 
+Origin = Mapping[str, object]  # what no document says: a kernel's name and folder, and the place that declares it
+
 
 def load_folder(folder: Path, only: Container[str] | None = None) -> dict[str, KernelSpec]:
     """Load every `*.toml` of `folder` (not of its subfolders) and return the specs by kernel name, sorted.
@@ -69,16 +71,21 @@ def load(file: Path) -> KernelSpec:
     return build(document, name=kernel_name(file), folder=file.parent)
 
 
-def build(document: Mapping[str, Any], *, name: str, folder: Path) -> KernelSpec:
-    """Build and check a spec from the document of a TOML file; raises SpecError that holds every fault."""
-    file = f"{name}.toml"
-    named = sorted({"name", "folder"} & document.keys())
-    faults = [Fault(file=file, path=key, message="unknown key; a kernel is named by its file") for key in named]
+def build(document: Mapping[str, Any], *, name: str, folder: Path, declared: str = "") -> KernelSpec:
+    """Build and check a spec from the document of a TOML file; raises SpecError that holds every fault.
+
+    `declared` is the place in a module that declares it in Python instead.
+    """
+    origin = {"name": name, "folder": folder, "declared": declared}
+    file = declared or f"{name}.toml"
+    unknown = "paths are relative to the module's folder" if declared else "a kernel is named by its file"
+    named = sorted(origin.keys() & document.keys())
+    faults = [Fault(file=file, path=key, message=f"unknown key; {unknown}") for key in named]
     data = {key: value for key, value in document.items() if key not in named}
     if type(data.get("format")) is not int or data["format"] != FORMAT:
         faults.append(Fault(file=file, path="format", message=_wrong_format(data)))
         data["format"] = FORMAT
-    spec, found = _read(data, name, folder)
+    spec, found = _read(data, origin, file)
     if faults or found or spec is None:
         raise SpecError(dict.fromkeys([*faults, *found]))
     return spec
@@ -91,46 +98,35 @@ def _wrong_format(data: Mapping[str, Any]) -> str:
     return f"{'is ' + spelled(given) if 'format' in data else 'missing'}; write `format = {FORMAT}`"
 
 
-def checked(spec: KernelSpec) -> KernelSpec:
-    """Return `spec`, written in Python, after the checks that a file undergoes; raises SpecError with every fault.
-
-    What is wrong with a single value (a negative size, an expression that is none) is found earlier, when `KernelSpec`
-    is called: that raises pydantic's ValidationError, a ValueError.
-    """
-    if faults := check(spec):
-        raise SpecError(faults)
-    return spec
-
-
 def kernel_name(file: Path) -> str:
     """Return the name of the kernel that a spec file is of."""
     return file.name.removesuffix(".toml")
 
 
-def _read(data: dict[str, Any], name: str, folder: Path) -> tuple[KernelSpec | None, list[Fault]]:
+def _read(data: dict[str, Any], origin: Origin, file: str) -> tuple[KernelSpec | None, list[Fault]]:
     """Return the spec, if any, and all faults; of the two ways to read unknown keys, the one that leaves the fewest."""
-    spec, errors = _validate(data, name, folder)
+    spec, errors = _validate(data, origin)
     if spec is not None:
         return spec, check(spec)
-    return None, min((_faults(data, errors, name, folder, rename=rename) for rename in (False, True)), key=len)
+    return None, min((_faults(data, errors, origin, file, rename=rename) for rename in (False, True)), key=len)
 
 
-def _faults(data: dict[str, Any], errors: list[Any], name: str, folder: Path, *, rename: bool) -> list[Fault]:
+def _faults(data: dict[str, Any], errors: list[Any], origin: Origin, file: str, *, rename: bool) -> list[Fault]:
     """Return the faults of a document with its unknown keys taken out, or read under the names that were meant."""
     mended, found = copy.deepcopy(data), []
     spec = None
     while spec is None and (unknown := [item for item in errors if item["type"] == "extra_forbidden"]):
-        found += structural_faults(unknown, f"{name}.toml")
+        found += structural_faults(unknown, file)
         for item in unknown:  # under a name that was meant there may be others
             _mend(mended, item["loc"], meant(item) if rename else None)
-        spec, errors = _validate(mended, name, folder)
-    return [*found, *(structural_faults(errors, f"{name}.toml") if spec is None else check(spec))]
+        spec, errors = _validate(mended, origin)
+    return [*found, *(structural_faults(errors, file) if spec is None else check(spec))]
 
 
-def _validate(data: dict[str, Any], name: str, folder: Path) -> tuple[KernelSpec | None, list[Any]]:
+def _validate(data: dict[str, Any], origin: Origin) -> tuple[KernelSpec | None, list[Any]]:
     """Return the spec, or what pydantic finds wrong."""
     try:
-        return KernelSpec.model_validate({**data, "name": name, "folder": folder}), []
+        return KernelSpec.model_validate({**data, **origin}), []
     except ValidationError as error:
         return None, [{**item, "loc": _in_document(item["loc"])} for item in error.errors(include_url=False)]
 

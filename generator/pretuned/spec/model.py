@@ -42,6 +42,7 @@ from pretuned.spec.values import (
 )
 
 FORMAT: Final = 1
+PLACED: Final = frozenset({"name", "folder", "declared"})  # what no document says of a spec
 MAIN: Final = "main"  # the name of the implementation of a spec that has one
 
 
@@ -192,13 +193,11 @@ class ImplementationSpec(Model):
 
 
 class KernelSpec(Model):
-    """A kernel spec. `name` and `folder` come from where the file stands; the Python API passes them.
-
-    `cache` says how calls find the L2 cache: `cold` (their data lies in memory) or `warm` (it was just written).
-    """
+    """A kernel spec. `name` and `folder` come from where the file stands; `declared` is a place in a module, if so."""
 
     name: Name = Field(exclude=True)
     folder: Path = Field(default=Path(), exclude=True)
+    declared: Name = Field(default="", exclude=True)
 
     format: Literal[1] = 1
     summary: Name = ""
@@ -234,7 +233,7 @@ class KernelSpec(Model):
     def _without_derived_names(self) -> Self:
         """Write the definitions of [let] out wherever they are read; `let` itself stays as it is written."""
         if self.let:
-            read = {name: getattr(self, name) for name in type(self).model_fields.keys() - {"let", "name", "folder"}}
+            read = {name: getattr(self, name) for name in type(self).model_fields.keys() - {"let", *PLACED}}
             self.__dict__.update(substituted(read, self.derived))
         return self
 
@@ -248,7 +247,7 @@ class KernelSpec(Model):
     @property
     def file(self) -> str:
         """The name that messages give the spec."""
-        return f"{self.name}.toml"
+        return self.declared or f"{self.name}.toml"
 
     @cached_property
     def all_implementations(self) -> dict[str, ImplementationSpec]:

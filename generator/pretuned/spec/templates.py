@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -24,6 +24,9 @@ from pretuned.spec.braces import bare_literal, syntax_error
 
 HELPERS: Final = {"ceil_div": ceil_div, "min": min, "max": max, "range": range, "namespace": Namespace}
 _INCLUDES: Final = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
+
+
+_TEXT: Final = "template"  # what messages call a template that stands in its spec
 
 
 class RenderError(ValueError):
@@ -43,11 +46,35 @@ def _finalize(value: object) -> object:
     raise RenderError(f"{shown} has no spelling in CUDA C++; render a number, a bool or a type")
 
 
+def is_text(template: str) -> bool:
+    """Return whether a spec's `template` is the text itself: it has several lines. Else it is the name of a file."""
+    return "\n" in template
+
+
+def shown_name(template: str) -> str:
+    """Return what messages call a template."""
+    return _TEXT if is_text(template) else template
+
+
+def text_of(folder: Path, template: str) -> str:
+    """Return the text of a template as it is written; raises OSError or UnicodeDecodeError."""
+    return template if is_text(template) else (folder / template).read_text(encoding="utf-8")
+
+
+class _Loader(FileSystemLoader):
+    """Loads files, and texts that are their own names."""
+
+    def get_source(self, environment: Environment, template: str) -> tuple[str, str, Callable[[], bool]]:
+        if is_text(template):
+            return template, _TEXT, lambda: True
+        return super().get_source(environment, template)
+
+
 @lru_cache(maxsize=32)
 def jinja(folder: Path) -> Environment:
     """Return the environment for templates (and includes) below `folder`; a template that changes is read again."""
     environment = Environment(
-        loader=FileSystemLoader(folder),
+        loader=_Loader(folder),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -94,7 +121,7 @@ def files_of(folder: Path, template: str) -> set[str]:
     """Return the template with all files that it includes, as Jinja names them; raises RenderError as `names_in`."""
     seen: set[str] = set()
     _collect(folder, template, {}, assigned=frozenset(), seen=seen)
-    return {name for name in seen if (folder / name).is_file()}
+    return {name for name in seen if is_text(name) or (folder / name).is_file()}
 
 
 def _collect(folder: Path, template: str, names: dict[str, str], *, assigned: frozenset[str], seen: set[str]) -> None:
@@ -102,7 +129,7 @@ def _collect(folder: Path, template: str, names: dict[str, str], *, assigned: fr
     seen.add(template)
     tree, read = _parsed(folder, template)
     for name in sorted(read - HELPERS.keys() - assigned):
-        names.setdefault(name, f"{template}:{_first_line(tree, name)}")
+        names.setdefault(name, f"{shown_name(template)}:{_first_line(tree, name)}")
     assigned |= {node.name for node in tree.find_all(nodes.Name) if node.ctx == "store"}
     for statement in tree.find_all(_INCLUDES):
         for included in _targets(statement, template):
@@ -113,8 +140,9 @@ def _collect(folder: Path, template: str, names: dict[str, str], *, assigned: fr
             except TemplateNotFound:
                 if not (isinstance(statement, nodes.Include) and statement.ignore_missing):
                     files = {file.relative_to(folder).as_posix() for file in folder.glob("**/*.*")} - seen
+                    where = f"{shown_name(template)}:{statement.lineno}"
                     raise RenderError(
-                        f"{template}:{statement.lineno}: there is no '{included}' to include{closest(included, files)}"
+                        f"{where}: there is no '{included}' to include{closest(included, files)}"
                     ) from None
 
 
@@ -124,14 +152,14 @@ def _parsed(folder: Path, template: str) -> tuple[nodes.Template, set[str]]:
     assert environment.loader is not None  # set by jinja()
     try:
         source = environment.loader.get_source(environment, template)[0]
-        tree = environment.parse(source, filename=template)
+        tree = environment.parse(source, filename=shown_name(template))
         read = find_undeclared_variables(tree)
     except TemplateNotFound:
         raise
     except (TemplateSyntaxError, UnicodeDecodeError) as error:
         raise RenderError(describe(error, folder, template)) from None
     if (literal := bare_literal(source, tree)) is not None:
-        raise RenderError(f"{template}:{literal[0]}: {literal[1]}")
+        raise RenderError(f"{shown_name(template)}:{literal[0]}: {literal[1]}")
     return tree, read
 
 
@@ -146,9 +174,8 @@ def _targets(statement: nodes.Node, template: str) -> Iterator[str]:
     items = target.items if isinstance(target, nodes.List | nodes.Tuple) else [target]
     for item in items:
         if not (isinstance(item, nodes.Const) and isinstance(item.value, str)):
-            raise RenderError(
-                f'{template}:{statement.lineno}: includes a computed name; write the file\'s, as in "part.cuh"'
-            )
+            where = f"{shown_name(template)}:{statement.lineno}"
+            raise RenderError(f'{where}: includes a computed name; write the file\'s, as in "part.cuh"')
         yield item.value
 
 
@@ -162,7 +189,7 @@ def option_names(option: str) -> set[str]:
 
 def describe(error: Exception, folder: Path, template: str) -> str:
     """Return the message of an error met in `template` or what it includes, with file and line where they are known."""
-    message = str(error) or type(error).__name__
+    message, template = str(error) or type(error).__name__, shown_name(template)
     match error:
         case TemplateNotFound():
             return f"{template}: there is no template '{error.name}'"
@@ -176,5 +203,5 @@ def describe(error: Exception, folder: Path, template: str) -> str:
             return f"{template}: is nested too deep, or includes itself"
     # Jinja maps the lines of rendering code back to the template's in the traceback.
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.endswith(".py")]
-    inside = [frame for frame in frames if Path(frame.filename).is_relative_to(folder)]
+    inside = [frame for frame in frames if frame.filename == _TEXT or Path(frame.filename).is_relative_to(folder)]
     return f"{Path(inside[-1].filename).name}:{inside[-1].lineno}: {message}" if inside else f"{template}: {message}"

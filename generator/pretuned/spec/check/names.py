@@ -26,13 +26,11 @@ _TAKEN: Final = frozenset(
 
 def name_faults(spec: KernelSpec) -> Iterator[PathFault]:
     """Yield the faults of names: the kernel's, and those that dims, specialisations and parameters share."""
+    named, what = ("its name", "it") if spec.declared else ("its file's name", "the file")
     if not _is_name(spec.name):
-        yield (
-            "",
-            f"'{spec.name}' is not a Python name, and a kernel becomes a function of its file's name; rename the file",
-        )
+        yield "", f"'{spec.name}' is not a Python name, and a kernel becomes a function of {named}; rename {what}"
     elif spec.name in RESERVED:
-        yield "", f"a kernel cannot be named '{spec.name}': every generated package has that name; rename the file"
+        yield "", f"a kernel cannot be named '{spec.name}': every generated package has that name; rename {what}"
     seen: dict[str, str] = {}
     for kind, table in (("dims", spec.dims), ("specialisations", spec.specialisations)):
         for name in table:

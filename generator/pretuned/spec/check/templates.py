@@ -14,7 +14,7 @@ from pretuned.spec.check.names import PathFault
 from pretuned.spec.cpp import template_line, without_comments
 from pretuned.spec.lines import lines_of
 from pretuned.spec.model import ImplementationSpec, KernelSpec
-from pretuned.spec.templates import RenderError, names_in, option_names, render, render_option
+from pretuned.spec.templates import RenderError, is_text, names_in, option_names, render, render_option, shown_name
 
 
 def template_faults(spec: KernelSpec, implementation: ImplementationSpec) -> Iterator[PathFault]:
@@ -40,19 +40,8 @@ def template_faults(spec: KernelSpec, implementation: ImplementationSpec) -> Ite
         yield from (
             (path, f"undefined name '{name}'{_hint(spec, name, rendered)}") for name in sorted(names - rendered)
         )
-    place = PurePosixPath(implementation.template)
-    if place.is_absolute() or ".." in place.parts or "\\" in implementation.template:
-        yield (
-            "template",
-            f"'{implementation.template}' is not a path below the spec's folder; write it with '/', and without '..'",
-        )
-        return
-    if not (spec.folder / implementation.template).is_file():
-        files = [file.relative_to(spec.folder).as_posix() for file in spec.folder.glob("**/*.jinja")]
-        yield (
-            "template",
-            f"'{implementation.template}' does not exist beside the spec{closest(implementation.template, files)}",
-        )
+    if not is_text(implementation.template) and (message := _missing(spec, implementation.template)):
+        yield "template", message
         return
     try:
         reads = names_in(spec.folder, implementation.template)
@@ -67,6 +56,17 @@ def template_faults(spec: KernelSpec, implementation: ImplementationSpec) -> Ite
     for name in sorted(parameters - used) if complete else ():
         message = f"parameter '{name}' is used nowhere: not in the template, launches, options or `align`; remove it"
         yield f"space.{name}", message
+
+
+def _missing(spec: KernelSpec, template: str) -> str:
+    """Return what is wrong with the path of a template; an empty text where a file is there."""
+    place = PurePosixPath(template)
+    if place.is_absolute() or ".." in place.parts or "\\" in template:
+        return f"'{template}' is not a path below the spec's folder; write it with '/', and without '..'"
+    if (spec.folder / template).is_file():
+        return ""
+    files = [file.relative_to(spec.folder).as_posix() for file in spec.folder.glob("**/*.jinja")]
+    return f"'{template}' does not exist beside the spec{closest(template, files)}"
 
 
 def _undeclared(spec: KernelSpec, reads: Collection[str]) -> Iterator[PathFault]:
@@ -129,9 +129,9 @@ def _entry_fault(
     """Return why a launch cannot name `function`, as far as the text shows it: `plain`, which has no comments."""
     if not re.search(rf"\b{function}\b", plain):
         entries = re.findall(r"\b(\w+)\s*\([^()]*\)\s*\{", plain)
-        return f"{implementation.template} has no '{function}'{closest(function, entries)}"
+        return f"{shown_name(implementation.template)} has no '{function}'{closest(function, entries)}"
     if (line := template_line(plain, function)) is not None:
-        place = lines_of(spec.folder, implementation.template, values)[line - 1] or implementation.template
+        place = lines_of(spec.folder, implementation.template, values)[line - 1] or shown_name(implementation.template)
         return (
             f"{place}: '{function}' is a C++ template, which no launch finds by its name; write a function "
             f'`extern "C" __global__ void {function}(...)`, and parameters of the spec for the template\'s'
