@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import threading
@@ -120,6 +121,7 @@ def test_a_captured_call_replays(name, arguments, wanted):
 def test_a_bound_call_launches_anywhere_and_allocates_nothing(name, arguments, wanted):
     pool = cupy.get_default_memory_pool()
     bound = getattr(kernels, name).bind(*arguments)
+    gc.collect()  # what earlier tests have left is freed now, and not meanwhile
     held = pool.used_bytes(), pool.total_bytes()
     found = []
     thread = threading.Thread(target=lambda: found.append(bound()))
@@ -134,6 +136,7 @@ def test_after_prepare_a_call_with_its_output_allocates_nothing():
     x = cupy.ones((77, 1024), cupy.float32)
     out, pool = cupy.empty_like(x), cupy.get_default_memory_pool()
     kernels.prepare()
+    gc.collect()
     held = pool.used_bytes(), pool.total_bytes()
     for _ in range(3):
         kernels.row_softmax(x, out=out)
@@ -146,6 +149,7 @@ def test_a_call_that_has_to_load_under_capture_says_so():
         "import cupy, pretuned.kernels as k\n"
         "x = cupy.ones((8, 128), cupy.float32); out = cupy.empty_like(x)\n"
         "stream = cupy.cuda.Stream(non_blocking=True)\n"
+        "cupy.cuda.runtime.deviceSynchronize()\n"
         "with stream:\n"
         "    stream.begin_capture()\n"
         "    try:\n        k.row_softmax(x, out=out)\n"
@@ -220,10 +224,12 @@ def test_streams_of_several_kinds():
     assert float(made.sum()) == 8192
 
 
-torch = pytest.importorskip("torch") if cupy.cuda.is_available() else None
+@pytest.fixture
+def torch():
+    return pytest.importorskip("torch")
 
 
-def test_tensors_in_tensors_out():
+def test_tensors_in_tensors_out(torch):
     for dtype, rtol in ((torch.float32, 1e-5), (torch.float16, 2e-3), (torch.bfloat16, 1e-2)):
         x, y = torch.randn(10_000, device="cuda").to(dtype), torch.randn(10_000, device="cuda").to(dtype)
         out = kernels.axpby(x, y, 2.0, 3.0)
@@ -234,7 +240,7 @@ def test_tensors_in_tensors_out():
     close(kernels.row_softmax(parameter).cpu().numpy(), np.full((64, 128), 1 / 128))
 
 
-def test_a_tensor_that_requires_a_gradient_is_refused_where_autograd_would_record():
+def test_a_tensor_that_requires_a_gradient_is_refused_where_autograd_would_record(torch):
     x, y = torch.randn(4096, device="cuda"), torch.randn(4096, device="cuda")
     for _ in range(3):  # into the fast path
         kernels.axpby(x, y, 2.0, 3.0)
@@ -264,7 +270,7 @@ def test_a_tensor_that_requires_a_gradient_is_refused_where_autograd_would_recor
     torch.testing.assert_close(x.grad, torch.full_like(x, 2.0))
 
 
-def test_tensors_are_worked_on_in_the_order_of_their_stream():
+def test_tensors_are_worked_on_in_the_order_of_their_stream(torch):
     x, stream = torch.zeros(1 << 22, device="cuda"), torch.cuda.Stream()
     out = torch.empty_like(x)
     torch.cuda.synchronize()
@@ -278,7 +284,7 @@ def test_tensors_are_worked_on_in_the_order_of_their_stream():
         assert float(doubled.min()) == float(doubled.max()) == 2.0 * value
 
 
-def test_a_torch_graph_replays():
+def test_a_torch_graph_replays(torch):
     x, out = torch.randn(64, 1024, device="cuda"), torch.empty(64, 1024, device="cuda")
     kernels.row_softmax.prepare()
     kernels.reduce_sum.prepare()
@@ -298,7 +304,7 @@ def test_a_torch_graph_replays():
         torch.testing.assert_close(total, flat.sum().reshape(1), rtol=1e-4, atol=1e-2)
 
 
-def test_both_libraries_by_turns():
+def test_both_libraries_by_turns(torch):
     x, t = cupy.ones(4096, cupy.float32), torch.ones(4096, device="cuda")
     for _ in range(3):
         assert isinstance(kernels.axpby(x, x, 1.0, 1.0), cupy.ndarray)
@@ -306,7 +312,7 @@ def test_both_libraries_by_turns():
     close(kernels.axpby(x, t, 1.0, 1.0), np.full(4096, 2.0))
 
 
-def test_two_devices_in_one_process():
+def test_two_devices_in_one_process(torch):
     if cupy.cuda.runtime.getDeviceCount() < 2:
         pytest.skip("one GPU here")
     for _ in range(3):

@@ -25,19 +25,23 @@ def test_holes_are_wide_and_memory_comes_and_goes():
     from pretuned.measure.cuda.machine import CudaMachine  # noqa: PLC0415 - imports CuPy
 
     machine = CudaMachine(0)
-    free = machine.free_bytes()
-    for _ in range(40):
-        enclosure = machine.enclose([3 << 20, 512])
-        (first, last) = enclosure.rooms
-        assert (first.end, last.begin) == (first.begin + (3 << 20), first.end)
-        assert last.end - last.begin >= 512
-        machine.fill(first.begin, 1, last.end - first.begin)
-        machine.synchronize()
+
+    def comes_and_goes():
+        free = machine.free_bytes()
+        for _ in range(40):
+            enclosure = machine.enclose([3 << 20, 512])
+            (first, last) = enclosure.rooms
+            assert (first.end, last.begin) == (first.begin + (3 << 20), first.end)
+            assert last.end - last.begin >= 512
+            machine.fill(first.begin, 1, last.end - first.begin)
+            machine.synchronize()
+        del enclosure
+        machine.trim()
+        return machine.free_bytes() >= free - (64 << 20)
+
+    assert any(comes_and_goes() for _ in range(5))  # other programs may take memory meanwhile
     assert machine._fences.supported
     assert machine._fences._hole_bytes == HOLE_BYTES
-    del enclosure
-    machine.trim()
-    assert machine.free_bytes() >= free - (64 << 20)
 
 
 def test_digests_see_every_bit():

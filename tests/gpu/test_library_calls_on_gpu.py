@@ -79,16 +79,21 @@ def test_a_function_is_verified_timed_and_raced(machine, tmp_path, capsys, case)
     kernel = bench.load(LIBRARY).kernel
     assert kernel.captured is captured
     kernel.unload()
-    screened = [found.outcome for found in bench.screen(ScreenRequest(entries=(default, LIBRARY)))]
-    assert all(isinstance(outcome, Timed) for outcome in screened), screened
-    estimates_us = tuple(outcome.time_us for outcome in screened)
-    raced = bench.race(RaceRequest(entries=(default, LIBRARY), estimates_us=estimates_us, rounds=9, judge=True))
-    assert raced.failures == (None, None)
-    medians = [sorted(times)[len(times) // 2] for times in raced.times_us]
-    with capsys.disabled():
-        print(f"\n{function} ({out}): default {medians[0]:.2f} us, library {medians[1]:.2f} us", end="")
-    for median, estimate_us in zip(medians, estimates_us, strict=True):
-        assert estimate_us / 3 < median < estimate_us * 3  # held or replayed, a call takes what it takes
+
+    def measured():
+        """Return what the default and the library take when they are screened, and in a race."""
+        screened = [found.outcome for found in bench.screen(ScreenRequest(entries=(default, LIBRARY)))]
+        assert all(isinstance(outcome, Timed) for outcome in screened), screened
+        estimates_us = tuple(outcome.time_us for outcome in screened)
+        raced = bench.race(RaceRequest(entries=(default, LIBRARY), estimates_us=estimates_us, rounds=9, judge=True))
+        assert raced.failures == (None, None)
+        medians = [sorted(times)[len(times) // 2] for times in raced.times_us]
+        with capsys.disabled():
+            print(f"\n{function} ({out}): default {medians[0]:.2f} us, library {medians[1]:.2f} us", end="")
+        return list(zip(estimates_us, medians, strict=True))
+
+    # Held or replayed, a call takes what it takes, unless another program had the GPU at one of the two.
+    assert any(all(held / 3 < replayed < held * 3 for held, replayed in measured()) for _ in range(5))
 
 
 @pytest.mark.parametrize("function", ["cupy:multiply", "torch:multiply"])
