@@ -6,7 +6,7 @@ import pytest
 
 from pretuned.measure.bench import ALONE, UNSET
 from pretuned.outcome import CompileError, Crashed, LaunchFailed, WrongResult
-from pretuned.remedies import FULL, INDICES, remedy
+from pretuned.remedies import FULL, INDICES, of_default, remedy
 from specs import loaded
 
 HEADERS = [
@@ -34,6 +34,14 @@ def test_an_unknown_type_of_cuda_is_answered_by_its_header(tmp_path, line, heade
 )
 def test_memory_that_others_hold_is_not_the_kernels_fault(tmp_path, failure):
     assert remedy(failure, loaded(tmp_path)) == FULL
+
+
+def test_a_default_is_changed_or_mended(tmp_path):
+    spec = loaded(tmp_path)
+    assert of_default(LaunchFailed(message="too much shared memory"), spec) == (
+        "choose a default that can be launched there, or demand in `requires` what it needs"
+    )
+    assert of_default(Crashed(message="SIGKILL"), spec) == "mend the kernel, or the reference if that is wrong"
 
 
 TABLE = 'write `architectures = ["sm_{}"]` in the project\'s table'

@@ -52,6 +52,15 @@ def remedy(failure: Failure, spec: KernelSpec) -> str:
     return ""
 
 
+def of_default(failure: Failure, spec: KernelSpec) -> str:
+    """Return what to do about a failure of a kernel's default, which has to serve every call."""
+    if found := remedy(failure, spec):
+        return found
+    if isinstance(failure, LaunchFailed):
+        return "choose a default that can be launched there, or demand in `requires` what it needs"
+    return "mend the kernel, or the reference if that is wrong"
+
+
 def of_memory(message: str) -> str:
     """Return what to do where CUDA has said that memory is short; an empty text about anything else."""
     return FULL if _NO_MEMORY.search(message) else ""

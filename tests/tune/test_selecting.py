@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from fake_runner import DEVICE, FakeBinaries, FakeRunner, fake_workbench
 from pretuned.measure.requests import TooLarge
+from pretuned.measure.runner import TuningError
 from pretuned.record.cache import Cache
 from pretuned.record.rows import Row, Skipped
 from pretuned.record.selections import Selection, confirms
@@ -141,6 +142,43 @@ def test_what_is_wrong_at_a_ragged_size_never_ships(spec):
     rows, selection, _ = tuned(spec, FakeRunner(tails, wrong=wrong))
     assert all(dict(choice.configuration.values)["vec"] != 4 for choice in selection.choices)
     assert rows
+
+
+class Trusting(FakeRunner):
+    """What a candidate is judged by may be the default's results, wrong or right."""
+
+    def prepare(self, request):
+        self.trusts, self.default = request.trust_default, request.default
+        if self.lacking(request):
+            raise TuningError("scale: no reference at such a size")
+        return super().prepare(request)
+
+    def lacking(self, request):
+        return False
+
+    def _failure(self, entry):
+        failure, trusted = super()._failure(entry), super()._failure(self.default) if self.trusts else None
+        return (failure or trusted) if (failure is None) != (trusted is None) else None
+
+
+def at_fours(values, dims):
+    """Whether the default alone is wrong: at no listed size, and at none that lies around one."""
+    return values == {"vec": 1, "block": 256} and dims["n"] % 8 == 4 and dims["n"] > 1024
+
+
+def test_where_the_default_alone_is_wrong_no_other_is_blamed(spec):
+    with pytest.raises(TuningError, match=r"the default \(block=256, vec=1\) fails at n=\d+, T=float16: y: off; mend"):
+        tuned(spec, Trusting(tails, wrong=at_fours))
+
+
+def test_where_the_reference_fails_too_what_differs_from_the_default_does_not_ship(spec):
+    class Lacking(Trusting):
+        def lacking(self, request):
+            listed = request.problem in all_problems(spec) or dict(request.problem.dims)["n"] % 8 != 4
+            return not listed and request.reference == "now" and not request.trust_default
+
+    rows, selection, _ = tuned(spec, Lacking(tails, wrong=at_fours))
+    assert [choice.configuration for choice in selection.choices] == [rows[0].default.configuration]
 
 
 def test_more_is_measured_until_the_loss_that_is_allowed_holds_or_the_budget_ends(spec):

@@ -1,7 +1,8 @@
 """Whether what is to ship is right at awkward sizes too: odd and boundary problems, and the memory sanitizer.
 
 The spec's reference judges a candidate the first time. From then on the default's results do, which the reference has
-found right too, and which take no time on the host.
+found right too, and which take no time on the host. Where a candidate differs from these, the reference judges the
+default there: if that is wrong, nothing else is to blame.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import Final
 
 from pretuned.measure.launch import arrays
 from pretuned.measure.requests import PrepareRequest
+from pretuned.measure.runner import TuningError
+from pretuned.outcome import WrongResult
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.sizes import fits_arguments, sizes_of
 from pretuned.spec.space import Configuration, Problem, admitted
@@ -60,8 +63,26 @@ def _check(task: TuningTask, problem: Problem, asked: Sequence[Configuration], s
         return
     for configuration in unknown:
         failure = task.check(configuration, problem, seed)
-        if failure is not None:
-            task.drop(configuration, problem, failure)
+        if failure is None:
+            continue
+        if seed == TRUSTED_SEED and isinstance(failure, WrongResult):
+            _judge_default(task, problem)
+            if task.prepare(problem, seed, trust_default=True) is not None:
+                return
+        task.drop(configuration, problem, failure)
+
+
+def _judge_default(task: TuningTask, problem: Problem) -> None:
+    """Verify the default at `problem` by the reference, if that can be had there; raises TuningError if it is wrong."""
+    if task.results.checked(task.default, problem, 0):
+        return
+    try:
+        refused = task.prepare(problem, 0)
+    except TuningError:  # a reference that fails at a size that nobody listed, or takes too long there
+        return
+    failure = None if refused is not None else task.check(task.default, problem, 0)
+    if failure is not None:
+        task.fail(task.default, problem, failure)
 
 
 def _sanitize(task: TuningTask, problem: Problem, chosen: Sequence[Configuration]) -> None:

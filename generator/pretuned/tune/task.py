@@ -15,7 +15,7 @@ from pretuned.measure.runner import TuningError
 from pretuned.outcome import Failure, LaunchFailed, Outcome, Timed, detail, reworded
 from pretuned.record.freshness import space_key
 from pretuned.record.rows import Row
-from pretuned.remedies import remedy
+from pretuned.remedies import of_default, remedy
 from pretuned.render import Candidate, candidate, located, verification_key
 from pretuned.runtime.limits import CLUSTERS_FROM
 from pretuned.spec import space
@@ -328,8 +328,8 @@ class TuningTask:
         self.workbench.effort.failed[type(failure)] += 1
         if configuration == self.default:
             raise TuningError(
-                f"{self.spec.name}: the default ({configuration}) fails at {problem}: {detail(failure)}"
-                f"{_advice(failure, self.spec) or '; mend the kernel, or the reference if that is wrong'}"
+                f"{self.spec.name}: the default ({configuration}) fails at {problem}: {detail(failure)}; "
+                f"{of_default(failure, self.spec)}"
             )
         if keep:
             self.results.keep(configuration, problem, failure)
