@@ -173,9 +173,8 @@ def test_another_address_is_an_error_by_every_path(tuned, array, cuda):
             with pytest.raises(ValueError, match="requires") as caught:
                 tuned.double_pairs(given[0], y=given[1])
             demand = f"aligned({name}, {size})"
-            assert str(caught.value) == (
-                f"pkg.tuned.double_pairs: {name}: requires {demand}, found an address 4 bytes beyond a multiple"
-            )
+            found = f"{name}: requires {demand}, found an address 4 bytes beyond a multiple; "
+            assert str(caught.value).startswith(f"pkg.tuned.double_pairs: {found}")
         with pytest.raises(ValueError, match="requires"):
             tuned.double_pairs.bind(given[0], y=given[1])
 
@@ -238,7 +237,7 @@ def test_an_optional_array_that_is_given_is_checked_by_every_path(tuned, array, 
 def test_what_is_required_may_depend_on_an_optional_array(tuned, array):
     narrow = array((16, 1))
     tuned.shift(narrow, bias=array((1,)))
-    with pytest.raises(ValueError, match="requires has_bias or cols >= 2, found cols=1, rows=16"):
+    with pytest.raises(ValueError, match="requires has_bias or cols >= 2, found cols=1 of x, has_bias=False"):
         tuned.shift(narrow)
 
 
@@ -435,7 +434,7 @@ def test_arrays_with_other_strides_each_take_the_fast_path(tuned, cupy, torch, c
 
 
 NONE_OVERLAP = r"expected x_stride of at least 64 elements, so that none overlap, found strides "
-BELOW = "expected contiguous elements below the strides that the spec names, found strides "
+BELOW = "expected an array that is C-contiguous but for x_stride, found strides "
 COPY = r"copy it with (cupy.ascontiguousarray\({0}\)|{0}.contiguous\(\)|its library)"
 
 
@@ -479,7 +478,7 @@ def test_only_what_the_spec_names_may_lie_apart(tuned, array):
         with pytest.raises(ValueError, match=r"^pkg\.tuned\.row_sums: x: expected a C-contiguous array, found strides"):
             tuned.row_sums(x, array((64,)))
     planes, y = array((2, 3, 32), strides=(96, 48, 1)), array((2, 3, 32))
-    with pytest.raises(ValueError, match=r"x: expected contiguous elements below the strides that the spec names"):
+    with pytest.raises(ValueError, match=r"x: expected an array that is C-contiguous but for x_plane, found"):
         tuned.planes(y, planes)
 
 
@@ -490,8 +489,8 @@ def test_strides_of_several_dims(tuned, array, cuda):
         assert cuda.launches[-1].arguments[3:] == (200, 40, 128, 3, 16)
     for strides, message in (
         ((111, 40, 1), r"y_plane of at least 112 elements"),
-        ((200, 41, 1), r"requires y_row % 2 == 0, found d=16, p=2, rows=3, y_plane=200, y_row=41, x_plane=96"),
-        ((2**40, 2**33, 1), r"y_row: expected at most 2147483647 \(int32\), found 8589934592"),
+        ((200, 41, 1), r"requires y_row % 2 == 0, found y_row=41 of y"),
+        ((2**40, 2**33, 1), r"y_row of y: expected at most 2147483647 \(int32\), found 8589934592"),
     ):
         with pytest.raises(ValueError, match=message):
             tuned.planes(array((2, 3, 32), strides=strides), array((2, 3, 32)))

@@ -98,8 +98,8 @@ def test_a_keyword_is_a_dim_and_shapes_follow_from_it(tuned, cupy, cuda):
         (2.0, "topk: expected an integer from 0 on, found 2.0"),
         (None, "topk: expected an integer from 0 on, found None"),
         ("2", "topk: expected an integer from 0 on, found '2'"),
-        (9, "requires topk <= experts, found experts=8, n=5, topk=9"),
-        (2**40, "requires topk <= experts, found experts=8, n=5, topk=1099511627776"),
+        (9, "requires topk <= experts, found experts=8 of logits, topk=9"),
+        (2**40, "requires topk <= experts, found experts=8 of logits, topk=1099511627776"),
     ],
 )
 def test_a_keyword_that_is_no_size_is_refused_by_every_path(tuned, cupy, topk, message):

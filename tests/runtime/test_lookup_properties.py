@@ -204,7 +204,7 @@ def test_a_size_reaches_the_kernel_as_it_is_or_not_at_all(baked, cupy, cuda, nam
             if size <= largest:
                 run(x, y=y)
             else:
-                with pytest.raises(ValueError, match=rf"n: expected at most {largest} \({dtype}\), found {size}$"):
+                with pytest.raises(ValueError, match=rf"n of x: expected at most {largest} \({dtype}\), found {size}$"):
                     run(x, y=y)
             wanted = [(0, 2**62, size)] if 0 < size <= largest else []
             assert [launch.arguments for launch in cuda.launches] == wanted

@@ -13,7 +13,7 @@ ARRAY = "expected an array on the GPU (CuPy, PyTorch, or one with __cuda_array_i
 INTERFACE = "expected a __cuda_array_interface__ with shape, data and a typestr such as '<f4', found"
 STREAM = "expected a CuPy or PyTorch stream, an object with __cuda_stream__, a handle, or None, found"
 MOVE_X, MOVE_Y = (f"move it with cupy.asarray({name}) or torch.as_tensor({name}, device='cuda')" for name in "xy")
-OVERLAP = ", and an array that is written must not overlap another argument"
+OVERLAP = ", and an array that is written must not overlap another argument; pass "
 STRIDES = "expected a C-contiguous array, found strides"
 RECORDED = "requires a gradient, and autograd does not record this call; pass"
 FLOAT32, INT32 = "(a number up to 3.4e38)", "(an integer from -2147483648 to 2147483647)"
@@ -102,13 +102,14 @@ BOTH = [
     ("interface, incomplete", TypeError, lambda m: m.affine(external({"shape": (16, 1024)})),
      f"{A}x: {INTERFACE} {{'shape': (16, 1024)}}"),
     ("interface, strides", ValueError, lambda m: m.affine(facts(strides=(8192, 4))),
-     f"{A}x: {STRIDES} (8192, 4) for shape (16, 1024); copy it with its library"),
+     f"{A}x: {STRIDES} (8192, 4) in bytes for shape (16, 1024); copy it with its library"),
     ("interface, shape", ValueError, lambda m: m.affine(y=facts(shape=(16, 1000))),
      f"{A}y: expected shape (rows, cols) = (16, 1024), found (16, 1000)"),
     ("interface, no memory of a GPU", ValueError, lambda m: m.affine(facts(data=(16, False))),
      f"{A}x: expected memory of a GPU, found the address 0x10 (cuPointerGetAttribute: CUresult 1)"),
     ("interface, read-only", ValueError, lambda m: m.affine(y=facts(data=(1 << 44, True))),
-     f"{A}y: expected an array that may be written, found a read-only one"),
+     (f"{A}y: expected an array that may be written, found a read-only one; "
+     "pass another, such as a copy")),
     # Types.
     ("dtype", TypeError, lambda m: m.affine(m.array((16, 1024), "float64")),
      f"{A}x: expected dtype float16 or float32, found float64"),
@@ -146,34 +147,33 @@ BOTH = [
     ("a constant dim", ValueError, lambda m: m.accumulate(m.array((3,), "float32"), m.array((9, 3), "float32")),
      f"{B}not shipped for lanes=3; shipped are lanes=2; lanes=4"),
     ("what the kernel requires", ValueError, lambda m: m.affine(m.array((16, 0), "float32"), y=None),
-     f"{A}requires cols >= 1, found cols=0, rows=16"),
+     f"{A}requires cols >= 1, found cols=0 of x"),
     ("rows over int32", ValueError, lambda m: m.affine(m.array((2**31, 1), "float32"), y=None),
-     f"{A}rows: expected at most 2147483647 (int32), found 2147483648"),
+     f"{A}rows of x: expected at most 2147483647 (int32), found 2147483648"),
     ("columns over int32", ValueError, lambda m: m.affine(m.array((1, 2**32 + 1024), "float32"), y=None),
-     f"{A}cols: expected at most 2147483647 (int32), found 4294968320"),
+     f"{A}cols of x: expected at most 2147483647 (int32), found 4294968320"),
     ("n over int32", ValueError, lambda m: m.accumulate(x=m.array((2**31, 2), "float32")),
-     f"{B}n: expected at most 2147483647 (int32), found 2147483648"),
+     f"{B}n of x: expected at most 2147483647 (int32), found 2147483648"),
     ("n over int64's half", ValueError, lambda m: m.accumulate(x=m.array((2**62, 2), "float32")),
-     f"{B}n: expected at most 2147483647 (int32), found 4611686018427387904"),
+     f"{B}n of x: expected at most 2147483647 (int32), found 4611686018427387904"),
     # Memory.
     ("no configuration left", ValueError, lambda m: m.affine(m.array((1, 2**24), "float32"), y=None),
      f"{A}{NONE_LEFT}: {BEYOND}"),
     ("alignment, and no configuration left", ValueError, aligned_to_4,
      f"{A}{NONE_LEFT}: passed over block=128, vec=4: {UNALIGNED}; passed over block=64, vec=4: {UNALIGNED}; {LAST}"),
-    ("alignment to an element", ValueError, lambda m: m.affine(m.array((16, 1024), "float32", offset=2)),
-     f"{A}x: expected an address that is a multiple of 4 bytes (float32), found one 2 bytes beyond"),
     ("alignment of the output", ValueError, lambda m: m.numbers(y=m.array((1024,), "float32", offset=1)),
-     f"{C}y: expected an address that is a multiple of 4 bytes (float32), found one 1 bytes beyond"),
+     (f"{C}y: expected an address that is a multiple of 4 bytes (float32), found one 1 byte beyond; "
+     "pass another array as y, or none")),
     ("output is input", ValueError, lambda m: m.affine(y=m.x),
-     f"{A}y: shares memory with x{OVERLAP}"),
+     f"{A}y: shares memory with x{OVERLAP}another array as y, or none"),
     ("output begins in input", ValueError, lambda m: m.affine(y=m.beside(m.x, 65532)),
-     f"{A}y: shares memory with x{OVERLAP}"),
+     f"{A}y: shares memory with x{OVERLAP}another array as y, or none"),
     ("output ends in input", ValueError, lambda m: m.affine(y=m.beside(m.x, -65532)),
-     f"{A}y: shares memory with x{OVERLAP}"),
+     f"{A}y: shares memory with x{OVERLAP}another array as y, or none"),
     ("changed is read", ValueError, lambda m: m.accumulate(m.beside(m.rows, 4, (2,))),
-     f"{B}total: shares memory with x{OVERLAP}"),
+     f"{B}total: shares memory with x{OVERLAP}a copy of x"),
     ("two outputs", ValueError, lambda m: m.accumulate(last=m.beside(m.total, 4, (1,))),
-     f"{B}total: shares memory with last{OVERLAP}"),
+     f"{B}total: shares memory with last{OVERLAP}another array as last, or none"),
     # Keywords.
     ("keyword", ValueError, lambda m: m.affine(relu="yes"),
      f"{A}relu: expected one of False, True, found 'yes'"),
@@ -241,7 +241,7 @@ BOTH = [
     ("bind, dtype", TypeError, lambda m: m.tuned.affine.bind(m.array((16, 1024), "int8"), 1.0, relu=False),
      f"{A}x: expected dtype float16 or float32, found int8"),
     ("bind, overlap", ValueError, lambda m: m.tuned.affine.bind(m.x, 1.0, relu=False, y=m.x),
-     f"{A}y: shares memory with x{OVERLAP}"),
+     f"{A}y: shares memory with x{OVERLAP}another array as y, or none"),
     ("bind, number", TypeError, lambda m: m.tuned.affine.bind(m.x, "1", relu=False),
      f"{A}alpha: expected float32 {FLOAT32}, found '1'"),
     ("bind, keyword", ValueError, lambda m: m.tuned.affine.bind(m.x, 1.0, relu="no"),
@@ -276,20 +276,26 @@ BOTH = [
      f"{A}{TABLE}"),
 ]
 CUPY = [
+    ("alignment to an element", ValueError, lambda m: m.affine(m.array((16, 1024), "float32", offset=2)),
+     (f"{A}x: expected an address that is a multiple of 4 bytes (float32), found one 2 bytes beyond; "
+     "copy it with x.copy()")),
     ("strided", ValueError, lambda m: m.affine(m.array((16, 1024), "float32", contiguous=False)),
-     f"{A}x: {STRIDES} (0, 0) for shape (16, 1024); copy it with cupy.ascontiguousarray(x)"),
+     f"{A}x: {STRIDES} (0, 0) in bytes for shape (16, 1024); copy it with cupy.ascontiguousarray(x)"),
     ("strided output", ValueError, lambda m: m.affine(y=m.array((16, 1024), "float32", contiguous=False)),
-     f"{A}y: {STRIDES} (0, 0) for shape (16, 1024); copy it with cupy.ascontiguousarray(y)"),
+     f"{A}y: {STRIDES} (0, 0) in bytes for shape (16, 1024); pass another array as y, or none"),
     ("byte order", TypeError, lambda m: m.affine(m.array((16, 1024), ">f4")),
      f"{A}x: expected dtype float16 or float32, found >f4"),
     ("byte order of the output", TypeError, lambda m: m.affine(y=m.array((16, 1024), ">f4")),
      f"{A}y: expected dtype float32 (T), found >f4"),
 ]
 TORCH = [
+    ("alignment to an element", ValueError, lambda m: m.affine(m.array((16, 1024), "float32", offset=2)),
+     (f"{A}x: expected an address that is a multiple of 4 bytes (float32), found one 2 bytes beyond; "
+     "copy it with x.clone()")),
     ("strided", ValueError, lambda m: m.affine(m.array((16, 1024), "float32", strides=(1, 16))),
-     f"{A}x: {STRIDES} (4, 64) for shape (16, 1024); copy it with x.contiguous()"),
+     f"{A}x: {STRIDES} (4, 64) in bytes for shape (16, 1024); copy it with x.contiguous()"),
     ("strided output", ValueError, lambda m: m.affine(y=m.array((16, 1024), "float32", strides=(2048, 2))),
-     f"{A}y: {STRIDES} (8192, 8) for shape (16, 1024); copy it with y.contiguous()"),
+     f"{A}y: {STRIDES} (8192, 8) in bytes for shape (16, 1024); pass another array as y, or none"),
     ("on the CPU", TypeError, lambda m: m.affine(m.array((16, 1024), "float32", device="cpu")),
      f"{A}x: expected an array on the GPU, found a torch.Tensor on cpu; move it with x.cuda()"),
     ("output on the CPU", TypeError, lambda m: m.affine(y=m.array((16, 1024), "float32", device="cpu")),
@@ -307,7 +313,7 @@ TWO_GPUS = [
     ("prepare, no such device", ValueError, lambda m: m.tuned.prepare(7),
      f"{B}prepare: expected a device from 0 to 1, found 7"),
     ("devices", ValueError, lambda m: m.affine(y=m.on(1)),
-     f"{A}x: expected device 1 as y has, found device 0"),
+     f"{A}y: expected device 0 as x has, found device 1"),
     ("devices of inputs", ValueError, lambda m: m.accumulate(m.array((2,), "float32", device=1)),
      f"{B}last: expected device 1 as total has, found device 0"),
     ("stream of the first device", TypeError, lambda m: m.affine(m.on(1), y=None, stream=m.stream(5, 0)),

@@ -11,7 +11,7 @@ import sys
 import threading
 
 from .adapters import absent, adapter_of, handle_of, nameless, on_gpu, on_register, view
-from .arrays import collapse, leading_input, refuse_overlaps, same_device
+from .arrays import collapse, leading_input, refuse_overlaps, same_device, views_of
 from .binaries import residency
 from .bound import Binding, bind
 from .checks import keyword_values, modulus, problem
@@ -151,13 +151,8 @@ class Caller:
         device = adapter.device_of(lead)
         at_hand = self.driver.current() if device is None else device
         handle = adapter.current_stream(at_hand) if stream is None else handle_of(self.name, stream, at_hand)
-        given = [
-            None
-            if array is None and (one.role == "out" or one.optional)
-            else view(place, array, handle, written=one.role != "in", apart=bool(one.strides))
-            for one, place, array in zip(self.arrays, self.places, arrays, strict=True)
-        ]
-        ordinal = same_device(self.kernel, given, at_hand)
+        given = views_of(self.kernel, self.places, arrays, handle)
+        ordinal = same_device(self.kernel, given, self.lead, at_hand)
         leading, flat = collapse(self.kernel, given) if self.collapses else (None, given)
         with self.driver.on(ordinal):
             plan, usual = self._plan(overrides, ordinal, handle, keywords, flat), True

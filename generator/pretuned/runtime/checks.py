@@ -8,7 +8,8 @@ import operator
 from .adapters import on_gpu
 from .errors import ArgumentError, ArgumentTypeError, qualified
 from .expressions import operands
-from .problem import CalledProblem, evaluate, holds
+from .problem import CalledProblem, evaluate, holds, read_by
+from .remedies import ANEW, instead
 from .strides import strides_of
 from .table import PACKAGE, sizeof
 from .text import no_such, shown
@@ -91,14 +92,22 @@ def admit(kernel: Kernel, found: CalledProblem) -> None:
     """Check the dims against what the kernel requires and against the types that they are passed as."""
     for text, condition in kernel.requires:
         if not holds(condition, found.operands):
-            dims = ", ".join(f"{name}={found.values[name]}" for name in (*sorted(kernel.dims), *kernel.strides))
-            raise ArgumentError(f"{qualified(kernel.name)}: requires {text}, found {dims}")
+            names = [name for name in read_by(condition) if name in found.values]
+            values = ", ".join(f"{name}={found.values[name]}{_of(kernel, found, name)}" for name in names)
+            raise ArgumentError(f"{qualified(kernel.name)}: requires {text}, found {values}")
     for argument, least, most in kernel.limits:
         if not least <= int(found.values[argument.name]) <= most:
+            where = f"{qualified(kernel.name)}: {argument.name}{_of(kernel, found, argument.name)}"
             raise ArgumentError(
-                f"{qualified(kernel.name)}: {argument.name}: expected at most {most} ({argument.dtype}), "
-                f"found {found.values[argument.name]}"
+                f"{where}: expected at most {most} ({argument.dtype}), found {found.values[argument.name]}"
             )
+
+
+def _of(kernel: Kernel, found: CalledProblem, name: str) -> str:
+    """Return ` of x` for a dim or a stride that a call's array gives."""
+    place = kernel.dims.get(name)
+    owners = [place[0]] if place else [array.name for array in kernel.arrays if name in array.strides]
+    return "".join(f" of {owner}" for owner in owners if owner in found.shapes)
 
 
 def keyword_values(kernel: Kernel, values: Sequence[Value]) -> dict[str, Value]:
@@ -219,19 +228,25 @@ def _dtypes(kernel: Kernel, arrays: Sequence[Array], given: Mapping[str, ArrayVi
 
 
 def _addresses(kernel: Kernel, given: Mapping[str, ArrayView], known: Operands) -> None:
+    arrays = {array.name: array for array in kernel.arrays}
     for name, view in given.items():
         size = DTYPES[view.dtype].size_bytes
         if beyond := view.address % size:
             raise ArgumentError(
                 f"{qualified(kernel.name)}: {name}: expected an address that is a multiple of {size} bytes "
-                f"({view.dtype}), found one {beyond} bytes beyond"
+                f"({view.dtype}), found one {_beyond(beyond)}; {instead(kernel, arrays[name], view, ANEW)}"
             )
 
     for name, text, formula in kernel.addresses:
         if name in given and (beyond := given[name].address % evaluate(formula, known)):
             raise ArgumentError(
-                f"{qualified(kernel.name)}: {name}: requires {text}, found an address {beyond} bytes beyond a multiple"
+                f"{qualified(kernel.name)}: {name}: requires {text}, found an address {_beyond(beyond)} a multiple; "
+                f"{instead(kernel, arrays[name], given[name], ANEW)}"
             )
+
+
+def _beyond(count: int) -> str:
+    return "1 byte beyond" if count == 1 else f"{count} bytes beyond"
 
 
 def modulus(kernel: Kernel, array: Array) -> int:

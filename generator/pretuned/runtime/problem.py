@@ -43,12 +43,15 @@ class CalledProblem:
 
 def evaluate(function: Formula, known: Operands) -> int:
     """Return the value of an expression, given what it reads."""
-    names = _names.get(function)
-    if names is None:
-        code = function.__code__
-        names = _names[function] = code.co_varnames[: code.co_argcount]
-    result: int = function(*[known[name] for name in names])
+    result: int = function(*[known[name] for name in _names.get(function) or read_by(function)])
     return result
+
+
+def read_by(function: Formula) -> tuple[str, ...]:
+    """Return the names that an expression reads."""
+    code = function.__code__
+    names = _names[function] = code.co_varnames[: code.co_argcount]
+    return names
 
 
 def holds(condition: Formula, known: Operands) -> bool:

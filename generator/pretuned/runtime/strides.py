@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-from .adapters import densely
 from .errors import ArgumentError, qualified
+from .remedies import instead
 from .types import DTYPES
 
 TYPE_CHECKING = False
@@ -37,7 +37,7 @@ def strides_of(kernel: Kernel, array: Array, shape: Sequence[int], view: ArrayVi
         if shape[axis] <= 1:
             stride = side_by_side
         elif not name and (beyond or stride != side_by_side):
-            raise _wrong(kernel, array, view, "contiguous elements below the strides that the spec names")
+            raise _wrong(kernel, array, view, f"an array that is C-contiguous but for {' and '.join(array.strides)}")
         elif beyond:
             raise _wrong(kernel, array, view, f"{name} to be a whole number of elements, {size} bytes each")
         elif stride < row:
@@ -52,7 +52,7 @@ def strides_of(kernel: Kernel, array: Array, shape: Sequence[int], view: ArrayVi
 def _wrong(kernel: Kernel, array: Array, view: ArrayView, expected: str) -> ArgumentError:
     return ArgumentError(
         f"{qualified(kernel.name)}: {array.name}: expected {expected}, found strides {view.strides} in bytes for shape "
-        f"{view.shape}; copy it with {densely(array.name, view)}"
+        f"{view.shape}; {instead(kernel, array, view)}"
     )
 
 
@@ -68,8 +68,8 @@ def collapsed(kernel: Kernel, array: Array, view: ArrayView, count: int) -> tupl
         if outer != extent * inner:
             raise ArgumentError(
                 f"{qualified(kernel.name)}: {array.name}: expected leading dimensions that are one, with rows at one "
-                f"distance, found strides {view.strides} in bytes for shape {view.shape}; copy it with "
-                f"{densely(array.name, view)}, or make them one with reshape"
+                f"distance, found strides {view.strides} in bytes for shape {view.shape}; "
+                f"{instead(kernel, array, view)}"
             )
     return leading[-1][1] if leading else 0, *view.strides[count:]
 

@@ -11,7 +11,7 @@ def shift(x, bias, **_):
 
 
 def row_sums(x, w, **_):
-    return {"y": x + w, "sums": x.sum(axis=1)}
+    return {"y": x + w, "sums": x.sum(axis=-1)}
 
 
 def apart(x, a, **_):
@@ -20,3 +20,8 @@ def apart(x, a, **_):
 
 def add_sums(x, y, **_):
     return {"y": x + y, "sums": x.sum(axis=2)}
+
+
+def add_rows(x, residual, scale, **_):
+    total = x if residual is None else x + residual
+    return total if scale is None else total * scale

@@ -24,7 +24,6 @@ __all__ = [
     "Expressions",
     "absent",
     "adapter_of",
-    "densely",
     "handle_of",
     "launch_kernel",
     "named",
@@ -37,7 +36,6 @@ __all__ = [
 ]
 
 HANDLES = 2**64
-COPIES = {"cupy": "cupy.ascontiguousarray({name})", "torch": "{name}.contiguous()"}  # into a C-contiguous array
 STREAMS = "a CuPy or PyTorch stream, an object with __cuda_stream__, a handle, or None"
 _libraries: list[Adapter] = [CuPy(), PyTorch()]
 on_register: list[Callable[[], None]] = []  # called when what earlier adapters have said no longer holds
@@ -77,27 +75,12 @@ def on_gpu(value: object) -> bool:
     return adapter_of(value) is not None
 
 
-def view(where: str, value: Foreign, stream: int, *, written: bool = False, apart: bool = False) -> ArrayView:
-    """Return an array as launches on a stream see it; `where` begins messages, as in `pkg.tuned.axpby: x`.
-
-    Raises ArgumentError for one that is not C-contiguous, unless its rows may lie `apart`.
-    """
+def view(where: str, value: Foreign, stream: int, *, written: bool = False) -> ArrayView:
+    """Return an array as launches on a stream see it; `where` begins messages, as in `pkg.tuned.axpby: x`."""
     adapter = adapter_of(value)
     if adapter is None:
         raise not_an_array(where, value)
-    found = adapter.view(where, value, stream, written=written)
-    if found.strides is not None and not apart:
-        raise ArgumentError(
-            f"{where}: expected a C-contiguous array, found strides {found.strides} for shape {found.shape}; copy it "
-            f"with {densely(where.rpartition(' ')[2], found)}"
-        )
-    return found
-
-
-def densely(name: str, found: ArrayView) -> str:
-    """Return what copies an argument, which is not C-contiguous, into an array that is."""
-    owner = adapter_of(found.owner)
-    return COPIES.get(owner.name if owner is not None else "", "its library").format(name=name)
+    return adapter.view(where, value, stream, written=written)
 
 
 def absent(device: int, shape: tuple[int, ...], dtype: str) -> ArrayView:

@@ -101,7 +101,9 @@ class Interface(_Nameless):
             with found.on(ordinal):
                 found.wait(stream, theirs)
         if written and read_only:
-            raise ArgumentError(f"{where}: expected an array that may be written, found a read-only one")
+            raise ArgumentError(
+                f"{where}: expected an array that may be written, found a read-only one; pass another, such as a copy"
+            )
         return ArrayView(address, dtype, shape, ordinal, nbytes, value, strides)
 
 

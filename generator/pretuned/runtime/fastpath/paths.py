@@ -66,9 +66,12 @@ class FastPath:
         self.call = self._source.function(first.adapter.name, names, watched=watched())
 
     def enter(self, call: PreparedCall) -> None:
-        """Put the entry of a call's problem into the memo of its overrides."""
+        """Put the entry of a call's problem into the memo of its overrides, unless it cannot be found there."""
         memo = self.memos[call.overrides]
         source, ask = self._source, self._source.expressions
+        strided = [call.arrays[i] for i in source.apart if call.views[i].strides is not None]
+        if not all(map(call.adapter.owns, strided)):  # arrays of another library are asked nothing
+            return
         extents = [source.extent_of(i, call.views[i].shape) for i in source.deciding]
         distances = [
             None if call.views[i].strides is None else ask.names["strides_of"](call.arrays[i]) for i in source.apart
