@@ -18,14 +18,13 @@ from pretuned.record.rows import Choice, Row, TunedDevice
 from pretuned.record.selections import PredictedChoice, Selection
 from pretuned.render import Source, source_of
 from pretuned.runtime.costs import written
-from pretuned.runtime.limits import CLUSTERS_FROM
 from pretuned.spec import space
 from pretuned.spec.model import KernelSpec
+from pretuned.spec.needs import need_of
 from pretuned.spec.space import Configuration, Pairs
 from pretuned.spec.templates import RenderError
 
 OLDEST: Final = 80  # of the architectures, where none is known
-FIRST_SPECIFIC: Final = 90  # sm_90a is the first architecture with features of its own
 
 Extra = tuple[str, Configuration]
 Job = tuple[Source, str]  # what to compile, for which architecture
@@ -236,18 +235,10 @@ def _jobs(kernels: Iterable[KernelPlan], devices: Mapping[str, TunedDevice], wan
             if shipped.source is None:
                 continue
             source, specific = shipped.source, shipped.source.arch_specific
-            least = FIRST_SPECIFIC if specific else _least(kernel.spec, shipped)
+            need = need_of(kernel.spec, shipped.specialisation, shipped.configuration)
+            least = need.capability if need is not None else 0
             numbers = wanted if shipped.everywhere else sorted(won[shipped.specialisation, shipped.configuration])
             real = [f"sm_{n}{'a' if specific else ''}" for n in numbers if n >= least]
             portable = [f"compute_{max(oldest, least)}"] if shipped.default and not specific else []
             jobs |= {(source.key, architecture): (source, architecture) for architecture in (*real, *portable)}
     return tuple(job for _, job in sorted(jobs.items()))
-
-
-def _least(spec: KernelSpec, shipped: Shipped) -> int:
-    """Return the first architecture that runs what ships: that of clusters, where it launches any."""
-    known = dict(shipped.configuration.values) | space.choices(spec, shipped.specialisation)
-    for launch in spec.all_implementations[shipped.configuration.implementation].launches:
-        if any(extent.fold(known).constant != 1 for extent in launch.cluster or ()):
-            return CLUSTERS_FROM
-    return 0

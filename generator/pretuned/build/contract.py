@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pretuned.bake.plan import FIRST_SPECIFIC, OLDEST, BakePlan, Compiled, number_of
+from pretuned.bake.plan import OLDEST, BakePlan, Compiled, number_of
 from pretuned.compile.contract import Breach, LaunchedFunction, breach, launched, probe
 from pretuned.compile.pool import processors
 from pretuned.compile.result import Binary
@@ -25,6 +25,7 @@ from pretuned.render import Source, located, source_of
 from pretuned.spec import space
 from pretuned.spec.check.implementations import prefix_of
 from pretuned.spec.model import KernelSpec
+from pretuned.spec.needs import FIRST_SPECIFIC
 from pretuned.spec.space import Configuration, Pairs, describe
 from pretuned.tune.binaries import BinaryStore
 from pretuned.tune.events import Effort

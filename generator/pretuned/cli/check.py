@@ -14,6 +14,7 @@ from pretuned.build.contract import compare_specs
 from pretuned.build.core import demand_same_declarations
 from pretuned.build.freshness import Freshness, Unfresh, in_numbers
 from pretuned.build.table import unlockable
+from pretuned.build.targets import check_targets
 from pretuned.cli.project import console, project_of, specs_of
 from pretuned.config import GPU, Project, read_settings
 from pretuned.config.toml import spelled
@@ -78,6 +79,7 @@ def run(options: Namespace) -> ExitCode:
     lock = lockfile.read(project.lock)
     if options.kernel:
         lock = lock.without(key for key in lock.keys if key[0] not in specs)
+    check_targets(project, specs.values(), lock, console)
     _warn_of_swaps(specs.values())
     _demand_contract(project, specs, lock)
     freshness = Freshness(specs)

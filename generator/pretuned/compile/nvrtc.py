@@ -33,6 +33,8 @@ _SPILLS: Final = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads"
 _USED: Final = re.compile(r"Used (\d+) registers")
 _SHARED: Final = re.compile(r"(\d+) bytes smem")
 _ERROR: Final = re.compile(r"\b(?:error|fatal)\b\s*(?:#\S+\s*)?:")  # no warning about a variable named error
+# The release of CUDA that an architecture came with, of those that the oldest supported one does not have.
+_CAME_WITH: Final = {88: (13, 0), 100: (12, 8), 103: (12, 9), 110: (13, 0), 120: (12, 8), 121: (12, 9)}
 _BAD_ARCHITECTURE: Final = "invalid value for --gpu-architecture"
 _VERSION: Final = re.compile(r"Cuda compilation tools, release [\d.]+, V([\d.]+)")
 
@@ -70,7 +72,19 @@ def compile_source(source: Source, architecture: str) -> Binary | CompileError:
 def _unknown_architecture(architecture: str) -> str:
     known = ", ".join(f"sm_{number}" for number in sorted(_nvrtc().getSupportedArchs()))
     wanted = architecture.replace("compute_", "sm_")
-    return f"NVRTC {version()} has no architecture {wanted}; in `architectures`, write some of {known}"
+    came = f", which came with CUDA {newer}" if (newer := newer_release(wanted, version())) else ""
+    return f"NVRTC {version()} has no architecture {wanted}{came}; in `architectures`, write some of {known}"
+
+
+def newer_release(architecture: str, nvrtc: str) -> str:
+    """Return the release of CUDA, such as `12.8`, that brought an architecture to NVRTC; empty if `nvrtc` may have it.
+
+    `nvrtc` is a full version, such as `12.4.127`.
+    """
+    digits = architecture.rpartition("_")[2].rstrip("af")
+    came = _CAME_WITH.get(int(digits)) if digits.isdigit() else None
+    here = tuple(int(part) for part in nvrtc.split(".")[:2] if part.isdigit())
+    return ".".join(map(str, came)) if came is not None and here < came else ""
 
 
 def _image(nvrtc: Any, program: object, architecture: str) -> bytes:  # noqa: ANN401 - CuPy ships no types

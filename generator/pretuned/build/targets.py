@@ -1,0 +1,93 @@
+"""The devices that a project is made for, and what its kernels need that they lack: said with what brought it.
+
+Targets are the architectures that the table names, the GPUs of the lock, and the GPUs here. A kernel whose default does
+not run on one is no fault, since calls there are errors in words; but few mean it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from pretuned.bake.plan import number_of
+from pretuned.compile.nvrtc import installed_nvrtc, newer_release
+from pretuned.config import Project
+from pretuned.config.toml import FILE
+from pretuned.device import probe
+from pretuned.diagnostics import Reporter
+from pretuned.errors import ConfigError, Fault
+from pretuned.record.lock import Lock
+from pretuned.spec import space
+from pretuned.spec.model import KernelSpec
+from pretuned.spec.needs import Need, need_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A device or an architecture, and where it is named; `number` is 90 for sm_90."""
+
+    name: str
+    place: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.place})"
+
+
+def check_targets(project: Project, specs: Iterable[KernelSpec], lock: Lock, reporter: Reporter) -> None:
+    """Warn of a driver that is too old, and of kernels whose default some target does not run.
+
+    Raises ConfigError for architectures that the NVRTC here is too old for.
+    """
+    _demand_architectures(project)
+    driver = probe.driver()
+    if driver is not None and (reason := probe.too_old(driver)):
+        reporter.warning(reason, remedy="tuning and calls here need a newer one")
+    listed = tuple(_targets(project, lock))
+    for spec in specs:
+        if (need := _need(spec)) is not None:
+            _warn(spec, need, [target for target in listed if target.number < need.capability], reporter)
+
+
+def _demand_architectures(project: Project) -> None:
+    nvrtc = installed_nvrtc()
+    faults = [
+        Fault(
+            file=FILE,
+            path=f"architectures[{index}]",
+            message=f"{name} came with CUDA {newer}, and NVRTC here is {nvrtc}; install that release of it, or leave "
+            f"{name} out",
+        )
+        for index, name in enumerate(project.architectures)
+        if nvrtc is not None and (newer := newer_release(name, nvrtc))
+    ]
+    if faults:
+        raise ConfigError(faults)
+
+
+def _targets(project: Project, lock: Lock) -> Iterator[Target]:
+    for name in project.architectures:
+        yield Target(name=name, place="`architectures`", number=number_of(name))
+    for name, device in lock.devices.items():
+        if device.is_gpu:
+            yield Target(name=name, place=project.lock.name, number=number_of(device.architecture))
+    for gpu in probe.gpus():
+        if gpu.name not in lock.devices:
+            yield Target(name=gpu.name, place="this machine", number=gpu.compute_capability)
+
+
+def _need(spec: KernelSpec) -> Need | None:
+    """Return what a kernel's default needs in one of its specialisations at least."""
+    default = space.default(spec)
+    found = (need_of(spec, specialisation, default) for specialisation in space.specialisations(spec))
+    return next(filter(None, found), None)
+
+
+def _warn(spec: KernelSpec, need: Need, older: Iterable[Target], reporter: Reporter) -> None:
+    if names := " and ".join(dict.fromkeys(map(str, older))):
+        came = f"{need.capability / 10:.1f}"
+        reporter.warning(
+            f"{need.what} came with compute capability {came}, which is newer than {names}: calls there are errors",
+            place=f"{spec.file}: {need.path}",
+            remedy="give the kernel a default without, if they should not be",
+        )
