@@ -309,6 +309,23 @@ def test_where_no_problem_fits_the_device_all_are_skipped_and_other_kernels_are_
     assert [one.problem for one in found if isinstance(one, Row) and one.kernel == "other"] == list(problems)
 
 
+@pytest.mark.parametrize("requests", [3, 6, 12, 40])
+def test_memory_that_others_take_meanwhile_costs_rows_and_no_more(spec, requests):
+    class Filling(FakeRunner):
+        left = requests
+
+        def prepare(self, request):
+            self.left -= 1
+            return TooLarge(reason="takes 99 GB") if self.left < 0 else super().prepare(request)
+
+    workbench = replace(fake_workbench(Filling(tails)), device=replace(DEVICE, effort=PROFILE))
+    problems = all_problems(spec)[:2]
+    found = list(Tuner(workbench).tune([TuningRequest(spec=spec, problems=tuple(problems))]))
+    kinds = [type(one) for one in found]
+    assert kinds.count(Row) + kinds.count(Skipped) == len(problems)
+    assert kinds.count(Selection) <= kinds.count(Row)
+
+
 FEW_SIZES = ("n == 1024", "n == 1024 or n == 2048", "n % 1024 == 0", "n % 1024 == 0 and n <= 4096", "n < 1200")
 
 

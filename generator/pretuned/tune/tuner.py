@@ -232,7 +232,7 @@ class Tuner:
             if refusal or too_large:
                 task.unfit[problem] = refusal or (too_large.reason if too_large else "")
         fitting = [problem for problem in pending.problems if problem not in task.unfit]
-        if fitting or (pending.selects and not refusal and len(task.unfit) < len(task.problems)):
+        if fitting or (pending.selects and not refusal and _fits_anywhere(task)):
             yield from self._rows(pending, fitting, done, rows, following)
         for problem in (problem for problem in pending.problems if problem in task.unfit):
             reason = task.unfit[problem]
@@ -257,7 +257,7 @@ class Tuner:
         if pending.selects:
             maker.choose(configuration for held in pending.incumbents.values() for configuration in held)
         yield from self._decided(pending, problems, screening, maker.chosen or pending.shipped)
-        if maker.chosen and not workbench.clock.over:
+        if maker.chosen and _fits_anywhere(task) and not workbench.clock.over:
             yield self._selected(pending, maker)
 
     def _selected(self, pending: _Pending, maker: SelectionMaker) -> Selection:
@@ -296,3 +296,8 @@ class Tuner:
         if pending.tries_everything:
             task = pending.task
             task.request([task.points[index] for index in range(len(task.points))])
+
+
+def _fits_anywhere(task: TuningTask) -> bool:
+    """Whether a problem of the spec fits into the device's memory, as far as is known by now."""
+    return any(problem not in task.unfit for problem in task.problems)
