@@ -15,8 +15,9 @@ UNIT = 2 << 20
 class FakeDriver:
     """The virtual memory management of a driver with room for `blocks` blocks, and `limit` addresses in a piece."""
 
-    def __init__(self, blocks=10, limit=1 << 60):
+    def __init__(self, blocks=10, limit=1 << 60, supported=1):
         self.blocks, self.limit, self.calls, self.failure = blocks, limit, [], b""
+        self.supported = supported
 
     def __getattr__(self, name):
         answers = {
@@ -58,7 +59,7 @@ class FakeDriver:
         return 0
 
     def attribute(self, value, *_):
-        value._obj.value = 1
+        value._obj.value = self.supported
         return 0
 
     def error_name(self, _status, name):
@@ -113,3 +114,10 @@ def test_where_addresses_are_short_holes_shrink_and_at_last_are_given_up(made):
     (room,) = made(FakeDriver(limit=16 << 30)).enclose([512]).rooms
     assert room.begin == (1 << 40) + (4 << 30)
     assert made(FakeDriver(limit=1 << 30)).enclose([512]) is None
+
+
+def test_a_device_without_such_memory_has_no_rooms_between_holes(made):
+    fences = made(FakeDriver(supported=0))
+    assert fences.enclose([512]) is None
+    fences.trim()
+    assert fences.kept_bytes == 0

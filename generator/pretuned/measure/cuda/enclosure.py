@@ -146,6 +146,8 @@ class Fences:
 
     def enclose(self, sizes: Sequence[int]) -> CudaEnclosure | None:
         """Return rooms of so many bytes, or None where addresses are not to be had; raises OutOfMemory."""
+        if not self.supported:
+            return None
         wanted = max(1, -(-sum(sizes) // self._unit)) * self._unit
         block = next((block for block in self._kept if block.nbytes == wanted), None)
         if block is not None:
