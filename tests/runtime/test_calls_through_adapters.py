@@ -17,7 +17,7 @@ import adapter_calls
 import fake_cuda
 import fake_torch
 import sample
-from asked_calls import Odd, asked, specs, wanted
+from asked_calls import Odd, asked, expressible, message, specs, wanted
 from fake_cupy import FakeCupy, external
 from host_launches import HostDriver, HostMemory, at
 from pretuned.bake.package import files
@@ -35,10 +35,6 @@ SIGNATURES = {
     "add_rows": "QQQQqqqi",
 }
 LIBRARIES = ("cupy", "torch", "interface", "dlpack")
-COPIES = {  # what a message names where it has {copy:x} and {anew:x}
-    "copy": {"cupy": "cupy.ascontiguousarray({})", "torch": "{}.contiguous()", "interface": "its library"},
-    "anew": {"cupy": "{}.copy()", "torch": "{}.clone()", "interface": "its library"},
-}
 
 
 class OfDlpack:
@@ -154,20 +150,6 @@ class Passed:
         ]
 
 
-def expressible(library, call):
-    """Return whether a library has such arrays."""
-    passed = asked(call)
-    values = [*passed.positional, *passed.keywords.values()]
-    odd = {value.how for value in values if isinstance(value, Odd)}
-    arrays = [value.array if isinstance(value, Odd) else value for value in values]
-    arrays = [value for value in arrays if isinstance(value, np.ndarray)]
-    if odd & {"sealed", "swapped", "unnamed", "nowhere"}:
-        return library == "interface"
-    if library == "torch":
-        return all(stride >= 0 and not stride % one.itemsize for one in arrays for stride in one.strides)
-    return "recorded" not in odd
-
-
 def cases(calls, libraries):
     return [
         pytest.param(library, call, id=f"{call.name}, {library}")
@@ -205,15 +187,13 @@ def test_a_wrong_call_is_refused_in_clear_words(world, library, call):
     """Before and after right ones; it launches nothing and writes nothing."""
     kernel = getattr(world.tuned, call.kernel)
     right = next(one for one in adapter_calls.RIGHT if one.kernel == call.kernel)
-    owner = "cupy" if library == "dlpack" else library
-    message = re.sub(r"{(copy|anew):(\w+)}", lambda found: COPIES[found[1]][owner].format(found[2]), call.message)
     for turn in range(4):
         passed = Passed(world, library, call)
         before = len(world.driver.launches)
         with pytest.raises(call.kind) as caught:
             (kernel if turn < 3 else kernel.bind)(*passed.positional, **passed.keywords)
         found = re.sub(r"\(\d{9,}, ", "(ADDRESS, ", str(caught.value))
-        assert found == f"pkg.tuned.{call.kernel}: {message}"
+        assert found == f"pkg.tuned.{call.kernel}: {message(library, call)}"
         assert isinstance(caught.value, world.tuned.PretunedError)
         assert len(world.driver.launches) == before
         for one, buffer in zip(passed.buffers(), passed.asked.buffers, strict=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import re
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -16,6 +17,12 @@ from adapter_calls import AdapterCall
 from pretuned.spec.loader import load_folder
 
 KERNELS = Path(__file__).parents[1] / "data" / "arrays"
+OF_INTERFACE = {"sealed", "swapped", "unnamed", "nowhere"}  # what only __cuda_array_interface__ can say
+OF_TORCH = {"as_tensor", "recorded"}
+COPIES = {  # what a message names where it has {copy:x} and {anew:x}
+    "copy": {"cupy": "cupy.ascontiguousarray({})", "torch": "{}.contiguous()", "interface": "its library"},
+    "anew": {"cupy": "{}.copy()", "torch": "{}.clone()", "interface": "its library"},
+}
 
 
 @cache
@@ -123,3 +130,29 @@ def wanted(call: AskedCall, function: Any) -> tuple[list[np.ndarray], list[np.nd
         if view is not None:
             view[...] = result
     return results, theirs
+
+
+@cache
+def passed_views(call: AdapterCall) -> tuple[frozenset[str], list[tuple[np.ndarray, int]]]:
+    """Return how arrays are odd that a call passes, and its views with the bytes from their buffers' beginnings."""
+    passed = asked(call)
+    values = [*passed.positional, *passed.keywords.values()]
+    odd = frozenset(value.how for value in values if isinstance(value, Odd))
+    arrays = [value.array if isinstance(value, Odd) else value for value in values]
+    return odd, [(one, passed.buffer_of(one)[1]) for one in arrays if isinstance(one, np.ndarray)]
+
+
+def expressible(library: str, call: AdapterCall) -> bool:
+    """Return whether a library has such arrays."""
+    odd, views = passed_views(call)
+    if odd & OF_INTERFACE:
+        return library == "interface"
+    if library == "torch":
+        return all(stride >= 0 and not stride % one.itemsize for one, _ in views for stride in one.strides)
+    return not odd & OF_TORCH
+
+
+def message(library: str, call: AdapterCall) -> str:
+    """Return the message of a wrong call of a library."""
+    owner = "cupy" if library == "dlpack" else library
+    return re.sub(r"{(copy|anew):(\w+)}", lambda found: COPIES[found[1]][owner].format(found[2]), call.message)
