@@ -1,7 +1,6 @@
 """Exit codes are part of the command line: scripts and CI compare them."""
 
-from pretuned.cli.project import UsageError
-from pretuned.errors import BakeError, ConfigError, DeviceError, ExitCode, LockError, SpecError
+from pretuned.errors import BakeError, ConfigError, DeviceError, ExitCode, LockError, SpecError, UsageError
 from pretuned.exchange.files import FormatError
 from pretuned.measure.runner import TuningError
 

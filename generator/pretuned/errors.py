@@ -80,6 +80,12 @@ class SpecError(FaultsError):
     heading = "invalid kernel spec"
 
 
+class UsageError(Error):
+    """What is asked for is not there, or two parts of it exclude each other."""
+
+    exit_code = ExitCode.INPUT
+
+
 class ConfigError(FaultsError):
     """The project's table or an environment variable is wrong."""
 

@@ -9,8 +9,8 @@ import pytest
 
 from builders import H100, row, rows, selections
 from fake_runner import ROWS_ALONE
+from pretuned.api import tuning as command
 from pretuned.cli import main
-from pretuned.cli import tune as command
 from pretuned.measure.runner import TuningError
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
@@ -37,7 +37,7 @@ class Machine:
         self.lock = root / "pretuned.lock.json"
         self.asked, self.given, self.skip, self.error, self.ending = [], {}, 0, None, {}
         monkeypatch.setattr(command, "find_device", lambda index, known: TARGET)
-        monkeypatch.setattr(command, "tune", self.tune)
+        monkeypatch.setattr(command, "tune_requests", self.tune)
         monkeypatch.setenv("PRETUNED_CACHE_DIR", str(root / "cache"))
         monkeypatch.chdir(root)
 
@@ -86,7 +86,7 @@ def test_rows_that_the_tuning_of_another_gpu_has_written_meanwhile_stay(machine,
         lockfile.write(machine.lock, Lock().updated({l4.name: l4}, rows(machine.spec, device=l4.name)))
         return mine(requests, target, **given)
 
-    monkeypatch.setattr(command, "tune", meanwhile)
+    monkeypatch.setattr(command, "tune_requests", meanwhile)
     machine.run()
     assert [found.device for found in lockfile.read(machine.lock).rows] == [H100.name] * 4 + [l4.name] * 4
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from pretuned.cli.chosen import chosen_problems
-from pretuned.cli.project import UsageError
 from pretuned.compile.host import compiler
+from pretuned.errors import UsageError
 from pretuned.report.execution import finding_lines
 from pretuned.spec.loader import load
 from pretuned.tune.execute import execute

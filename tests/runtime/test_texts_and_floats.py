@@ -10,9 +10,9 @@ import pytest
 
 import fake_cuda
 import sample
+from pretuned.api.baking import parse_extra
 from pretuned.bake.package import files
 from pretuned.bake.plan import plan
-from pretuned.cli.bake import parse_extra
 from pretuned.record.entries import row_from_json, row_to_json
 from pretuned.record.rows import Choice
 from pretuned.spec import space

@@ -20,7 +20,8 @@ class Home:
         self.root, self.capsys = root, capsys
         (root / "kernels").mkdir()
         (root / "pyproject.toml").write_text(TABLE)
-        self.spec = loaded(root / "kernels", template="#include <cuda_fp16.h>\n" + SCALE_TEMPLATE)
+        self.template = "#include <cuda_fp16.h>\n" + SCALE_TEMPLATE
+        self.spec = loaded(root / "kernels", template=self.template)
         self.lock = root / "pretuned.lock.json"
         monkeypatch.setenv("PRETUNED_CACHE_DIR", str(root / "cache"))
         monkeypatch.chdir(root)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
 
-from pretuned import __version__
 from pretuned.backends import named
 from pretuned.bake.package import files
 from pretuned.bake.plan import BakePlan, Compiled, Extra, Job, plan
@@ -39,6 +38,7 @@ from pretuned.spec.space import describe
 from pretuned.tune.binaries import BinaryStore
 from pretuned.tune.events import Effort, Listener
 from pretuned.tune.request import find_device
+from pretuned.version import __version__
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

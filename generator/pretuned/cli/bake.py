@@ -7,17 +7,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from pretuned.api.baking import bake, parse_extra
+from pretuned.api.projects import opened, specs_of
 from pretuned.backends import named
-from pretuned.bake.plan import Extra
 from pretuned.build.core import bake_project
-from pretuned.build.place import place, recover
-from pretuned.cli.project import UsageError, console, place_of, specs_of
+from pretuned.cli.project import console
 from pretuned.config import Project, Settings
-from pretuned.errors import ExitCode, counted
-from pretuned.runtime.records import Value
-from pretuned.runtime.text import assignment, no_such
-from pretuned.spec.model import KernelSpec
-from pretuned.spec.space import Configuration, pairs
+from pretuned.errors import ExitCode, UsageError, counted
 
 
 def run(options: Namespace) -> ExitCode:
@@ -25,22 +21,22 @@ def run(options: Namespace) -> ExitCode:
 
     With `--check` nothing is written or tuned: what lies there is compared, and the status is FOUND if it differs.
     """
-    project, settings = place_of(options)
-    specs = specs_of(project)
-    extra: list[Extra] = [parse_extra(text, specs) for text in options.extra]
     if options.check:
-        settings = _untuned(project, settings)
-    for module in project.modules if not options.check else ():
-        recover((options.output or project.root) / module.module)
-    differing = 0
+        return _check(options)
+    packages = bake(options.project, output=options.output, on=options.on, extra=options.extra, report=console.report)
+    for package in packages:
+        print(f"{package.folder}: {counted(len(package.files), 'file')}")
+    return ExitCode.SUCCESS
+
+
+def _check(options: Namespace) -> ExitCode:
+    """Compare what lies in the folders with what the lock gives."""
+    project, settings = opened(options.project, options.on)
+    specs, settings = specs_of(project), _untuned(project, settings)
+    extra = [parse_extra(text, specs) for text in options.extra]
     asked = options.on is not None and not named(options.on.backend).ships
-    for baked in bake_project(project, settings, console, extra=extra, every_backend=asked):
-        folder = (options.output or project.root) / baked.module
-        if options.check:
-            differing += _compare(baked.files, folder)
-        else:
-            place(baked.files, folder)
-            print(f"{folder}: {counted(len(baked.files), 'file')}")
+    baked = bake_project(project, settings, console, extra=extra, every_backend=asked)
+    differing = sum(_compare(package.files, (options.output or project.root) / package.module) for package in baked)
     return ExitCode.FOUND if differing else ExitCode.SUCCESS
 
 
@@ -65,28 +61,3 @@ def _compare(files: Mapping[str, bytes], folder: Path) -> int:
     if not found:
         print(f"{folder}: {counted(len(files), 'file')}, as they would be baked")
     return len(found)
-
-
-def parse_extra(text: str, specs: Mapping[str, KernelSpec]) -> Extra:
-    """Return the kernel and configuration of `KERNEL:k=v,...`; raises UsageError.
-
-    `implementation=NAME` may stand among the values; parameters that are left out are the default's.
-    """
-    kernel, separator, rest = text.partition(":")
-    if not separator:
-        raise UsageError(f"--with {text}: write KERNEL:k=v,...")
-    if kernel not in specs:
-        raise UsageError(f"--with {text}: {no_such('kernel', kernel, specs)}")
-    spec = specs[kernel]
-    given: dict[str, Value] = {}
-    for part in filter(str.strip, rest.split(",")):
-        found = assignment(part)
-        if found is None:
-            raise UsageError(f"--with {text}: '{part.strip()}' is not a k=v")
-        given[found[0]] = found[1]
-    name = str(given.pop("implementation", spec.default_implementation))
-    if name not in spec.all_implementations:
-        message = no_such("implementation", name, spec.all_implementations, of=kernel)
-        raise UsageError(f"--with {text}: {message}")
-    values = dict(spec.all_implementations[name].default) | given
-    return kernel, Configuration(implementation=name, values=pairs(values))

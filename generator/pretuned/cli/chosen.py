@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pretuned.cli.project import UsageError
+from pretuned.errors import UsageError
 from pretuned.runtime.records import Value
 from pretuned.runtime.text import no_such
 from pretuned.spec.model import KernelSpec

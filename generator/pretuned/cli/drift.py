@@ -6,8 +6,9 @@ import json
 import time
 from argparse import Namespace
 
+from pretuned.api.projects import opened, specs_of
 from pretuned.build.freshness import Freshness
-from pretuned.cli.project import console, place_of, specs_of
+from pretuned.cli.project import console
 from pretuned.errors import DeviceError, ExitCode, LockError
 from pretuned.record import lock as lockfile
 from pretuned.report.drift import drift_json, drift_lines
@@ -20,7 +21,7 @@ from pretuned.tune.session import remeasure
 
 def run(options: Namespace) -> ExitCode:
     """Measure the winners and defaults of this device's rows again; the status is DRIFTED if one must go."""
-    project, settings = place_of(options)
+    project, settings = opened(options.project, options.on)
     specs = specs_of(project, options.kernel)
     lock = lockfile.read(project.lock)
     device = find_device(settings.device, lock.devices)

@@ -8,9 +8,10 @@ from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from pretuned.api.projects import specs_of
 from pretuned.cli.chosen import chosen_problems
 from pretuned.cli.progress import progress_line
-from pretuned.cli.project import console, project_of, specs_of
+from pretuned.cli.project import console, project_of
 from pretuned.config import read_settings
 from pretuned.errors import ExitCode, counted
 from pretuned.report.execution import execution_json, finding_json, finding_lines, notes

@@ -5,8 +5,8 @@ from __future__ import annotations
 from argparse import Namespace
 from types import ModuleType
 
-from pretuned.cli.project import OWN, UsageError, here, package_named, packages_of
-from pretuned.errors import ExitCode
+from pretuned.cli.project import OWN, here, package_named, packages_of
+from pretuned.errors import ExitCode, UsageError
 from pretuned.runtime.records import Value
 from pretuned.runtime.text import assignment, no_such
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from argparse import Namespace
 
-from pretuned.cli.project import UsageError, console, here, specs_of
+from pretuned.api.projects import specs_of
+from pretuned.cli.project import console, here
 from pretuned.config import read_settings
-from pretuned.errors import Error, ExitCode
+from pretuned.errors import Error, ExitCode, UsageError
 from pretuned.record import lock as lockfile
 from pretuned.record.cache import Cache
 from pretuned.record.lock import Lock

@@ -14,8 +14,7 @@ from pathlib import Path, PurePosixPath
 from pretuned.bake.literals import prose
 from pretuned.build.inspection import Contents, Inspected, in_folder, inspect, open_wheel, tags_of
 from pretuned.build.metadata import BakedSelection, Metadata, Share, certificate_of
-from pretuned.cli.project import UsageError
-from pretuned.errors import ExitCode, counted
+from pretuned.errors import ExitCode, UsageError, counted
 from pretuned.report.certificates import chosen, whole
 from pretuned.report.text import columns
 from pretuned.spec.space import pairs

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
+from pretuned.api.projects import specs_of
 from pretuned.build.freshness import in_numbers
-from pretuned.cli.project import UsageError, console, here, specs_of
+from pretuned.cli.project import console, here
 from pretuned.config import Project
-from pretuned.errors import ExitCode, counted
+from pretuned.errors import ExitCode, UsageError, counted
 from pretuned.record import lock as lockfile
 from pretuned.record.freshness import FreshnessJudge, State
 from pretuned.record.merge import Judged, LockSource, Merged, merge

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from pretuned import __version__, strategies
+from pretuned import strategies
 from pretuned.cli import (
     bake,
     check,
@@ -28,6 +28,7 @@ from pretuned.config.settings import Place
 from pretuned.config.toml import INT64_MAX
 from pretuned.errors import ExitCode
 from pretuned.schema import NAMES
+from pretuned.version import __version__
 
 DIGITS: Final = 40  # of a number that is read; Python refuses to read some thousands of them
 MOST_CERTIFIED: Final = 10_000  # problems, all of which are drawn before the first one is measured

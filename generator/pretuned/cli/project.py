@@ -5,53 +5,20 @@ from __future__ import annotations
 import importlib
 import sys
 from argparse import Namespace
-from dataclasses import replace
 from types import ModuleType
 from typing import Final
 
-from pretuned.backends import lock_path
-from pretuned.build.core import load_specs
-from pretuned.config import Project, Settings, read_settings
+from pretuned.config import Project
 from pretuned.diagnostics import Diagnostic, Reporter
-from pretuned.errors import ConfigError, Error, ExitCode, Fault
+from pretuned.errors import ConfigError, Fault, UsageError
 from pretuned.frontends.registry import load_project
-from pretuned.runtime.text import no_such
-from pretuned.spec.declarations import names_of
-from pretuned.spec.model import KernelSpec
 
 OWN: Final = "pretuned.kernels"  # the bundled kernels
-
-
-class UsageError(Error):
-    """The command line asks for something that is not there."""
-
-    exit_code = ExitCode.INPUT
 
 
 def project_of(options: Namespace) -> Project:
     """Return the project that the options name; raises ConfigError."""
     return load_project(options.project.resolve())
-
-
-def place_of(options: Namespace) -> tuple[Project, Settings]:
-    """Return the project, and the settings with `--on` in place of PRETUNED_TUNE_ON; a backend may have a lock."""
-    project, settings = project_of(options), read_settings()
-    if options.on is not None:
-        settings = replace(settings, device=options.on)
-    return replace(project, lock=lock_path(project.lock, settings.device.backend)), settings
-
-
-def specs_of(project: Project, kernels: list[str] | None = None) -> dict[str, KernelSpec]:
-    """Return the project's specs by name; raises SpecError or UsageError.
-
-    With `kernels`, only these are returned and read: faults of others are not theirs.
-    """
-    if kernels:
-        known = {name: None for module in project.modules for name in names_of(module.kernels, module.declarations)}
-        for name in kernels:
-            if known and name not in known:
-                raise UsageError(no_such("kernel", name, known))
-    return {name: spec for specs in load_specs(project, kernels or None).values() for name, spec in specs.items()}
 
 
 def packages_of(project: Project) -> list[ModuleType]:

@@ -6,10 +6,11 @@ from argparse import Namespace
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 
+from pretuned.api.projects import specs_of
 from pretuned.build.freshness import Freshness, in_numbers
-from pretuned.cli.project import UsageError, console, project_of, specs_of
+from pretuned.cli.project import console, project_of
 from pretuned.config import Project
-from pretuned.errors import ExitCode
+from pretuned.errors import ExitCode, UsageError
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Key, Lock
 from pretuned.runtime.text import no_such

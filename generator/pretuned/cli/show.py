@@ -10,9 +10,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from pretuned.cli.project import OWN, UsageError, here, package_named, packages_of
+from pretuned.cli.project import OWN, here, package_named, packages_of
 from pretuned.device import probe
-from pretuned.errors import ExitCode
+from pretuned.errors import ExitCode, UsageError
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
 from pretuned.report.lines import Line, of_lock, of_package

@@ -22,7 +22,6 @@ from typing import Any, Final
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from pretuned import __version__
 from pretuned.backends import lock_path
 from pretuned.build.place import require_ours
 from pretuned.compile.host import HOST
@@ -35,6 +34,7 @@ from pretuned.frontends.setuptools import BACKEND, REPLACED, SETUPTOOLS, Setupto
 from pretuned.init.advice import version_advice
 from pretuned.init.discovery import discovery_edits
 from pretuned.init.layout import Layout, find_layout
+from pretuned.version import __version__
 
 IGNORE: Final = ".gitignore"
 KERNEL: Final = {"axpy.toml": "axpy.toml", "axpy.cu.jinja": "axpy.cu.jinja", "reference.py": "reference.py.in"}

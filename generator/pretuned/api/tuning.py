@@ -1,0 +1,301 @@
+"""`pretuned.tune`: what the lock lacks, or has of yesterday, is tuned on a device of this machine, and written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pretuned.api.projects import CallingReporter, Report, ignore, opened, specs_of
+from pretuned.build import usage as calls
+from pretuned.build.freshness import Freshness
+from pretuned.build.usage import Usage
+from pretuned.config import Place, Project
+from pretuned.diagnostics import Reporter
+from pretuned.errors import DeviceError, LockError, UsageError
+from pretuned.measure.runner import TuningError
+from pretuned.record import lock as lockfile
+from pretuned.record.lock import Lock
+from pretuned.report.certificates import certificate_json
+from pretuned.report.lines import Line, of_rows
+from pretuned.spec.model import KernelSpec
+from pretuned.spec.space import Pairs, Problem, all_problems, specialisations
+from pretuned.strategies import AUTO, named
+from pretuned.tune.events import Certified, Effort, Listener
+from pretuned.tune.request import TuningDevice, TuningRequest, find_device, label
+from pretuned.tune.session import Tuned
+from pretuned.tune.session import tune as tune_requests
+from pretuned.tune.workbench import Demands
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuningResult:
+    """What a tuning did: the lock that it wrote, and what of that is new.
+
+    `changed`: whether the lock is another one now. `idle`: all was fresh, and nothing was tuned. `obsolete`: rows that
+    the lock had for what the specs no longer have. `max_loss`: the mean that certificates were held to, or None.
+    `tuned` has all that was found, with the rows as the lock has them.
+    """
+
+    lock: Path
+    changed: bool
+    tuned: Tuned
+    idle: bool = False
+    obsolete: int = 0
+    max_loss: float | None = None
+
+    @property
+    def device(self) -> str:
+        """The name of the device, as rows have it."""
+        return self.tuned.device.name
+
+    @property
+    def rows(self) -> tuple[Line, ...]:
+        """The rows that were tuned, with times in microseconds."""
+        return tuple(of_rows(self.tuned.rows))
+
+    @property
+    def left(self) -> int:
+        """How many rows were not reached: the budget ended before, or somebody ended the tuning."""
+        return self.tuned.left
+
+    def demand(self) -> None:
+        """Raise what ended the tuning early, or was wrong.
+
+        TuningError for kernels that cannot be tuned, DeviceError where the device was lost, KeyboardInterrupt. What was
+        settled before is in the lock.
+        """
+        if self.tuned.wrong:
+            raise TuningError(self.tuned.wrong)
+        if self.tuned.trouble:
+            raise DeviceError(self.tuned.trouble)
+        if self.tuned.interrupted:
+            raise KeyboardInterrupt
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data, as `pretuned tune --json` prints it."""
+        effort = self.tuned.effort
+        return {
+            "device": self.device,
+            "rows": [line.to_json() for line in self.rows],
+            "certificates": list(map(_certified, self.tuned.certified)),
+            "left": self.left,
+            "seconds": {name: round(seconds, 3) for name, seconds in effort.seconds.items()},
+            "device seconds": round(effort.device_s, 3),
+            "pruned": dict(effort.pruned),
+            "compiled": effort.compiled,
+            "launched": effort.launched,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuningOptions:
+    """What a tuning is asked for; the fields are `tune`'s parameters."""
+
+    kernels: Sequence[str] = ()
+    budget_s: float | None = None
+    force: bool = False
+    max_loss: float | None = None
+    strategy: str = AUTO
+    usage: str | Path | None = None
+    from_usage: str | Path | None = None
+    certify: int | None = None
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.certify is not None and (self.force or self.from_usage is not None):
+            raise UsageError("certify tunes nothing; leave out force, and write usage in place of from_usage")
+
+    def demands(self, project: Project, device: TuningDevice) -> Demands:
+        """Return what is asked for, else the table; on the host device only the options ask for a loss."""
+        return Demands(
+            strategy=named(self.strategy),
+            max_configurations=project.max_configurations,
+            max_loss=device.held_to(project.max_loss) if self.max_loss is None else self.max_loss,
+            certify=self.certify,
+            seed=self.seed,
+        )
+
+
+def tune(  # noqa: PLR0913 - each is a keyword
+    project: str | Path = ".",
+    *,
+    kernels: Sequence[str] = (),
+    on: Place | str | None = None,
+    budget_s: float | None = None,
+    force: bool = False,
+    max_loss: float | None = None,
+    strategy: str = AUTO,
+    usage: str | Path | None = None,
+    from_usage: str | Path | None = None,
+    certify: int | None = None,
+    seed: int | None = None,
+    listen: Listener = ignore,
+    report: Report = ignore,
+) -> TuningResult:
+    """Tune what the lock of a project lacks, and what has changed since, and write the lock.
+
+    The same call goes on where an earlier one ended. It needs no main guard: its processes import no module of yours.
+
+    Args:
+        project: The folder of pyproject.toml.
+        kernels: The names of the only kernels to tune; others may be wrong.
+        on: `"cuda"`, `"cuda:1"`, or `"host"`, with a lock of its own. Default: PRETUNED_TUNE_ON, or the first GPU.
+        budget_s: Seconds of tuning to stop after. Default: PRETUNED_BUDGET, or no limit.
+        force: Tune everything anew, fresh rows too, and ignore past measurements.
+        max_loss: Refine until certificates say this mean loss or less, 0.02 for 2%. Default: the table's `max-loss`.
+        strategy: How large spaces are searched: a registered name, or `"package.module:Class"`.
+        usage: A usage file by whose calls problems weigh. Default: the table's `usage`.
+        from_usage: A usage file: tune only what it has, the most called first.
+        certify: Only renew the certificates of the lock, at so many fresh problems of each specialisation.
+        seed: What draws the problems of certificates. Default: one more than the last certificate's.
+        listen: Called with each `pretuned.Event` as it happens; `pretuned.describe` puts it into words.
+        report: Called with each `pretuned.Diagnostic`: what to know about the project.
+
+    Raises:
+        ConfigError, SpecError: The table, an environment variable or a kernel spec is wrong.
+        UsageError: There is no such kernel, device, strategy or file, or two parameters exclude each other.
+        LockError: The lock cannot be read, or has nothing to certify.
+        DeviceError: There is no such device here, what it needs is missing, or it was lost.
+        TuningError: A kernel's reference or default is wrong; the others have been tuned, and the lock is written.
+    """
+    found, settings = opened(project, on)
+    options = TuningOptions(
+        kernels=kernels,
+        budget_s=settings.budget_s if budget_s is None else budget_s,
+        force=force,
+        max_loss=max_loss,
+        strategy=strategy,
+        usage=usage,
+        from_usage=from_usage,
+        certify=certify,
+        seed=seed,
+    )
+    result = tune_project(found, settings.device, options, settings.cache, listen, CallingReporter(report))
+    result.demand()
+    return result
+
+
+def tune_project(
+    project: Project, place: Place, options: TuningOptions, cache: Path | None, listen: Listener, reporter: Reporter
+) -> TuningResult:
+    """Tune what `options` ask for at a place, and write the project's lock; raises what keeps it from beginning."""
+    named(options.strategy)  # an unknown one is an error, even if there is nothing to tune
+    specs = specs_of(project, options.kernels)
+    lock = lockfile.read(project.lock)
+    device = find_device(place, lock.devices)
+    if device is None:
+        raise DeviceError(
+            "use `--on host` to try things on this machine's processor: "
+            f"there is no {label(place)} here to tune on (`pretuned devices` lists what there is)"
+        )
+    wanted, demands = _wanted(options, project, lock, specs, device, reporter), options.demands(project, device)
+    if not wanted:
+        kept = lock.without([] if options.kernels else _obsolete(project, lock))
+        changed = kept != lock and lockfile.write(project.lock, kept)
+        nothing = Tuned(device=device, rows=(), skipped=(), left=0, effort=Effort())
+        gone = len(lock.rows) - len(kept.rows)
+        return TuningResult(lock=project.lock, changed=changed, tuned=nothing, idle=True, obsolete=gone)
+    tuned = tune_requests(
+        wanted,
+        device,
+        cache_folder=None if options.force else cache,
+        budget_s=options.budget_s,
+        demands=demands,
+        listen=listen,
+    )
+    lock = lockfile.read(project.lock)  # which the tuning of another GPU may have written meanwhile
+    obsolete = [] if options.kernels else _obsolete(project, lock)
+    renewed = [] if options.certify is None else [rule.key for rule in tuned.selections]
+    fresh = lock.without([*obsolete, *renewed]).updated(
+        {device.name: device.record},
+        tuned.rows,
+        tuned.skipped,
+        tuned.selections,
+        max_loss=demands.max_loss,
+    )
+    changed = lockfile.write(project.lock, fresh)
+    return TuningResult(
+        lock=project.lock, changed=changed, tuned=tuned, obsolete=len(obsolete), max_loss=demands.max_loss
+    )
+
+
+def _wanted(
+    options: TuningOptions,
+    project: Project,
+    lock: Lock,
+    specs: Mapping[str, KernelSpec],
+    device: TuningDevice,
+    reporter: Reporter,
+) -> list[TuningRequest]:
+    """Return what is to be tuned, or to be certified."""
+    called = _called(options, project, specs, reporter)
+    if options.certify is not None:
+        return calls.weighed(_certifications(project, lock, specs, device), called)
+    wanted = Freshness(specs).requests(
+        lock,
+        device,
+        everything=options.force,
+        max_loss=options.demands(project, device).max_loss,
+        most=project.max_configurations,
+    )
+    wanted = calls.weighed(wanted, called)
+    return calls.narrowed(wanted, called) if options.from_usage is not None and called is not None else wanted
+
+
+def _certifications(
+    project: Project, lock: Lock, specs: Mapping[str, KernelSpec], device: TuningDevice
+) -> list[TuningRequest]:
+    """Return requests to renew the certificates of the device's selections; raises LockError where it has none."""
+    fresh = Freshness(specs).status(lock).holds.selections
+    rules = [rule for rule in fresh if rule.device == device.name and rule.kernel in specs]
+    if not rules:
+        raise LockError(
+            f"{project.lock.name} has no selection for {device.name} that is not stale; run `pretuned tune`"
+        )
+    kernels = dict.fromkeys(rule.kernel for rule in rules)
+    return [
+        TuningRequest(spec=specs[name], problems=(), selections=tuple(rule for rule in rules if rule.kernel == name))
+        for name in kernels
+    ]
+
+
+def _called(
+    options: TuningOptions, project: Project, specs: Mapping[str, KernelSpec], reporter: Reporter
+) -> Usage | None:
+    """Return what was called by the file that the options name, else the table; raises UsageError for the options'."""
+    named_file = options.from_usage or options.usage
+    if named_file is None:
+        return calls.of_table(project, specs, reporter)
+    file = Path(named_file)
+    try:
+        called = calls.read(file, project, specs, reporter)
+    except OSError as error:
+        raise UsageError(f"'{file}' cannot be read: {error.strerror}") from None
+    if not called:
+        raise UsageError(
+            f"run a program with PRETUNED_USAGE={file.name}, which adds its calls when it ends: "
+            f"'{file}' has {calls.lacking(project, specs)}"
+        )
+    return called
+
+
+def _obsolete(project: Project, lock: Lock) -> list[lockfile.Key]:
+    """Return what stands there for kernels, specialisations and problems that the specs no longer have."""
+    specs = specs_of(project)
+    wanted: set[tuple[str, Problem | Pairs]] = set()
+    for name, spec in specs.items():
+        wanted |= {(name, problem) for problem in all_problems(spec)}
+        wanted |= {(name, specialisation) for specialisation in specialisations(spec)}
+    return [key for key in lock.keys if (key[0], key[2]) not in wanted]
+
+
+def _certified(event: Certified) -> dict[str, object]:
+    return {
+        "kernel": event.kernel,
+        "specialisation": dict(event.specialisation),
+        **certificate_json(event.certificate),
+        "refinements": event.attempts,
+        "budget spent": event.spent,
+    }
