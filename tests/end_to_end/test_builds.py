@@ -5,6 +5,8 @@ import sys
 import tarfile
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 UV = (Path(sys.executable).with_name("uv"),)
 
@@ -42,6 +44,42 @@ def test_an_isolated_build_gives_an_sdist_and_a_package_that_stands_alone(
     run(*UV, "build", "--wheel", "--python", sys.executable, "--out-dir", tmp_path / "uv", minimal, cwd=tmp_path)
     (again,) = (tmp_path / "uv").glob("*.whl")
     assert contents(again) == files, "from the tree and by uv it is the same package as from the sdist and by build"
+
+
+DECLARED = """\
+import tomllib
+from pathlib import Path
+
+import pretuned
+
+document = tomllib.loads(Path("scale.in").read_text())
+kernels = [pretuned.kernel("scale", **document)]
+"""
+
+
+@pytest.mark.slow
+def test_a_kernel_that_is_declared_in_python_gives_the_same_wheel_in_an_isolated_build(
+    minimal, hatchling, run, contents, tmp_path
+):
+    from_file = contents(hatchling(minimal, "wheel", tmp_path / "file"))
+    (minimal / "kernels" / "scale.toml").rename(minimal / "kernels" / "scale.in")
+    (minimal / "kernels" / "declared.py").write_text(DECLARED)
+    table = minimal / "pyproject.toml"
+    table.write_text(table.read_text() + 'declarations = "kernels/declared.py"\n')
+
+    run(sys.executable, "-m", "build", "--installer", "uv", "--outdir", tmp_path / "dist", minimal, cwd=tmp_path)
+    (sdist,), (wheel,) = (tmp_path / "dist").glob("*.tar.gz"), (tmp_path / "dist").glob("*.whl")
+    with tarfile.open(sdist) as archive:
+        assert {"minimal-1.0/kernels/declared.py", "minimal-1.0/kernels/scale.in"} <= set(archive.getnames())
+    assert contents(wheel) == from_file
+    assert not list(minimal.rglob("__pycache__"))
+
+    editable = "import hatchling.build; hatchling.build.build_editable('../editable')"
+    (tmp_path / "editable").mkdir()
+    run(sys.executable, "-c", editable, cwd=minimal)
+    assert (minimal / "src" / "minimal" / "tuned" / "__init__.py").read_bytes() == from_file[
+        "minimal/tuned/__init__.py"
+    ]
 
 
 def test_an_editable_install_and_the_wheel_after_it(minimal, hatchling, run, contents, tmp_path):
