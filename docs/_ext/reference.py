@@ -46,6 +46,7 @@ SECTIONS: Final = {
     "constraints": "`[constraints]`",
     "verify": "`[verify]`",
     "scratch": "`scratch`",
+    "tensor-maps": "`tensor-maps`",
     "launches": "`[[launches]]`",
     "compile": "`[compile]`",
     "cost": "`[cost]`",

@@ -231,7 +231,7 @@ def _layout(spec: KernelSpec, specialisation: Pairs) -> list[list[object]]:
 
 
 def _calls(spec: KernelSpec, implementation: ImplementationSpec, specialisation: Pairs) -> list[list[object]]:
-    """Return how an implementation is launched, and over which scratch buffers."""
+    """Return how an implementation is launched, over which scratch buffers, and with which tensor maps."""
     launches: list[list[object]] = [
         [
             *(launch.function, _texts(launch.grid), _texts(launch.block), launch.shared.python, launch.arguments),
@@ -245,7 +245,10 @@ def _calls(spec: KernelSpec, implementation: ImplementationSpec, specialisation:
         [buffer.name, space.dtype_of(spec, buffer.dtype, specialisation), _texts(buffer.shape), buffer.init]
         for buffer in implementation.scratch
     ]
-    return [*launches, *scratch, [list(implementation.init)]]
+    maps: list[list[object]] = [
+        [one.name, one.array, _texts(one.box), one.swizzle, one.l2, one.fill] for one in implementation.tensor_maps
+    ]
+    return [*launches, *scratch, *maps, [list(implementation.init)]]
 
 
 def _called(call: LibraryCall | None) -> list[object]:

@@ -32,6 +32,7 @@ AT = {  # one problem each, so small that the default run of the tests can affor
     "spmv": {"n": 20, "m": 30, "nonzeros": 100},
     "standardise": {"n": 1000},
     "topk_softmax": {"n": 3, "experts": 40, "topk": 5, "T": "bfloat16"},
+    "transpose_tma": {"rows": 37, "cols": 45, "T": "float16"},
     "unit_vector": {"n": 1000},
 }
 GPU_ONLY = {"scan"}

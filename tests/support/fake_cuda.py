@@ -63,6 +63,7 @@ class FakeCuda:
         self.loaded, self.launches, self.memsets, self.limits, self.events, self.waits = [], [], [], {}, [], []
         self.direct, self.direct_error = 0, RuntimeError
         self.resident, self.asked = 2, []
+        self.mapped = []  # tensor maps that were encoded
         self.eager, self.libraries, self._kernels, self._in_contexts = True, {}, {}, set()
         self.addresses = {}  # address -> device, for arrays of other libraries
         self._functions, self._handles, self._local = {}, itertools.count(1), threading.local()
@@ -178,6 +179,26 @@ class FakeCuda:
 
     # Work.
 
+    def cuTensorMapEncodeTiled(self, tensor_map, dtype, rank, address, *described):
+        dims, strides, box, steps, *modes = described
+        assert tensor_map.value % 64 == 0
+        if address.value % 16:
+            return 1
+        self.mapped.append(
+            types.SimpleNamespace(
+                dtype=dtype.value,
+                address=address.value,
+                dims=tuple(dims),
+                strides=tuple(strides)[: rank.value - 1],
+                box=tuple(box),
+                steps=tuple(steps),
+                modes=tuple(mode.value for mode in modes),
+            )
+        )
+        # What a kernel gets: what was encoded, and at which address.
+        ctypes.memmove(tensor_map.value, struct.pack("=QQ112x", address.value, len(self.mapped)), 128)
+        return 0
+
     def cuLaunchKernelEx(self, configuration, function, addresses, extra):
         assert extra is None
         name, image, device = self._functions[function.value]
@@ -193,6 +214,8 @@ class FakeCuda:
         )
         codes = SIGNATURES[name]
         pointers = (ctypes.c_uint64 * len(codes)).from_address(addresses.value)
+        for code, pointer in zip(codes, pointers, strict=True):
+            assert code != "128s" or pointer % 64 == 0  # a CUtensorMap
         arguments = tuple(
             struct.unpack(f"={code}", ctypes.string_at(pointer, struct.calcsize(f"={code}")))[0]
             for code, pointer in zip(codes, pointers, strict=True)

@@ -95,3 +95,8 @@ def convolution(image: Array, filter: Filter) -> Array:  # noqa: A002 - the argu
     parts = np.lib.stride_tricks.sliding_window_view(image, (5, 5))
     sums: Array = np.einsum("ijkl,kl->ij", parts, np.reshape(filter.weights, (5, 5)))
     return sums
+
+
+def transpose_tma(x: Array) -> Array:
+    """Return x with rows and columns swapped."""
+    return x.T

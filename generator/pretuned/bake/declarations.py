@@ -15,6 +15,7 @@ from pretuned.spec.model import Argument, ImplementationSpec, KernelSpec
 from pretuned.spec.places import place_of
 from pretuned.spec.strides import names_of
 from pretuned.spec.structs import layouts
+from pretuned.spec.tensor_maps import TensorMapSpec
 
 _ONE = Expression("1")
 
@@ -113,12 +114,22 @@ def _implementation(spec: KernelSpec, implementation: ImplementationSpec) -> Ite
             shape = function(buffer.shape, several=True)
             yield f"                Buffer({literal(buffer.name)}, {literal(buffer.dtype)}, {shape}{init}),"
         yield "            ),"
+    if implementation.tensor_maps:
+        yield "            tensor_maps=("
+        yield from (f"                {_tensor_map(one)}," for one in implementation.tensor_maps)
+        yield "            ),"
     if implementation.init:
         yield f"            init={literal(implementation.init)},"
     if implementation.call is not None:
         call = implementation.call
         named = ", ".join(map(literal, (call.module, call.function, tuple(call.arguments), call.out)))
         yield f"            call=LibraryFunction({named}),"
+
+
+def _tensor_map(one: TensorMapSpec) -> str:
+    said = {"swizzle": (one.swizzle, "none"), "l2": (one.l2, "none"), "fill": (one.fill, "zeros")}
+    more = "".join(f", {key}={literal(value)}" for key, (value, usual) in said.items() if value != usual)
+    return f"TensorMap({literal(one.name)}, {literal(one.array)}, {function(one.box, several=True)}{more})"
 
 
 def _launch(spec: KernelSpec, launch: LaunchSpec) -> str:

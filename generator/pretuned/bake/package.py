@@ -124,6 +124,7 @@ def _imports(text: str) -> list[str]:
         "Launch",
         "LibraryFunction",
         "Scalar",
+        "TensorMap",
         "ceil_div",
         "sizeof",
     )

@@ -20,6 +20,7 @@ from pretuned.compile.entries import CompiledEntry, entry_points, types_in
 from pretuned.compile.parameters import CLASSES, PassedArgument, declaration, mismatch
 from pretuned.render import NAME, Source
 from pretuned.runtime.limits import MAX_STATIC_SHARED_BYTES
+from pretuned.runtime.tensor_maps import MAP_BYTES, TYPE_NAME
 from pretuned.spec import space
 from pretuned.spec.cpp import without_comments
 from pretuned.spec.model import KernelSpec
@@ -56,6 +57,8 @@ def launched(spec: KernelSpec, specialisation: Pairs, implementation: str) -> tu
     for buffer in found.scratch:
         dtype = space.dtype_of(spec, buffer.dtype, specialisation)
         arguments[buffer.name] = PassedArgument(name=buffer.name, dtype=dtype, array=True)
+    for one in found.tensor_maps:
+        arguments[one.name] = PassedArgument(name=one.name, dtype=TYPE_NAME, array=False, struct_bytes=MAP_BYTES)
     return tuple(
         LaunchedFunction(
             name=launch.function,

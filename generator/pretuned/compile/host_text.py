@@ -71,7 +71,7 @@ def _prelude() -> Path:
     """Write the headers that NVRTC is given, once a process, and return the folder that `nvrtc/cstdint` lies in."""
     for name, text in prelude.HEADERS.items():
         file = Path(_kept().name, _NVRTC, name)
-        file.parent.mkdir(exist_ok=True)
+        file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
     return Path(_kept().name)
 

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from pretuned.runtime.tensor_maps import TYPE_NAME
 from pretuned.runtime.types import DTYPES, DType
 
 POINTER_BITS: Final = 64
@@ -80,7 +81,7 @@ class PassedArgument:
 
     def __str__(self) -> str:
         """Return the parameter as C++ declares it."""
-        const = "const " if self.const else ""
+        const = "const " if self.const else "const __grid_constant__ " if self.dtype == TYPE_NAME else ""
         spelled = self.dtype if self.struct_bytes else DTYPES[self.dtype].cuda
         return f"{const}{spelled}{'*' if self.array else ''} {self.name}"
 

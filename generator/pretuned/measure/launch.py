@@ -9,6 +9,7 @@ from typing import Final
 
 from pretuned.compile.gpu_only import GPU_ONLY
 from pretuned.compile.result import Resources
+from pretuned.measure.tensor_maps import BoundMap, bound_maps
 from pretuned.outcome import LaunchFailed
 from pretuned.runtime.launching import NO_CLUSTER, attributes
 from pretuned.runtime.limits import (
@@ -73,7 +74,8 @@ class BoundScalar:
 class BoundLaunch:
     """One launch: `grid` and `block` in (x, y, z), `shared_bytes` of dynamic shared memory, arguments by name.
 
-    `cluster` are the blocks of a cluster, (1, 1, 1) without one; for the others see `LaunchSpec`.
+    `cluster` are the blocks of a cluster, (1, 1, 1) without one; `tensor_maps` those that its arguments name; for the
+    others see `LaunchSpec`.
     """
 
     function: str
@@ -84,6 +86,13 @@ class BoundLaunch:
     cluster: tuple[int, int, int] = NO_CLUSTER
     cooperative: bool = False
     overlap: bool = False
+    tensor_maps: tuple[BoundMap, ...] = ()
+
+    @property
+    def made_of(self) -> tuple[str, ...]:
+        """What its arguments are made of, each once: of a tensor map the array, else the argument itself."""
+        mapped = {one.name: one.array for one in self.tensor_maps}
+        return tuple(dict.fromkeys(mapped.get(name, name) for name in self.arguments))
 
     @property
     def attributes(self) -> bytes:
@@ -181,8 +190,11 @@ def launches(
     order = tuple(argument.name for argument in spec.arguments)
     try:
         derived_values(spec, values)
+        maps = bound_maps(spec, problem, configuration, values, device)
     except ExpressionError as error:
         return LaunchFailed(message=str(error))
+    if isinstance(maps, str):
+        return LaunchFailed(message=maps)
     found = []
     for launch in spec.all_implementations[configuration.implementation].launches:
         arguments = launch.arguments if launch.arguments is not None else order
@@ -192,7 +204,7 @@ def launches(
             return LaunchFailed(message=f"{launch.function}: {error}")
         if isinstance(bound, str):
             return LaunchFailed(message=f"{launch.function}: {bound}")
-        found.append(bound)
+        found.append(replace(bound, tensor_maps=tuple(one for one in maps if one.name in arguments)))
     return tuple(found)
 
 

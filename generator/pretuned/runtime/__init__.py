@@ -29,6 +29,7 @@ from .table import (
     LibraryFunction,
     PretunedError,
     Scalar,
+    TensorMap,
     ceil_div,
     sizeof,
 )
@@ -79,6 +80,7 @@ __all__ = [
     "LibraryFunction",
     "PretunedError",
     "Scalar",
+    "TensorMap",
     "ceil_div",
     "explain",
     "launcher",

@@ -87,9 +87,10 @@ def prepare(driver: Driver, kernel: Kernel, device: Device) -> None:
     defaults = {kernel.default(one.specialisation).source for one in kernel.shipped}
     for one in kernel.shipped:
         fitting = [file for file, skip in images(kernel, one.source, device) if not skip] if one.source else []
-        launches = kernel.implementations[one.implementation].launches
-        clusters = any(launch.cluster is not None for launch in launches)
-        if fitting or (one.source in defaults and not (clusters and device.compute_capability < CLUSTERS_FROM)):
+        implementation = kernel.implementations[one.implementation]
+        launches = implementation.launches
+        newer = implementation.tensor_maps or any(launch.cluster is not None for launch in launches)
+        if fitting or (one.source in defaults and not (newer and device.compute_capability < CLUSTERS_FROM)):
             for launch in launches:
                 function(driver, kernel, one.source, launch.function, device, 0)
 

@@ -7,6 +7,8 @@ scratch as well, but the capturing program has to keep the arrays.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from .adapters import launch_kernel
 from .binaries import prepare as load
 from .devices import in_hand
@@ -59,8 +61,9 @@ def bind(driver: Driver, kernel: Kernel, call: PreparedCall, answer: Foreign) ->
     """
     cheaper = launch_kernel()
     try:
-        checked = _watched(driver, call)
-        enqueue = _watched(driver, call, cheaper[0]) if cheaper else checked
+        with driver.on(call.ordinal) if kernel.mapped else nullcontext():  # where tensor maps are made
+            checked = _watched(driver, call)
+            enqueue = _watched(driver, call, cheaper[0]) if cheaper else checked
     except INVALID:
         raise wrong_scalar(kernel, call.plan.numbers, call.scalars) from None
     again = _again(driver, qualified(kernel.name), call, checked)

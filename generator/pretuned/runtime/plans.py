@@ -1,28 +1,20 @@
-"""What a problem needs for its launches, worked out once: functions, grids, parameter blocks, scratch.
-
-`cuLaunchKernelEx` reads a configuration (CUlaunchConfig) and, through an array of addresses, the parameters. Both stand
-in one *block*: the configuration, the values that calls bring (in words of 8 bytes: arrays, numbers, scratch), the
-constants of the problem, the addresses. Its stream is the configuration's fifth word, just before the values but for 16
-bytes of zeros, so that one `pack_into` writes all that a call changes.
-
-The driver reads a block while other threads run. So a block is taken out of its plan's pool for the time of a launch,
-and a call that finds the pool empty makes another one: no block is ever shared, with the GIL or without it.
-"""
+"""What a problem needs for its launches, worked out once: functions, grids, parameter blocks, scratch."""
 
 from __future__ import annotations
 
 import math
 from contextlib import suppress
-from ctypes import addressof, c_void_p, create_string_buffer
 from functools import partial
 
 from .binaries import function
+from .blocks import SLOT, STREAM_AT, VALUES_AT, PreparedLaunch
 from .checks import output_shape
-from .launching import ATTRIBUTE_BYTES, CONFIGURATION, attributes
+from .launching import CONFIGURATION, attributes
 from .limits import CLUSTERS_FROM
 from .problem import evaluate, sizes_of
 from .scalars import packer, struct_of, type_of
 from .table import Scalar
+from .tensor_maps import MAP_ALIGNMENT, MAP_BYTES, encoder, packing_maps
 from .types import DTYPES
 
 TYPE_CHECKING = False
@@ -30,89 +22,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from .adapters import Adapter, ArrayView
+    from .blocks import ParameterBlock
     from .devices import Device
     from .driver import Driver
     from .lookup import Decision
     from .overrides import Overrides
     from .problem import Extent
     from .records import Value
-    from .table import Buffer, Foreign, Kernel, Launch, LibraryFunction
+    from .table import Buffer, Foreign, Implementation, Kernel, Launch, LibraryFunction
+    from .tensor_maps import Encode
 
-STREAM_AT = 32
 CALLED = "=Q16x"  # from there on: the stream, no attributes, then the values
 ATTRIBUTED = "=QQI4x"  # the same with attributes, as blocks have them in `head`
-VALUES_AT = CONFIGURATION.size
-SLOT = 8
 POINTER = "Q"
 REMEMBERED = 4096  # problems that are kept of a kernel, so that what never repeats does not fill the memory
 _captured: list[Foreign] = []  # scratch of calls that became part of a graph, which goes on writing there
-
-
-class ParameterBlock:
-    """What the driver reads for a launch: the memory, and in it the configuration and the addresses of the parameters.
-
-    `address` is that of the addresses as a number. `head` is what is packed between the stream and the values: where
-    the attributes stand and how many they are, or nothing. A class with slots, since the fast path reads these
-    attributes at every call.
-    """
-
-    __slots__ = ("_attributes", "address", "addresses", "configuration", "head", "memory")
-
-    def __init__(
-        self, memory: Foreign, configuration: int, address: int, head: tuple[int, ...] = (), listed: Foreign = None
-    ) -> None:
-        self.memory, self.address, self.head = memory, address, head
-        self.configuration, self.addresses = c_void_p(configuration), c_void_p(address)
-        self._attributes = listed  # they have to live as long as what reads them
-
-
-class PreparedLaunch:
-    """A launch that is ready but for the values of a call: its function, its blocks, and how they are packed.
-
-    `listed` are its attributes; None if no launch of the kernel can have any, so that none are packed.
-    """
-
-    __slots__ = ("_addresses", "_attributes", "_content", "_head", "_slots", "function", "pack_into", "pool")
-
-    def __init__(
-        self, function: int, content: bytes, pack_into: Callable[..., None], listed: bytes | None = None
-    ) -> None:
-        self.function, self.pack_into, self._content = c_void_p(function), pack_into, content
-        self._attributes = create_string_buffer(listed, len(listed)) if listed else None
-        self._head: tuple[int, ...] = ()
-        if listed is not None:
-            at = addressof(self._attributes) if self._attributes is not None else 0
-            self._head = at, len(listed) // ATTRIBUTE_BYTES
-        self._slots: tuple[int, ...] = ()
-        self._addresses = struct_of("")
-        self.pool: list[ParameterBlock] = []
-
-    def take(self, slots: Sequence[int]) -> None:
-        """Fix which values the entry point takes, by where they begin: those of a call first, then the constants."""
-        self._slots = tuple(slots)
-        self._addresses = struct_of(f"={len(slots)}Q")
-        self.pool.append(self.block())
-
-    def block(self) -> ParameterBlock:
-        """Return a new block; it has to outlive the launch."""
-        memory = create_string_buffer(self._content, len(self._content) + SLOT * max(1, len(self._slots)))
-        base = addressof(memory)
-        values = base + VALUES_AT
-        self._addresses.pack_into(memory, len(self._content), *[values + slot for slot in self._slots])
-        addresses = base + len(self._content)
-        return ParameterBlock(memory, base, addresses, self._head, self._attributes)
-
-    def directly(self, launch: Foreign) -> Foreign:
-        """Return what launches by CuPy's `launchKernel`, given stream, a block's `address`, and 0."""
-        *extents, _, _, _ = CONFIGURATION.unpack_from(self._content)
-        return partial(launch, self.function.value, *extents)
-
-    def taken(self) -> ParameterBlock:
-        """Return a block that no other call has; put it back into `pool` after the launch."""
-        try:
-            return self.pool.pop()
-        except IndexError:
-            return self.block()
 
 
 class LaunchPlan:
@@ -268,7 +192,6 @@ def make(driver: Driver, kernel: Kernel, decision: Decision, device: Device, str
             plan.zeroed.append((len(places), plan.scratch[-1]))
         places[buffer.name] = POINTER
     plan.zeroed = [(place, nbytes) for place, nbytes in plan.zeroed if nbytes]
-    pack_into = packer(head + "".join(places.values()), numbers)
     begins, content = _laid_out(places)
     for argument in kernel.arguments:
         if isinstance(argument, Scalar) and (argument.value or argument.name in decision.operands) and not plan.call:
@@ -276,15 +199,48 @@ def make(driver: Driver, kernel: Kernel, decision: Decision, device: Device, str
             number = evaluate(argument.value, known) if argument.value else known[argument.name]
             begins[argument.name] = len(content)
             content += DTYPES[argument.dtype].packed(number).ljust(SLOT, b"\0")
+    maps, content = _tensor_maps(driver, kernel, implementation, decision, begins, content)
+    pack_into = packing_maps(
+        packer(head + "".join(places.values()), numbers),
+        [(before + list(places).index(array), VALUES_AT + begins[name], encode) for name, array, encode in maps],
+    )
     for launch, (grid, block, shared_bytes, cluster) in zip(implementation.launches, decision.extents, strict=True):
         if 0 not in grid:  # or there is nothing to do
             handle = function(driver, kernel, decision.shipped.source, launch.function, device, stream)
             configuration = CONFIGURATION.pack(*grid, *block, shared_bytes, 0, 0, 0)
             listed = _listed(kernel, launch, cluster, device)
-            prepared = PreparedLaunch(handle, configuration + content, pack_into, listed)
+            prepared = PreparedLaunch(handle, configuration + content, pack_into, listed, aligned=bool(maps))
             prepared.take([begins[name] for name in launch.arguments])
             plan.launches.append(prepared)
     return plan
+
+
+def _tensor_maps(
+    driver: Driver,
+    kernel: Kernel,
+    implementation: Implementation,
+    decision: Decision,
+    begins: dict[str, int],
+    content: bytes,
+) -> tuple[list[tuple[str, str, Encode]], bytes]:
+    """Return name, array and encoder of each tensor map, and the content with room for them, which `begins` names."""
+    known, found = decision.operands, []
+    for one in implementation.tensor_maps:
+        array = next(array for array in kernel.arrays if array.name == one.array)
+        encode = encoder(
+            driver,
+            dtype=str(known.get(array.dtype, array.dtype)),
+            shape=sizes_of(array.shape, known),
+            box=sizes_of(one.box, known),
+            swizzle=one.swizzle,
+            l2=one.l2,
+            fill=one.fill,
+        )
+        content += bytes(-(VALUES_AT + len(content)) % MAP_ALIGNMENT)
+        begins[one.name] = len(content)
+        content += bytes(MAP_BYTES)
+        found.append((one.name, one.array, encode))
+    return found, content
 
 
 def _laid_out(codes: dict[str, str]) -> tuple[dict[str, int], bytes]:

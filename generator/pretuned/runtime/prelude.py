@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import hashlib
 
+from . import tma
+
 NAME = "pretuned.h"
 FLAGS = ("--std=c++17", "-default-device", f"--pre-include={NAME}")
 
@@ -209,6 +211,7 @@ HEADERS = {
     "algorithm": _ALGORITHM,
     "limits": _LIMITS,
     "cuda_device_runtime_api.h": _DEVICE_RUNTIME,
+    tma.NAME: tma.HEADER,
     **dict.fromkeys((*_OF_NVRTC, *_OF_PRELUDE), "#pragma once\n"),
     **{name: _FROM_CCCL.format(name) for name in CCCL_NAMES},
 }

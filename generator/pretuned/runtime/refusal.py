@@ -9,6 +9,7 @@ from .launching import NO_CLUSTER
 from .limits import BLOCK_LIMITS, CLUSTERS_FROM, GRID_LIMITS, LARGEST_CLUSTER, blocks_of_sm, registers_taken
 from .problem import evaluate, extent, holds, sizes_of
 from .records import EntryPoint
+from .tensor_maps import MAPS_FROM, misfit
 from .types import DTYPES
 
 TYPE_CHECKING = False
@@ -47,7 +48,8 @@ def refusal(
     for name, size in entry.align.items():
         if not aligned(name, size):
             return f"{name} is not aligned to {size} bytes"
-    if (reason := _without_value(kernel, implementation, known)) is not None:
+    reason = _without_value(kernel, implementation, known) or _unmapped(kernel, implementation, known, device)
+    if reason is not None:
         return reason
     for launch in implementation.launches:
         try:
@@ -74,6 +76,23 @@ def _without_value(kernel: Kernel, implementation: Implementation, known: Operan
             return f"its argument '{argument.name}' cannot be worked out ({error})"
         if not DTYPES[argument.dtype].packs(found):
             return f"its argument '{argument.name}' is {found}, and {argument.dtype} is {DTYPES[argument.dtype].values}"
+    return None
+
+
+def _unmapped(kernel: Kernel, implementation: Implementation, known: Operands, device: Device) -> str | None:
+    """Return why an implementation's tensor maps cannot be made, or None."""
+    if implementation.tensor_maps and 0 < device.compute_capability < MAPS_FROM:
+        here = f"{device.compute_capability / 10:.1f}"
+        return f"tensor maps need compute capability {MAPS_FROM / 10:.1f}, and the device has {here}"
+    arrays = {array.name: array for array in kernel.arrays}
+    for one in implementation.tensor_maps:
+        array = arrays[one.array]
+        try:
+            shape, box = sizes_of(array.shape, known), sizes_of(one.box, known)
+        except ArithmeticError as error:
+            return f"the box of its tensor map '{one.name}' cannot be worked out ({error})"
+        if (reason := misfit(str(known.get(array.dtype, array.dtype)), shape, box, one.swizzle)) is not None:
+            return f"its tensor map '{one.name}' has {reason}"
     return None
 
 

@@ -106,6 +106,17 @@ class Buffer:
         self.name, self.dtype, self.shape, self.init = name, dtype, shape, init
 
 
+class TensorMap:
+    """A map of an array for TMA (see `tensor_maps`); `box` has an entry for each of its dims, outermost first."""
+
+    __slots__ = ("array", "box", "fill", "l2", "name", "swizzle")
+
+    def __init__(
+        self, name: str, array: str, box: Formula, *, swizzle: str = "none", l2: str = "none", fill: str = "zeros"
+    ) -> None:
+        self.name, self.array, self.box, self.swizzle, self.l2, self.fill = name, array, box, swizzle, l2, fill
+
+
 class Launch:
     """One launch: the entry point, grid and block as (x, y, z), bytes of dynamic shared memory, names of arguments.
 
@@ -151,10 +162,10 @@ class LibraryFunction:
 class Implementation:
     """One implementation: its launches, the conditions on a call or device, its scratch; `init` it fills with zeros.
 
-    `call` is a library's function in place of launches.
+    `tensor_maps` are passed to launches by their names. `call` is a library's function in place of launches.
     """
 
-    __slots__ = ("call", "init", "launches", "scratch", "where")
+    __slots__ = ("call", "init", "launches", "scratch", "tensor_maps", "where")
 
     def __init__(
         self,
@@ -163,8 +174,10 @@ class Implementation:
         scratch: tuple[Buffer, ...] = (),
         init: tuple[str, ...] = (),
         call: LibraryFunction | None = None,
+        tensor_maps: tuple[TensorMap, ...] = (),
     ) -> None:
         self.launches, self.where, self.scratch, self.init, self.call = launches, where, scratch, init, call
+        self.tensor_maps = tensor_maps
 
 
 class Kernel:
@@ -289,6 +302,11 @@ class Kernel:
     def attributed(self) -> bool:
         """Whether some launch may need attributes."""
         return any(launch.attributed for one in self.implementations.values() for launch in one.launches)
+
+    @property
+    def mapped(self) -> bool:
+        """Whether some launch may be passed tensor maps."""
+        return any(one.tensor_maps for one in self.implementations.values())
 
     def _structs(self) -> dict[str, Struct]:
         """Return the structs that are passed by value."""

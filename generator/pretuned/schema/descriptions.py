@@ -9,6 +9,9 @@ _SPACE: Final = (
     "every combination is a configuration. Or a list of configurations, where only those are meant."
 )
 _SCRATCH: Final = "Buffers that the dispatcher provides for a call. Shapes may use parameters and `device`."
+_TENSOR_MAPS: Final = (
+    "Maps of arrays for the tensor memory accelerator (TMA), passed by value to launches that name them."
+)
 _SEEDS: Final = "Configurations that the search of a large space tries first."
 _LAUNCHES: Final = "What is launched, in order, on one stream."
 _CONSTRAINTS: Final = "Which configurations are legal, and what the kernel demands of a call."
@@ -43,6 +46,7 @@ DESCRIPTIONS: Final = {
     ),
     "KernelSpec.template": f"{_TEMPLATE} Default: the spec's own stem with .cu.jinja.",
     "KernelSpec.scratch": _SCRATCH,
+    "KernelSpec.tensor-maps": _TENSOR_MAPS,
     "KernelSpec.space": _SPACE,
     "KernelSpec.seeds": _SEEDS,
     "KernelSpec.launches": _LAUNCHES,
@@ -57,6 +61,7 @@ DESCRIPTIONS: Final = {
     ),
     "ImplementationSpec.init": "Outputs that this implementation wants zeroed before its launches.",
     "ImplementationSpec.scratch": _SCRATCH,
+    "ImplementationSpec.tensor-maps": _TENSOR_MAPS,
     "ImplementationSpec.space": _SPACE,
     "ImplementationSpec.default": "This implementation's own baseline.",
     "ImplementationSpec.seeds": _SEEDS,
@@ -99,6 +104,16 @@ DESCRIPTIONS: Final = {
     "Scratch.dtype": "Its element type, or a specialisation.",
     "Scratch.shape": "Its shape: expressions over dims, parameters and `device`.",
     "Scratch.init": "0: zeroed before each call.",
+    "TensorMapSpec.name": "The map's name among the launch's arguments: 'const __grid_constant__ CUtensorMap x_map'.",
+    "TensorMapSpec.array": "The array that it is of, which has 1 to 5 dims.",
+    "TensorMapSpec.box": (
+        "The elements that one copy moves, 1 to 256 along each dim, in the order of the array's shape: ['bm', 'bk']."
+    ),
+    "TensorMapSpec.swizzle": (
+        "How the bytes of a box lie in shared memory: none, 32B, 64B or 128B, which a box's row does not exceed."
+    ),
+    "TensorMapSpec.l2": "How much is brought into the L2 cache at once: none, 64B, 128B or 256B.",
+    "TensorMapSpec.fill": "What a copy finds outside the array: zeros, or nan for floating types.",
     "Dim.sizes": "The sizes that are measured. At another size the selection decides, which is made when tuning.",
     "Dim.values": "With `constant = true`: the values that exist.",
     "Dim.keyword": "The call gives this dim as a keyword of the generated function: no input's shape tells it.",

@@ -21,8 +21,9 @@ from pretuned.spec.model import (
     Specialisation,
 )
 from pretuned.spec.parts import CostSpec, FillRange, Verify
+from pretuned.spec.tensor_maps import TensorMapSpec
 
-RESERVED: Final = frozenset({"tensor-map", "tensor-maps"})
+TENSOR_MAPS: Final = frozenset({"map", "tensor-map", "tensor_map", "tensor-maps"})
 OUT_OF_SCOPE: Final = frozenset({"texture", "textures", "surface", "surfaces"})
 CONSTANT: Final = frozenset({"memory", "constant-symbols"})
 
@@ -53,6 +54,7 @@ _BELOW: Final[dict[type[BaseModel], dict[str, tuple[type[BaseModel], bool]]]] = 
     KernelSpec: {
         "arguments": (Argument, True),
         "scratch": (Scratch, True),
+        "tensor-maps": (TensorMapSpec, True),
         "dims": (Dim, True),
         "specialisations": (Specialisation, True),
         "launches": (LaunchSpec, True),
@@ -65,6 +67,7 @@ _BELOW: Final[dict[type[BaseModel], dict[str, tuple[type[BaseModel], bool]]]] = 
     Argument: {"fill": (FillRange, False)},
     ImplementationSpec: {
         "scratch": (Scratch, True),
+        "tensor-maps": (TensorMapSpec, True),
         "launches": (LaunchSpec, True),
         "compile": (Compile, False),
         "constraints": (Constraints, False),
@@ -87,8 +90,11 @@ def structural_faults(errors: list[Any], file: str) -> list[Fault]:
 
 def unknown_key(key: str, model: type[BaseModel]) -> str:
     """Return the message about a key that `model` does not have."""
-    if key in RESERVED:
-        return f"'{key}' is not supported yet; leave it out"
+    if key in TENSOR_MAPS:
+        return (
+            f"'{key}': list tensor maps beside the launches, and name them in their `arguments`: "
+            '`tensor-maps = [{ name = "x_map", array = "x", box = [64, 64] }]`'
+        )
     if key in CONSTANT:
         return (
             f"'{key}': pass a struct with an array instead (`[structs]`), since parameters lie in constant memory; a "

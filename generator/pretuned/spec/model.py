@@ -23,6 +23,7 @@ from pretuned.spec.let import substituted, written_out
 from pretuned.spec.library import LibraryCall
 from pretuned.spec.packages import is_of_package
 from pretuned.spec.parts import CostSpec, FillRange, Model, NamedStride, Verify, contiguous_stride
+from pretuned.spec.tensor_maps import TensorMapSpec, conditions
 from pretuned.spec.values import (
     FILL_KINDS,
     Expr,
@@ -175,6 +176,7 @@ class ImplementationSpec(Model):
     template: Name = ""
     init: tuple[Name, ...] = ()
     scratch: tuple[Scratch, ...] = ()
+    tensor_maps: tuple[TensorMapSpec, ...] = ()
     space: Space = Field(default_factory=dict)
     default: dict[str, Parameter] = Field(default_factory=dict)
     seeds: tuple[dict[str, Parameter], ...] = ()
@@ -182,6 +184,11 @@ class ImplementationSpec(Model):
     compile: Compile = Compile()
     constraints: Constraints = Constraints()
     cost: CostSpec = CostSpec()
+
+    @property
+    def parameters(self) -> frozenset[str]:
+        """The names of its tuning parameters."""
+        return frozenset().union(*([self.space] if isinstance(self.space, dict) else self.space))
 
     @property
     def call(self) -> LibraryCall | None:
@@ -214,6 +221,7 @@ class KernelSpec(Model):
 
     template: Name | None = None
     scratch: tuple[Scratch, ...] = ()
+    tensor_maps: tuple[TensorMapSpec, ...] = ()
     space: Space = Field(default_factory=dict)
     seeds: tuple[dict[str, Parameter], ...] = ()
     launches: tuple[LaunchSpec, ...] = ()
@@ -259,6 +267,7 @@ class KernelSpec(Model):
         main = ImplementationSpec(
             template=self.template or f"{self.name}.cu.jinja",
             scratch=self.scratch,
+            tensor_maps=self.tensor_maps,
             space=self.space,
             default=self.default,
             seeds=self.seeds,
@@ -267,7 +276,7 @@ class KernelSpec(Model):
             constraints=Constraints(where=self.constraints.where),
             cost=self.cost,
         )
-        return {MAIN: main}
+        return {MAIN: self._completed(main)}
 
     @cached_property
     def include_folders(self) -> tuple[Path, ...]:
@@ -276,7 +285,11 @@ class KernelSpec(Model):
         return tuple(sorted(plain(self.folder / name) for name in named if not is_of_package(name)))
 
     def _completed(self, implementation: ImplementationSpec) -> ImplementationSpec:
-        """Return `implementation`; a library call that names no arguments takes all inputs, in order."""
+        """Return `implementation` with what its tensor maps ask, or all inputs for a library call that names none."""
+        if implementation.tensor_maps:
+            known = {*self.dims, *self.specialisations, *implementation.parameters}
+            where = (*implementation.constraints.where, *conditions(implementation.tensor_maps, self.arrays, known))
+            return implementation.model_copy(update={"constraints": Constraints(where=where)})
         if implementation.target is None or implementation.arguments is not None:
             return implementation
         return implementation.model_copy(update={"arguments": tuple(argument.name for argument in self.inputs)})

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pretuned.runtime.limits import CLUSTERS_FROM
+from pretuned.runtime.tensor_maps import MAPS_FROM
 from pretuned.spec import space
 from pretuned.spec.check.implementations import prefix_of
 from pretuned.spec.model import KernelSpec
@@ -29,6 +30,8 @@ def need_of(spec: KernelSpec, specialisation: Pairs, configuration: Configuratio
     prefix = prefix_of(spec, configuration.implementation)
     if implementation.compile.arch_specific:
         return Need(path=f"{prefix}compile.arch-specific", what="arch-specific code", capability=FIRST_SPECIFIC)
+    if implementation.tensor_maps:
+        return Need(path=f"{prefix}tensor-maps", what="tensor maps", capability=MAPS_FROM)
     known = dict(configuration.values) | space.choices(spec, specialisation)
     for index, launch in enumerate(implementation.launches):
         if any(extent.fold(known).constant != 1 for extent in launch.cluster or ()):

@@ -13,6 +13,7 @@ _RUNTIME: Final = {
     "Launch",
     "LibraryFunction",
     "Scalar",
+    "TensorMap",
     "ceil_div",
     "sizeof",
 }

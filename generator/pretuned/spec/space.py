@@ -21,6 +21,7 @@ from pretuned.runtime.types import DTYPES
 from pretuned.spec.expressions import Environment, Expression, ExpressionError
 from pretuned.spec.strides import contiguous
 from pretuned.spec.structs import declaration, layouts
+from pretuned.spec.tensor_maps import ADDRESS, available
 
 if TYPE_CHECKING:
     from pretuned.spec.model import Argument, ImplementationSpec, KernelSpec
@@ -226,9 +227,7 @@ def combinations(name: str, implementation: ImplementationSpec) -> Iterator[Conf
 
 def parameters(implementation: ImplementationSpec) -> frozenset[str]:
     """Return the names of an implementation's tuning parameters."""
-    if isinstance(implementation.space, dict):
-        return frozenset(implementation.space)
-    return frozenset().union(*(entry.keys() for entry in implementation.space))
+    return implementation.parameters
 
 
 def default(spec: KernelSpec) -> Configuration:
@@ -304,21 +303,32 @@ def guards(
     known = choices(spec, specialisation) | dict(configuration.values)
     if device is not None:
         known |= device.environment()
-    where = tuple(
-        e for e in spec.all_implementations[configuration.implementation].constraints.where if names_dim(spec, e)
-    )
+    implementation = spec.all_implementations[configuration.implementation]
+    where = tuple(e for e in implementation.constraints.where if names_dim(spec, e))
     aligned = tuple(
-        (argument.name, argument.align, least_alignment(spec, known, argument))
+        (argument.name, align, least_alignment(spec, known, argument))
         for argument in spec.arrays
-        if argument.align is not None and argument.align.names <= known.keys() | DTYPES.keys()
+        for align in _aligns(implementation, argument)
+        if align.names <= known.keys() | DTYPES.keys()
     )
     return _guards(where, aligned, pairs(known))
 
 
+def _aligns(implementation: ImplementationSpec, argument: Argument) -> Iterator[Expression]:
+    """Yield what an implementation asks of an array's address, at most one expression."""
+    mapped = any(one.array == argument.name for one in implementation.tensor_maps)
+    if argument.align is not None:
+        yield Expression(f"max({argument.align.python}, {ADDRESS.python})") if mapped else argument.align
+    elif mapped:
+        yield ADDRESS
+
+
 def legal(spec: KernelSpec, problem: Problem, configuration: Configuration, device: DeviceFacts | None = None) -> bool:
     """Return whether every constraint admits `configuration` at `problem`; one that divides by zero does not."""
-    where = spec.all_implementations[configuration.implementation].constraints.where
-    return _holds(where, environment(spec, problem, configuration, device))
+    implementation = spec.all_implementations[configuration.implementation]
+    if device is not None and not available(implementation.tensor_maps, device.compute_capability):
+        return False
+    return _holds(implementation.constraints.where, environment(spec, problem, configuration, device))
 
 
 def admitted(spec: KernelSpec, problem: Problem) -> bool:

@@ -275,14 +275,14 @@ class TuningTask:
         source = self.candidate(self.default).source
         assert source is not None  # a default is never a library call
         reason = self.workbench.device.backend.refusal(source)
-        return (reason and located(self.spec, self.specialisation, self.default, reason)) or self._without_clusters()
+        return (reason and located(self.spec, self.specialisation, self.default, reason)) or self._too_old()
 
-    def _without_clusters(self) -> str | None:
-        """Return why the default, which launches clusters, cannot run on a device that has none."""
-        own = self.spec.all_implementations[self.default.implementation].launches
-        if self.facts.compute_capability >= CLUSTERS_FROM or not any(launch.cluster for launch in own):
-            return None
-        planned = [launches(self.spec, problem, self.default, self.facts) for problem in self.problems[:1]]
+    def _too_old(self) -> str | None:
+        """Return why the default, which launches clusters or takes tensor maps, cannot run on a device without them."""
+        own = self.spec.all_implementations[self.default.implementation]
+        newer = own.tensor_maps or any(launch.cluster for launch in own.launches)
+        tried = self.problems[:1] if newer and self.facts.compute_capability < CLUSTERS_FROM else []
+        planned = [launches(self.spec, problem, self.default, self.facts) for problem in tried]
         return next((one.message for one in planned if isinstance(one, LaunchFailed)), None)
 
     def check(self, configuration: Configuration, problem: Problem, seed: int = 0) -> Failure | None:

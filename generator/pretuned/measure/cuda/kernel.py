@@ -124,7 +124,7 @@ class CudaKernel:
     def overlapping(self, place: int) -> list[str]:
         """Return the arrays that a launch takes, if it may begin before what runs ahead of it has ended."""
         _, launch = self._launches[place]
-        return [name for name in launch.arguments if name not in self._scalars] if launch.overlap else []
+        return [name for name in launch.made_of if name not in self._scalars] if launch.overlap else []
 
     def launch_one(self, place: int, buffers: CallBuffers, index: int, stream: int) -> None:
         """Enqueue one of the launches: what has attributes by cuLaunchKernelEx, which CuPy's binding lacks."""
@@ -145,15 +145,15 @@ class CudaKernel:
             raise judged(error) from None
 
     def _pack(self, addresses: Mapping[str, int]) -> list[PackedArguments]:
-        return [
-            PackedArguments.of(
-                [
-                    struct.pack("Q", addresses[name]) if name in addresses else self._scalars[name]
-                    for name in launch.arguments
-                ]
-            )
-            for _, launch in self._launches
-        ]
+        packed = self._scalars | {name: struct.pack("Q", address) for name, address in addresses.items()}
+        found = []
+        for _, launch in self._launches:
+            try:
+                maps = {one.name: one.encoded(libcuda(), addresses[one.array]) for one in launch.tensor_maps}
+            except DriverError as error:
+                raise judged(error) from None
+            found.append(PackedArguments.of([(packed | maps)[name] for name in launch.arguments]))
+        return found
 
     def unload(self) -> None:
         """Do nothing: the machine keeps modules for the next problem."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from ..plans import STREAM_AT, remember
+from ..blocks import STREAM_AT
+from ..plans import remember
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..plans import ParameterBlock, PreparedLaunch
+    from ..blocks import ParameterBlock, PreparedLaunch
     from ..table import Foreign
 
 

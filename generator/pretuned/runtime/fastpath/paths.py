@@ -6,6 +6,7 @@ from collections import defaultdict
 from functools import partial
 
 from ..adapters import handle_of, launch_kernel, view
+from ..blocks import STREAM_AT
 from ..driver import DriverError
 from ..errors import qualified
 from ..overrides import ambient, watched
@@ -79,7 +80,7 @@ class FastPath:
         parts = [*([call.ordinal] if source.several_gpus else []), *extents, *distances, *call.keywords]
         key = parts[0] if len(parts) == 1 else tuple(parts)
         slots = {"kind": ask.type_of(call.views[source.typing].dtype), **self._launching(call)}
-        slots |= {"counter": call.plan.counter, "pack": source.packing(call.plan.numbers)}
+        slots |= {"counter": call.plan.counter, "pack": self._packing(call)}
         slots |= source.kinds(call.plan.numbers)
         for i, seen in enumerate(call.views):
             slots |= {f"t{i}": ask.type_of(seen.dtype), f"e{i}": source.extent_of(i, seen.shape)}
@@ -90,6 +91,13 @@ class FastPath:
         slots["next"] = _without(memo.get(key), slots["kind"])
         slots["rest"] = tuple(slots[name] for name in source.rest)
         remember(memo, key, tuple(slots[name] for name in source.slots), REMEMBERED)
+
+    def _packing(self, call: PreparedCall) -> Callable[..., None]:
+        """Return what packs a call; where tensor maps may be passed it is the problem's own, which makes them."""
+        single = call.plan.single
+        if not self._kernel.mapped or single is None:
+            return self._source.packing(call.plan.numbers)
+        return _without_stream(single.pack_into) if self._launch_kernel else single.pack_into
 
     def _launching(self, call: PreparedCall) -> dict[str, Foreign]:
         """Return the slots that launch."""
@@ -142,6 +150,15 @@ def _without(entry: Foreign, kind: Foreign) -> Foreign:
     found, behind, *rest = entry
     behind = _without(behind, kind)
     return behind if found is kind else (found, behind, *rest)
+
+
+def _without_stream(pack_into: Callable[..., None]) -> Callable[..., None]:
+    """Return what packs the values of a call alone, by what packs a stream before them."""
+
+    def pack(memory: Foreign, _offset: int, *values: Foreign) -> None:
+        pack_into(memory, STREAM_AT, 0, *values)
+
+    return pack
 
 
 def _nothing(_values: object) -> None:

@@ -39,8 +39,10 @@ import struct
 import sys
 
 from ..arrays import leading_input
+from ..blocks import STREAM_AT, VALUES_AT
 from ..checks import types_of
-from ..plans import POINTER, STREAM_AT, VALUES_AT, called
+from ..driver import DriverError
+from ..plans import POINTER, called
 from ..scalars import packer, type_of
 from ..table import PACKAGE
 from ..types import DTYPES
@@ -79,7 +81,8 @@ class FastPathSource:
         1. `note`: notes a call, so that it is packed when it comes again.
         2. `pool`: blocks to pack other calls into.
         3. `several`: launches where there is more than one launch, zeros or scratch; else None.
-        4. `pack`: packs a call, where numbers are of the arrays' types; else one function does for all entries.
+        4. `pack`: packs a call, where numbers are of the arrays' types or tensor maps are passed; else one function
+           does for all entries.
         5. `x0`, ...: the shape of each output.
         6. `n0`, ...: the bytes of each array that is in a pair that must not overlap.
         7. `m0_1`, `l0_1`, `h0_1`, ...: of such a pair whose rows may lie apart, at which distances they interleave.
@@ -132,7 +135,7 @@ class FastPathSource:
         self._structs = [i for i, kinds in enumerate(self._kinds) if kinds == ["struct"]]
         self.slots += [f"c{i}" for i, kinds in enumerate(self._kinds) if len(kinds) > 1]
         self.slots += [*(["counter"] if counted else []), "rest"]
-        self._typed = any(scalar.dtype not in {*DTYPES, *kernel.structs} for scalar in self._scalars)
+        self._typed = any(scalar.dtype not in {*DTYPES, *kernel.structs} for scalar in self._scalars) or kernel.mapped
         self.rest = ["note", "pool", "several", *(["pack"] if self._typed else [])]
         self.rest += [*(f"x{i}" for i in self.outputs), *(f"n{i}" for i in self.paired)]
         self.rest += [f"{letter}{i}_{j}" for i, j in self.interleaved for letter in "mlh"]
@@ -151,7 +154,11 @@ class FastPathSource:
             "__name__": __name__,  # by which warnings pass over the frames of this package
             **self.expressions.names,
             **({} if self._typed else {"pack": self.packing([scalar.dtype for scalar in self._scalars])}),
-            "falls": (*FALLS, *([self._direct] if self._direct else [])),
+            "falls": (
+                *FALLS,
+                *([self._direct] if self._direct else []),
+                *([DriverError] if self.kernel.mapped else []),
+            ),
             "ordinal": 0,
             **{f"bytes{i}": self.kernel.layouts[self._scalars[i].dtype].code_of for i in self._structs},
             **names,

@@ -174,11 +174,19 @@ def _excluded(spec: KernelSpec, configuration: Configuration) -> Iterator[PathFa
         if configuration.implementation != spec.default_implementation and space.names_dim(spec, expression):
             continue  # only the kernel's default has to serve every call
         if (found := _counterexample(spec, configuration, expression)) is not None:
-            message = f"where[{index}] '{expression}' excludes the default ({space.describe(configuration.values)})"
+            own = _written(spec, configuration.implementation)
+            where = f"where[{index}] '{expression}'" if index < own else f"'{expression}', which its tensor maps need,"
+            message = f"{where} excludes the default ({space.describe(configuration.values)})"
             remedy = "the default must be legal for every problem: choose another"
             if found.dims:
                 remedy += ", or demand it in `requires`"
             yield "default", f"{message}{f' at {found}' if str(found) else ''}; {remedy}"
+
+
+def _written(spec: KernelSpec, implementation: str) -> int:
+    """Return how many conditions of an implementation the spec has itself; others are of its tensor maps."""
+    found = spec.implementations.get(implementation)
+    return len((spec if found is None else found).constraints.where)
 
 
 def _counterexample(spec: KernelSpec, configuration: Configuration, expression: Expression) -> Problem | None:
@@ -236,7 +244,9 @@ def _aligned(spec: KernelSpec, configuration: Configuration) -> Iterator[PathFau
             chosen = f" for {space.describe(specialisation)}" if specialisation else ""
             remedy = "an array is only aligned to its elements, and the default must be legal for every call"
             asked = next(array.align for array in spec.arrays if array.name == name)
-            folded = align_bytes if asked is None else asked.fold(dict(configuration.values))
+            maps = spec.all_implementations[configuration.implementation].tensor_maps
+            mapped = name in {one.array for one in maps}
+            folded = align_bytes if asked is None or mapped else asked.fold(dict(configuration.values))
             demand = f'or write `requires = ["aligned({name}, {folded})"]`'
             yield "default", f"{message}{chosen}; {remedy}: choose another, {demand}"
             return

@@ -11,6 +11,7 @@ from pretuned.runtime.limits import LARGEST_CLUSTER, PORTABLE_CLUSTER
 from pretuned.runtime.text import closest
 from pretuned.spec import space
 from pretuned.spec.check.names import PathFault, dtype_faults, expression_faults, identifier
+from pretuned.spec.check.tensor_maps import tensor_map_faults
 from pretuned.spec.launch import LaunchSpec
 from pretuned.spec.library import LibraryCall
 from pretuned.spec.model import MAIN, Compile, ImplementationSpec, KernelSpec
@@ -25,8 +26,8 @@ def implementation_faults(spec: KernelSpec) -> Iterator[PathFault]:
     """Yield a fault wherever the two shapes of a spec are mixed, or no implementation is said to be the default."""
     if not spec.implementations:
         return
-    for key in ("template", "scratch", "space", "seeds", "launches"):
-        if getattr(spec, key):
+    for key in ("template", "scratch", "tensor-maps", "space", "seeds", "launches"):
+        if getattr(spec, key.replace("-", "_")):
             yield key, f"write `{key}` in each of the [implementations.NAME] tables instead"
     if spec.compile != Compile():
         yield "compile", "write `compile` in each of the [implementations.NAME] tables instead"
@@ -64,7 +65,17 @@ def _chosen(spec: KernelSpec) -> Iterator[PathFault]:
 
 
 LIBRARIES: Final = ("cupy", "torch")
-_OF_TEMPLATES: Final = ("template", "init", "scratch", "space", "default", "seeds", "launches", "compile")
+_OF_TEMPLATES: Final = (
+    "template",
+    "init",
+    "scratch",
+    "tensor_maps",
+    "space",
+    "default",
+    "seeds",
+    "launches",
+    "compile",
+)
 
 
 def call_faults(spec: KernelSpec, implementation: ImplementationSpec) -> Iterator[PathFault]:
@@ -76,7 +87,8 @@ def call_faults(spec: KernelSpec, implementation: ImplementationSpec) -> Iterato
             yield key, f"only a library call has `{key}`; leave it out, or write `call`"
         return
     for key in sorted(given & set(_OF_TEMPLATES)):
-        yield key, f"a library call has no `{key}`; leave it out"
+        written = key.replace("_", "-")
+        yield written, f"a library call has no `{written}`; leave it out"
     yield from _function(str(implementation.target), call)
     yield from _passed(spec, call)
     if len(spec.outputs) > 1:
@@ -131,7 +143,7 @@ def _read(spec: KernelSpec, implementation: ImplementationSpec) -> set[str]:
 
 
 def launch_faults(spec: KernelSpec, implementation: ImplementationSpec) -> Iterator[PathFault]:
-    """Yield the faults of `init`, `scratch` and `launches`."""
+    """Yield the faults of `init`, `scratch`, `tensor-maps` and `launches`."""
     known = _known(spec, implementation)
     outputs = {argument.name for argument in spec.arrays if argument.role == "out"}
     for index, name in enumerate(implementation.init):
@@ -141,6 +153,7 @@ def launch_faults(spec: KernelSpec, implementation: ImplementationSpec) -> Itera
             )
             yield f"init[{index}]", message
     yield from _scratch(spec, implementation, known)
+    yield from tensor_map_faults(spec, implementation, known)
     if not implementation.launches:
         yield "launches", "missing; write `launches = [{ function, grid, block }]` or [[launches]] tables"
     for index, launch in enumerate(implementation.launches):
@@ -180,6 +193,7 @@ def _launch(
                 yield path, f"is {expression}; must be at least {_LEAST[field]}"
     yield from _attributes(launch)
     arguments = {argument.name for argument in spec.arguments} | {buffer.name for buffer in implementation.scratch}
+    arguments |= {one.name for one in implementation.tensor_maps}
     for position, name in enumerate(launch.arguments or ()):
         if name not in arguments:
             yield f"arguments[{position}]", f"unknown argument '{name}'{closest(name, arguments)}"

@@ -90,6 +90,7 @@ def _hint(spec: KernelSpec, name: str, rendered: set[str]) -> str:
 def _launched(spec: KernelSpec, implementation: ImplementationSpec) -> set[str]:
     """Return the names that decide a launch, what it is given, or how arrays must lie."""
     expressions = [extent for buffer in implementation.scratch for extent in buffer.shape]
+    expressions += [extent for one in implementation.tensor_maps for extent in one.box]
     expressions += [
         expression for launch in implementation.launches for expression in (*launch.grid, *launch.block, launch.shared)
     ]
@@ -118,6 +119,10 @@ def rendering_faults(spec: KernelSpec) -> Iterator[PathFault]:
                 yield f"{prefix}template", str(error)
                 break
             plain = without_comments(source)
+            if implementation.tensor_maps and "__grid_constant__" not in plain:
+                taken = f"const __grid_constant__ CUtensorMap {implementation.tensor_maps[0].name}"
+                lacks = f"{implementation.template} has no '__grid_constant__'; take a tensor map as `{taken}`"
+                yield f"{prefix}template", f"{lacks}, since TMA reads it where it was passed"
             for index, launch in enumerate(implementation.launches):
                 if (message := _entry_fault(spec, implementation, launch.function, plain, values)) is not None:
                     yield f"{prefix}launches[{index}].function", message

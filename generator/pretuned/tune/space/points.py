@@ -18,6 +18,7 @@ from pretuned.spec.check.implementations import prefix_of
 from pretuned.spec.expressions import Environment
 from pretuned.spec.model import ImplementationSpec, KernelSpec
 from pretuned.spec.space import Configuration, DeviceFacts, Pairs, Problem
+from pretuned.spec.tensor_maps import available
 from pretuned.tune.space.columns import Truths
 from pretuned.tune.space.enumeration import Combinations, Constraint, legal_product
 
@@ -247,7 +248,9 @@ def _legal(
     if not read.isdisjoint(spec.stride_names):  # which follow from dims
         read = read.union(spec.dims)
     distinct = {tuple(pair for pair in problem.dims if pair[0] in read): problem for problem in problems}
-    environments = [space.environment(spec, problem, device=device) for problem in distinct.values()]
+    maps = spec.all_implementations[implementation].tensor_maps
+    tried = distinct.values() if device is None or available(maps, device.compute_capability) else ()
+    environments = [space.environment(spec, problem, device=device) for problem in tried]
     block = _admitted(spec, implementation, own, environments)
     if implementation != spec.default_implementation:
         return block

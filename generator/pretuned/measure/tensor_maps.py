@@ -1,0 +1,66 @@
+"""The tensor maps of a candidate at a problem, or why there are none; the bytes of one at an address."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pretuned.compile.gpu_only import GPU_ONLY
+from pretuned.runtime.driver import Driver
+from pretuned.runtime.records import Value
+from pretuned.runtime.tensor_maps import MAPS_FROM, encoder, misfit
+from pretuned.spec.model import KernelSpec
+from pretuned.spec.space import Configuration, DeviceFacts, Problem, dtype_of, shape_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundMap:
+    """A tensor map of an array at a problem; `shape` and `box` outermost first, the rest as in `TensorMapSpec`."""
+
+    name: str
+    array: str
+    dtype: str
+    shape: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: str
+    l2: str
+    fill: str
+
+    def encoded(self, driver: Driver, address: int) -> bytes:
+        """Return the map for the array at an address; raises DriverError."""
+        return encoder(
+            driver,
+            dtype=self.dtype,
+            shape=self.shape,
+            box=self.box,
+            swizzle=self.swizzle,
+            l2=self.l2,
+            fill=self.fill,
+        )(address)
+
+
+def bound_maps(
+    spec: KernelSpec, problem: Problem, configuration: Configuration, values: dict[str, Value], device: DeviceFacts
+) -> list[BoundMap] | str:
+    """Return the tensor maps of `configuration`, or why the device does not take them; raises ExpressionError."""
+    listed = spec.all_implementations[configuration.implementation].tensor_maps
+    if listed and device.one_by_one:
+        return f"{GPU_ONLY}: tensor maps"
+    if listed and device.compute_capability < MAPS_FROM:
+        here = f"{device.compute_capability / 10:.1f}"
+        return f"tensor maps need compute capability {MAPS_FROM / 10:.1f}; this device has {here}"
+    arguments, found = {array.name: array for array in spec.arrays}, []
+    for one in listed:
+        bound = BoundMap(
+            name=one.name,
+            array=one.array,
+            dtype=dtype_of(spec, arguments[one.array].dtype, problem.specialisation),
+            shape=shape_of(arguments[one.array], values),
+            box=tuple(extent.evaluate(values) for extent in one.box),
+            swizzle=one.swizzle,
+            l2=one.l2,
+            fill=one.fill,
+        )
+        if (reason := misfit(bound.dtype, bound.shape, bound.box, bound.swizzle)) is not None:
+            return f"the tensor map '{one.name}' has {reason}"
+        found.append(bound)
+    return found
