@@ -2,13 +2,18 @@
 
 import struct
 import threading
+from pathlib import Path
 
 import pytest
 
 import fake_cuda
 import mapped
 import sample
+from pretuned.bake.package import files
+from pretuned.bake.plan import plan
+from pretuned.spec.loader import load as load_spec
 
+SUMMED = Path(__file__).parents[1] / "gpu" / "tensor_maps" / "summed.toml"
 A100 = dict(fake_cuda.H100) | {"name": "NVIDIA A100-SXM4-40GB", 75: 8, 76: 0, 16: 108}
 CALLS = 4  # the first two from the beginning, then by the fast path, then packed before
 
@@ -153,6 +158,21 @@ def test_an_older_device_runs_what_needs_none(turned, cupy, cuda):
     assert ([launched.function for launched in cuda.launches], cuda.mapped) == (["plain"], [])
     said = str(__import__("pkg.tuned", fromlist=["explain"]).explain("turned", rows=128, cols=1024, T="float32"))
     assert "tensor maps need compute capability 9.0, and the device has 8.0" in said
+
+
+def test_a_kernel_that_needs_them_is_refused_in_words_on_an_older_device(load, cupy, cuda, tmp_path):
+    made = plan({"summed": load_spec(SUMMED)}, [], {})
+    sample.write({"__init__.py": b""}, tmp_path / "pkg")
+    sample.write(files(made, sample.binaries(made), version="0.0.0"), tmp_path / "pkg" / "tuned")
+    tuned, arrays = load(tmp_path), [cupy.ndarray((64, 64), "float32") for _ in range(2)]
+    assert {architecture for _, architecture in made.jobs} == {"compute_90"}
+    cuda.devices = [A100]
+    tuned.prepare()
+    with pytest.raises(
+        ValueError, match=r"rows_of_box=32: tensor maps need compute capability 9.0, and the device has"
+    ):
+        tuned.summed(*arrays)
+    assert (cuda.loaded, cuda.launches, cuda.mapped, cupy.compiled) == ([], [], [], [])
 
 
 def test_a_map_that_the_driver_refuses_is_an_error_in_words(turned, cupy, cuda, monkeypatch):
