@@ -80,13 +80,13 @@ STRUCTURE = {
             "constraints.where[1]: unknown name 'm' in 'm % vec == 0'",
         ],
     ),
-    "reserved keys": (
+    "tensor maps of an argument": (
+        [(X, f"{X}, tensor-map = 1")],
         [
-            (X, f"{X}, tensor-maps = [1], tensor-map = 1"),
-        ],
-        [
-            "arguments[1].tensor-maps: 'tensor-maps' is not supported yet; leave it out",
-            "arguments[1].tensor-map: 'tensor-map' is not supported yet; leave it out",
+            (
+                "arguments[1].tensor-map: 'tensor-map': list tensor maps beside the launches, and name them in their "
+                '`arguments`: `tensor-maps = [{ name = "x_map", array = "x", box = [64, 64] }]`'
+            ),
         ],
     ),
     "constant memory": (
