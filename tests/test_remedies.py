@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+import mapped
 from pretuned.measure.bench import ALONE, UNSET
 from pretuned.outcome import CompileError, Crashed, LaunchFailed, WrongResult
-from pretuned.remedies import FULL, INDICES, of_default, remedy
+from pretuned.remedies import BOX, FULL, INDICES, of_default, remedy
 from specs import loaded
 
 HEADERS = [
@@ -133,6 +134,13 @@ def test_a_crash_of_a_kernel_that_reads_random_indices_is_answered_by_inputs(tmp
     assert not remedy(crash, loaded(tmp_path, indices, ranged))
     assert not remedy(crash, loaded(tmp_path))
     assert not remedy(Crashed(message="ended by SIGABRT"), loaded(tmp_path, indices))
+
+
+def test_an_illegal_instruction_of_a_kernel_with_tensor_maps_is_answered_by_where_boxes_begin(tmp_path):
+    stopped = Crashed(message="cudaErrorIllegalInstruction: an illegal instruction was encountered")
+
+    assert remedy(stopped, mapped.spec(tmp_path)) == BOX
+    assert not remedy(stopped, loaded(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,11 @@ _OUT_OF_BOUNDS: Final = re.compile(
 )
 _NO_MEMORY: Final = re.compile(r"out.of.memory", re.IGNORECASE)  # as CUDA's two interfaces and CuPy say it
 FULL: Final = "end other programs that hold the GPU's memory (`nvidia-smi` lists them), or wait for their end"
+_ILLEGAL_INSTRUCTION: Final = re.compile(r"illegal.?instruction", re.IGNORECASE)
+BOX: Final = (
+    "TMA stops at a box that does not begin at a multiple of 16 bytes along the last dim: begin boxes there, and take "
+    "one that is wide enough"
+)
 INDICES: Final = (
     "integer inputs are small random numbers, some below 0: give an input of indices its range, as in "
     '`fill = { from = 0, to = "n - 1" }`, or draw them in a function `inputs`'
@@ -49,6 +54,8 @@ def remedy(failure: Failure, spec: KernelSpec) -> str:
             return _of_layout(message) or _of_result(message) or _of_rounding(spec, argument, message)
         case Crashed(message=message) if _OUT_OF_BOUNDS.search(message) and reads_indices(spec):
             return INDICES
+        case Crashed(message=message) if _ILLEGAL_INSTRUCTION.search(message) and _maps(spec):
+            return BOX
     return ""
 
 
@@ -72,6 +79,10 @@ def reads_indices(spec: KernelSpec) -> bool:
     drawn = [argument for argument in spec.inputs if not isinstance(argument.fill, FillRange)]
     types = {dtype for argument in drawn for dtype in _types(spec, argument.dtype)}
     return spec.verify.inputs is None and not types.isdisjoint(integers)
+
+
+def _maps(spec: KernelSpec) -> bool:
+    return any(one.tensor_maps for one in spec.all_implementations.values())
 
 
 def _types(spec: KernelSpec, dtype: str) -> tuple[str, ...]:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import multiprocessing
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pretuned.compile.pool import compile_all
-from pretuned.compile.result import Binary
-from pretuned.measure.requests import CompiledCandidate, PrepareRequest, RaceRequest
-from pretuned.render import source_of
-from pretuned.spec import space
+import raced
 from pretuned.spec.loader import load_folder
 
 cupy = pytest.importorskip("cupy")
@@ -31,7 +30,7 @@ name = "mapped"
 version = "0"
 [tool.hatch.build.hooks.pretuned]
 kernels = "kernels"
-module = "mapped_kernels"
+module = "{}_mapped"
 architectures = ["sm_{}"]
 """
 
@@ -47,44 +46,29 @@ def capability():
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore:.*no row for the device")]
 
 
-@pytest.fixture(scope="module")
-def bench():
-    from pretuned.measure.bench import Bench  # noqa: PLC0415 - as below
-    from pretuned.measure.cuda.machine import CudaMachine  # noqa: PLC0415 - takes the GPU
-
-    return Bench(CudaMachine(0))
-
-
 @pytest.mark.parametrize("name", SPECS)
-def test_every_configuration_is_right_and_can_be_timed_in_a_graph(bench, capability, name):
-    spec = SPECS[name]
-    for specialisation in space.specialisations(spec):
-        listed = list(space.combinations("main", spec.all_implementations["main"]))
-        sources = {one: source_of(spec, specialisation, one) for one in listed}
-        made = compile_all(list(sources.values()), f"sm_{capability}", workers=2)
-        binaries = {one: made[source.key] for one, source in sources.items()}
-        assert all(isinstance(one, Binary) for one in binaries.values()), binaries
-        entries = {one: CompiledCandidate.of(one, binary) for one, binary in binaries.items()}
-        for problem in space.problems(spec, specialisation):
-            bench.prepare(PrepareRequest(spec=spec, problem=problem, default=entries[space.default(spec)]))
-            legal = {one: entry for one, entry in entries.items() if space.legal(spec, problem, one)}
-            assert {one: bench.verify(entry).failure for one, entry in legal.items()} == dict.fromkeys(legal)
-        raced = bench.race(
-            RaceRequest(entries=tuple(legal.values()), estimates_us=(20.0,) * len(legal), rounds=3, judge=True)
-        )
-        assert raced.failures == (None,) * len(legal)
+def test_every_configuration_is_right_and_can_be_timed_in_a_graph(name):
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as alone:
+        assert not alone.submit(raced.failures, FOLDER / f"{name}.toml").result(timeout=120)
 
 
 @pytest.fixture(scope="module")
-def package(tmp_path_factory, capability):
-    """The kernels, baked for the device at hand."""
-    folder = tmp_path_factory.mktemp("mapped")
-    shutil.copytree(FOLDER, folder / "kernels", ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "pyproject.toml").write_text(TABLE.format(capability))
-    subprocess.run([sys.executable, "-m", "pretuned", "bake"], cwd=folder, check=True)
-    sys.path.insert(0, str(folder))
-    yield importlib.import_module("mapped_kernels")
-    sys.path.remove(str(folder))
+def baked(tmp_path_factory, capability):
+    """What tunes and bakes one of the kernels for the device at hand, and returns it."""
+    with pytest.MonkeyPatch.context() as patch:
+
+        @cache
+        def baked(name):
+            folder = tmp_path_factory.mktemp(name)
+            (folder / "kernels").mkdir()
+            for file in (f"{name}.toml", f"{name}.cu.jinja", "reference.py"):
+                shutil.copy(FOLDER / file, folder / "kernels")
+            (folder / "pyproject.toml").write_text(TABLE.format(name, capability))
+            subprocess.run([sys.executable, "-m", "pretuned", "bake"], cwd=folder, check=True)
+            patch.syspath_prepend(str(folder))
+            return getattr(importlib.import_module(f"{name}_mapped"), name)
+
+        yield baked
 
 
 def sides(x):
@@ -110,8 +94,8 @@ def drawn(name, turn):
 
 
 @pytest.mark.parametrize("name", WANTED)
-def test_calls_at_addresses_old_and_new(package, name):
-    kernel = getattr(package, name)
+def test_calls_at_addresses_old_and_new(baked, name):
+    kernel = baked(name)
     kept = [drawn(name, turn) for turn in range(3)]
     outputs = []
     for turn in range(8):
@@ -126,8 +110,8 @@ def test_calls_at_addresses_old_and_new(package, name):
 
 
 @pytest.mark.parametrize("name", WANTED)
-def test_bound_calls_and_graphs(package, name):
-    kernel, stream = getattr(package, name), cupy.cuda.Stream(non_blocking=True)
+def test_bound_calls_and_graphs(baked, name):
+    kernel, stream = baked(name), cupy.cuda.Stream(non_blocking=True)
     kernel.prepare()
     arrays, wanted = drawn(name, 1)
     cupy.cuda.Device().synchronize()
@@ -148,30 +132,30 @@ def test_bound_calls_and_graphs(package, name):
                 np.testing.assert_array_equal(cupy.asnumpy(out), wanted)
 
 
-def test_an_address_or_a_row_that_tma_does_not_take_is_an_error_in_words(package):
+def test_an_address_or_a_row_that_tma_does_not_take_is_an_error_in_words(baked):
     x = cupy.zeros(1001, cupy.float32)
     with pytest.raises(ValueError, match=r"x: requires aligned\(x, 16\), found an address 4 bytes beyond a multiple"):
-        package.shifted(x[1:])
+        baked("shifted")(x[1:])
     with pytest.raises(ValueError, match=r"cols \* sizeof\(T\) % 16 == 0"):
-        package.transposed(cupy.zeros((64, 65), cupy.float32))
-    assert float(package.shifted(x)[0]) == 100  # the context lives on
+        baked("transposed")(cupy.zeros((64, 65), cupy.float32))
+    assert float(baked("shifted")(x)[0]) == 100  # the context lives on
 
 
-def test_tensors_of_pytorch(package):
+def test_tensors_of_pytorch(baked):
     torch = pytest.importorskip("torch")
     x = torch.randn(64, 96, device="cuda", dtype=torch.float16)
     for _ in range(4):
-        assert bool((package.transposed(x) == x.T).all())
+        assert bool((baked("transposed")(x) == x.T).all())
 
 
-def test_an_empty_array(package):
-    assert package.transposed(cupy.zeros((0, 64), cupy.float32)).shape == (64, 0)
+def test_an_empty_array(baked):
+    assert baked("transposed")(cupy.zeros((0, 64), cupy.float32)).shape == (64, 0)
 
 
-def test_every_gpu(package):
+def test_every_gpu(baked):
     for device in range(cupy.cuda.runtime.getDeviceCount()):
         with cupy.cuda.Device(device):
             for name in WANTED:
                 for turn in range(4):
                     arrays, wanted = drawn(name, turn)
-                    np.testing.assert_array_equal(cupy.asnumpy(getattr(package, name)(*arrays)), wanted)
+                    np.testing.assert_array_equal(cupy.asnumpy(baked(name)(*arrays)), wanted)

@@ -66,7 +66,8 @@ template <int groups = 0>
 __device__ inline void wait_stored() {
     asm volatile("cp.async.bulk.wait_group %0;" ::"n"(groups) : "memory");
 }
-// A box at an index, outermost first as in the spec: load(tile, &x_map, &barrier, row, column).
+// A box at an index, outermost first as in the spec: load(tile, &x_map, &barrier, row, column). The last one begins at
+// a multiple of 16 bytes: anything else is an illegal instruction.
 """
 _RANKED = """\
 __device__ inline void load(void* to, const CUtensorMap* map, Barrier* barrier, {parameters}) {{
