@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import importlib
-import multiprocessing
 import shutil
 import subprocess
 import sys
-from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import raced
+from pretuned.compile.pool import compile_all
+from pretuned.compile.result import Binary
+from pretuned.measure.requests import CompiledCandidate, PrepareRequest, Raced
+from pretuned.measure.runner import Runner
+from pretuned.render import source_of
+from pretuned.spec import space
 from pretuned.spec.loader import load_folder
 
 cupy = pytest.importorskip("cupy")
@@ -47,9 +50,23 @@ pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore:.*no row for t
 
 
 @pytest.mark.parametrize("name", SPECS)
-def test_every_configuration_is_right_and_can_be_timed_in_a_graph(name):
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as alone:
-        assert not alone.submit(raced.failures, FOLDER / f"{name}.toml").result(timeout=120)
+def test_every_configuration_is_right_and_can_be_timed_in_a_graph(name, capability):
+    spec = SPECS[name]
+    with Runner() as gpu:  # a process of its own: what stops one kernel stops no other
+        for specialisation in space.specialisations(spec):
+            listed = list(space.combinations("main", spec.all_implementations["main"]))
+            sources = {one: source_of(spec, specialisation, one) for one in listed}
+            made = compile_all(list(sources.values()), f"sm_{capability}", workers=2)
+            binaries = {one: made[source.key] for one, source in sources.items()}
+            assert all(isinstance(one, Binary) for one in binaries.values()), binaries
+            entries = {one: CompiledCandidate.of(one, binary) for one, binary in binaries.items()}
+            for problem in space.problems(spec, specialisation):
+                assert not gpu.prepare(PrepareRequest(spec=spec, problem=problem, default=entries[space.default(spec)]))
+                legal = {one: entry for one, entry in entries.items() if space.legal(spec, problem, one)}
+                assert {one: gpu.verify(entry).failure for one, entry in legal.items()} == dict.fromkeys(legal)
+            raced = gpu.race(list(legal.values()), 3, estimates_us=[20.0] * len(legal), judge=True)
+            assert isinstance(raced, Raced), raced
+            assert raced.failures == (None,) * len(legal)
 
 
 @pytest.fixture(scope="module")
