@@ -7,6 +7,8 @@ import pytest
 import mapped
 from pretuned.measure.launch import launches
 from pretuned.outcome import LaunchFailed
+from pretuned.spec import space
+from pretuned.spec.loader import load
 from pretuned.spec.space import Configuration, DeviceFacts, Problem
 
 H100 = DeviceFacts(sm_count=132, compute_capability=90, shared_bytes=232448, l2_bytes=50 << 20)
@@ -31,6 +33,29 @@ def test_maps_are_bound_at_a_problem(tmp_path):
     }
 
 
+@pytest.mark.parametrize(("row", "found"), [(100, (100,)), (98, None)])
+def test_rows_may_lie_apart_by_what_tma_takes(tmp_path, row, found):
+    mapped.spec(tmp_path)
+    text = (tmp_path / "turned.toml").read_text()
+    text = text.replace('shape = ["rows", "cols"] }', 'shape = ["rows", "cols"], strides = ["row", 1] }')
+    rows = '  { name = "rows", dtype = "int32" },'
+    (tmp_path / "turned.toml").write_text(text.replace(rows, f'{rows}\n  {{ name = "row", dtype = "int64" }},'))
+    for name in ("plain", "tiles"):
+        file = tmp_path / f"{name}.cu.jinja"
+        file.write_text(file.read_text().replace("int rows, float", "int rows, long long row, float"))
+    spec = load(tmp_path / "turned.toml")
+    problem = Problem(specialisation=(("T", "float32"),), dims=(("cols", 96), ("rows", 8)), strides=(("row", row),))
+    configuration = Configuration(implementation="tiles", values=(("tile", 8),))
+    made = launches(spec, problem, configuration, H100)
+    if found is None:
+        assert made == LaunchFailed(
+            message="the tensor map 'x_map' has an array whose rows lie 392 bytes apart, which is not a multiple of 16"
+        )
+    else:
+        assert [one.strides for one in made[0].tensor_maps] == [found, ()]
+    assert space.legal(spec, problem, configuration, H100) == (found is not None)
+
+
 @pytest.mark.parametrize(
     ("device", "options", "message"),
     [
@@ -39,7 +64,7 @@ def test_maps_are_bound_at_a_problem(tmp_path):
         (
             H100,
             {"cols": 1020},
-            "the tensor map 'x_map' has an array whose rows are 2040 bytes, which is not a multiple of 16",
+            "the tensor map 'x_map' has an array whose rows lie 2040 bytes apart, which is not a multiple of 16",
         ),
         (
             H100,

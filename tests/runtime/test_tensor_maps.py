@@ -13,7 +13,7 @@ from pretuned.bake.package import files
 from pretuned.bake.plan import plan
 from pretuned.spec.loader import load as load_spec
 
-SUMMED = Path(__file__).parents[1] / "gpu" / "tensor_maps" / "summed.toml"
+MAPPED = Path(__file__).parents[1] / "gpu" / "tensor_maps"
 A100 = dict(fake_cuda.H100) | {"name": "NVIDIA A100-SXM4-40GB", 75: 8, 76: 0, 16: 108}
 CALLS = 4  # the first two from the beginning, then by the fast path, then packed before
 
@@ -25,6 +25,14 @@ def turned(load, cupy, cuda, monkeypatch, tmp_path):
         monkeypatch.setitem(fake_cuda.SIGNATURES, name, codes)
     monkeypatch.setenv("PRETUNED_WARN", "0")
     return lambda **options: load(mapped.package(tmp_path / "made", **options)).turned
+
+
+def written(folder, name):
+    """Write `pkg.tuned` with the default of a kernel of the tests on a GPU, and return its plan."""
+    made = plan({name: load_spec(MAPPED / f"{name}.toml")}, [], {})
+    sample.write({"__init__.py": b""}, folder / "pkg")
+    sample.write(files(made, sample.binaries(made), version="0.0.0"), folder / "pkg" / "tuned")
+    return made
 
 
 def passed(launched, cuda):
@@ -91,6 +99,24 @@ def test_maps_in_one_of_several_launches(turned, cupy, cuda):
         tiles, plain = cuda.launches[-2:]
         assert passed(tiles, cuda) == ([out.data.ptr, x.data.ptr], (128, float(turn), x.data.ptr))
         assert plain.arguments == (out.data.ptr, x.data.ptr, 128, float(turn))
+
+
+def test_rows_and_planes_that_lie_apart(load, cupy, cuda, monkeypatch, tmp_path):
+    monkeypatch.setitem(fake_cuda.SIGNATURES, "doubled", ("128s", "128s"))
+    monkeypatch.setenv("PRETUNED_WARN", "0")
+    written(tmp_path, "doubled")
+    doubled = load(tmp_path).doubled
+    wide = [cupy.ndarray((3, 8, 10), "float32", strides=strides) for strides in ((960, 48, 4), (640, 64, 4))]
+    for _ in range(CALLS):
+        for x in wide:
+            y = cupy.ndarray(x.shape, "float32", strides=(480, 48, 4))
+            doubled(x, y=y)
+            numbers = [struct.unpack("=QQ", one[:16])[1] for one in cuda.launches[-1].arguments]
+            of_y, of_x = (cuda.mapped[number - 1] for number in numbers)
+            assert (of_x.address, of_x.dims, of_x.strides) == (x.data.ptr, (10, 8, 3), x.strides[1::-1])
+            assert (of_y.address, of_y.dims, of_y.strides) == (y.data.ptr, (10, 8, 3), (48, 480))
+    with pytest.raises(ValueError, match=r"requires x_row % 4 == 0.*x_row=13"):
+        doubled(cupy.ndarray((3, 8, 10), "float32", strides=(960, 52, 4)), y=y)
 
 
 def test_a_map_is_encoded_once_an_address(turned, cupy, cuda):
@@ -161,9 +187,7 @@ def test_an_older_device_runs_what_needs_none(turned, cupy, cuda):
 
 
 def test_a_kernel_that_needs_them_is_refused_in_words_on_an_older_device(load, cupy, cuda, tmp_path):
-    made = plan({"summed": load_spec(SUMMED)}, [], {})
-    sample.write({"__init__.py": b""}, tmp_path / "pkg")
-    sample.write(files(made, sample.binaries(made), version="0.0.0"), tmp_path / "pkg" / "tuned")
+    made = written(tmp_path, "summed")
     tuned, arrays = load(tmp_path), [cupy.ndarray((64, 64), "float32") for _ in range(2)]
     assert {architecture for _, architecture in made.jobs} == {"compute_90"}
     cuda.devices = [A100]

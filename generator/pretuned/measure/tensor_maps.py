@@ -10,16 +10,21 @@ from pretuned.runtime.records import Value
 from pretuned.runtime.tensor_maps import MAPS_FROM, encoder, misfit
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, DeviceFacts, Problem, dtype_of, shape_of
+from pretuned.spec.strides import names_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundMap:
-    """A tensor map of an array at a problem; `shape` and `box` outermost first, the rest as in `TensorMapSpec`."""
+    """A tensor map of an array at a problem; `shape`, `strides` and `box` outermost first, the rest as in a spec.
+
+    `strides` are those that have names, in elements.
+    """
 
     name: str
     array: str
     dtype: str
     shape: tuple[int, ...]
+    strides: tuple[int, ...]
     box: tuple[int, ...]
     swizzle: str
     l2: str
@@ -31,6 +36,7 @@ class BoundMap:
             driver,
             dtype=self.dtype,
             shape=self.shape,
+            strides=self.strides,
             box=self.box,
             swizzle=self.swizzle,
             l2=self.l2,
@@ -55,12 +61,13 @@ def bound_maps(
             array=one.array,
             dtype=dtype_of(spec, arguments[one.array].dtype, problem.specialisation),
             shape=shape_of(arguments[one.array], values),
+            strides=tuple(int(values[name]) for name in names_of(spec, arguments[one.array])),
             box=tuple(extent.evaluate(values) for extent in one.box),
             swizzle=one.swizzle,
             l2=one.l2,
             fill=one.fill,
         )
-        if (reason := misfit(bound.dtype, bound.shape, bound.box, bound.swizzle)) is not None:
+        if (reason := misfit(bound.dtype, bound.shape, bound.box, bound.swizzle, bound.strides)) is not None:
             return f"the tensor map '{one.name}' has {reason}"
         found.append(bound)
     return found

@@ -231,6 +231,7 @@ def _tensor_maps(
             driver,
             dtype=str(known.get(array.dtype, array.dtype)),
             shape=sizes_of(array.shape, known),
+            strides=[known[name] for name in array.strides],
             box=sizes_of(one.box, known),
             swizzle=one.swizzle,
             l2=one.l2,

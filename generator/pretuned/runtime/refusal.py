@@ -91,7 +91,8 @@ def _unmapped(kernel: Kernel, implementation: Implementation, known: Operands, d
             shape, box = sizes_of(array.shape, known), sizes_of(one.box, known)
         except ArithmeticError as error:
             return f"the box of its tensor map '{one.name}' cannot be worked out ({error})"
-        if (reason := misfit(str(known.get(array.dtype, array.dtype)), shape, box, one.swizzle)) is not None:
+        dtype, strides = str(known.get(array.dtype, array.dtype)), [known[name] for name in array.strides]
+        if (reason := misfit(dtype, shape, box, one.swizzle, strides)) is not None:
             return f"its tensor map '{one.name}' has {reason}"
     return None
 

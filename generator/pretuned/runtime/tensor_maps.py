@@ -2,7 +2,8 @@
 
 A map is passed by value. All of it but the array's address is known with the problem, so that a plan has an encoder for
 each map, which asks the driver once an address. Names, numbers and limits are those of cuTensorMapEncodeTiled in
-cuda.h; arrays are contiguous, element strides 1, and nothing is interleaved.
+cuda.h; rows lie side by side or as far apart as the strides that the spec names say, element strides are 1, and nothing
+is interleaved.
 """
 
 from __future__ import annotations
@@ -62,13 +63,24 @@ def width_bytes(swizzle: str) -> int:
     return int(swizzle.removesuffix("B")) if swizzle != "none" else 0
 
 
-def misfit(dtype: str, shape: Sequence[int], box: Sequence[int], swizzle: str) -> str | None:
+def misfit(
+    dtype: str, shape: Sequence[int], box: Sequence[int], swizzle: str, strides: Sequence[int] = ()
+) -> str | None:
     """Return what TMA does not take of an array of a shape in boxes of so many elements, both outermost first; or None.
 
-    The array itself may be empty: then nothing is read by its map, which is zeros.
+    `strides` are those of its first dims, in elements; the others follow from the shape. The array itself may be empty:
+    then nothing is read by its map, which is zeros.
     """
     size = DTYPES[dtype].size_bytes
-    return _misfit_of_box(box, size, swizzle) or _misfit_of_array(shape, size)
+    return _misfit_of_box(box, size, swizzle) or _misfit_of_array(shape, _pitches(shape, strides, size))
+
+
+def _pitches(shape: Sequence[int], strides: Sequence[int], size: int) -> list[int]:
+    """Return how many bytes apart the entries of each dim lie but for the last, outermost first."""
+    return [
+        (strides[axis] if axis < len(strides) else math.prod(shape[axis + 1 :])) * size
+        for axis in range(len(shape) - 1)
+    ]
 
 
 def _misfit_of_box(box: Sequence[int], size: int, swizzle: str) -> str | None:
@@ -82,32 +94,40 @@ def _misfit_of_box(box: Sequence[int], size: int, swizzle: str) -> str | None:
     return None
 
 
-def _misfit_of_array(shape: Sequence[int], size: int) -> str | None:
-    if len(shape) > 1 and shape[-1] * size % ADDRESS_BYTES:
-        return f"an array whose rows are {shape[-1] * size} bytes, which is not a multiple of {ADDRESS_BYTES}"
+def _misfit_of_array(shape: Sequence[int], pitches: Sequence[int]) -> str | None:
+    for pitch in reversed(pitches):
+        if pitch % ADDRESS_BYTES:
+            return f"an array whose rows lie {pitch} bytes apart, which is not a multiple of {ADDRESS_BYTES}"
     if max(shape) > _LARGEST_EXTENT:
         return f"an array of {max(shape)} elements along a dim, and 2**32 are possible"
-    if len(shape) > 1 and math.prod(shape[1:]) * size >= _LARGEST_STRIDE_BYTES:
-        return f"an array whose entries lie {math.prod(shape[1:]) * size} bytes apart, and 2**40 are possible"
+    if max(pitches, default=0) >= _LARGEST_STRIDE_BYTES:
+        return f"an array whose entries lie {max(pitches)} bytes apart, and 2**40 are possible"
     return None
 
 
 def encoder(
-    driver: Driver, *, dtype: str, shape: Sequence[int], box: Sequence[int], swizzle: str, l2: str, fill: str
+    driver: Driver,
+    *,
+    dtype: str,
+    shape: Sequence[int],
+    strides: Sequence[int],
+    box: Sequence[int],
+    swizzle: str,
+    l2: str,
+    fill: str,
 ) -> Encode:
-    """Return what makes the map of an array of a shape at an address; shape and box are outermost first.
+    """Return what makes the map of an array of a shape at an address; shape, strides and box as in `misfit`.
 
     It raises DriverError for an address that the driver does not take. The map of an empty array is zeros.
     """
     if 0 in shape:
         return _zeros
-    rank, size = len(shape), DTYPES[dtype].size_bytes
-    innermost_first = tuple(shape[::-1])
-    strides = [size * math.prod(innermost_first[:axis]) for axis in range(1, rank)] or [0]
+    rank = len(shape)
+    pitches = _pitches(shape, strides, DTYPES[dtype].size_bytes)[::-1] or [0]
     before = c_int(ELEMENTS[dtype]), c_uint32(rank)
     behind = (
-        (c_uint64 * rank)(*innermost_first),
-        (c_uint64 * len(strides))(*strides),
+        (c_uint64 * rank)(*shape[::-1]),
+        (c_uint64 * len(pitches))(*pitches),
         (c_uint32 * rank)(*box[::-1]),
         (c_uint32 * rank)(*[1] * rank),
         *map(c_int, (0, SWIZZLES[swizzle], PROMOTIONS[l2], FILLS[fill])),

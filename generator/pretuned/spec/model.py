@@ -287,7 +287,7 @@ class KernelSpec(Model):
     def _completed(self, implementation: ImplementationSpec) -> ImplementationSpec:
         """Return `implementation` with what its tensor maps ask, or all inputs for a library call that names none."""
         if implementation.tensor_maps:
-            known = {*self.dims, *self.specialisations, *implementation.parameters}
+            known = {*self.dims, *self.specialisations, *self.stride_names, *implementation.parameters}
             where = (*implementation.constraints.where, *conditions(implementation.tensor_maps, self.arrays, known))
             return implementation.model_copy(update={"constraints": Constraints(where=where)})
         if implementation.target is None or implementation.arguments is not None:

@@ -33,6 +33,9 @@ class ShapedArray(Protocol):
     @property
     def shape(self) -> tuple[Expression, ...] | None: ...  # noqa: D102 - as above
 
+    @property
+    def strides(self) -> tuple[Expression, ...] | None: ...  # noqa: D102 - as above
+
 
 class TensorMapSpec(Model):
     """A CUtensorMap of an array, passed by value: `box` are the elements that one copy moves, an entry for each dim.
@@ -62,7 +65,9 @@ def conditions(
     found: dict[Expression, None] = {}
     for one in maps:
         array = named.get(one.array)
-        if array is None or not array.shape or any(not extent.names <= known for extent in (*one.box, *array.shape)):
+        if array is None or not array.shape:
+            continue
+        if any(not extent.names <= known for extent in (*one.box, *array.shape, *(array.strides or ()))):
             continue
         for text in _texts(one, array):
             with suppress(ExpressionError):  # too long or too deep: what it says is found at the problem
@@ -81,7 +86,10 @@ def _texts(one: TensorMapSpec, array: ShapedArray) -> Iterator[str]:
         if width := width_bytes(one.swizzle):
             yield f"{inner} * {size} <= {width}"
     shape = array.shape or ()
-    if len(shape) > 1 and shape[-1].constant is None:
+    for stride in (array.strides or ())[:-1]:
+        if stride.constant is None:  # no product: strides may be so large that it has no value
+            yield f"{_factor(stride)} % ({ADDRESS_BYTES} // {size}) == 0"
+    if array.strides is None and len(shape) > 1 and shape[-1].constant is None:  # the other strides are multiples
         yield f"{_factor(shape[-1])} * {size} % {ADDRESS_BYTES} == 0"
 
 

@@ -20,3 +20,7 @@ def swapped(x):
 
 def summed(a, b):
     return a + b
+
+
+def doubled(x):
+    return 2 * x
