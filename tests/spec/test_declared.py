@@ -25,6 +25,7 @@ from pretuned.spec.model import (
     Scratch,
 )
 from pretuned.spec.parts import CostSpec, Verify
+from pretuned.spec.tensor_maps import TensorMapSpec
 from specs import SCALE, SCALE_TEMPLATE, edited, loaded, write
 
 MINIMAL = {
@@ -214,6 +215,7 @@ def test_a_kernel_keeps_what_it_was_made_of(tmp_path):
 KEYS = {
     documents.ArgumentKeys: Argument,
     documents.ScratchKeys: Scratch,
+    documents.TensorMapKeys: TensorMapSpec,
     documents.DimKeys: Dim,
     documents.LaunchKeys: LaunchSpec,
     documents.CompileKeys: Compile,

@@ -38,9 +38,7 @@ class BoundMap:
             shape=self.shape,
             strides=self.strides,
             box=self.box,
-            swizzle=self.swizzle,
-            l2=self.l2,
-            fill=self.fill,
+            modes=(self.swizzle, self.l2, self.fill),
         )(address)
 
 

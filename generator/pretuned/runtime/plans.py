@@ -233,9 +233,7 @@ def _tensor_maps(
             shape=sizes_of(array.shape, known),
             strides=[known[name] for name in array.strides],
             box=sizes_of(one.box, known),
-            swizzle=one.swizzle,
-            l2=one.l2,
-            fill=one.fill,
+            modes=(one.swizzle, one.l2, one.fill),
         )
         content += bytes(-(VALUES_AT + len(content)) % MAP_ALIGNMENT)
         begins[one.name] = len(content)

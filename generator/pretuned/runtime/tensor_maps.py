@@ -112,17 +112,16 @@ def encoder(
     shape: Sequence[int],
     strides: Sequence[int],
     box: Sequence[int],
-    swizzle: str,
-    l2: str,
-    fill: str,
+    modes: tuple[str, str, str],
 ) -> Encode:
     """Return what makes the map of an array of a shape at an address; shape, strides and box as in `misfit`.
 
-    It raises DriverError for an address that the driver does not take. The map of an empty array is zeros.
+    `modes` are the names of swizzle, L2 promotion and fill. It raises DriverError for an address that the driver does
+    not take. The map of an empty array is zeros.
     """
     if 0 in shape:
         return _zeros
-    rank = len(shape)
+    rank, (swizzle, l2, fill) = len(shape), modes
     pitches = _pitches(shape, strides, DTYPES[dtype].size_bytes)[::-1] or [0]
     before = c_int(ELEMENTS[dtype]), c_uint32(rank)
     behind = (

@@ -43,6 +43,17 @@ class ScratchKeys(NamedKeys, total=False):
     init: Literal[0] | None
 
 
+class TensorMapKeys(TypedDict, total=False):
+    """The keys of one of `tensor_maps`; `name`, `array` and `box` must be there."""
+
+    name: str
+    array: str
+    box: Sequence[Written]
+    swizzle: Literal["none", "32B", "64B", "128B"]
+    l2: Literal["none", "64B", "128B", "256B"]
+    fill: Literal["zeros", "nan"]
+
+
 class DimKeys(TypedDict, total=False):
     """The keys of one of `dims`."""
 
@@ -101,6 +112,7 @@ class TemplateKeys(TypedDict, total=False):
 
     template: str | None
     scratch: Sequence[ScratchKeys]
+    tensor_maps: Sequence[TensorMapKeys]
     space: Spaces
     default: Mapping[str, Assigned]
     seeds: Sequence[Mapping[str, Assigned]]

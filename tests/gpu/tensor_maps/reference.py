@@ -10,7 +10,7 @@ def transposed(x):
 def shifted(x):
     sides = np.pad(x, 1)
     y = sides[:-2] + sides[2:]
-    y[0] += 100
+    y[:1] += 100
     return y
 
 
