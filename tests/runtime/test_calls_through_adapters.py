@@ -29,6 +29,7 @@ SIGNATURES = {
     "planes": "QQQqiQii",
     "add_scaled": "QQQfq",
     "double_pairs": "QQq",
+    "double_as": "QQq",
     "shift": "QQQii",
     "row_sums": "QQQQii",
     "apart": "QQfqqi",

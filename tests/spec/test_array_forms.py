@@ -160,7 +160,8 @@ def test_an_optional_input_is_a_specialisation_of_its_own(tmp_path):
             [
                 (
                     "specialisations.T: no input has dtype 'T', so it cannot be read off a call; "
-                    'give an `in` argument `dtype = "T"`'
+                    'give an `in` argument `dtype = "T"`, or let it follow from a keyword with texts, '
+                    '`from = "KEYWORD"`'
                 ),
             ],
         ),

@@ -20,6 +20,7 @@ NO_FLOATS = "only integers and bools are allowed, and texts and floats alone in 
 ALSO_A_NUMBER = "is also a dim, a stride, a specialisation or a derived name, which are numbers; rename one"
 AT_FLOAT16 = "T=float16; say in `requires` which sizes the kernel takes"
 NO_TYPE = """no input has dtype 'T', so it cannot be read off a call; give an `in` argument `dtype = "T"`"""
+NO_TYPE += """, or let it follow from a keyword with texts, `from = "KEYWORD"`"""
 
 HOSTILE = "P; }; int main() {"
 NO_NAME = "cannot be a name: use a letter, then letters, digits and '_', and no Python keyword"
@@ -634,7 +635,32 @@ ARGUMENTS = {
     ),
     "types that follow from nothing": (
         [add("specialisations", 'U = { from = "S", float32 = "float32" }')],
-        ["specialisations.U.from: 'S' is not a specialisation with `dtypes`"],
+        ["specialisations.U.from: 'S' is not a specialisation with `dtypes`, or with `values` that are texts"],
+    ),
+    "a type that follows from a flag": (
+        [add("specialisations", 'to = { values = [false, true] }\nU = { from = "to" }')],
+        ["specialisations.U.from: 'to' is not a specialisation with `dtypes`, or with `values` that are texts"],
+    ),
+    "a type that follows from a keyword whose name is misspelt": (
+        [add("specialisations", 'kind = { values = ["half"] }\nU = { from = "kinds", half = "float16" }')],
+        [
+            (
+                "specialisations.U.from: 'kinds' is not a specialisation with `dtypes`, or with `values` that are "
+                "texts; did you mean 'kind'?"
+            ),
+        ],
+    ),
+    "a type that follows from a keyword, and not for all of its values": (
+        [add("specialisations", 'to = { values = ["half", "single"] }\nU = { from = "to", halve = "float16" }')],
+        [
+            'specialisations.U: says nothing for half; add `half = "..."`',
+            'specialisations.U: says nothing for single; add `single = "..."`',
+            "specialisations.U.halve: 'halve' is not one of to's values; did you mean 'half'?",
+        ],
+    ),
+    "a keyword's value that is followed by no type": (
+        [add("specialisations", 'to = { values = ["half"] }\nU = { from = "to", half = "half" }')],
+        ["specialisations.U.half: unknown dtype 'half'; write 'float16'"],
     ),
     "a type that follows and is a list": (
         [

@@ -104,3 +104,23 @@ def test_a_keyword_may_stand_in_shapes(tmp_path):
     keyword = ("[specialisations]", "[specialisations]\nlanes = { values = [2, 4] }")
 
     assert not faults(tmp_path, keyword, x('["n", "lanes"]'))
+
+
+@pytest.mark.parametrize(
+    ("shapes", "told"),
+    [
+        (['["p"]', '["2 * p", "q"]'], {"y1": ["p", "q"]}),
+        (['["p"]', '["2 * p"]'], {"y0": ["p"]}),
+        (['["2 * p"]', '["p"]'], {"y1": ["p"]}),
+        (['["p", "2 * q"]', '["2 * p", "q"]'], {"y0": ["p", "q"]}),
+        (['["p", "q"]', '["q", "r"]', '["r"]'], {"y0": ["p", "q"], "y1": ["r"]}),
+        (['["p"]', '["q"]', '["p + 1", "q + 1", "r"]'], {"y2": ["p", "q", "r"]}),
+    ],
+)
+def test_few_outputs_tell_what_no_input_does(tmp_path, shapes, told):
+    """A call has to bring each of them."""
+    outputs = [f'{{ name = "y{i}", role = "out", dtype = "T", shape = {one} }}' for i, one in enumerate(shapes)]
+    dims = "".join(f"{dim} = {{ sizes = [64] }}\n" for dim in "pqr" if dim in "".join(shapes))
+    spec = loaded(tmp_path, (X, ",\n  ".join([X, *outputs])), ("[dims]\n", f"[dims]\n{dims}"))
+
+    assert telling_outputs(spec) == told

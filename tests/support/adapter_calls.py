@@ -122,6 +122,10 @@ RIGHT = [
         ("leading dims, in place", "m 4x4x32, w 32", "row_sums(m, w, y=m)"),
         ("leading dims, outputs given", "m 4x4x32, w 32, n 4x4x32, s 4x4", "row_sums(m, w, y=n, sums=s)"),
         ("leading dims, one output given", "m 4x4x32, w 32, s 4x4", "row_sums(m, w, sums=s)"),
+        # A type that the call names: y = 2 * x.
+        ("float64 made of float32", "m 1000", "double(m, to='float64')"),
+        ("float32 made of float32", "m 1000", "double(m, to='float32')"),
+        ("the type of the output that is given", "m 1000, n float64 1000", "double(m, to='float64', y=n)"),
     )
 ]  # fmt: skip
 
@@ -270,6 +274,10 @@ WRONG = [
          "residual: expected dtype float32, found float64"),
         ("inputs of two types", "m 100, n float64 100", "add_scaled(m, n, 2.0)", TypeError,
          "z: expected dtype float32 (T), found float64"),
+        ("an output of a type that the call does not name", "m 100, n float64 100",
+         "double(m, to='float32', y=n)", TypeError, "y: expected dtype float32 (U), found float64"),
+        ("a type that does not ship", "m 100", "double(m, to='float16')", ValueError,
+         "to: expected one of 'float32', 'float64', found 'float16'"),
         # Shapes.
         ("another shape to write to", "m 16x64, n 16x80", "apart(m, 2.0, y=n)", ValueError,
          "y: expected shape (rows..., cols) = (16, 64), found (16, 80)"),

@@ -121,7 +121,7 @@ DESCRIPTIONS: Final = {
     "Specialisation.dtypes": "The types that the arrays may have.",
     "Specialisation.values": "The values of a keyword of the generated function: integers, bools or texts.",
     "Specialisation.from": (
-        "The specialisation that this type follows; the other keys say how: "
+        "The specialisation that this type follows, one of types or of texts; the other keys say how: "
         "Acc = { from = 'T', float16 = 'float32', float32 = 'float32' }."
     ),
     "LaunchSpec.function": 'The extern "C" entry point.',

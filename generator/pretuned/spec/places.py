@@ -1,13 +1,14 @@
 """Where a call tells a dim: an extent of an array, solved for the dim where it is not the dim alone; or a keyword.
 
 An extent can be solved that reads one name and is linear in it: `2 * d`, `n + 1`, `4 * k + 2`. Inputs come before
-outputs, and an extent that is the dim alone before one that has to be solved.
+outputs, and an extent that is the dim alone before one that has to be solved. Of the outputs, which a call must bring
+then, those count that tell all such dims and are few.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -66,20 +67,37 @@ def place_of(spec: KernelSpec, dim: str) -> DimPlace | None:
     """Return the extent that gives a dim; None where none does, or a keyword does."""
     if dim in spec.dims and spec.dims[dim].keyword:
         return None
+    return _best(_places(spec.required_inputs, dim)) or _best(_places(_few_outputs(spec), dim))
+
+
+def _best(places: Sequence[DimPlace]) -> DimPlace | None:
+    return next((place for place in places if place.alone), places[0] if places else None)
+
+
+def _few_outputs(spec: KernelSpec) -> list[Argument]:
+    """Return outputs that together tell the dims that no input and no keyword does: the one that tells most first."""
+    untold = {name for name, dim in spec.dims.items() if not dim.keyword and not _places(spec.required_inputs, name)}
     outputs = [argument for argument in spec.arrays if argument.role == "out"]
-    for arrays in (spec.required_inputs, outputs):
-        found = [place for argument in arrays for place in _places(argument, dim)]
-        if found:
-            return next((place for place in found if place.alone), found[0])
-    return None
+    chosen: list[Argument] = []
+
+    def tells(output: Argument) -> tuple[int, int]:
+        found = [place for place in map(_best, (_places([output], dim) for dim in sorted(untold))) if place is not None]
+        return len(found), sum(place.alone for place in found)
+
+    while outputs and tells(best := max(outputs, key=tells)) > (0, 0):
+        chosen.append(best)
+        untold -= {dim for dim in untold if _places([best], dim)}
+    return chosen
 
 
-def _places(argument: Argument, dim: str) -> Iterator[DimPlace]:
-    for axis, extent in enumerate(argument.shape or ()):
-        solved = linear(extent)
-        if solved is not None and solved[0] == dim:
-            _, factor, offset = solved
-            yield DimPlace(argument=argument.name, axis=axis, factor=factor, offset=offset, extent=extent)
+def _places(arguments: Sequence[Argument], dim: str) -> list[DimPlace]:
+    """Return the extents of arrays that give a dim."""
+    return [
+        DimPlace(argument=argument.name, axis=axis, factor=solved[1], offset=solved[2], extent=extent)
+        for argument in arguments
+        for axis, extent in enumerate(argument.shape or ())
+        if (solved := linear(extent)) is not None and solved[0] == dim
+    ]
 
 
 def telling_outputs(spec: KernelSpec) -> dict[str, list[str]]:

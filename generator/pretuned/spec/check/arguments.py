@@ -62,26 +62,30 @@ def _specialisation(spec: KernelSpec, name: str, choice: Specialisation) -> Iter
     if message := "has floats; a keyword is an integer, a bool or a text" if floats else mixed(choice.values or ()):
         yield f"{path}.values", message
     if choice.dtypes and not any(argument.dtype == name for argument in spec.required_inputs):
-        yield (
-            path,
-            f"no input has dtype '{name}', so it cannot be read off a call; give an `in` argument `dtype = \"{name}\"`",
-        )
+        message = f"no input has dtype '{name}', so it cannot be read off a call; give an `in` argument"
+        yield path, f'{message} `dtype = "{name}"`, or let it follow from a keyword with texts, `from = "KEYWORD"`'
 
 
 def _mapped(spec: KernelSpec, path: str, source: str, mapping: dict[str, object]) -> Iterator[PathFault]:
-    origin = spec.specialisations.get(source)
-    if origin is None or not origin.dtypes:
-        with_types = [name for name, choice in spec.specialisations.items() if choice.dtypes]
-        yield f"{path}.from", f"'{source}' is not a specialisation with `dtypes`{closest(source, with_types)}"
+    followed = {name: names for name, choice in spec.specialisations.items() if (names := _names_in(choice))}
+    if source not in followed:
+        message = f"'{source}' is not a specialisation with `dtypes`, or with `values` that are texts"
+        yield f"{path}.from", f"{message}{closest(source, followed)}"
         return
-    for dtype in origin.dtypes:
-        if dtype not in mapping:
-            yield path, f'says nothing for {dtype}; add `{dtype} = "..."`'
+    for name in followed[source]:
+        if name not in mapping:
+            yield path, f'says nothing for {name}; add `{name} = "..."`'
     for key, value in sorted(mapping.items()):
-        if key not in origin.dtypes:
-            yield f"{path}.{key}", f"'{key}' is not one of {source}'s dtypes{closest(key, origin.dtypes)}"
+        if key not in followed[source]:
+            kind = "dtypes" if spec.specialisations[source].dtypes else "values"
+            yield f"{path}.{key}", f"'{key}' is not one of {source}'s {kind}{closest(key, followed[source])}"
         elif not isinstance(value, str) or value not in DTYPES:
             yield f"{path}.{key}", unknown_dtype(str(value))
+
+
+def _names_in(choice: Specialisation) -> tuple[str, ...]:
+    """Return what a type may follow: the types of a specialisation, or the texts of a keyword."""
+    return choice.dtypes or tuple(value for value in choice.values or () if isinstance(value, str))
 
 
 def _dim(spec: KernelSpec, name: str, dim: Dim) -> Iterator[PathFault]:
