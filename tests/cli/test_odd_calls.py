@@ -99,6 +99,18 @@ def test_show_of_what_is_not_there(run):
     assert run("show", "json") == (2, "", "error: 'json' is not a package that pretuned generated\n")
 
 
+def test_show_of_a_package_that_another_version_wrote(run, monkeypatch):
+    row = (("n", 1), "of other parts")
+    other = SimpleNamespace(TABLE={"scale": {"GPU": (row,)}}, DEVICES={}, SELECTIONS={}, __name__="made_up")
+    monkeypatch.setitem(sys.modules, "made_up", other)
+    status, out, err = run("show", "made_up")
+    assert (status, out) == (2, "")
+    assert err.startswith(
+        "error: made_up: bake it again, with `pretuned bake` or by installing its project: the table is not as this "
+        "version of pretuned writes it ("
+    )
+
+
 def test_show_of_a_lock_that_is_cut_short(run, tmp_path):
     (tmp_path / "half.json").write_text('{"format": 1, "devices": {')
     status, _, err = run("show", "half.json")

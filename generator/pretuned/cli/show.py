@@ -105,10 +105,21 @@ def _locked(title: str, lock: Lock) -> ShownTable:
 
 
 def _baked(packages: Sequence[ModuleType]) -> ShownTable:
+    """Return the tables of generated packages; raises UsageError for one that another version of pretuned wrote."""
+    rows, selections = list[Line](), list[SelectionLine]()
+    for package in packages:
+        try:
+            rows += of_package(package)
+            selections += selections_of(package)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise UsageError(
+                f"{package.__name__}: bake it again, with `pretuned bake` or by installing its project: the table is "
+                f"not as this version of pretuned writes it ({error})"
+            ) from None
     return ShownTable(
         title="\n".join(map(_title, packages)),
-        rows=[line for package in packages for line in of_package(package)],
-        selections=[line for package in packages for line in selections_of(package)],
+        rows=rows,
+        selections=selections,
         devices={name: facts for package in packages for name, facts in package.DEVICES.items()},
     )
 
