@@ -90,6 +90,23 @@ def test_files_and_a_module_stand_side_by_side(tmp_path):
     assert list(load_all(tmp_path, module, {"other"})) == ["other"]
 
 
+def test_faults_of_other_kernels_are_not_those_of_the_kernel_that_is_asked_for(tmp_path):
+    other = "other = pretuned.kernel('other', space={'block': {1, 2}})\nkernels.append(other)\n"
+    module = write_module(tmp_path, SCALE_MODULE + other)
+
+    assert names_of(tmp_path, module) == ["other", "scale"]
+    assert list(load_all(tmp_path, module, {"scale"})) == ["scale"]
+    with pytest.raises(pretuned.SpecError, match="block: is a set, which has no order"):
+        load_all(tmp_path, module)
+
+
+def test_a_module_that_fails_has_no_names(tmp_path):
+    module = write_module(tmp_path, "kernels = 3\n")
+    write(tmp_path)
+    with pytest.raises(pretuned.SpecError, match="`kernels` is of type int"):
+        names_of(tmp_path, module)
+
+
 def test_a_template_may_stand_in_the_declaration(tmp_path):
     spec = pretuned.checked(pretuned.kernel("fill", **MINIMAL), tmp_path)
 
@@ -153,7 +170,7 @@ WRONG_KERNELS = {
     ),
     "a generator": (
         {"space": {"block": (1 << i for i in range(7, 9))}},
-        "space.block: is a generator; write list(...)",
+        "space.block: is of type generator; write list(...)",
     ),
     "a function where none may stand": (
         {"template": lambda: ""},
@@ -164,12 +181,13 @@ WRONG_KERNELS = {
     ),
     "an object": (
         {"template": object()},
-        "template: is a object; write a text, a number, a bool, a list or a dict",
+        "template: is of type object; write a text, a number, a bool, a list or a dict",
     ),
     "a path": (
         {"template": Path("fill.cu.jinja")},
-        "template: is a PosixPath; write a text, a number, a bool, a list or a dict",
+        "template: is of type PosixPath; write a text, a number, a bool, a list or a dict",
     ),
+    "half a character": ({"summary": "\ud800"}, "summary: has half a surrogate pair, which no file can hold"),
     "a key that is a number": (
         {"dims": {1: {"sizes": [1]}}},
         "dims.1: is a key of type int; write a text",
@@ -189,15 +207,19 @@ def test_what_is_nested_without_end_is_refused(tmp_path):
     assert checked_faults(tmp_path, {"summary": endless})[0].endswith("is nested too deep")
 
 
-class Choice(enum.StrEnum):
+class Choice(str, enum.Enum):  # noqa: UP042 - whose str() is not its value
     FAST = "fast"
 
 
+class Threads(enum.IntEnum):
+    MANY = 512
+
+
 def test_values_of_numpy_and_of_enumerations_are_plain(tmp_path):
-    computed = {"block": np.array([128, 256]), "unroll": [np.int64(2)], "way": [Choice.FAST], "scratch": None}
+    computed = {"block": np.array([128, 256]), "unroll": [np.int64(2)], "way": [Choice.FAST], "tail": [Threads.MANY]}
     kernel = pretuned.kernel("fill", **{**MINIMAL, "space": computed})
 
-    assert kernel.document["space"] == {"block": [128, 256], "unroll": [2], "way": ["fast"]}
+    assert kernel.document["space"] == {"block": [128, 256], "unroll": [2], "way": ["fast"], "tail": [512]}
     assert {type(value) for values in kernel.document["space"].values() for value in values} == {int, str}
 
 
@@ -238,10 +260,10 @@ WRONG_MODULES = {
     "a syntax error": ("import pretuned\nkernels = [\n", "declared.py:2: cannot be executed: '[' was never closed"),
     "no kernels": ("import pretuned\n", f"declared.py: declares no kernels; {LISTED}"),
     "an empty list": ("kernels = []\n", f"declared.py: `kernels` is empty; {LISTED}"),
-    "no list": ("kernels = {'scale': 1}\n", f"declared.py: `kernels` is a dict; {LISTED}"),
+    "no list": ("kernels = {'scale': 1}\n", f"declared.py: `kernels` is of type dict; {LISTED}"),
     "something else in it": (
         "kernels = [{'name': 'scale'}]\n",
-        "declared.py: kernels[0]: is a dict; write pretuned.kernel(...)",
+        "declared.py: kernels[0]: is of type dict; write pretuned.kernel(...)",
     ),
     "two kernels of one name": (
         SCALE_MODULE.replace("[scale]", "[scale, pretuned.kernel('scale')]"),
@@ -262,7 +284,7 @@ WRONG_MODULES = {
     ),
     "a name that is no text": (
         "import pretuned\nkernels = [pretuned.kernel(3)]\n",
-        "declared.py:2: is named by a int; write a name in quotes",
+        "declared.py:2: is named by a value of type int; write a name in quotes",
     ),
     "a wrong value": (
         SCALE_MODULE.replace("[1024, 65536]", "[1024, -1]"),

@@ -52,9 +52,14 @@ def load_all(folder: Path, module: Path | None, only: Container[str] | None = No
 
 
 def names_of(folder: Path, module: Path | None) -> list[str]:
-    """Return the names of a folder's kernels, sorted, whatever is wrong with them; a module is executed for it."""
-    declared = [] if module is None else [one.name for one in executed(module).kernels]
-    return sorted({*map(kernel_name, folder.glob("*.toml")), *declared})
+    """Return the names of a folder's kernels, sorted, whatever is wrong with them; a module is executed for it.
+
+    Raises SpecError where the module does not say which it declares.
+    """
+    found = Declared() if module is None else executed(module)
+    if found.faults:
+        raise SpecError(found.faults)
+    return sorted({*map(kernel_name, folder.glob("*.toml")), *(one.name for one in found.kernels)})
 
 
 def named_folders(folder: Path, module: Path | None) -> Iterator[Path]:
@@ -125,10 +130,12 @@ def checked(kernel: DeclaredKernel, folder: str | Path = ".") -> KernelSpec:
     table names has its functions found.
     """
     place = f"{Path(kernel.file).name}:{kernel.line} ({kernel.name})"
-    if kernel.faults:
-        raise SpecError(Fault(file=place, path=path, message=message) for path, message in kernel.faults)
-    return _built(Declaration(name=kernel.name, document=dict(kernel.document), place=place), Path(folder))
+    faults = tuple(Fault(file=place, path=path, message=message) for path, message in kernel.faults)
+    one = Declaration(name=kernel.name, document=dict(kernel.document), place=place, faults=faults)
+    return _built(one, Path(folder))
 
 
 def _built(one: Declaration, folder: Path) -> KernelSpec:
+    if one.faults:
+        raise SpecError(one.faults)
     return build({"format": FORMAT, **one.document}, name=one.name, folder=folder, declared=one.place)

@@ -14,7 +14,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -28,19 +28,20 @@ _WRITE: Final = f"write `{LIST} = [pretuned.kernel(...)]`"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declaration:
-    """A kernel that a module declares: its name, its document, and the place for messages."""
+    """A kernel that a module declares: its name, its document, the place for messages, and what is no data in it."""
 
     name: str
     document: dict[str, Any]
     place: str
+    faults: tuple[Fault, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """What executing a module gave. Kernels with faults are not among the `kernels`."""
+    """What executing a module gave. `faults` are those of the module; its kernels have their own."""
 
     kernels: tuple[Declaration, ...] = ()
-    faults: tuple[Fault, ...] = field(default=())
+    faults: tuple[Fault, ...] = ()
 
 
 def serve() -> Callable[[Path], Declared]:
@@ -81,25 +82,28 @@ def _listed(module: ModuleType, file: Path) -> Declared:
     if not isinstance(listed, list | tuple) or not listed:
         message = f"declares no kernels; {_WRITE}"
         if listed is not None:
-            what = "is empty" if isinstance(listed, list | tuple) else f"is a {type(listed).__name__}"
+            what = "is empty" if isinstance(listed, list | tuple) else f"is of type {type(listed).__name__}"
             message = f"`{LIST}` {what}; {_WRITE}"
         return Declared(faults=(Fault(file=file.name, path="", message=message),))
     faults = list(_unlisted(module, listed, file))
     kernels: dict[str, Declaration] = {}
     for index, kernel in enumerate(listed):
         if not isinstance(kernel, DeclaredKernel):
-            message = f"is a {type(kernel).__name__}; write pretuned.kernel(...)"
+            message = f"is of type {type(kernel).__name__}; write pretuned.kernel(...)"
             faults.append(Fault(file=file.name, path=f"{LIST}[{index}]", message=message))
             continue
         place = f"{file.name}:{kernel.line} ({kernel.name})" if kernel.name else f"{file.name}:{kernel.line}"
         own = [Fault(file=place, path=path, message=message) for path, message in kernel.faults]
         own += _with_targets(kernel, place, file.parent)
-        if kernel.name in kernels:
+        if not kernel.name:
+            faults += own
+        elif kernel.name in kernels:
             message = f"a second kernel named '{kernel.name}'; the first is {kernels[kernel.name].place}: rename one"
-            own.append(Fault(file=place, path="", message=message))
-        elif not own:
-            kernels[kernel.name] = Declaration(name=kernel.name, document=dict(kernel.document), place=place)
-        faults += own
+            faults.append(Fault(file=place, path="", message=message))
+        else:
+            kernels[kernel.name] = Declaration(
+                name=kernel.name, document=dict(kernel.document), place=place, faults=tuple(own)
+            )
     return Declared(kernels=tuple(kernels.values()), faults=tuple(faults))
 
 

@@ -50,7 +50,7 @@ def kernel(name: str, **document: Unpack[KernelKeys]) -> DeclaredKernel:
     """
     faults: list[tuple[str, str]] = []
     if not isinstance(name, str):
-        faults.append(("", f"is named by a {type(name).__name__}; write a name in quotes"))
+        faults.append(("", f"is named by a value of type {type(name).__name__}; write a name in quotes"))
     frame = sys._getframe(1)  # noqa: SLF001 - which is how a value knows where it is declared
     return DeclaredKernel(
         name=name if isinstance(name, str) else "",
@@ -80,8 +80,12 @@ def _plain(value: Any, path: str, faults: list[tuple[str, str]]) -> Any:  # noqa
     match value:
         case bool():
             return value
-        case int() | float() | str():  # members of an enumeration are written as their values
-            return next(kind(value) for kind in (int, float, str) if isinstance(value, kind))
+        case int() | float():
+            return (int if isinstance(value, int) else float)(value)
+        case str():
+            if not _is_utf8(value):
+                faults.append((path, "has half a surrogate pair, which no file can hold"))
+            return str.__str__(value)  # of a member of an enumeration its value
         case Mapping() | list() | tuple() | range() if path.count(".") + path.count("[") > _DEEPEST:
             faults.append((path[:80], "is nested too deep"))
         case Mapping():
@@ -93,6 +97,14 @@ def _plain(value: Any, path: str, faults: list[tuple[str, str]]) -> Any:  # noqa
     return value
 
 
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _unfit(value: object) -> str:
     """Return what is wrong with a value that no TOML file could hold."""
     if isinstance(value, set | frozenset):
@@ -101,5 +113,5 @@ def _unfit(value: object) -> str:
         listed = ", ".join(sorted(FUNCTIONS))
         return f"is a function, and only {listed} may be one; write its result"
     if isinstance(value, Iterable):
-        return f"is a {type(value).__name__}; write list(...)"
-    return f"is a {type(value).__name__}; write a text, a number, a bool, a list or a dict"
+        return f"is of type {type(value).__name__}; write list(...)"
+    return f"is of type {type(value).__name__}; write a text, a number, a bool, a list or a dict"
