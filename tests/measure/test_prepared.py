@@ -11,7 +11,8 @@ from pretuned.compile import host
 from pretuned.compile.host import CPP
 from pretuned.compile.pool import compile_all
 from pretuned.measure.bench import Bench
-from pretuned.measure.requests import CompiledCandidate, PrepareRequest, RaceRequest
+from pretuned.measure.requests import CompiledCandidate, Opened, OpenRequest, PrepareRequest, RaceRequest, TooLarge
+from pretuned.measure.server import server
 from pretuned.render import source_of
 from pretuned.spec import space
 from specs import SCALE_TEMPLATE, loaded
@@ -52,3 +53,15 @@ def test_a_problem_that_is_made_anew_is_the_current_one(prepared):
     bench.prepare(replace(request, trust_default=True))
     assert bench.stage.request.problem == request.problem
     assert bench.verify(entry).failure is None
+
+
+def test_a_size_at_which_the_default_finds_no_room_for_its_scratch_shows_nothing(prepared, tmp_path):
+    _, request, _, _ = prepared
+    huge = 'scratch = [{ name = "held", dtype = "float32", shape = ["n * 1000000000000"] }]\n\n[dims]\n'
+    taken = 'arguments = ["y", "x", "a", "n", "held"]\n\n[constraints]'
+    spec = loaded(tmp_path, ("[dims]\n", huge), ("[constraints]", taken), template=SCALE_TEMPLATE)
+    serve = server(lambda _index: Unsealing())
+    assert isinstance(serve(OpenRequest(index=0)), Opened)
+    answer = serve(replace(request, spec=spec, trust_default=True))
+    assert isinstance(answer, TooLarge)
+    assert answer.reason.startswith("scratch: a call takes 4,096,000,000,")

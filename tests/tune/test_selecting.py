@@ -11,8 +11,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fake_runner import DEVICE, FakeBinaries, FakeRunner, fake_workbench
-from pretuned.measure.requests import TooLarge
+from pretuned.compile.result import Resources
+from pretuned.measure.requests import Raced, Screened, TooLarge, Verified
 from pretuned.measure.runner import TuningError
+from pretuned.outcome import LaunchFailed
 from pretuned.record.cache import Cache
 from pretuned.record.rows import Row, Skipped
 from pretuned.record.selections import Selection, confirms
@@ -324,6 +326,79 @@ def test_memory_that_others_take_meanwhile_costs_rows_and_no_more(spec, requests
     kinds = [type(one) for one in found]
     assert kinds.count(Row) + kinds.count(Skipped) == len(problems)
     assert kinds.count(Selection) <= kinds.count(Row)
+
+
+class Large(FakeRunner):
+    """Where the default finds no room for its scratch, a launch is refused."""
+
+    def _refused(self, entry):
+        default = dict(entry.configuration.values) == {"vec": 1, "block": 256}
+        return LaunchFailed(message="scratch: no room") if default and self.dims["n"] > self.most else None
+
+    most = 65536
+
+    def prepare(self, request):
+        found = super().prepare(request)
+        refused = self._refused(request.default) if request.trust_default else None
+        return TooLarge(reason=refused.message) if refused else found
+
+    def verify(self, entry):
+        return Verified(failure=self._refused(entry)) if self._refused(entry) else super().verify(entry)
+
+    def screened(self, entry, *, verify):
+        refused = self._refused(entry)
+        return Screened(outcome=refused) if refused else super().screened(entry, verify=verify)
+
+    def race(self, entries, rounds, **given):
+        failures = tuple(self._refused(entry) for entry in entries)
+        refused = Raced(times_us=((),) * len(entries), failures=failures)
+        return refused if any(failures) else super().race(entries, rounds, **given)
+
+
+def test_a_size_that_nobody_listed_is_left_out_where_the_default_cannot_be_launched(spec):
+    rows, selection, _ = tuned(spec, Large(tails))
+    assert [dict(row.problem.dims)["n"] for row in rows] == [1024, 65536]
+    assert dict(selection.reach)["n"][1] <= 65536
+    assert selection.certificate.inside.problems
+
+
+def test_no_size_is_drawn_at_which_the_device_cannot_hold_a_cooperative_default(tmp_path):
+    spec = loaded(tmp_path, ('block    = ["block"]', 'block    = ["block"]\ncooperative = true'))
+
+    class Heavy(FakeBinaries):
+        def get(self, module, architecture):
+            made = super().get(module, architecture)
+            made.resources["scale"] = Resources(registers=128, spill_bytes=0, shared_bytes=0)
+            return made
+
+    rows, selection, _ = tuned(spec, FakeRunner(tails), binaries=Heavy())
+    assert len(rows) == 2
+    held = 2 * 256 * DEVICE.facts.sm_count  # by their registers, two blocks of 256 threads on each SM
+    assert 65536 <= dict(selection.reach)["n"][1] <= held
+
+
+def test_a_default_that_cannot_be_launched_at_a_listed_size_says_so(spec):
+    gpu = Large(tails)
+    gpu.most = 1024
+    with pytest.raises(TuningError) as error:
+        tuned(spec, gpu)
+    assert str(error.value) == (
+        "scale: the default (block=256, vec=1) fails at n=65536, T=float16: scratch: no room; choose a default that "
+        "can be launched there, or demand in `requires` what it needs"
+    )
+
+
+def test_what_is_legal_at_one_listed_size_alone_is_sanitized_there(tmp_path):
+    spec = loaded(tmp_path, ('"n % vec == 0"', '"n == 65536 or vec == 1"'))
+    seen = {}
+
+    class Sanitizer:
+        def finding(self, request, configuration, _source):
+            seen[configuration] = dict(request.problem.dims)["n"]
+
+    rows, _, _ = tuned(spec, FakeRunner(tails), sanitizer=Sanitizer())
+    assert dict(rows[1].winner.configuration.values)["vec"] > 1
+    assert {n for configuration, n in seen.items() if dict(configuration.values)["vec"] > 1} == {65536}
 
 
 FEW_SIZES = ("n == 1024", "n == 1024 or n == 2048", "n % 1024 == 0", "n % 1024 == 0 and n <= 4096", "n < 1200")

@@ -95,6 +95,8 @@ def _refused(request: Request, refused: Refused) -> Answer:
             return Verified(failure=refused.outcome)
         case RaceRequest(entries=entries):
             return Raced(times_us=((),) * len(entries), failures=(refused.outcome,) * len(entries))
+        case PrepareRequest(trust_default=True):  # at a size that nobody listed
+            return TooLarge(reason=str(refused))
         case PrepareRequest(problem=problem):
             return Trouble(message=f"{refused} at {problem}")
         case _:

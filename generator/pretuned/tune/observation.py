@@ -44,7 +44,7 @@ class Observations:
         Returns whether the problem fits into the device's memory.
         """
         task = self.task
-        if not self._screened(problem, candidates):
+        if not (self._admits(problem) and self._screened(problem, candidates)):
             return False
         screened = {c: t for c in candidates if math.isfinite(t := task.times[problem].get(c, math.inf))}
         fastest = sorted(screened, key=lambda c: (screened[c], c))[:RACED]
@@ -58,7 +58,7 @@ class Observations:
     def race_at(self, problem: Problem, estimates_us: Mapping[Configuration, float]) -> bool:
         """Race candidates at a problem; return whether it fits into the device's memory."""
         task = self.task
-        if problem in task.unfit:
+        if not self._admits(problem):
             return False
         able = {c: us for c, us in estimates_us.items() if c not in task.failed and task.launchable(c, problem)}
         raced = self.raced(problem, able)
@@ -88,9 +88,15 @@ class Observations:
                 task.results.keep_times(problem, list(estimates_us), rounds, found)
                 return found
             estimates_us = {c: us for c, us in estimates_us.items() if c not in failures}
+            if problem in task.unfit:
+                return None
             if not failures:
                 break
         return {}
+
+    def _admits(self, problem: Problem) -> bool:
+        """Whether a problem may fit into the device's memory, and the default, which serves every call, runs there."""
+        return problem not in self.task.unfit and self.task.launchable(self.task.default, problem)
 
     def _screened(self, problem: Problem, candidates: Sequence[Configuration]) -> bool:
         task = self.task

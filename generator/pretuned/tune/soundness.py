@@ -107,7 +107,10 @@ def _small(task: TuningTask, problem: Problem, configuration: Configuration) -> 
     """Return the largest problem of few elements among those that a candidate is checked at, or the smallest."""
     spec = task.spec
     problems = [problem, *check_problems(spec, problem)]
-    sizes = {p: sum(b.size for b in arrays(spec, p)) for p in problems if task.launchable(configuration, p)}
+    able = [p for p in problems if task.launchable(configuration, p)]
+    # What is legal nowhere around it may be so at another of the spec's sizes: it would not ship otherwise.
+    able = able or [p for p in task.problems if task.launchable(configuration, p)]
+    sizes = {p: sum(b.size for b in arrays(spec, p)) for p in able}
     few = {p: size for p, size in sizes.items() if size <= FEW}
     return max(few, key=few.__getitem__) if few else min(sizes, key=sizes.__getitem__)
 

@@ -9,7 +9,7 @@ from typing import Final, Literal
 import numpy as np
 
 from pretuned.compile.result import Binary
-from pretuned.measure.launch import launches, residency_by
+from pretuned.measure.launch import launches
 from pretuned.measure.requests import CompiledCandidate, PrepareRequest, TooLarge
 from pretuned.measure.runner import TuningError
 from pretuned.outcome import Failure, LaunchFailed, Outcome, Timed, detail, reworded
@@ -45,7 +45,8 @@ class TuningTask:
     `failed`: candidates that are not tried again.
     `proven`: candidates that the reference has found right at the odd and boundary sizes of a row.
     `noise`: by problem, what made its times noisy.
-    `unfit`: by problem, why it does not fit into the device's memory after all.
+    `unfit`: by problem, why it does not fit into the device's memory after all, or why the default cannot be launched
+    there, where nobody listed it.
     """
 
     def __init__(
@@ -167,7 +168,8 @@ class TuningTask:
         if not isinstance(binary, Binary):
             said = located(self.spec, self.specialisation, configuration, detail(binary))
             wrong = "cannot be launched" if isinstance(binary, LaunchFailed) else "does not compile"
-            raise TuningError(f"{self.spec.name}: {configuration} {wrong}: {said}{_advice(binary, self.spec)}")
+            advice = f"; {remedy(binary, self.spec)}".removesuffix("; ")
+            raise TuningError(f"{self.spec.name}: {configuration} {wrong}: {said}{advice}")
         return CompiledCandidate.of(configuration, binary)
 
     # Measuring, at the problem that was prepared last.
@@ -257,10 +259,7 @@ class TuningTask:
             self._note(configuration, problem, self.fail(configuration, problem, binary, keep=False))
             self.failed.add(configuration)
             return False
-        residency = residency_by(self.facts, binary.resources)
-        planned = launches(self.spec, problem, configuration, self.facts, residency)
-        refused = planned if isinstance(planned, LaunchFailed) else pruning.refusal(binary, planned, self.facts)
-        if refused is None:
+        if (refused := pruning.refused(self.spec, problem, configuration, binary, self.facts)) is None:
             return True
         if configuration not in self._pruned:
             self._pruned.add(configuration)
@@ -313,12 +312,15 @@ class TuningTask:
     def drop(self, configuration: Configuration, problem: Problem, failure: Failure, *, keep: bool = True) -> None:
         """Exclude a candidate that failed after it was screened."""
         self.fail(configuration, problem, failure, keep=keep)
-        self.failed.add(configuration)
+        if configuration != self.default:
+            self.failed.add(configuration)
 
     def launchable(self, configuration: Configuration, problem: Problem) -> bool:
-        """Return whether a configuration is legal at `problem`, and can be launched there."""
-        legal = space.legal(self.spec, problem, configuration, self.facts)
-        return legal and not isinstance(launches(self.spec, problem, configuration, self.facts), LaunchFailed)
+        """Return whether a configuration is legal at `problem`, and can be launched there; waits for the compiler."""
+        if not space.legal(self.spec, problem, configuration, self.facts):
+            return False
+        binary, facts = self.binary(configuration), self.facts
+        return not isinstance(binary, Binary) or not pruning.refused(self.spec, problem, configuration, binary, facts)
 
     def fail(self, configuration: Configuration, problem: Problem, failure: Failure, *, keep: bool = True) -> Failure:
         """Report and keep a failure, with the template's line numbers; raises TuningError if the default failed."""
@@ -327,6 +329,9 @@ class TuningTask:
         self.workbench.listen(event)
         self.workbench.effort.failed[type(failure)] += 1
         if configuration == self.default:
+            if isinstance(failure, LaunchFailed) and problem not in self.problems:  # which nobody listed
+                self.unfit[problem] = detail(failure)
+                return failure
             raise TuningError(
                 f"{self.spec.name}: the default ({configuration}) fails at {problem}: {detail(failure)}; "
                 f"{of_default(failure, self.spec)}"
@@ -343,8 +348,3 @@ class TuningTask:
     def guards(self, configurations: Sequence[Configuration]) -> Mapping[Configuration, Guards]:
         """Return the guards of configurations."""
         return {c: space.guards(self.spec, self.specialisation, c, self.facts) for c in configurations}
-
-
-def _advice(failure: Failure, spec: KernelSpec) -> str:
-    advice = remedy(failure, spec)
-    return f"; {advice}" if advice else ""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 
 from pretuned.compile.result import Binary
-from pretuned.measure.launch import BoundLaunch
+from pretuned.measure.launch import BoundLaunch, launches, residency_by
 from pretuned.outcome import LaunchFailed
 from pretuned.runtime.limits import REGISTERS, registers_taken
-from pretuned.spec.space import DeviceFacts
+from pretuned.spec.model import KernelSpec
+from pretuned.spec.space import Configuration, DeviceFacts, Problem
 
 
 def refusal(binary: Binary, launches: tuple[BoundLaunch, ...], device: DeviceFacts) -> LaunchFailed | None:
@@ -27,6 +28,14 @@ def refusal(binary: Binary, launches: tuple[BoundLaunch, ...], device: DeviceFac
             message = f"{launch.function}: a block takes {shared_bytes} bytes of shared memory, static and dynamic"
             return LaunchFailed(message=f"{message}; this device gives it {device.shared_bytes}")
     return None
+
+
+def refused(
+    spec: KernelSpec, problem: Problem, configuration: Configuration, binary: Binary, device: DeviceFacts
+) -> LaunchFailed | None:
+    """Return why the device does not take the launches of a configuration at `problem`, or None."""
+    planned = launches(spec, problem, configuration, device, residency_by(device, binary.resources))
+    return planned if isinstance(planned, LaunchFailed) else refusal(binary, planned, device)
 
 
 def spills(binary: Binary) -> bool:
