@@ -237,3 +237,15 @@ def test_scalars_whose_swap_would_not_show_are_named(home):
         "warning: scale.toml: arguments[5].value: tuning passes 'columns' and 'rows' the same int32, 4, so that it "
         "would not see them swapped; write different values\n"
     )
+
+
+def test_a_device_of_the_project_that_is_too_old_is_named(home):
+    (home.root / "pyproject.toml").write_text(TABLE + 'architectures = ["sm_80"]\n')
+    template = f"#include <cuda_fp16.h>\n{SCALE_TEMPLATE}"
+    loaded(home.root / "kernels", ("[verify]", "[compile]\narch-specific = true\n\n[verify]"), template=template)
+    _, _, err = home.run("check")
+    assert err == (
+        "warning: scale.toml: compile.arch-specific: arch-specific code came with compute capability 9.0, which is "
+        "newer than sm_80 (`architectures`): calls there are errors; give the kernel a default without, if they should "
+        "not be\n"
+    )

@@ -68,9 +68,9 @@ _TEXTS: Final = {
     ),
     "check": _Text(
         "check the specs and the lock; or run the kernels",
-        "Check that the specs are sound, that the kernels take what their specs pass (where NVRTC is installed), and "
-        "that every row of the lock is fresh (status 4 if not). That needs no GPU. With --execute, --sanitize or "
-        "--drift, run the kernels instead.",
+        "Check that the specs are sound, that the kernels take what their specs pass (where NVRTC is installed), that "
+        "no device of the project is too old for them (a warning), and that every row of the lock is fresh (status 4 "
+        "if not). That needs no GPU. With --execute, --sanitize or --drift, run the kernels instead.",
         "pretuned check --execute --sample 8",
     ),
     "merge": _Text(
