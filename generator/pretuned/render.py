@@ -223,6 +223,8 @@ def _layout(spec: KernelSpec, specialisation: Pairs) -> list[list[object]]:
             *(["in-place"] if argument.in_place else []),
             *([str(spec.derived[argument.name])] if argument.name in spec.derived else []),
             *(["optional"] if argument.optional else []),
+            *([argument.count, argument.most, *argument.own] if argument.count else []),
+            *([argument.each, argument.most] if argument.each else []),
             *([["strides", *_texts(argument.strides)]] if argument.strides else []),
             *(str(one) for one in spec.constraints.addresses if one.argument == argument.name),
         ]

@@ -25,6 +25,7 @@ SPECS = load_folder(GALLERY / "kernels")
 AT = {  # one problem each, so small that the default run of the tests can afford it
     "add_rms_norm": {"rows": 3, "cols": 77, "T": "float16"},
     "convolution": {"h": 30, "w": 41},
+    "grouped_gemm": {"groups": 5, "m": 90, "n": 70, "k": 37, "T": "bfloat16"},
     "quantise_fp8": {"rows": 3, "cols": 77, "T": "bfloat16"},
     "quantise_int8": {"rows": 3, "cols": 77, "T": "float16"},
     "rotary": {"n": 5, "heads": 3, "half": 7, "limit": 9, "T": "bfloat16", "has_positions": True, "interleaved": True},

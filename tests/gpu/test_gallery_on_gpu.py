@@ -16,6 +16,7 @@ from pretuned.cli import main
 from pretuned.compile.pool import compile_all
 from pretuned.compile.result import Binary
 from pretuned.measure import data
+from pretuned.measure.functions import together
 from pretuned.measure.requests import CompiledCandidate, PrepareRequest
 from pretuned.measure.runner import Runner
 from pretuned.render import source_of
@@ -113,7 +114,8 @@ def passed(spec, problem, stored, to):
     """What a call of the generated function is passed by position, by keyword, and the arrays that it writes to."""
     dtypes = {argument.name: space.dtype_of(spec, argument.dtype, problem.specialisation) for argument in spec.arrays}
     arrays = {name: to(np.ascontiguousarray(one.full), dtypes[name]) for name, one in stored.items()}
-    by_position = [arrays[argument.name] for argument in spec.required_inputs]
+    arrays = together(spec, arrays)
+    by_position = [arrays[argument.name] for argument in spec.whole(spec.required_inputs)]
     by_position += [scalar.passed for scalar in spec.scalars]
     optional = [argument for argument in spec.inputs if argument.optional]
     keywords = {argument.name: arrays[argument.name] for argument in optional if argument.name in arrays}
@@ -136,10 +138,12 @@ def test_calls_are_right(name, tuned, library):
         for _ in range(3):  # the later ones go by the fast path
             arguments, keywords, written = passed(spec, problem, stored, to)
             found = getattr(tuned, name)(*arguments, **keywords)
-            outputs = found if isinstance(found, tuple) else (found,)
-            assert len(outputs) == len(spec.outputs)
+            several = found if isinstance(found, tuple) else (found,)
+            outputs = [array for one in several for array in (one if isinstance(one, list) else [one])]
+            assert len(outputs) == len(wanted)
             assert all(any(output is array for output in outputs) for array in written)
-        for argument, output in zip(spec.outputs, outputs, strict=True):
+        arguments = [argument for argument in spec.outputs if argument.name in wanted]  # of a list, those it has
+        for argument, output in zip(arguments, outputs, strict=True):
             dtype = space.dtype_of(spec, argument.dtype, specialisation)
             ref = wanted[argument.name]
             out = back(output, dtype).reshape(ref.shape).astype(np.float64)

@@ -100,3 +100,8 @@ def convolution(image: Array, filter: Filter) -> Array:  # noqa: A002 - the argu
 def transpose_tma(x: Array) -> Array:
     """Return x with rows and columns swapped."""
     return x.T
+
+
+def grouped_gemm(a: Sequence[Array], b: Sequence[Array]) -> list[Array]:
+    """Return the products of matrices."""
+    return [x @ y for x, y in zip(a, b, strict=True)]

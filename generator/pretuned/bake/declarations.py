@@ -11,6 +11,7 @@ from pretuned.spec import space
 from pretuned.spec.addresses import Alignment
 from pretuned.spec.expressions import Expression
 from pretuned.spec.launch import LaunchSpec
+from pretuned.spec.lists import owner_of, owners
 from pretuned.spec.model import Argument, ImplementationSpec, KernelSpec
 from pretuned.spec.places import place_of
 from pretuned.spec.strides import names_of
@@ -69,8 +70,14 @@ def _tables(spec: KernelSpec) -> Iterator[tuple[str, str]]:
 
 
 def _place(spec: KernelSpec, dim: str) -> tuple[str | int, ...]:
-    """Return the argument and axis that give a dim, and how its extent is solved; nothing where a keyword gives it."""
+    """Return the argument and axis that give a dim, and how its extent is solved; nothing where a keyword gives it.
+
+    That of a list ends in `[]`: each of its arrays has an extent, and the dim is their sum.
+    """
     place = place_of(spec, dim)
+    if owners(spec, dim):
+        owner = owner_of(spec, dim)
+        return f"{owner.name}[]", [str(extent) for extent in owner.shape or ()].index(f"{dim}[]")
     if place is None:
         return ()
     solved = () if place.alone else (place.factor, place.offset, str(place.extent))
@@ -79,6 +86,9 @@ def _place(spec: KernelSpec, dim: str) -> tuple[str | int, ...]:
 
 def _argument(spec: KernelSpec, argument: Argument) -> str:
     if argument.role is None:
+        if argument.each:
+            parts = f"{literal(argument.name)}, {literal(argument.dtype)}"
+            return f"Scalar({parts}, each={literal(argument.each)}, most={argument.most})"
         value = f", {function([spec.derived[argument.name]], several=False)}" if argument.name in spec.derived else ""
         return f"Scalar({literal(argument.name)}, {literal(argument.dtype)}{value})"
     shape = function(argument.shape or (), several=True)
@@ -89,8 +99,10 @@ def _argument(spec: KernelSpec, argument: Argument) -> str:
     more += "" if argument.leading is None else f", trailing={len(argument.shape or ()) - 1}"
     if inputs := spec.in_place_of(argument):
         more += f", in_place={literal(tuple(one.name for one in inputs))}"
+    if argument.count:
+        more += f", count={literal(argument.count)}, most={argument.most}, own={literal(argument.own)}"
     head = ", ".join(map(literal, (argument.name, argument.role, argument.dtype, shape_text(argument))))
-    return f"Array({head}, {shape}{more})"
+    return f"Array{'List' if argument.count else ''}({head}, {shape}{more})"
 
 
 def _implementation(spec: KernelSpec, implementation: ImplementationSpec) -> Iterator[str]:

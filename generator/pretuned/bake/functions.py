@@ -48,24 +48,30 @@ def _number(spec: KernelSpec, argument: Argument) -> str:
 
 def positional(spec: KernelSpec) -> list[str]:
     """Return what is passed by position: the arrays that a call brings, then its numbers, each in launch order."""
-    return [argument.name for argument in (*spec.required_inputs, *spec.scalars)]
+    return [argument.name for argument in (*_required(spec), *spec.scalars)]
+
+
+def _required(spec: KernelSpec) -> tuple[Argument, ...]:
+    """Return the inputs that every call brings, a list once."""
+    return spec.whole(spec.required_inputs)
 
 
 def omissible(spec: KernelSpec) -> list[Argument]:
     """Return the arrays that are keywords of the function and may be None: optional inputs, then outputs."""
     inputs = [argument for argument in spec.inputs if argument.optional]
-    return [*inputs, *(argument for argument in spec.arrays if argument.role == "out")]
+    return [*inputs, *(argument for argument in spec.whole(spec.arrays) if argument.role == "out")]
 
 
 def chosen(spec: KernelSpec) -> dict[str, tuple[Value, ...]]:
     """Return those of `keywords` that a caller chooses by a value."""
-    presences = {argument.presence for argument in spec.inputs if argument.optional}
-    return {name: values for name, values in keywords(spec).items() if name not in presences}
+    told = {argument.presence for argument in spec.inputs if argument.optional} | {one.count for one in spec.lists}
+    return {name: values for name, values in keywords(spec).items() if name not in told}
 
 
 def keywords(spec: KernelSpec) -> dict[str, tuple[Value, ...]]:
     """Return the keywords of the function by sorted name: specialisations with their values, and dims, with none."""
-    found: dict[str, tuple[Value, ...]] = {name: () for name, dim in spec.dims.items() if dim.keyword}
+    counts = {one.count for one in spec.lists}
+    found: dict[str, tuple[Value, ...]] = {name: () for name, dim in spec.dims.items() if dim.keyword or name in counts}
     found |= {name: tuple(sorted(choice.values)) for name, choice in spec.specialisations.items() if choice.values}
     return dict(sorted(found.items()))
 
@@ -73,29 +79,37 @@ def keywords(spec: KernelSpec) -> dict[str, tuple[Value, ...]]:
 def function_lines(kernel: KernelPlan) -> Iterator[str]:
     """Yield the lines of the kernel's function."""
     spec = kernel.spec
-    returns = "GpuArray" if len(spec.outputs) == 1 else f"tuple[{', '.join('GpuArray' for _ in spec.outputs)}]"
+    outputs = spec.whole(spec.outputs)
+    returned = ["list[GpuArray]" if argument.count else "GpuArray" for argument in outputs]
+    returns = returned[0] if len(outputs) == 1 else f"tuple[{', '.join(returned)}]"
     yield "@launcher"
     yield f"def {spec.name}("
-    yield from (f"    {argument.name}: GpuArray," for argument in spec.required_inputs)
+    yield from (f"    {argument.name}: {_taken(argument)}," for argument in _required(spec))
     yield from (f"    {argument.name}: {_number(spec, argument)}," for argument in spec.scalars)
     yield "    *,"
     for name, values in chosen(spec).items():
         yield f"    {name}: {_annotation(values)},"
     demanded = telling_outputs(spec)
     for argument in omissible(spec):
-        yield f"    {argument.name}: GpuArray{'' if argument.name in demanded else ' | None = None'},"
+        yield f"    {argument.name}: {_taken(argument)}{'' if argument.name in demanded else ' | None = None'},"
     yield "    stream: Stream | None = None,"
     yield f") -> {returns}:"
     yield from _docstring(kernel)
     given = {argument.presence: f"{argument.name} is not None" for argument in spec.inputs if argument.optional}
+    given |= {str(one.count): "None" for one in spec.lists}
     words = [given.get(name, name) for name in keywords(spec)]
-    call = [*(a.name for a in spec.arrays), *(a.name for a in spec.scalars), *words, "stream"]
-    run = f"_{spec.name}.run({', '.join(call)})"
-    if len(spec.outputs) == 1:
+    call = [*(a.name for a in spec.whole(spec.arrays)), *(a.name for a in spec.scalars), *words, "stream"]
+    run = f"listed(_{spec.name}, {', '.join(call)})" if spec.lists else f"_{spec.name}.run({', '.join(call)})"
+    if len(outputs) == 1 and not spec.lists:
         yield f"    return {run}"
     else:
         yield f"    result: {returns} = {run}"
         yield "    return result"
+
+
+def _taken(argument: Argument) -> str:
+    """Return the type of an array, or of a list of arrays."""
+    return "Sequence[GpuArray]" if argument.count else "GpuArray"
 
 
 def _annotation(values: tuple[Value, ...]) -> str:
@@ -120,7 +134,7 @@ def _docstring(kernel: KernelPlan) -> Iterator[str]:
         yield from wrapped(f"{name}: {text}", "        ", "    ")
     yield ""
     yield "    Returns:"
-    yield f"        {', '.join(argument.name for argument in spec.outputs)}."
+    yield f"        {', '.join(argument.name for argument in spec.whole(spec.outputs))}."
     yield ""
     yield "    Raises:"
     yield "        PretunedError: Something cannot be used as it is; also a TypeError, ValueError or RuntimeError."
@@ -147,9 +161,9 @@ def _facts(kernel: KernelPlan) -> Iterator[str]:
 
 
 def _described(spec: KernelSpec) -> Iterator[tuple[str, str]]:
-    for argument in spec.required_inputs:
+    for argument in _required(spec):
         changed = "; changed in place" if argument.role == "inout" else ""
-        yield argument.name, f"Array of {argument.dtype} with {_laid_out(spec, argument)}{changed}."
+        yield argument.name, f"{_kind(argument)} of {argument.dtype} with {_laid_out(spec, argument)}{changed}."
     structs = layouts(spec)
     for argument in spec.scalars:
         if argument.dtype in structs:
@@ -167,8 +181,13 @@ def _described(spec: KernelSpec) -> Iterator[tuple[str, str]]:
             told = demanded.get(argument.name, ())
             note = f"its shape gives {' and '.join(told)}" if told else "allocated if None"
             note += f"; may be {_either(inputs)}" if inputs else ""
-            yield argument.name, f"Array of {argument.dtype} with {_laid_out(spec, argument)} to write; {note}."
+            text = f"{_kind(argument)} of {argument.dtype} with {_laid_out(spec, argument)}"
+            yield argument.name, f"{text} to write; {note}."
     yield "stream", "Stream to launch on; the current one of the arrays' library if None."
+
+
+def _kind(argument: Argument) -> str:
+    return f"List of 1 to {argument.most} arrays" if argument.count else "Array"
 
 
 def _laid_out(spec: KernelSpec, argument: Argument) -> str:

@@ -99,8 +99,10 @@ def _source(plan: BakePlan, binaries: Compiled, version: str) -> str:
     names = ["DEVICES", "SELECTIONS", "TABLE", "PretunedError", *_OFFERED]
     exported = _exported([*names, *(kernel.spec.name for kernel in plan.kernels)])
     functions = [list(function_lines(kernel)) for kernel in plan.kernels]
-    has_texts = any(": Literal[" in line for lines in functions for line in lines)
-    typing = "    from typing import Literal\n\n" if has_texts else ""
+    text = "\n".join(line for lines in functions for line in lines)
+    typing = "    from collections.abc import Sequence\n" if ": Sequence[" in text else ""
+    typing += "    from typing import Literal\n" if ": Literal[" in text else ""
+    typing += "\n" if typing else ""
     body = _BODY.format(imports="\n".join(f"    {name}," for name in imports), typing=typing, exported=exported)
     lines = [*_head(plan, version), "", *(f"# ruff: noqa: {codes} - {reason}" for codes, reason in _WAIVED), ""]
     lines += body.splitlines()
@@ -118,6 +120,7 @@ def _imports(text: str) -> list[str]:
     """Return what the declarations use of the runtime, in the order that import sorting wants."""
     optional = (
         "Array",
+        "ArrayList",
         "Buffer",
         "Implementation",
         "Integer",
@@ -129,6 +132,7 @@ def _imports(text: str) -> list[str]:
         "sizeof",
     )
     used = {name for name in optional if f"{name}(" in text}
+    used |= {"listed"} if "ArrayList" in used else set()
     return _all_order([*used, *_OFFERED, "Kernel", "PretunedError", "launcher"])
 
 

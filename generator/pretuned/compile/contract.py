@@ -23,6 +23,7 @@ from pretuned.runtime.limits import MAX_STATIC_SHARED_BYTES
 from pretuned.runtime.tensor_maps import MAP_BYTES, TYPE_NAME
 from pretuned.spec import space
 from pretuned.spec.cpp import without_comments
+from pretuned.spec.lists import table_of
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Pairs
 from pretuned.spec.structs import layouts
@@ -53,6 +54,12 @@ def launched(spec: KernelSpec, specialisation: Pairs, implementation: str) -> tu
         )
         for argument in spec.arguments
     }
+    for argument in spec.arguments:
+        if argument.each or argument in spec.lists:
+            table = table_of(argument, space.dtype_of(spec, argument.dtype, specialisation))
+            arguments[argument.name] = PassedArgument(
+                name=argument.name, dtype=table.name, array=False, struct_bytes=table.size_bytes
+            )
     order = tuple(arguments)
     for buffer in found.scratch:
         dtype = space.dtype_of(spec, buffer.dtype, specialisation)

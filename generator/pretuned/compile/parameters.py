@@ -21,6 +21,7 @@ from typing import Final
 
 from pretuned.runtime.tensor_maps import TYPE_NAME
 from pretuned.runtime.types import DTYPES, DType
+from pretuned.spec.lists import LIST
 
 POINTER_BITS: Final = 64
 
@@ -81,7 +82,8 @@ class PassedArgument:
 
     def __str__(self) -> str:
         """Return the parameter as C++ declares it."""
-        const = "const " if self.const else "const __grid_constant__ " if self.dtype == TYPE_NAME else ""
+        by_value = self.dtype == TYPE_NAME or (self.struct_bytes and self.dtype.startswith(f"{LIST}<"))
+        const = "const " if self.const else "const __grid_constant__ " if by_value else ""  # or each thread copies it
         spelled = self.dtype if self.struct_bytes else DTYPES[self.dtype].cuda
         return f"{const}{spelled}{'*' if self.array else ''} {self.name}"
 

@@ -23,10 +23,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from pretuned.measure.functions import FunctionError, HostArray, array_for, arrays_of, call, place
+from pretuned.measure.functions import FunctionError, HostArray, apart, array_for, arrays_of, call, place, together
 from pretuned.measure.launch import BoundBuffer, BoundScalar, absent, arrays, scalars
 from pretuned.runtime.types import DTYPES, DType
 from pretuned.spec.expressions import Expression, ExpressionError
+from pretuned.spec.lists import extents
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.parts import FillRange
 from pretuned.spec.space import Problem, derived, environment
@@ -158,7 +159,7 @@ def inputs(spec: KernelSpec, problem: Problem, seed: int) -> dict[str, Stored]:
         raise FunctionError(f"the value of a scalar cannot be passed at {problem}: {error}; {remedy}") from None
     generator = np.random.default_rng([seed, *problem_seed(problem)])
     buffers = [buffer for buffer in arrays(spec, problem) if buffer.role != "out"]
-    given, where = _given(spec, problem, generator, [argument.name for argument in spec.inputs])
+    given, where = _given(spec, problem, generator)
     fills = {argument.name: argument.fill for argument in spec.inputs}
     found = {}
     for buffer in buffers:
@@ -178,16 +179,15 @@ def inputs(spec: KernelSpec, problem: Problem, seed: int) -> dict[str, Stored]:
     return found
 
 
-def _given(
-    spec: KernelSpec, problem: Problem, generator: np.random.Generator, names: list[str]
-) -> tuple[Mapping[str, object], str]:
+def _given(spec: KernelSpec, problem: Problem, generator: np.random.Generator) -> tuple[Mapping[str, object], str]:
     """Return the arrays that the function `inputs` sets, and how messages about it begin."""
     target = spec.verify.inputs
     if target is None:
         return {}, ""
     where = place(spec, target)
     result = call(spec, target, problem, {"generator": generator})
-    return arrays_of(where, result, names, all_of_them=False), where
+    names = [argument.name for argument in spec.whole(spec.inputs)]
+    return apart(spec, problem, where, arrays_of(where, result, names, all_of_them=False)), where
 
 
 def _fill(spec: KernelSpec, problem: Problem, buffer: BoundBuffer, fill: str | FillRange | None) -> Fill:
@@ -273,12 +273,15 @@ def reference(spec: KernelSpec, problem: Problem, stored: Mapping[str, Stored]) 
         return None
     buffers = {buffer.name: buffer for buffer in arrays(spec, problem)}
     values: dict[str, Any] = {name: decoded(array, buffers[name].dtype) for name, array in stored.items()}
-    values |= derived(spec, environment(spec, problem))
+    known = environment(spec, problem)
+    values |= derived(spec, known)
     values |= {scalar.name: _number(scalar) for scalar in scalars(spec, problem)}
     values |= dict.fromkeys(absent(spec, problem))
-    where, names = place(spec, target), [argument.name for argument in spec.outputs]
-    found = arrays_of(where, call(spec, target, problem, values), names, all_of_them=True)
-    return {name: array_for(where, buffers[name], found[name], DTYPES[buffers[name].dtype].wide) for name in names}
+    values |= {one.name: extents(spec, one.each, known) for one in spec.arguments if one.each}
+    values = together(spec, values)
+    where, names = place(spec, target), [argument.name for argument in spec.whole(spec.outputs)]
+    found = apart(spec, problem, where, arrays_of(where, call(spec, target, problem, values), names, all_of_them=True))
+    return {name: array_for(where, buffers[name], one, DTYPES[buffers[name].dtype].wide) for name, one in found.items()}
 
 
 __all__ = [

@@ -25,6 +25,7 @@ from pretuned.remedies import INDICES, reads_indices
 from pretuned.runtime.text import closest, shown
 from pretuned.runtime.types import DTYPES
 from pretuned.spec.check.verification import not_passed
+from pretuned.spec.lists import count_of
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Problem, environment
 
@@ -173,6 +174,31 @@ def arrays_of(where: str, result: object, names: list[str], *, all_of_them: bool
         if name not in names:
             raise FunctionError(f"{where} returns '{name}', and the inputs are {', '.join(names)}")
     return result
+
+
+def together(spec: KernelSpec, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values by name with the arrays of each list as a list of the spec's name."""
+    found = {name: value for name, value in arrays.items() if "[" not in name}
+    for argument in spec.lists:
+        members = [arrays[one.name] for one in argument.members if one.name in arrays]
+        if members:
+            found[argument.name] = members
+        else:
+            found.pop(argument.name, None)  # of an output: what is passed for it is no business of a function
+    return found
+
+
+def apart(spec: KernelSpec, problem: Problem, where: str, given: Mapping[str, object]) -> dict[str, object]:
+    """Return what a function returned with the arrays of each list by their own names; raises FunctionError."""
+    found, values = dict(given), environment(spec, problem)
+    for argument in spec.lists:
+        if argument.name in found:
+            several, count = found.pop(argument.name), count_of(argument, values)
+            if not isinstance(several, list | tuple) or len(several) != count:
+                many = f"{len(several)} arrays" if isinstance(several, list | tuple) else _kind(several)
+                raise FunctionError(f"{where} returns {many} for '{argument.name}'; return a list of {count} arrays")
+            found |= {one.name: array for one, array in zip(argument.members, several, strict=False)}
+    return found
 
 
 def _kind(result: object) -> str:

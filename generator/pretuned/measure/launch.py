@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -22,9 +23,10 @@ from pretuned.runtime.limits import (
 from pretuned.runtime.records import Value
 from pretuned.runtime.structs import Struct
 from pretuned.runtime.types import DTYPES
+from pretuned.spec import lists
 from pretuned.spec.expressions import RESIDENT_BLOCKS, Expression, ExpressionError
 from pretuned.spec.launch import LaunchSpec
-from pretuned.spec.model import KernelSpec
+from pretuned.spec.model import Argument, KernelSpec
 from pretuned.spec.scalars import PassedValue, derived_values, passed_values
 from pretuned.spec.space import Configuration, DeviceFacts, Problem, dtype_of, environment, shape_of
 from pretuned.spec.structs import layouts
@@ -54,12 +56,16 @@ class BoundBuffer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundScalar:
-    """A value passed by value, with its element type, or its struct's name and layout."""
+    """A value passed by value, with its element type, or its struct's name and layout.
+
+    `members` are the arrays of a list, in order, whose addresses stand at the beginning of its value in a call.
+    """
 
     name: str
     dtype: str
     value: PassedValue
     struct: Struct | None = None
+    members: tuple[str, ...] = ()
 
     @property
     def packed(self) -> bytes:
@@ -68,6 +74,11 @@ class BoundScalar:
             return DTYPES[self.dtype].packed(self.value)
         assert self.struct is not None  # of which it is a value
         return self.struct.packed(self.value)
+
+    def pointing(self, addresses: Mapping[str, int]) -> bytes:
+        """Return the bytes of a list for arrays at `addresses`."""
+        found = struct.pack(f"{len(self.members)}Q", *(addresses[name] for name in self.members))
+        return found + self.packed[len(found) :]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,10 +123,10 @@ def arrays(spec: KernelSpec, problem: Problem) -> tuple[BoundBuffer, ...]:
             name=argument.name,
             role=str(argument.role),
             dtype=dtype_of(spec, argument.dtype, problem.specialisation),
-            shape=shape_of(argument, values),
+            shape=shape_of(argument, lists.surroundings(argument, values)),
         )
         for argument in spec.arrays
-        if argument.name not in left_out
+        if argument.name not in left_out and argument.place < lists.count_of(argument, values)
     )
 
 
@@ -131,7 +142,7 @@ def initialised(spec: KernelSpec, configuration: Configuration) -> frozenset[str
     everywhere = {argument.name for argument in spec.arrays if argument.init is not None}
     return frozenset(
         everywhere
-        | set(implementation.init)
+        | {argument.name for argument in spec.arrays if argument.whole in implementation.init}
         | {buffer.name for buffer in implementation.scratch if buffer.init is not None}
     )
 
@@ -157,7 +168,8 @@ def scalars(
 ) -> tuple[BoundScalar, ...]:
     """Return the scalar arguments at `problem`: dims and specialisations by value, the others as tuning passes them.
 
-    Derived ones are among them for a `configuration` on a `device`; arrays that are left out are, as null pointers.
+    Derived ones are among them for a `configuration` on a `device`; arrays that are left out are, as null pointers, and
+    lists of arrays.
     Raises ExpressionError for one whose value there its type does not hold.
     """
     known = environment(spec, problem, configuration, device)
@@ -166,13 +178,25 @@ def scalars(
         values |= derived_values(spec, known)
     found, structs = [], layouts(spec)
     for argument in spec.arguments:
-        if argument.role is None and (configuration is not None or argument.name not in spec.let):
+        if argument.each is not None or argument in spec.lists:
+            found.append(_listed(spec, problem, argument, known))
+        elif argument.role is None and (configuration is not None or argument.name not in spec.let):
             value = values[argument.name]
             assert not isinstance(value, str)  # a specialisation that is passed is no type
             dtype = dtype_of(spec, argument.dtype, problem.specialisation)
             found.append(BoundScalar(name=argument.name, dtype=dtype, value=value, struct=structs.get(dtype)))
     found += [BoundScalar(name=name, dtype=NULL, value=0) for name in absent(spec, problem)]
     return tuple(found)
+
+
+def _listed(spec: KernelSpec, problem: Problem, argument: Argument, known: Mapping[str, Value]) -> BoundScalar:
+    """Return a list of arrays, without their addresses, or the extents that arrays of lists have."""
+    table = lists.table_of(argument, dtype_of(spec, argument.dtype, problem.specialisation))
+    found = lists.extents(spec, argument.each, known) if argument.each else ()
+    there = argument.members[: lists.count_of(argument, known)] if argument.count else ()
+    members = tuple(one.name for one in there)
+    value: PassedValue = {"of": (*found, *(0,) * (argument.most - len(found)))}
+    return BoundScalar(name=argument.name, dtype=table.name, value=value, struct=table, members=members)
 
 
 def launches(

@@ -119,7 +119,8 @@ class Elsewhere:
     def __init__(self, machine: MachineMemory, spec: KernelSpec, problem: Problem, pristine: Mapping[str, int]) -> None:
         self._spec, self._problem, self._pristine = spec, problem, pristine
         demanded = {one.argument for one in spec.constraints.addresses}
-        self._buffers: Sequence[BoundBuffer] = [one for one in arrays(spec, problem) if one.name in demanded]
+        names = {one.name for one in spec.arrays if one.whole in demanded}
+        self._buffers: Sequence[BoundBuffer] = [one for one in arrays(spec, problem) if one.name in names]
         sizes = [span(buffer) for buffer in self._buffers]
         self.nbytes = sum(sizes)
         self._memory: Enclosure | None = machine.enclose(sizes) if sizes else None
@@ -141,7 +142,8 @@ class Elsewhere:
         specialisation = self._problem.specialisation
         known = space.choices(self._spec, specialisation)
         asked = {one.name: space.least_alignment(self._spec, known, one) for one in self._spec.arrays}
-        asked |= dict(space.guards(self._spec, specialisation, configuration).align)
+        guarded = dict(space.guards(self._spec, specialisation, configuration).align)
+        asked |= {one.name: guarded[one.whole] for one in self._spec.arrays if one.whole in guarded}
         regions = {}
         assert self._memory is not None
         for buffer, room in zip(self._buffers, self._memory.rooms, strict=True):

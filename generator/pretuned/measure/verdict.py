@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pretuned.measure import data
-from pretuned.measure.functions import FunctionError, HostArray, call, place
+from pretuned.measure.functions import FunctionError, HostArray, call, place, together
 from pretuned.measure.machine import Check, CheckResult, MachineMemory, Off, Poisoned, Unequal
 from pretuned.measure.regions import Region
 from pretuned.measure.stage import Stage
@@ -97,15 +97,17 @@ def mismatch(machine: MachineMemory, stage: Stage, index: int, region: Region, f
 
     if target is None:
         return usual().message
-    outputs = [output.name for output in stage.request.spec.outputs]
+    spec, problem = stage.request.spec, stage.request.problem
+    outputs = [name for name, one in stage.workspace.sets[index].items() if one.buffer.role in {"out", "inout"}]
     made: dict[str, Callable[[], object]] = {
-        "inputs": lambda: stage.inputs,
-        "outputs": lambda: {one: out if one == name else _written(stage, index, one) for one in outputs},
-        "references": lambda: {one: _reference(machine, stage, one) for one in outputs},
+        "inputs": lambda: together(spec, stage.inputs),
+        "outputs": lambda: together(
+            spec, {one: out if one == name else _written(stage, index, one) for one in outputs}
+        ),
+        "references": lambda: together(spec, {one: _reference(machine, stage, one) for one in outputs}),
         "standard": lambda: usual,
     }
     given = {"name": name, "out": out, "ref": reference}
-    spec, problem = stage.request.spec, stage.request.problem
     return verdict(place(spec, target), call(spec, target, problem, given, made))
 
 

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
     from .explanation import Explanation
     from .expressions import Integer as Integer
+    from .lists import ArrayList as ArrayList
+    from .lists import listed as listed
     from .overrides import Using
     from .records import Value
     from .table import Binaries as Binaries
@@ -92,12 +94,16 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Foreign:
-    """Return `Integer`, which few packages name, and importing them need not load."""
-    if name != "Integer":
-        raise AttributeError(name)
-    from .expressions import Integer  # noqa: PLC0415 - see above
+    """Return what few packages name, and importing the others need not load."""
+    if name == "Integer":
+        from .expressions import Integer  # noqa: PLC0415 - see above
 
-    return Integer
+        return Integer
+    if name in {"ArrayList", "listed"}:
+        from . import lists  # noqa: PLC0415 - see above
+
+        return getattr(lists, name)
+    raise AttributeError(name)
 
 
 def _begin(kernel: Kernel, *call: Foreign) -> Foreign:

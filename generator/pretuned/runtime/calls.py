@@ -21,6 +21,7 @@ from .driver import driver as find_driver
 from .errors import ArgumentTypeError, UntunedWarning, qualified, warn
 from .fastpath.paths import FastPath
 from .libraries import call, missing
+from .lists import aligning, together
 from .lookup import decide
 from .overrides import ambient, on_change, process_overrides
 from .plans import REMEMBERED, PreparedCall, keep_captured, make, remember
@@ -129,6 +130,8 @@ class Caller:
 
     def _answer(self, prepared: PreparedCall) -> Foreign:
         results = [prepared.arrays[index] for index in self.results]
+        if self.kernel.lists:
+            results = together(self.kernel, results)
         return results[0] if len(results) == 1 else tuple(results)
 
     def prepared(
@@ -193,7 +196,7 @@ class Caller:
         arrays: Sequence[Foreign],
     ) -> tuple[Sequence[Foreign], Sequence[Foreign]]:
         """Return the arrays with the outputs that were missing, and scratch; in the order of the stream, if one is."""
-        lacking = {i for i, one in enumerate(self.arrays) if arrays[i] is None and not one.optional}
+        lacking = {i for i, one in enumerate(self.arrays) if arrays[i] is None and outputs[i][1] and not one.optional}
         if not lacking and not plan.scratch:
             return arrays, ()
         with adapter.allocating(self.name, ordinal, stream) as empty:
@@ -256,10 +259,7 @@ class Caller:
         kernel, device = self.kernel, in_hand(self.driver, ordinal)
         given = dict(zip(kernel.keywords, keywords, strict=True))
         found = problem(kernel, views, given, device)
-        addresses = {array.name: seen.address if seen else 0 for array, seen in zip(self.arrays, views, strict=True)}
-
-        def aligned(name: str, nbytes: int) -> bool:
-            return addresses[name] % nbytes == 0
+        aligned = aligning(self.arrays, views)
 
         def uncalled(module: str, function: str) -> str | None:
             return f"{module}.{function} may allocate" if launches_only else missing(module, function)
@@ -293,7 +293,8 @@ class Caller:
         """Enter the problem into the fast path of the call's library, if every array is aligned as that asks."""
         plan = prepared.plan
         aligned = not any(seen.address % m for seen, m in zip(prepared.views, self.moduli, strict=True))
-        if not (aligned and plan.launches and prepared.usual and prepared.overrides.fast_path):
+        usual = prepared.usual and not self.kernel.lists
+        if not (aligned and plan.launches and usual and prepared.overrides.fast_path):
             return
         if not plan.again:  # a fast path takes as long to write as many calls: not for the first of a problem
             plan.again = True

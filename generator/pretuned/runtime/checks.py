@@ -8,6 +8,7 @@ import operator
 from .adapters import on_gpu
 from .errors import ArgumentError, ArgumentTypeError, qualified
 from .expressions import operands
+from .lists import BEYOND, extents, note, surroundings
 from .problem import CalledProblem, evaluate, holds, read_by
 from .remedies import ANEW, instead
 from .strides import strides_of
@@ -39,6 +40,8 @@ def problem(
     specialisation = specialise(kernel, {**types, **dims, **keywords})
     values: Values = {**specialisation, **follow(kernel, specialisation), **dims}
     found = CalledProblem(kernel, device, specialisation, values)
+    if kernel.lists:
+        note(kernel, given, found.operands)
     found.shapes = _shapes(kernel, arrays, given, found.operands)
     _dtypes(kernel, arrays, given, values)
     for array in arrays if kernel.strides else ():
@@ -52,6 +55,8 @@ def problem(
 def _dim(kernel: Kernel, name: str, place: tuple[Any, ...], given: Mapping[str, ArrayView]) -> int:
     """Return a dim by the extent that gives it."""
     argument, axis, *solved = place
+    if argument.endswith("[]"):
+        return sum(extents(place, given))
     if argument not in given:
         raise ArgumentTypeError(
             f"{qualified(kernel.name)}: {argument}: expected an array, whose shape gives {name}, found None"
@@ -96,11 +101,10 @@ def admit(kernel: Kernel, found: CalledProblem) -> None:
             values = ", ".join(f"{name}={found.values[name]}{_of(kernel, found, name)}" for name in names)
             raise ArgumentError(f"{qualified(kernel.name)}: requires {text}, found {values}")
     for argument, least, most in kernel.limits:
-        if not least <= int(found.values[argument.name]) <= most:
+        value = found.values[argument.each or argument.name]
+        if not least <= int(value) <= most:
             where = f"{qualified(kernel.name)}: {argument.name}{_of(kernel, found, argument.name)}"
-            raise ArgumentError(
-                f"{where}: expected at most {most} ({argument.dtype}), found {found.values[argument.name]}"
-            )
+            raise ArgumentError(f"{where}: expected at most {most} ({argument.dtype}), found {value}")
 
 
 def _of(kernel: Kernel, found: CalledProblem, name: str) -> str:
@@ -237,12 +241,13 @@ def _addresses(kernel: Kernel, given: Mapping[str, ArrayView], known: Operands) 
                 f"({view.dtype}), found one {_beyond(beyond)}; {instead(kernel, arrays[name], view, ANEW)}"
             )
 
-    for name, text, formula in kernel.addresses:
-        if name in given and (beyond := given[name].address % evaluate(formula, known)):
-            raise ArgumentError(
-                f"{qualified(kernel.name)}: {name}: requires {text}, found an address {_beyond(beyond)} a multiple; "
-                f"{instead(kernel, arrays[name], given[name], ANEW)}"
-            )
+    for whole, text, formula in kernel.addresses:
+        for name, view in given.items():
+            if name.partition("[")[0] == whole and (beyond := view.address % evaluate(formula, known)):
+                raise ArgumentError(
+                    f"{qualified(kernel.name)}: {name}: requires {text}, found an address {_beyond(beyond)} a "
+                    f"multiple; {instead(kernel, arrays[name], view, ANEW)}"
+                )
 
 
 def _beyond(count: int) -> str:
@@ -251,8 +256,9 @@ def _beyond(count: int) -> str:
 
 def modulus(kernel: Kernel, array: Array) -> int:
     """Return the bytes of alignment that distinguish the addresses of an array: its elements', or what is asked."""
-    guards = [one.align.get(array.name, 1) for one in kernel.shipped]
-    formulas = [formula for name, _, formula in kernel.addresses if name == array.name]
+    name = array.whole or array.name
+    guards = [one.align.get(name, 1) for one in kernel.shipped]
+    formulas = [formula for demanded, _, formula in kernel.addresses if demanded == name]
     own = [one.specialisation | follow(kernel, one.specialisation) for one in kernel.shipped] if formulas else []
     asked = [int(evaluate(formula, operands(values))) for formula in formulas for values in own]
     return math.lcm(*guards, *map(sizeof, types_of(kernel, array.dtype)), *asked)
@@ -265,9 +271,12 @@ def types_of(kernel: Kernel, dtype: str) -> set[str]:
 
 
 def output_shape(kernel: Kernel, array: Array, known: Operands) -> tuple[int, ...]:
-    """Return the shape that an array has by the problem's operands."""
+    """Return the shape that an array has by the problem's operands; BEYOND for one that a list does not have."""
+    surrounded = surroundings(array, known) if array.count else known
+    if surrounded is None:
+        return BEYOND
     try:
-        several: Any = evaluate(array.shape, known)
+        several: Any = evaluate(array.shape, surrounded)
     except ArithmeticError as error:
         raise ArgumentError(
             f"{qualified(kernel.name)}: {array.name}: its shape {array.text} has no value for this call: {error}"

@@ -11,6 +11,7 @@ from .blocks import SLOT, STREAM_AT, VALUES_AT, PreparedLaunch
 from .checks import output_shape
 from .launching import CONFIGURATION, attributes
 from .limits import CLUSTERS_FROM
+from .lists import BEYOND, packed
 from .problem import evaluate, sizes_of
 from .scalars import packer, struct_of, type_of
 from .table import Scalar
@@ -175,9 +176,9 @@ def make(driver: Driver, kernel: Kernel, decision: Decision, device: Device, str
     places: dict[str, str] = {}  # argument -> struct code, in the order of the values
     for array in kernel.arrays:
         shape = shapes.get(array.name) or output_shape(kernel, array, decision.problem.operands)
-        dtype = str(values.get(array.dtype, array.dtype))
+        dtype = str(values.get(array.dtype, array.dtype)) if shape is not BEYOND else ""
         plan.outputs.append((shape, dtype))
-        if array.init or array.name in implementation.init:
+        if dtype and (array.init or (array.whole or array.name) in implementation.init):
             plan.zeroed.append((len(places), math.prod(shape) * DTYPES[dtype].size_bytes))
         places[array.name] = POINTER
     plan.numbers = tuple([str(values.get(scalar.dtype, scalar.dtype)) for scalar in kernel.scalars])
@@ -193,12 +194,8 @@ def make(driver: Driver, kernel: Kernel, decision: Decision, device: Device, str
         places[buffer.name] = POINTER
     plan.zeroed = [(place, nbytes) for place, nbytes in plan.zeroed if nbytes]
     begins, content = _laid_out(places)
-    for argument in kernel.arguments:
-        if isinstance(argument, Scalar) and (argument.value or argument.name in decision.operands) and not plan.call:
-            known = decision.operands
-            number = evaluate(argument.value, known) if argument.value else known[argument.name]
-            begins[argument.name] = len(content)
-            content += DTYPES[argument.dtype].packed(number).ljust(SLOT, b"\0")
+    begins |= {one.name: begins[one.members[0].name] for one in kernel.lists}
+    content += _constants(kernel, decision, begins, len(content)) if not plan.call else b""
     maps, content = _tensor_maps(driver, kernel, implementation, decision, begins, content)
     pack_into = packing_maps(
         packer(head + "".join(places.values()), numbers),
@@ -240,6 +237,20 @@ def _tensor_maps(
         content += bytes(MAP_BYTES)
         found.append((one.name, one.array, encode))
     return found, content
+
+
+def _constants(kernel: Kernel, decision: Decision, begins: dict[str, int], before: int) -> bytes:
+    """Return the values that follow from what was decided, behind `before` bytes, and note where each begins."""
+    content, known = b"", decision.operands
+    for argument in kernel.arguments:
+        if isinstance(argument, Scalar) and (argument.value or argument.each or argument.name in known):
+            begins[argument.name] = before + len(content)
+            if argument.each:
+                content += packed(argument, known)
+                continue
+            number = evaluate(argument.value, known) if argument.value else known[argument.name]
+            content += DTYPES[argument.dtype].packed(number).ljust(SLOT, b"\0")
+    return content
 
 
 def _laid_out(codes: dict[str, str]) -> tuple[dict[str, int], bytes]:

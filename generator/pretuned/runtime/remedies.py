@@ -28,5 +28,5 @@ def instead(kernel: Kernel, array: Array, view: ArrayView, ways: dict[str, str] 
 
 def another(kernel: Kernel, output: Array) -> str:
     """Return what to pass instead of an output; one whose shape gives a dim cannot be left out."""
-    tells = any(place and place[0] == output.name for place in kernel.dims.values())
+    tells = output.count or any(place and place[0] == output.name for place in kernel.dims.values())
     return f"pass another array as {output.name}{'' if tells else ', or none'}"

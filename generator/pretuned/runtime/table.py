@@ -56,17 +56,8 @@ class Array:
     """
 
     __slots__ = (
-        "dtype",
-        "in_place",
-        "init",
-        "name",
-        "optional",
-        "rank",
-        "role",
-        "shape",
-        "strides",
-        "text",
-        "trailing",
+        *("dtype", "in_place", "init", "name", "optional", "rank"),
+        *("role", "shape", "strides", "text", "trailing"),
     )
 
     def __init__(  # noqa: PLR0913 - a declaration
@@ -87,14 +78,22 @@ class Array:
         self.in_place, self.optional, self.trailing, self.strides = in_place, optional, trailing, strides
         self.rank: int | None = None
 
+    # Of a list of arrays alone (see `lists`): the dim that is their number, and of one of them its place and the list.
+    count = whole = ""
+    place = 0
+    members: tuple[Array, ...] = ()
+
 
 class Scalar:
-    """A value passed to the kernel: a dim, a specialisation, a number that the call brings; or else `value`'s."""
+    """A value passed to the kernel: a dim, a specialisation, a number that the call brings; or else `value`'s.
 
-    __slots__ = ("dtype", "name", "value")
+    With `each` it is `most` numbers: the extents of that dim that the arrays of lists have, then zeros.
+    """
 
-    def __init__(self, name: str, dtype: str, value: Formula | None = None) -> None:
-        self.name, self.dtype, self.value = name, dtype, value
+    __slots__ = ("dtype", "each", "most", "name", "value")
+
+    def __init__(self, name: str, dtype: str, value: Formula | None = None, each: str = "", most: int = 0) -> None:
+        self.name, self.dtype, self.value, self.each, self.most = name, dtype, value, each, most
 
 
 class Buffer:
@@ -184,7 +183,8 @@ class Kernel:
     """A kernel as the spec describes it, with its rows, selections and what ships.
 
     `run` is what the generated function calls. `dims` gives the argument and axis that each dim is read from; factor,
-    offset and text of the extent there, where it is not the dim alone; and nothing where a keyword gives the dim.
+    offset and text of the extent there, where it is not the dim alone; and nothing where a keyword gives the dim. An
+    argument `a[]` is a list, over whose arrays the dim is the sum.
     `follows` gives a type by the type of another specialisation; `keywords` the values that a keyword may have, and
     none for a dim; `addresses` the bytes that the address of an array has to be a multiple of. `shipped` begins, for
     each specialisation, with the default.
@@ -206,6 +206,7 @@ class Kernel:
         "keywords",
         "layouts",
         "limits",
+        "lists",
         "literals",
         "name",
         "requires",
@@ -225,6 +226,7 @@ class Kernel:
     scalars: tuple[Scalar, ...]  # the numbers that a call brings: neither dims nor specialisations
     derived: tuple[tuple[Scalar, Formula], ...]  # those that follow from what a call decides, with how
     limits: tuple[tuple[Scalar, int, int], ...]  # the dims and strides that are passed as integers, and what these hold
+    lists: tuple[Array, ...]  # the arguments that are lists of arrays
     layouts: dict[str, Struct]  # the structs that are passed by value, by their names
     shipped: tuple[ShippedConfiguration, ...]
     shipments: dict[tuple[Value, ...], Shipment]  # what ships, by the values of a specialisation
@@ -284,16 +286,19 @@ class Kernel:
         listed: dict[tuple[Value, ...], list[ShippedConfiguration]] = {}
         for one in self.shipped:
             listed.setdefault(tuple(one.specialisation[name] for name in names), []).append(one)
-        self.arrays = tuple(argument for argument in self.arguments if isinstance(argument, Array))
+        listed_arrays = [argument for argument in self.arguments if isinstance(argument, Array)]
+        self.arrays = tuple(array for argument in listed_arrays for array in argument.members or (argument,))
+        self.lists = tuple(argument for argument in listed_arrays if argument.count)
         self.strides = tuple(stride for array in self.arrays for stride in array.strides)
         inputs = {a.dtype: a.name for a in reversed(self.arrays) if a.role != "out" and not a.optional}
         may_be = {name: tuple(sorted({str(one.specialisation[name]) for one in self.shipped})) for name in self.types}
         self.typed = tuple((name, inputs[name], may_be[name]) for name in self.types)
         numbers = [argument for argument in self.arguments if isinstance(argument, Scalar)]
         decided = {*self.dims, *names, *self.strides}
-        self.scalars = tuple(one for one in numbers if not one.value and one.name not in decided)
+        self.scalars = tuple(one for one in numbers if not (one.value or one.each or one.name in decided))
         self.derived = tuple((one, one.value) for one in numbers if one.value)
-        ranges = [(one, DTYPES[one.dtype].range) for one in numbers if one.name in {*self.dims, *self.strides}]
+        sizes = {*self.dims, *self.strides}
+        ranges = [(one, DTYPES[one.dtype].range) for one in numbers if one.each or one.name in sizes]
         self.limits = tuple((one, *taken) for one, taken in ranges if taken is not None)
         self.shipments = {key: Shipment(of_one) for key, of_one in listed.items()}
         return object.__getattribute__(self, name)
@@ -329,6 +334,7 @@ _MADE = frozenset(
         "free_dims",
         "layouts",
         "limits",
+        "lists",
         "rows",
         "scalars",
         "shipments",

@@ -74,7 +74,7 @@ DESCRIPTIONS: Final = {
     "Argument.role": "in (must come back unchanged), out, or inout; without one it is a scalar, passed by value.",
     "Argument.shape": (
         "An array's shape, expressions over dims: ['rows', 'cols']. As 'rows...' the first is the product of any "
-        "number of leading dims."
+        "number of leading dims; 'rows[]' in a list is an extent of each array's own, and `rows` their sum."
     ),
     "Argument.strides": (
         "How far neighbours along each dim lie apart, in elements: ['x_stride', 1]. A name is what each call decides, "
@@ -97,6 +97,15 @@ DESCRIPTIONS: Final = {
     ),
     "Argument.in-place": (
         "true: a call may pass an input as this output, one of its dtype and shape. Verified with each such input."
+    ),
+    "Argument.count": (
+        "The dim that the number of arrays gives: the argument is a list of arrays, whose addresses are passed by "
+        "value, as List<float*, 32>."
+    ),
+    "Argument.most": "The most arrays of a list, 1 to 256. Default: 32.",
+    "Argument.each": (
+        "Without a role: the dim 'rows' of which the arrays of lists have extents 'rows[]', which are passed by value, "
+        "as List<int, 32>."
     ),
     "Argument.default": "The scalar's default in the generated function: a call may leave it out.",
     "Argument.init": "0: the dispatcher zeroes this output before the launch.",

@@ -34,6 +34,9 @@ class ArgumentKeys(NamedKeys, total=False):
     in_place: bool
     optional: bool
     strides: Sequence[Written] | None
+    count: str | None
+    most: int
+    each: str | None
 
 
 class ScratchKeys(NamedKeys, total=False):

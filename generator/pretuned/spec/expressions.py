@@ -124,6 +124,23 @@ class LeadingDims(Expression):
         return f"{self.python}..."
 
 
+class OwnExtent(Expression):
+    """`rows[]` in the shape of a list: an extent that each of its arrays has for itself; `rows` is their sum."""
+
+    @classmethod
+    def parse(cls, source: str | int) -> OwnExtent:
+        """Parse `NAME[]`; raises ExpressionError."""
+        name = str(source).strip().removesuffix("[]").strip()
+        if not name.isidentifier():
+            raise ExpressionError(
+                f"'{source}' does not name an extent of each array; write `rows[]`, where the dim `rows` is their sum"
+            )
+        return cls(name)
+
+    def __str__(self) -> str:
+        return f"{self.python}[]"
+
+
 def has_value_everywhere(expression: Expression) -> bool:
     """Return whether an expression has a value whatever the dims are: it divides by positive literals, has no power."""
     for node in ast.walk(expression.tree):

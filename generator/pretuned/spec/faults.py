@@ -10,17 +10,17 @@ from pretuned.config.toml import dotted, in_words, spelled
 from pretuned.errors import Fault
 from pretuned.runtime.text import nearest
 from pretuned.spec.launch import LaunchSpec
-from pretuned.spec.model import (
-    Argument,
+from pretuned.spec.model import Argument, ImplementationSpec, KernelSpec
+from pretuned.spec.parts import (
     Compile,
     Constraints,
+    CostSpec,
     Dim,
-    ImplementationSpec,
-    KernelSpec,
+    FillRange,
     Scratch,
     Specialisation,
+    Verify,
 )
-from pretuned.spec.parts import CostSpec, FillRange, Verify
 from pretuned.spec.tensor_maps import TensorMapSpec
 
 TENSOR_MAPS: Final = frozenset({"map", "tensor-map", "tensor_map", "tensor-maps"})

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from pretuned.runtime.types import DTYPES
 from pretuned.spec.addresses import Alignment
-from pretuned.spec.expressions import Expression, LeadingDims
+from pretuned.spec.expressions import Expression, LeadingDims, OwnExtent
 from pretuned.spec.grammar import DEVICE_ATTRIBUTES, children_of, literal_comparison
 
 MAX_LENGTH: Final = 2000  # characters of a definition with all that it reads written out
@@ -48,7 +48,7 @@ def too_long(expression: Expression) -> bool:
 def substituted(value: Any, definitions: Mapping[str, Expression]) -> Any:  # noqa: ANN401 - any value of a model
     """Return a value of a spec with the definitions in place of their names in all expressions; `value` if none is."""
     match value:
-        case Expression() if not isinstance(value, LeadingDims) and not value.names.isdisjoint(definitions):
+        case Expression() if not isinstance(value, LeadingDims | OwnExtent) and not value.names.isdisjoint(definitions):
             return Expression(ast.unparse(_Substitution(definitions).visit(copy.deepcopy(value.tree))))
         case BaseModel() if changed := _changed(dict(value), definitions):
             return value.model_copy(update=changed)

@@ -9,33 +9,43 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import ConfigDict, Field, StrictBool, Tag, model_validator
+from pydantic import Field, StrictBool, Tag, model_validator
 
 from pretuned.config.toml import TAG
 from pretuned.runtime.records import Value
-from pretuned.spec.addresses import Alignment
-from pretuned.spec.expressions import Expression, LeadingDims
+from pretuned.spec.expressions import Expression, LeadingDims, OwnExtent
 from pretuned.spec.headers import plain
 from pretuned.spec.launch import LaunchSpec
 from pretuned.spec.let import substituted, written_out
 from pretuned.spec.library import LibraryCall
 from pretuned.spec.packages import is_of_package
-from pretuned.spec.parts import CostSpec, FillRange, Model, NamedStride, Verify, contiguous_stride
+from pretuned.spec.parts import (
+    Compile,
+    Constraints,
+    CostSpec,
+    Dim,
+    FillRange,
+    Model,
+    NamedStride,
+    Presence,
+    Scratch,
+    Specialisation,
+    Verify,
+    contiguous_stride,
+)
 from pretuned.spec.tensor_maps import TensorMapSpec, conditions
 from pretuned.spec.values import (
     FILL_KINDS,
     Expr,
     Extent,
     FillName,
+    Most,
     Name,
     Parameter,
-    Parameters,
-    Requirement,
     ScalarValue,
     Size,
-    Sizes,
     Space,
     TunedValue,
     TuningValue,
@@ -55,6 +65,9 @@ class Argument(Model):
     leaves the scalar out passes; `init` what the dispatcher sets an output to before the launch (0); `in_place` whether
     a call's output may be one of its inputs; `optional` whether a call may leave an input out; `strides` how far apart,
     in elements, neighbours along each dim lie: a name, for what each call decides, or what is contiguous.
+
+    An array with `count` is a list of at most `most` arrays, whose number is the dim `count`; a scalar with `each` are
+    the extents that the arrays of lists have of that dim. The arrays of a list `a` are arguments `a[0]`, `a[1]`, ...
     """
 
     name: Name
@@ -71,12 +84,37 @@ class Argument(Model):
     in_place: StrictBool = False
     optional: StrictBool = False
     strides: tuple[Expr, ...] | None = None
+    count: Name | None = None
+    most: Most = 32
+    each: Name | None = None
 
     @property
     def leading(self) -> LeadingDims | None:
         """The leading dims `rows...` of its shape, whose number is not fixed; None without."""
         first = (self.shape or (None,))[0]
         return first if isinstance(first, LeadingDims) else None
+
+    @property
+    def whole(self) -> str:
+        """The name in the spec: that of its list for an array of one."""
+        return self.name.partition("[")[0]
+
+    @property
+    def place(self) -> int:
+        """The place of an array in its list; 0 for any other."""
+        return int(self.name[len(self.whole) + 1 : -1] or 0)
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        """The dims of which each array of the list has an extent of its own."""
+        return tuple(extent.python for extent in self.shape or () if isinstance(extent, OwnExtent))
+
+    @property
+    def members(self) -> tuple[Argument, ...]:
+        """The arrays of a list; of any other array itself."""
+        if self.count is None:
+            return (self,)
+        return tuple(self.model_copy(update={"name": f"{self.name}[{place}]"}) for place in range(self.most))
 
     @property
     def presence(self) -> str:
@@ -87,76 +125,6 @@ class Argument(Model):
     def passed(self) -> TuningValue | None:
         """What tuning passes for a scalar: `value`, or else `default`."""
         return self.default if self.value is None else self.value
-
-
-class Scratch(Model):
-    """A buffer that the dispatcher provides for one call; its shape may use parameters and `device`."""
-
-    name: Name
-    dtype: Name
-    shape: tuple[Expr, ...]
-    init: Zero = None
-
-
-class Dim(Model):
-    """A named size: measured at its `sizes`, or, with `constant`, matched exactly against its `values`.
-
-    It needs no `sizes` where the spec has `problems`. With `keyword` the call gives it, and no array's shape does.
-    """
-
-    sizes: Sizes | None = None
-    values: Sizes | None = None
-    constant: StrictBool = False
-    keyword: StrictBool = False
-
-
-class Specialisation(Model):
-    """A choice of the caller: a type read off the arrays, a type that follows from another, or a keyword."""
-
-    model_config = ConfigDict(extra="allow")  # with `from`, the other keys are type names
-
-    dtypes: Annotated[tuple[Name, ...], Field(min_length=1)] | None = None
-    values: Parameters | None = None
-    from_: Name | None = Field(default=None, alias="from")
-
-    @property
-    def mapping(self) -> dict[str, Any]:
-        """With `from`: the type for each type of the specialisation it follows."""
-        return dict(self.model_extra or {})
-
-
-class Presence(Specialisation):
-    """Whether an optional array is there: `has_NAME`, which specs have by themselves."""
-
-    values: Parameters | None = (False, True)
-
-
-class Compile(Model):
-    """Options for the compiler, rendered as templates; `arch_specific` asks for sm_90a instead of sm_90.
-
-    `include` are folders of the project's own headers, relative to the spec's folder.
-    """
-
-    options: tuple[Name, ...] = ()
-    include: tuple[Name, ...] = ()
-    arch_specific: StrictBool = False
-
-
-class Constraints(Model):
-    """`where` prunes the space (naming a dim makes it a guard); `requires` is what the kernel itself demands."""
-
-    where: tuple[Expr, ...] = ()
-    requires: tuple[Requirement, ...] = ()
-
-    @property
-    def demands(self) -> tuple[Expression, ...]:
-        """What `requires` says of dims and specialisations."""
-        return tuple(one for one in self.requires if isinstance(one, Expression))
-
-    @property
-    def addresses(self) -> tuple[Alignment, ...]:
-        """What `requires` says of addresses."""
-        return tuple(one for one in self.requires if isinstance(one, Alignment))
 
 
 class ImplementationSpec(Model):
@@ -238,6 +206,15 @@ class KernelSpec(Model):
         return self
 
     @model_validator(mode="after")
+    def _with_counts(self) -> Self:
+        """Demand of the number of arrays in a list what the kernel has room for."""
+        most = {one.count: one.most for one in sorted(self.lists, key=lambda one: -one.most) if one.count in self.dims}
+        if added := tuple(Expression.parse(f"1 <= {name} <= {number}") for name, number in sorted(most.items())):
+            kept = self.constraints.model_copy(update={"requires": (*self.constraints.requires, *added)})
+            self.__dict__["constraints"] = kept
+        return self
+
+    @model_validator(mode="after")
     def _without_derived_names(self) -> Self:
         """Write the definitions of [let] out wherever they are read; `let` itself stays as it is written."""
         if self.let:
@@ -304,8 +281,18 @@ class KernelSpec(Model):
 
     @cached_property
     def arrays(self) -> tuple[Argument, ...]:
-        """The arguments that are arrays, in launch order."""
-        return tuple(argument for argument in self.arguments if argument.role is not None)
+        """The arrays that a call may bring, in launch order: of a list those that it may have."""
+        return tuple(one for argument in self.arguments if argument.role is not None for one in argument.members)
+
+    @cached_property
+    def lists(self) -> tuple[Argument, ...]:
+        """The lists of arrays."""
+        return tuple(argument for argument in self.arguments if argument.role is not None and argument.count)
+
+    def whole(self, arrays: Iterable[Argument]) -> tuple[Argument, ...]:
+        """Return arrays as the spec has them: a list once."""
+        lists = {one.name: one for one in self.lists}
+        return tuple(dict.fromkeys(lists.get(array.whole, array) for array in arrays))
 
     @cached_property
     def inputs(self) -> tuple[Argument, ...]:
@@ -338,13 +325,14 @@ class KernelSpec(Model):
     def scalars(self) -> tuple[Argument, ...]:
         """The values that a call must bring: scalars that are neither a dim nor a specialisation, nor derived."""
         known = {*self.dims, *self.specialisations, *self.let, *self.stride_names}
-        return tuple(argument for argument in self.arguments if argument.role is None and argument.name not in known)
+        numbers = (argument for argument in self.arguments if argument.role is None and argument.each is None)
+        return tuple(argument for argument in numbers if argument.name not in known)
 
     @cached_property
     def stride_names(self) -> dict[str, NamedStride]:
         """The strides that calls decide, by name; the first where a name is given twice."""
         known, found = {*self.dims, *self.specialisations}, dict[str, NamedStride]()
-        for one in self.arrays:
+        for one in (array for array in self.arrays if array.count is None):
             for axis, entry in enumerate(one.strides or ()):
                 if entry.python.isidentifier() and entry.python not in known:
                     contiguous = contiguous_stride(one.shape or (), axis)

@@ -1,14 +1,16 @@
-"""What the models of a spec are made of: their base, a range of values, [cost], [verify]."""
+"""What the models of a spec are made of: their base, a range of values, and the tables beside `arguments`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
+from pretuned.spec.addresses import Alignment
 from pretuned.spec.expressions import Expression
-from pretuned.spec.values import Bound, Expr, Name, Tolerances
+from pretuned.spec.values import Bound, Expr, Name, Parameters, Requirement, Sizes, Tolerances, Zero
 
 
 class Model(BaseModel):
@@ -67,3 +69,73 @@ class Verify(Model):
     atol: Tolerances | None = None
     inputs: Name | None = None
     compare: Name | None = None
+
+
+class Scratch(Model):
+    """A buffer that the dispatcher provides for one call; its shape may use parameters and `device`."""
+
+    name: Name
+    dtype: Name
+    shape: tuple[Expr, ...]
+    init: Zero = None
+
+
+class Dim(Model):
+    """A named size: measured at its `sizes`, or, with `constant`, matched exactly against its `values`.
+
+    It needs no `sizes` where the spec has `problems`. With `keyword` the call gives it, and no array's shape does.
+    """
+
+    sizes: Sizes | None = None
+    values: Sizes | None = None
+    constant: StrictBool = False
+    keyword: StrictBool = False
+
+
+class Specialisation(Model):
+    """A choice of the caller: a type read off the arrays, a type that follows from another, or a keyword."""
+
+    model_config = ConfigDict(extra="allow")  # with `from`, the other keys are type names
+
+    dtypes: Annotated[tuple[Name, ...], Field(min_length=1)] | None = None
+    values: Parameters | None = None
+    from_: Name | None = Field(default=None, alias="from")
+
+    @property
+    def mapping(self) -> dict[str, Any]:
+        """With `from`: the type for each type of the specialisation it follows."""
+        return dict(self.model_extra or {})
+
+
+class Presence(Specialisation):
+    """Whether an optional array is there: `has_NAME`, which specs have by themselves."""
+
+    values: Parameters | None = (False, True)
+
+
+class Compile(Model):
+    """Options for the compiler, rendered as templates; `arch_specific` asks for sm_90a instead of sm_90.
+
+    `include` are folders of the project's own headers, relative to the spec's folder.
+    """
+
+    options: tuple[Name, ...] = ()
+    include: tuple[Name, ...] = ()
+    arch_specific: StrictBool = False
+
+
+class Constraints(Model):
+    """`where` prunes the space (naming a dim makes it a guard); `requires` is what the kernel itself demands."""
+
+    where: tuple[Expr, ...] = ()
+    requires: tuple[Requirement, ...] = ()
+
+    @property
+    def demands(self) -> tuple[Expression, ...]:
+        """What `requires` says of dims and specialisations."""
+        return tuple(one for one in self.requires if isinstance(one, Expression))
+
+    @property
+    def addresses(self) -> tuple[Alignment, ...]:
+        """What `requires` says of addresses."""
+        return tuple(one for one in self.requires if isinstance(one, Alignment))

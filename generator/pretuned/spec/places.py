@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pretuned.spec.expressions import Expression, ExpressionError
+from pretuned.spec.expressions import Expression, ExpressionError, OwnExtent
 
 if TYPE_CHECKING:
     from pretuned.spec.model import Argument, KernelSpec
@@ -64,8 +64,10 @@ def _is_linear(node: ast.expr) -> bool:
 
 
 def place_of(spec: KernelSpec, dim: str) -> DimPlace | None:
-    """Return the extent that gives a dim; None where none does, or a keyword does."""
+    """Return the extent that gives a dim; None where none does, or a keyword or lists of arrays do."""
     if dim in spec.dims and spec.dims[dim].keyword:
+        return None
+    if any(dim == one.count or dim in one.own for one in spec.lists):
         return None
     return _best(_places(spec.required_inputs, dim)) or _best(_places(_few_outputs(spec), dim))
 
@@ -76,7 +78,9 @@ def _best(places: Sequence[DimPlace]) -> DimPlace | None:
 
 def _few_outputs(spec: KernelSpec) -> list[Argument]:
     """Return outputs that together tell the dims that no input and no keyword does: the one that tells most first."""
-    untold = {name for name, dim in spec.dims.items() if not dim.keyword and not _places(spec.required_inputs, name)}
+    told = {name for one in spec.lists for name in (one.count, *one.own)}
+    told |= {name for name, dim in spec.dims.items() if dim.keyword}
+    untold = {name for name in spec.dims if name not in told and not _places(spec.required_inputs, name)}
     outputs = [argument for argument in spec.arrays if argument.role == "out"]
     chosen: list[Argument] = []
 
@@ -96,7 +100,7 @@ def _places(arguments: Sequence[Argument], dim: str) -> list[DimPlace]:
         DimPlace(argument=argument.name, axis=axis, factor=solved[1], offset=solved[2], extent=extent)
         for argument in arguments
         for axis, extent in enumerate(argument.shape or ())
-        if (solved := linear(extent)) is not None and solved[0] == dim
+        if not isinstance(extent, OwnExtent) and (solved := linear(extent)) is not None and solved[0] == dim
     ]
 
 

@@ -19,9 +19,11 @@ def sizes_of(spec: KernelSpec, dim: str) -> tuple[int, ...]:
 
 
 def largest(spec: KernelSpec, dim: str) -> int:
-    """Return the largest size of `dim` that its argument's type holds, where it is passed by value."""
-    types = (DTYPES[argument.dtype] for argument in spec.arguments if argument.name == dim and argument.dtype in DTYPES)
-    return min((dtype.range[1] for dtype in types if dtype.range is not None), default=INT64_MAX)
+    """Return the largest size of `dim` that its argument's type holds, where it is passed by value, or its lists."""
+    most = [one.most for one in spec.lists if one.count == dim]
+    passed = (argument for argument in spec.arguments if dim in {argument.name, argument.each})
+    types = (DTYPES[argument.dtype] for argument in passed if argument.dtype in DTYPES)
+    return min([*most, *(dtype.range[1] for dtype in types if dtype.range is not None)], default=INT64_MAX)
 
 
 def fits_arguments(spec: KernelSpec, problem: Problem) -> bool:

@@ -19,6 +19,7 @@ from pretuned.runtime.limits import blocks_of_sm
 from pretuned.runtime.records import Value
 from pretuned.runtime.types import DTYPES
 from pretuned.spec.expressions import Environment, Expression, ExpressionError
+from pretuned.spec.lists import DECLARATION, LIST
 from pretuned.spec.strides import contiguous
 from pretuned.spec.structs import declaration, layouts
 from pretuned.spec.tensor_maps import ADDRESS, available
@@ -174,7 +175,8 @@ def rendered(spec: KernelSpec, specialisation: Pairs, configuration: Configurati
     found: dict[str, Value] = {
         name: DTYPES[str(value)].cuda if name in types else value for name, value in values.items()
     }
-    return found | {name: declaration(struct) for name, struct in layouts(spec).items()}
+    found |= {name: declaration(struct) for name, struct in layouts(spec).items()}
+    return found | ({LIST: DECLARATION} if spec.lists else {})
 
 
 def derived(spec: KernelSpec, values: Environment) -> dict[str, int]:
@@ -259,7 +261,7 @@ def least_alignment(spec: KernelSpec, known: Environment, argument: Argument) ->
     size = DTYPES[str(known.get(argument.dtype, argument.dtype))].size_bytes
     if not spec.constraints.requires:  # as a rule; and this is asked for every configuration
         return size
-    asked = [one.nbytes.evaluate(known) for one in spec.constraints.addresses if one.argument == argument.name]
+    asked = [one.nbytes.evaluate(known) for one in spec.constraints.addresses if one.argument == argument.whole]
     return math.lcm(size, *asked)
 
 
@@ -307,7 +309,7 @@ def guards(
     where = tuple(e for e in implementation.constraints.where if names_dim(spec, e))
     aligned = tuple(
         (argument.name, align, least_alignment(spec, known, argument))
-        for argument in spec.arrays
+        for argument in spec.whole(spec.arrays)
         for align in _aligns(implementation, argument)
         if align.names <= known.keys() | DTYPES.keys()
     )

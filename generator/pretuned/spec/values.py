@@ -16,9 +16,10 @@ from pretuned.config.toml import INT64_MAX, TAG, spelled
 from pretuned.runtime.text import assignment
 from pretuned.spec import ranges
 from pretuned.spec.addresses import Alignment, is_alignment
-from pretuned.spec.expressions import Expression, ExpressionError, LeadingDims
+from pretuned.spec.expressions import Expression, ExpressionError, LeadingDims, OwnExtent
 
 _TEXT: Final = re.compile(r"""(?! )[^"'\\,;=\x00-\x1f\x7f-\U0010ffff]{1,80}(?<! )""")
+MOST_ARRAYS: Final = 256  # of a list: half of what a launch passes by value
 FILLS: Final = ("normal", "uniform", "ones", "integers")
 
 
@@ -38,10 +39,10 @@ def _expression(value: object) -> Expression:
 
 
 def _extent(value: object) -> Expression:
-    if not isinstance(value, str) or "..." not in value:
+    if not isinstance(value, str) or ("..." not in value and "[]" not in value):
         return _expression(value)
     try:
-        return LeadingDims.parse(value)
+        return LeadingDims.parse(value) if "..." in value else OwnExtent.parse(value)
     except ExpressionError as error:
         raise ValueError(str(error)) from None
 
@@ -88,6 +89,12 @@ def _size(value: object) -> int:
     if value > INT64_MAX:
         raise ValueError(f"is {spelled(value)}; a size fits 64 bits")
     return value
+
+
+def _most(value: object) -> int:
+    if (number := _size(value)) > MOST_ARRAYS:
+        raise ValueError(f"is {number}; a list has at most {MOST_ARRAYS} arrays, whose addresses are passed by value")
+    return number
 
 
 def _parameter(value: object) -> bool | int | float | str:
@@ -179,6 +186,7 @@ Extent = Annotated[Expression, *_kind(_extent, type=["string", "integer"])]
 Requirement = Annotated[Expression | Alignment, *_kind(_requirement, type=["string", "integer"])]
 LaunchExtent = Annotated[tuple[Expr, ...], Field(min_length=1, max_length=3)]
 Size = Annotated[int, *_kind(_size, type="integer", minimum=1)]
+Most = Annotated[int, *_kind(_most, type="integer", minimum=1, maximum=MOST_ARRAYS)]
 Sizes = Annotated[tuple[Size, ...], Field(min_length=1), *_listed(type="integer", minimum=1)]
 # What a tuning parameter or a specialisation may be.
 _ANY: Final = {"type": ["integer", "boolean", "number", "string"]}

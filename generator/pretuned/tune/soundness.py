@@ -15,6 +15,7 @@ from pretuned.measure.launch import arrays
 from pretuned.measure.requests import PrepareRequest
 from pretuned.measure.runner import TuningError
 from pretuned.outcome import WrongResult
+from pretuned.spec.lists import held
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.sizes import fits_arguments, sizes_of
 from pretuned.spec.space import Configuration, Problem, admitted
@@ -127,7 +128,8 @@ def check_problems(spec: KernelSpec, problem: Problem) -> Iterator[Problem]:
     trials.append({name: max(size - 1, 1) for name, size in dims.items()})
     seen = {problem}
     for trial in trials:
-        other = Problem(specialisation=problem.specialisation, dims=tuple(sorted(trial.items())))
+        sizes = {name: held(spec, name, size) for name, size in trial.items()}
+        other = Problem(specialisation=problem.specialisation, dims=tuple(sorted(sizes.items())))
         if other not in seen and fits_arguments(spec, other) and admitted(spec, other):
             seen.add(other)
             yield other

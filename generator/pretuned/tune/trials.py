@@ -16,6 +16,7 @@ from typing import Final
 from pretuned.measure.launch import arrays
 from pretuned.spec import space
 from pretuned.spec.expressions import Environment, Expression, ExpressionError
+from pretuned.spec.lists import held
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.sizes import fits_arguments, largest
 from pretuned.spec.space import Configuration, DeviceFacts, Pairs, Problem, admitted, environment
@@ -140,8 +141,8 @@ class TrialSizes:
             scale *= 0.7
 
     def _at(self, sizes: Sequence[int]) -> Problem:
-        dims = tuple(sorted(zip(self.spec.free_dims, sizes, strict=True)))
-        return Problem(specialisation=self.specialisation, dims=dims)
+        dims = {name: held(self.spec, name, size) for name, size in zip(self.spec.free_dims, sizes, strict=True)}
+        return Problem(specialisation=self.specialisation, dims=space.pairs(dims))
 
     def _problem(self, sizes: Sequence[object]) -> Problem | None:
         problem = self._at([int(str(size)) for size in sizes])

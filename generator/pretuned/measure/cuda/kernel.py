@@ -106,7 +106,7 @@ class CudaKernel:
     ) -> None:
         self.module = module
         self._launches = [(module.function(launch), launch) for launch in launches if 0 not in launch.grid]
-        self._scalars = {scalar.name: scalar.packed for scalar in scalars}
+        self._scalars = {scalar.name: scalar for scalar in scalars}
         self._packed: dict[tuple[CallBuffers, int], list[PackedArguments]] = {}
         self._attributed = [bool(launch.attributes) for _, launch in self._launches]
         self._configured: dict[tuple[int, int], ConfiguredLaunch] = {}  # by stream and place among the launches
@@ -124,7 +124,10 @@ class CudaKernel:
     def overlapping(self, place: int) -> list[str]:
         """Return the arrays that a launch takes, if it may begin before what runs ahead of it has ended."""
         _, launch = self._launches[place]
-        return [name for name in launch.made_of if name not in self._scalars] if launch.overlap else []
+        if not launch.overlap:
+            return []
+        held = {name: scalar.members for name, scalar in self._scalars.items()}
+        return [one for name in launch.made_of for one in held.get(name, (name,))]
 
     def launch_one(self, place: int, buffers: CallBuffers, index: int, stream: int) -> None:
         """Enqueue one of the launches: what has attributes by cuLaunchKernelEx, which CuPy's binding lacks."""
@@ -145,7 +148,8 @@ class CudaKernel:
             raise judged(error) from None
 
     def _pack(self, addresses: Mapping[str, int]) -> list[PackedArguments]:
-        packed = self._scalars | {name: struct.pack("Q", address) for name, address in addresses.items()}
+        packed = {name: scalar.pointing(addresses) for name, scalar in self._scalars.items()}
+        packed |= {name: struct.pack("Q", address) for name, address in addresses.items()}
         found = []
         for _, launch in self._launches:
             try:

@@ -7,6 +7,7 @@ import copy
 import ctypes
 import hashlib
 import math
+import struct
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -59,7 +60,7 @@ class HostKernel:
     ) -> None:
         self.launches = tuple(launches)
         self._manner = manner
-        self._scalars = _packed(scalars)
+        self._scalars = {scalar.name: scalar for scalar in scalars}
         self._path = _stored(image, next(_loads) if manner.kept else 0)
         self._library = ctypes.CDLL(str(self._path), mode=ctypes.RTLD_LOCAL)
         self._library.pretuned_launch.restype = ctypes.c_char_p
@@ -103,9 +104,12 @@ class HostKernel:
         for launch in self.launches:
             if math.prod(launch.grid) == 0:
                 continue
-            pointers = {name: ctypes.c_void_p(address) for name, address in addresses.items()}
-            values = [pointers.get(name) or self._scalars[name] for name in launch.arguments]
-            slots = (ctypes.c_void_p * max(1, len(values)))(*(ctypes.addressof(value) for value in values))
+            values = [
+                struct.pack("Q", addresses[name]) if name in addresses else self._scalars[name].pointing(addresses)
+                for name in launch.arguments
+            ]
+            held = [ctypes.create_string_buffer(value, len(value)) for value in values]
+            slots = (ctypes.c_void_p * max(1, len(held)))(*map(ctypes.addressof, held))
             code = (ctypes.c_void_p * 2)()
             fault = self._library.pretuned_launch(
                 getattr(self._library, f"pretuned_call_{launch.function}"),
@@ -123,7 +127,7 @@ class HostKernel:
         """Return this kernel, of the same library, with other extents and scalars."""
         other = copy.copy(self)
         other.launches = tuple(launches)
-        other._scalars = _packed(scalars)  # noqa: SLF001 - its own
+        other._scalars = {scalar.name: scalar for scalar in scalars}  # noqa: SLF001 - its own
         return other
 
     def _placed(self, message: str, code: Sequence[int]) -> str:
@@ -155,10 +159,6 @@ class HostKernel:
         if self._manner.kept:
             return
         _ctypes.dlclose(self._library._handle)  # noqa: SLF001 - ctypes has no public way
-
-
-def _packed(scalars: Sequence[BoundScalar]) -> dict[str, ctypes.Array[ctypes.c_char]]:
-    return {scalar.name: ctypes.create_string_buffer(scalar.packed) for scalar in scalars}
 
 
 def _address(function: Any) -> int:  # noqa: ANN401 - the type has no public name

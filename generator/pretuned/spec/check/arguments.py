@@ -11,13 +11,14 @@ from pretuned.spec.addresses import Alignment
 from pretuned.spec.check.arrays import address_faults, in_place_faults, leading_faults, optional_faults
 from pretuned.spec.check.dtypes import unknown_dtype
 from pretuned.spec.check.kinds import comparison_faults, mixed
+from pretuned.spec.check.lists import beyond, list_faults
 from pretuned.spec.check.names import PathFault, by_value, dtype_faults, expression_faults, identifier, parameters
 from pretuned.spec.check.scalars import scalar_faults
 from pretuned.spec.check.strides import stride_faults
 from pretuned.spec.expressions import Expression
 from pretuned.spec.faults import unknown_key
-from pretuned.spec.model import Argument, Dim, KernelSpec, Specialisation
-from pretuned.spec.parts import FillRange
+from pretuned.spec.model import Argument, KernelSpec
+from pretuned.spec.parts import Dim, FillRange, Specialisation
 from pretuned.spec.places import linear, place_of
 from pretuned.spec.scalars import holds
 from pretuned.spec.sizes import largest
@@ -104,6 +105,7 @@ def _dim(spec: KernelSpec, name: str, dim: Dim) -> Iterator[PathFault]:
         for index, size in enumerate(sizes or ()):
             if size > largest(spec, name):
                 message = f"{size} does not fit the type of the argument '{name}'; pass it as int64"
+                message = beyond(spec, name, size) or message
                 yield f"{path}.{key}[{index}]", message
     yield from _told(spec, path, name, dim)
 
@@ -111,7 +113,7 @@ def _dim(spec: KernelSpec, name: str, dim: Dim) -> Iterator[PathFault]:
 def _told(spec: KernelSpec, path: str, name: str, dim: Dim) -> Iterator[PathFault]:
     """Yield a fault for a dim that a call tells nowhere, or twice."""
     if not dim.keyword:
-        if place_of(spec, name) is None:
+        if place_of(spec, name) is None and all(name not in {one.count, *one.own} for one in spec.lists):
             giving = [one.name for one in spec.inputs for e in one.shape or () if (linear(e) or ("",))[0] == name]
             which = f"a call may leave out '{giving[0]}', and no other" if giving else "no"
             message = f"{which} array's shape gives '{name}', so it cannot be read off a call"
@@ -167,7 +169,8 @@ def _array(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathFaul
     if argument.optional:
         yield from optional_faults(spec, path, argument)
     yield from leading_faults(spec, path, argument)
-    if argument.strides is not None:
+    yield from list_faults(spec, path, argument)
+    if argument.strides is not None and argument.count is None:
         yield from stride_faults(spec, path, argument)
     yield from _layout(spec, path, argument)
 

@@ -9,7 +9,8 @@ from pretuned.spec import space
 from pretuned.spec.addresses import MOST_BYTES, Alignment
 from pretuned.spec.check.names import PathFault, expression_faults, parameters
 from pretuned.spec.expressions import ExpressionError, LeadingDims, has_value_everywhere
-from pretuned.spec.model import Argument, KernelSpec, Presence
+from pretuned.spec.model import Argument, KernelSpec
+from pretuned.spec.parts import Presence
 
 
 def in_place_faults(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathFault]:
@@ -65,7 +66,7 @@ def leading_faults(spec: KernelSpec, path: str, argument: Argument) -> Iterator[
 
 def address_faults(spec: KernelSpec, path: str, demand: Alignment) -> Iterator[PathFault]:
     """Yield the faults of an `aligned(x, 8)` of `requires`."""
-    arrays = [array.name for array in spec.arrays]
+    arrays = [array.name for array in spec.whole(spec.arrays)]
     if demand.argument not in arrays:
         yield path, f"'{demand.argument}' in '{demand}' is not an array{closest(demand.argument, arrays)}"
         return

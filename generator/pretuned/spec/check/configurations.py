@@ -243,7 +243,7 @@ def _aligned(spec: KernelSpec, configuration: Configuration) -> Iterator[PathFau
             message = f"aligns '{name}' to {align_bytes} bytes ({space.describe(configuration.values)})"
             chosen = f" for {space.describe(specialisation)}" if specialisation else ""
             remedy = "an array is only aligned to its elements, and the default must be legal for every call"
-            asked = next(array.align for array in spec.arrays if array.name == name)
+            asked = next(array.align for array in spec.whole(spec.arrays) if array.name == name)
             maps = spec.all_implementations[configuration.implementation].tensor_maps
             mapped = name in {one.array for one in maps}
             folded = align_bytes if asked is None or mapped else asked.fold(dict(configuration.values))

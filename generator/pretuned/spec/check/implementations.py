@@ -14,7 +14,8 @@ from pretuned.spec.check.names import PathFault, dtype_faults, expression_faults
 from pretuned.spec.check.tensor_maps import tensor_map_faults
 from pretuned.spec.launch import LaunchSpec
 from pretuned.spec.library import LibraryCall
-from pretuned.spec.model import MAIN, Compile, ImplementationSpec, KernelSpec
+from pretuned.spec.model import MAIN, ImplementationSpec, KernelSpec
+from pretuned.spec.parts import Compile
 
 
 def prefix_of(spec: KernelSpec, implementation: str) -> str:
@@ -145,7 +146,7 @@ def _read(spec: KernelSpec, implementation: ImplementationSpec) -> set[str]:
 def launch_faults(spec: KernelSpec, implementation: ImplementationSpec) -> Iterator[PathFault]:
     """Yield the faults of `init`, `scratch`, `tensor-maps` and `launches`."""
     known = _known(spec, implementation)
-    outputs = {argument.name for argument in spec.arrays if argument.role == "out"}
+    outputs = {argument.name for argument in spec.whole(spec.arrays) if argument.role == "out"}
     for index, name in enumerate(implementation.init):
         if name not in outputs:
             message = (

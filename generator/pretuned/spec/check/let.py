@@ -16,7 +16,7 @@ def let_faults(spec: KernelSpec) -> Iterator[PathFault]:
     """Yield the faults of [let]: a name that is taken, and what a definition cannot read."""
     buffers = [buffer.name for one in spec.all_implementations.values() for buffer in one.scratch]
     maps = [made.name for one in spec.all_implementations.values() for made in one.tensor_maps]
-    arrays = [argument.name for argument in spec.arrays]
+    arrays = [argument.name for argument in spec.whole(spec.arrays)]
     taken = dict.fromkeys(buffers, "scratch buffers") | dict.fromkeys(maps, "tensor maps")
     taken |= dict.fromkeys(arrays, "arrays")
     taken |= dict.fromkeys(spec.dims, "dims") | dict.fromkeys(spec.specialisations, "specialisations")

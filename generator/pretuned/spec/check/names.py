@@ -12,7 +12,8 @@ from pretuned.spec import space
 from pretuned.spec.check.dtypes import unknown_dtype
 from pretuned.spec.check.kinds import comparison_faults
 from pretuned.spec.expressions import DEVICE_ATTRIBUTES, FUNCTIONS, RESIDENT_BLOCKS, Expression
-from pretuned.spec.model import KernelSpec, Presence
+from pretuned.spec.model import KernelSpec
+from pretuned.spec.parts import Presence
 from pretuned.spec.reserved import RESERVED
 from pretuned.spec.templates import HELPERS
 

@@ -10,6 +10,7 @@ from pretuned.runtime.text import closest
 from pretuned.runtime.types import DTYPES
 from pretuned.spec import space
 from pretuned.spec.check.let import derived_argument_faults
+from pretuned.spec.check.lists import each_faults
 from pretuned.spec.check.names import PathFault, by_value, dtype_faults, expression_faults
 from pretuned.spec.check.structs import struct_argument_faults
 from pretuned.spec.expressions import Expression, ExpressionError
@@ -24,7 +25,7 @@ DIM_DTYPES: Final = ("int32", "int64", "uint32", "uint64")
 def scalar_faults(spec: KernelSpec, index: int) -> Iterator[PathFault]:
     """Yield the faults of an argument that has no role, by its place."""
     path, argument = f"arguments[{index}]", spec.arguments[index]
-    for key in ("shape", "strides", "align", "fill", "init"):
+    for key in ("shape", "strides", "align", "fill", "init", "count"):
         if getattr(argument, key) is not None:
             yield path, f'has `{key}` but no role; write `role = "in"`, "out" or "inout" for an array'
             return
@@ -32,6 +33,11 @@ def scalar_faults(spec: KernelSpec, index: int) -> Iterator[PathFault]:
         yield f"{path}.optional", f"'{argument.name}' is a number; one that a call may leave out has a `default`"
     if argument.in_place:
         yield f"{path}.in-place", 'only an output (`role = "out"`) can be one of the inputs; leave it out'
+    if argument.each is not None:
+        yield from each_faults(spec, path, argument)
+        return
+    if "most" in argument.model_fields_set:
+        yield f"{path}.most", "only a list has one, and what has `each`; leave it out"
     if argument.dtype in spec.structs:
         yield from struct_argument_faults(spec, path, argument)
         yield from _order(spec, path, argument)

@@ -12,8 +12,10 @@ from pretuned.spec import space
 from pretuned.spec.check.dtypes import unknown_dtype
 from pretuned.spec.check.names import PathFault, by_value, expression_faults, identifier
 from pretuned.spec.expressions import Expression
+from pretuned.spec.lists import table_of
 from pretuned.spec.model import Argument, KernelSpec
 from pretuned.spec.scalars import holds
+from pretuned.spec.space import dtypes_of
 from pretuned.spec.structs import field_of, layouts
 
 PASSED_BYTES: Final = 4096  # that all arguments of a launch take together (CUDA C++ Programming Guide, `__global__`)
@@ -97,9 +99,11 @@ def passed_size_faults(spec: KernelSpec) -> Iterator[PathFault]:
         argument.name: structs[argument.dtype].size_bytes if argument.dtype in structs else POINTER_BYTES
         for argument in spec.arguments
     }
-    if structs and (total := sum(sizes.values())) > PASSED_BYTES:
+    for one in spec.arguments:
+        if one.each or one in spec.lists:
+            sizes[one.name] = table_of(one, dtypes_of(spec, one.dtype)[0]).size_bytes
+    if (total := sum(sizes.values())) > PASSED_BYTES:
         largest = max(sizes, key=lambda name: sizes[name])
-        yield (
-            "arguments",
-            f"take {total} bytes together, and CUDA passes {PASSED_BYTES}; pass '{largest}' as an array",
-        )
+        listed = any(one.name == largest for one in spec.lists)
+        remedy = f"give '{largest}' a lesser `most`" if listed else f"pass '{largest}' as an array"
+        yield "arguments", f"take {total} bytes together, and CUDA passes {PASSED_BYTES}; {remedy}"

@@ -13,6 +13,7 @@ from pretuned.spec.check.implementations import prefix_of
 from pretuned.spec.check.names import PathFault
 from pretuned.spec.cpp import template_line, without_comments
 from pretuned.spec.lines import lines_of
+from pretuned.spec.lists import LIST
 from pretuned.spec.model import ImplementationSpec, KernelSpec
 from pretuned.spec.templates import RenderError, is_text, names_in, option_names, render, render_option, shown_name
 
@@ -25,7 +26,7 @@ def template_faults(spec: KernelSpec, implementation: ImplementationSpec) -> Ite
     parameters = space.parameters(implementation)
     rendered = {*parameters, *spec.specialisations, *spec.constant_dims}
     derived = {name: e.names for name, e in spec.derived.items() if e.names <= {*rendered, *DTYPES}}
-    rendered |= derived.keys() | spec.structs.keys()
+    rendered |= derived.keys() | spec.structs.keys() | _declared(spec)
     used = _launched(spec, implementation)
     complete = bool(implementation.launches)
     for index, option in enumerate(implementation.compile.options):
@@ -71,10 +72,15 @@ def _missing(spec: KernelSpec, template: str) -> str:
 
 def _undeclared(spec: KernelSpec, reads: Collection[str]) -> Iterator[PathFault]:
     """Yield the structs that a template does not print, and so would declare otherwise than calls pack them."""
-    for name in sorted({argument.dtype for argument in spec.scalars} & spec.structs.keys()):
+    for name in sorted(_declared(spec)):
         if name not in reads:
             where = "on a line of its own, before the kernel"
             yield "template", f"does not declare '{name}': write `{{{{ {name} }}}}` {where}"
+
+
+def _declared(spec: KernelSpec) -> set[str]:
+    """Return what the arguments need the template to declare, by printing its name."""
+    return ({argument.dtype for argument in spec.scalars} & spec.structs.keys()) | ({LIST} if spec.lists else set())
 
 
 def _hint(spec: KernelSpec, name: str, rendered: set[str]) -> str:

@@ -59,7 +59,8 @@ def passed(spec: KernelSpec, key: str) -> list[str]:
     if key == "reference":
         known = {*spec.dims, *spec.specialisations, *DTYPES}
         derived = (name for name, expression in spec.derived.items() if expression.names <= known)
-        first = (*(argument.name for argument in (*spec.inputs, *spec.scalars)), *derived)
+        extents = (argument.name for argument in spec.arguments if argument.each)
+        first = (*(argument.name for argument in (*spec.whole(spec.inputs), *spec.scalars)), *extents, *derived)
     return [*first, *spec.dims, *spec.specialisations]
 
 

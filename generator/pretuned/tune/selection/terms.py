@@ -181,11 +181,12 @@ def terms_of(
 def _bytes(spec: KernelSpec, known: Mapping[str, Value]) -> str:
     """Return how many bytes the arrays of a call take: arrays of one shape together."""
     sizes: Counter[str] = Counter()
-    for argument in spec.arrays:
+    for argument in spec.whole(spec.arrays):
         if argument.optional and not known.get(argument.presence, True):
             continue
         dtype = str(known.get(argument.dtype, argument.dtype))
         shape = [fold_in(extent, known).python for extent in argument.shape or ()]
+        shape += [argument.count] if argument.count and not argument.own else []
         sizes[multiply(shape)] += DTYPES[dtype].size_bytes
     return " + ".join(multiply([str(size), shape]) for shape, size in sorted(sizes.items()))
 
@@ -281,7 +282,7 @@ def _of_launch(spec: KernelSpec, shape: _Shape, facts: DeviceFacts) -> Iterator[
 
 def _pitches(spec: KernelSpec, known: Mapping[str, Value]) -> Iterator[str]:
     """Yield the conditions under which rows do not begin at multiples of so many bytes."""
-    for argument in spec.arrays:
+    for argument in spec.whole(spec.arrays):
         if argument.shape and (last := fold_in(argument.shape[-1], known)).constant is None:
             size = DTYPES[str(known.get(argument.dtype, argument.dtype))].size_bytes
             yield from (f"{nest(last.python)} % {pitch // size}" for pitch in PITCHES if pitch > size)
