@@ -23,6 +23,17 @@ def test_arrays_of_cupy(tuned, dtype):
         assert np.allclose(cupy.asnumpy(size), np.abs(x * z + z / x), rtol=1e-4)
 
 
+def test_a_lazy_conjugate_is_refused(tuned):
+    torch = pytest.importorskip("torch")
+    x = torch.randn(1024, dtype=torch.complex64, device="cuda")
+    for _ in range(3):
+        tuned.rotate(x, x)
+        with pytest.raises(ValueError, match=r"z: expected elements as they lie in memory, .* pass z.resolve_conj"):
+            tuned.rotate(x, x.conj())
+        y, _ = tuned.rotate(x, x.conj().resolve_conj())
+        assert torch.allclose(y, x * x.conj() + x.conj() / x, rtol=1e-4, atol=1e-4)
+
+
 def test_tensors(tuned):
     torch = pytest.importorskip("torch")
     x = torch.randn(1024, dtype=torch.complex64, device="cuda")

@@ -482,6 +482,40 @@ def test_only_what_the_spec_names_may_lie_apart(tuned, array):
         tuned.planes(y, planes)
 
 
+def test_a_lazy_view_whose_rows_lie_apart_is_refused_by_every_path(tuned, torch, cuda):
+    x = torch.Tensor((16, 1), strides=(2, 2))
+    for _ in range(4):
+        tuned.apart(x, 2.0)
+    x.lazy = "negative"
+    with pytest.raises(ValueError, match="x: expected elements as they lie in memory, found a lazy negative"):
+        tuned.apart(x, 2.0)
+    assert len(cuda.launches) == 4
+
+
+def test_a_sparse_tensor_is_refused(tuned, torch):
+    x = torch.Tensor((16, 64))
+    x.layout = "torch.sparse_coo"
+    with pytest.raises(ValueError, match=r"x: expected a dense tensor, found one of torch.sparse_coo; pass x.to_dense"):
+        tuned.apart(x, 2.0)
+
+
+@pytest.mark.parametrize("array", ["interface", "dlpack"], indirect=True)
+def test_an_array_of_jax_is_read_and_not_written(tuned, array, cuda):
+    def of_jax(one):
+        kind = type("ArrayImpl", (type(one),), {"__module__": "jaxlib._jax"})
+        made = kind.__new__(kind)
+        made.__dict__.update(vars(one))
+        return made
+
+    x, y = (of_jax(array((1000,))) for _ in range(2))
+    for _ in range(3):
+        tuned.double_pairs(x)
+        found = "expected an array that may be written, found a jaxlib.ArrayImpl, which is immutable"
+        with pytest.raises(ValueError, match=f"y: {found}; pass another, such as a copy$"):
+            tuned.double_pairs(x, y=y)
+    assert len(cuda.launches) == 3
+
+
 def test_strides_of_several_dims(tuned, array, cuda):
     y, x = array((2, 3, 32), strides=(200, 40, 1)), array((2, 3, 32), strides=(128, 32, 1))
     for _ in range(3):

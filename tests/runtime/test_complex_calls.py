@@ -39,6 +39,22 @@ def test_tensors_are_taken_and_allocated(tuned, cuda, monkeypatch):
         assert cuda.launches[-1].arguments == (y.data_ptr(), size.data_ptr(), x.data_ptr(), z.data_ptr(), 4096)
 
 
+@pytest.mark.parametrize(("lazy", "remedy"), [("conjugate", "resolve_conj"), ("negative", "resolve_neg")])
+def test_a_lazy_view_is_refused_by_every_path(tuned, cuda, monkeypatch, lazy, remedy):
+    torch = FakeTorch()
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    x, z, view = (torch.Tensor((4096,), "complex64", address=place << 44) for place in (1, 2, 1))
+    view.lazy = lazy
+    found = f"expected elements as they lie in memory, found a lazy {lazy}"
+    for _ in range(4):
+        for name, given in (("x", (view, z)), ("z", (z, view))):
+            with pytest.raises(ValueError, match=rf"^pkg\.tuned\.rotate: {name}: {found}; pass {name}\.{remedy}\(\)$"):
+                tuned.rotate(*given)
+        tuned.rotate(x, z)
+        tuned.rotate(z, x)
+    assert len(cuda.launches) == 8
+
+
 def test_arrays_of_cupy_are_taken_and_allocated(tuned, cupy):
     for dtype, real in ((np.complex64, np.float32), (np.complex128, np.float64)) * 3:
         y, size = tuned.rotate(cupy.ndarray((4096,), dtype), cupy.ndarray((4096,), dtype))

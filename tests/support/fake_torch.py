@@ -24,6 +24,7 @@ class Dtype:
         return f"torch.{self.name}"
 
 
+STRIDED = "torch.strided"
 DTYPES = {name: Dtype(name) for name in BYTES}
 
 
@@ -43,6 +44,7 @@ class Tensor:
 
     def __init__(self, shape, dtype="float32", *, device=0, offset=0, address=None, strides=None, requires_grad=False):
         self.requires_grad = requires_grad
+        self.layout, self.lazy = STRIDED, ""
         self.shape, self.dtype = Size(shape), DTYPES[str(dtype).removeprefix("torch.")]
         self.is_cuda = device != "cpu"
         self.device = f"cuda:{device}" if self.is_cuda else "cpu"
@@ -66,6 +68,12 @@ class Tensor:
     def stride(self):
         dense = tuple(math.prod(self.shape[axis + 1 :]) for axis in range(len(self.shape)))
         return dense if self._strides is None else self._strides
+
+    def is_conj(self):
+        return self.lazy == "conjugate"
+
+    def is_neg(self):
+        return self.lazy == "negative"
 
     def numel(self):
         return math.prod(self.shape)
@@ -95,7 +103,7 @@ class FakeTorch(types.ModuleType):
     def __init__(self):
         super().__init__("torch")
         self.__dict__.update(DTYPES)
-        self.allocated, self.Tensor = [], Tensor
+        self.allocated, self.Tensor, self.strided = [], Tensor, STRIDED
         self._local = threading.local()
         self.cuda = self._cuda()
         self._C = types.SimpleNamespace(_cuda_getCurrentRawStream=self._raw_stream)

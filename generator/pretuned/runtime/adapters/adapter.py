@@ -54,6 +54,7 @@ class Expressions:
         device: The ordinal of its device; asked where a process has several GPUs.
         contiguous: Whether it is C-contiguous.
         each: A condition that every array has to meet besides; may be empty.
+        lazy: A condition that one of a complex type, or whose rows may lie apart, must not meet; may be empty.
         stream: The handle of the library's current stream on the device `ordinal`.
         current_device: The ordinal of the library's current device.
         names: The objects that the expressions name, `empty`, which makes an array from (shape, dtype), and
@@ -71,6 +72,7 @@ class Expressions:
         "dtype",
         "each",
         "extent_of",
+        "lazy",
         "names",
         "stream",
         "type_of",
@@ -89,12 +91,13 @@ class Expressions:
         names: Mapping[str, Foreign],
         type_of: Callable[[str], Foreign],
         each: str = "",
+        lazy: str = "",
         vector_extent: tuple[str, str] = ("{a}.shape", ""),
         extent_of: Callable[[tuple[int, ...]], Foreign] = tuple,
     ) -> None:
         self.address, self.dtype, self.device, self.contiguous = address, dtype, device, contiguous
         self.stream, self.current_device, self.names, self.type_of = stream, current_device, names, type_of
-        self.each, self.vector_extent, self.extent_of = each, vector_extent, extent_of
+        self.each, self.lazy, self.vector_extent, self.extent_of = each, lazy, vector_extent, extent_of
 
     def extent(self, rank: int) -> tuple[str, str]:
         """Return the expression of what determines a shape, and of the condition under which it does."""

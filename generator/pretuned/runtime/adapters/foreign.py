@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .adapter import Adapter, Allocate
 
 CUDA_DEVICES = {2, 13}  # of DLPack: kDLCUDA, kDLCUDAManaged
+IMMUTABLE = {"jax", "jaxlib"}  # whose arrays never change: others may share their memory
 _INTERFACE = {dtype.typestr: dtype.name for dtype in DTYPES.values() if dtype.typestr}
 
 
@@ -100,11 +101,19 @@ class Interface(_Nameless):
         if theirs is not None and theirs != stream:
             with found.on(ordinal):
                 found.wait(stream, theirs)
-        if written and read_only:
-            raise ArgumentError(
-                f"{where}: expected an array that may be written, found a read-only one; pass another, such as a copy"
-            )
+        if written:
+            _demand_writable(where, value, read_only=read_only)
         return ArrayView(address, dtype, shape, ordinal, nbytes, value, strides)
+
+
+def _demand_writable(where: str, value: Foreign, *, read_only: bool = False) -> None:
+    """Raise ArgumentError for an array that must not be written."""
+    kind = kind_of(value)
+    if read_only or kind.partition(".")[0] in IMMUTABLE:
+        found = "a read-only one" if read_only else f"a {kind}, which is immutable"
+        raise ArgumentError(
+            f"{where}: expected an array that may be written, found {found}; pass another, such as a copy"
+        )
 
 
 def _apart(shape: tuple[int, ...], size: int, strides: Sequence[int] | None) -> tuple[int, ...] | None:
@@ -140,6 +149,8 @@ class DLPack(_Nameless):
 
     def view(self, where: str, value: Foreign, stream: int, *, written: bool) -> ArrayView:
         """Return the view of the array that the library makes of it, which the view keeps alive."""
+        if written:
+            _demand_writable(where, value)
         able = (one for one in self._libraries if hasattr(sys.modules.get(one.name), "from_dlpack"))
         library = next(able, self._streams)
         taken: Foreign = None

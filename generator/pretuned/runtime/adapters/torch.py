@@ -43,6 +43,7 @@ class PyTorch:
                 f"{where}: requires a gradient, and autograd does not record this call; pass {name}.detach(), or call "
                 "under torch.no_grad()"
             )
+        _demand_values(where, name, value)
         shape, size = tuple(value.shape), value.element_size()
         dtype = str(value.dtype).removeprefix("torch.")
         if not value.is_contiguous():
@@ -100,6 +101,7 @@ class PyTorch:
             device="{a}.get_device()",
             contiguous="{a}.is_contiguous()",
             each="{a}.is_cuda and not ({a}.requires_grad and recorded())",
+            lazy="{a}.is_conj() or {a}.is_neg()",
             stream="stream_of().cuda_stream" if raw is None else "raw(ordinal)",
             current_device="get_device()",
             names={
@@ -112,3 +114,17 @@ class PyTorch:
             },
             type_of=partial(getattr, torch),
         )
+
+
+def _demand_values(where: str, name: str, value: Foreign) -> None:
+    """Raise ArgumentError for a tensor whose memory does not hold its elements, one after another."""
+    if value.layout is not sys.modules[NAME].strided:
+        raise ArgumentError(f"{where}: expected a dense tensor, found one of {value.layout}; pass {name}.to_dense()")
+    for lazy, kind, resolved in (
+        (value.is_conj(), "conjugate", "resolve_conj"),
+        (value.is_neg(), "negative", "resolve_neg"),
+    ):
+        if lazy:
+            raise ArgumentError(
+                f"{where}: expected elements as they lie in memory, found a lazy {kind}; pass {name}.{resolved}()"
+            )

@@ -276,6 +276,9 @@ class FastPathSource:
             yield f"{self._ask(extent, i)} == e{i}"
         asked = [rank, "" if i in self.apart else ask.contiguous, ask.each]
         yield from (self._ask(expression, i) for expression in asked if expression)
+        kinds = {DTYPES[name].kind for name in types_of(self.kernel, self._arrays[i].dtype)}
+        if ask.lazy and (i in self.apart or "complex" in kinds):
+            yield f"not ({self._ask(ask.lazy, i)})"
         if self.several_gpus and i != self._lead:
             yield f"{self._ask(ask.device, i)} == ordinal"
 
