@@ -135,6 +135,14 @@ def test_an_element_that_tma_does_not_know(tmp_path):
     ]
 
 
+def test_a_list_of_arrays_has_no_map(tmp_path):
+    x = '{ name = "x", role = "in", dtype = "T", shape = ["rows", "cols"] }'
+    sizes = "cols = { sizes = [128, 1024] }"
+    edits = (x, x.replace(" }", ', count = "arrays", most = 4 }')), (sizes, f"{sizes}\narrays = {{ sizes = [4] }}")
+    message = "tensor-maps[0].array: 'x' is a list of arrays, which has no maps; pass the list itself"
+    assert message in faults(tmp_path, *edits)
+
+
 def test_a_kernel_that_copies_its_map_is_refused(tmp_path):
     (found,) = faults(tmp_path, templates=[("__grid_constant__ ", "")])
     assert found == (

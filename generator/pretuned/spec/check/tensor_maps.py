@@ -19,7 +19,7 @@ def tensor_map_faults(spec: KernelSpec, implementation: ImplementationSpec, know
         yield "tensor-maps", f"take {total} bytes together, and CUDA passes {PASSED_BYTES}; leave some out"
     taken = {argument.name for argument in spec.arguments} | {buffer.name for buffer in implementation.scratch} | known
     passed = {name for launch in implementation.launches for name in launch.arguments or ()}
-    arrays = {array.name: array for array in spec.arrays}
+    arrays = {argument.name: argument for argument in spec.arguments if argument.role is not None}
     for index, one in enumerate(implementation.tensor_maps):
         path = f"tensor-maps[{index}]"
         yield from identifier(f"{path}.name", one.name)
@@ -34,6 +34,8 @@ def tensor_map_faults(spec: KernelSpec, implementation: ImplementationSpec, know
                 yield f"{path}.box[{axis}]", f"is {extent}; a box has 1 to {LARGEST_BOX} elements along a dim"
         if one.array not in arrays:
             yield f"{path}.array", f"'{one.array}' is not an array{closest(one.array, arrays)}"
+        elif arrays[one.array].count is not None:
+            yield f"{path}.array", f"'{one.array}' is a list of arrays, which has no maps; pass the list itself"
         else:
             yield from _of_array(spec, path, one, arrays[one.array])
 
