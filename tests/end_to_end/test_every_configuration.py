@@ -13,6 +13,7 @@ from pretuned.render import source_of
 from pretuned.runtime.types import DTYPES
 from pretuned.spec import space
 from pretuned.spec.loader import load_folder
+from pretuned.spec.space import DeviceFacts
 
 STRIDE = 20
 ROOT = Path(__file__).parents[2]
@@ -44,16 +45,19 @@ def pool():
         yield workers
 
 
-def modules(spec):
-    """The distinct modules of all combinations that some problem could use, for every specialisation."""
+def modules(spec, architecture):
+    """The distinct modules of all combinations that some problem could use there, for every specialisation."""
+    facts = DeviceFacts(
+        sm_count=132, compute_capability=int(architecture[3:]), shared_bytes=232_448, l2_bytes=50 << 20
+    ).environment()
     found = {}
     for specialisation in space.specialisations(spec):
         chosen = space.choices(spec, specialisation)
         for name, implementation in spec.all_implementations.items():
-            known = space.parameters(implementation) | chosen.keys() | DTYPES.keys()
+            known = space.parameters(implementation) | chosen.keys() | DTYPES.keys() | facts.keys()
             where = [expression for expression in implementation.constraints.where if expression.names <= known]
             for configuration in space.combinations(name, implementation):
-                values = chosen | dict(configuration.values)
+                values = chosen | facts | dict(configuration.values)
                 if all(expression.evaluate(values) for expression in where):
                     module = source_of(spec, specialisation, configuration)
                     found.setdefault(module.key, (module, f"{space.describe(specialisation)}: {configuration}"))
@@ -63,10 +67,12 @@ def modules(spec):
 @pytest.mark.parametrize("stride", [pytest.param(1, marks=pytest.mark.slow, id="all"), STRIDE])
 @pytest.mark.parametrize("name", SPECS)
 def test_every_configuration_compiles(pool, name, stride):
-    found = dict(list(modules(SPECS[name]).items())[::stride])
+    found, jobs = {}, []
+    for architecture in USUAL if stride == 1 else ARCHITECTURES:
+        chosen = dict(list(modules(SPECS[name], architecture).items())[::stride])
+        jobs += [(module, architecture + "a" * module.arch_specific) for module, _ in chosen.values()]
+        found |= chosen
     assert found
-    architectures = USUAL if stride == 1 else ARCHITECTURES
-    jobs = [(module, architecture) for module, _ in found.values() for architecture in architectures]
     compiled, failed = 0, []
     for (module, architecture), result in pool.compile(jobs):
         if isinstance(result, Binary) and set(module.functions) <= result.resources.keys():

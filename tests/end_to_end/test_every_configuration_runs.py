@@ -24,6 +24,8 @@ CASES = [  # ways to execute, and how many configurations of each specialisation
 pytestmark = pytest.mark.skipif(compiler() is None, reason="no C++ compiler here")
 SPECS = load_folder(ROOT / "templates") | load_folder(ROOT / "examples" / "quickstart" / "kernels")
 
+FOR_GPUS_ONLY = {"hgemm"}  # inline PTX
+
 
 @pytest.mark.parametrize(("ways", "sample"), CASES)
 def test_every_configuration_is_right(ways, sample, tmp_path, record_property):
@@ -36,4 +38,6 @@ def test_every_configuration_is_right(ways, sample, tmp_path, record_property):
             f"{report.execute_s:.1f} s executing",
         )
     assert [report.findings for report in reports] == [[]] * (len(SPECS) * len(ways))
-    assert all(report.refused is None and report.executions > report.configurations > 0 for report in reports)
+    assert {report.kernel for report in reports if report.refused} == FOR_GPUS_ONLY
+    executed = [report for report in reports if report.kernel not in FOR_GPUS_ONLY]
+    assert all(report.executions > report.configurations > 0 for report in executed)

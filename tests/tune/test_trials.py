@@ -13,7 +13,7 @@ from specs import loaded
 TEMPLATES = load_folder(Path(__file__).parents[2] / "templates")
 
 
-@pytest.mark.parametrize("name", TEMPLATES)
+@pytest.mark.parametrize("name", [name for name in TEMPLATES if name != "hgemm"])  # inline PTX: for GPUs only
 def test_tails_and_vectors_of_every_configuration_run(name):
     spec = TEMPLATES[name]
     for specialisation in space.specialisations(spec):

@@ -1,0 +1,81 @@
+"""hgemm by wgmma and by mma.sync: right where tiles are cut off, and with an epilogue of its own."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pretuned.compile.pool import compile_all
+from pretuned.compile.result import Binary
+from pretuned.measure.requests import CompiledCandidate, PrepareRequest
+from pretuned.render import source_of
+from pretuned.spec import space
+from pretuned.spec.loader import load_folder
+from pretuned.spec.space import Problem
+
+cupy = pytest.importorskip("cupy")
+
+pytestmark = pytest.mark.gpu
+TESTS = Path(__file__).parents[1]
+TEMPLATES = TESTS.parent / "templates"
+# One element and one tile more or less, fewer than a tile, a step of k that is cut off, and more tiles than SMs.
+WHOLE = [(1, 8, 8), (63, 72, 1000), (129, 264, 520), (257, 1000, 2048), (2056, 4104, 200), (3000, 3080, 1032)]
+ODD = [(1, 1, 1), (129, 255, 77), (513, 17, 129)]
+SAMPLED = 12  # configurations of an implementation
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The bundled templates beside the kernel that extends them."""
+    found = tmp_path_factory.mktemp("kernels")
+    for path in (*TEMPLATES.glob("hgemm*"), *(TESTS / "data" / "hgemm").iterdir()):
+        if path.is_file() and path.name != "reference.py":
+            shutil.copy(path, found)
+    texts = [(one / "reference.py").read_text() for one in (TEMPLATES, TESTS / "data" / "hgemm")]
+    (found / "reference.py").write_text("\n".join(texts))
+    return found
+
+
+@pytest.fixture(scope="module")
+def bench():
+    from pretuned.measure.bench import Bench  # noqa: PLC0415 - as below
+    from pretuned.measure.cuda.machine import CudaMachine  # noqa: PLC0415 - takes the GPU
+
+    return Bench(CudaMachine(0))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("kernel", ["hgemm", "scaled"])
+def test_configurations_are_right_where_tiles_are_cut_off(folder, bench, kernel, dtype):
+    spec, specialisation = load_folder(folder)[kernel], (("T", dtype),)
+    facts, first = bench.machine.facts, space.default(spec)
+    for name, implementation in spec.all_implementations.items():
+        of_hopper = "wgmma" in name
+        if of_hopper and facts.compute_capability != 90:
+            continue
+        problems = [
+            Problem(specialisation=specialisation, dims=(("k", k), ("m", m), ("n", n))) for m, n, k in WHOLE + ODD
+        ]
+        listed = [
+            one
+            for one in space.combinations(name, implementation)
+            if any(space.legal(spec, problem, one, facts) for problem in problems)
+        ]
+        drawn = random.Random(name).sample(listed, min(len(listed), SAMPLED))
+        plain = compiled(spec, specialisation, [first], f"sm_{facts.compute_capability}")
+        entries = compiled(spec, specialisation, drawn, f"sm_{facts.compute_capability}{'a' * of_hopper}")
+        for problem in problems:
+            bench.prepare(PrepareRequest(spec=spec, problem=problem, default=plain[first]))
+            legal = {one: entry for one, entry in entries.items() if space.legal(spec, problem, one, facts)}
+            assert {one: bench.verify(entry).failure for one, entry in legal.items()} == dict.fromkeys(legal), problem
+
+
+def compiled(spec, specialisation, configurations, architecture):
+    sources = {one: source_of(spec, specialisation, one) for one in configurations}
+    made = compile_all(list(sources.values()), architecture)
+    binaries = {one: made[source.key] for one, source in sources.items()}
+    assert all(isinstance(one, Binary) for one in binaries.values()), binaries
+    return {one: CompiledCandidate.of(one, binary) for one, binary in binaries.items()}

@@ -1,0 +1,47 @@
+"""hgemm's templates keep their sums in registers, and take an epilogue from a template that extends them."""
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pretuned.compile.pool import compile_all
+from pretuned.compile.result import Binary
+from pretuned.render import source_of
+from pretuned.spec import space
+from pretuned.spec.loader import load_folder
+from pretuned.spec.space import DeviceFacts, Problem
+
+nvrtc = pytest.importorskip("cupy.cuda").nvrtc
+
+TESTS = Path(__file__).parents[1]
+TEMPLATES = TESTS.parent / "templates"
+H100 = DeviceFacts(sm_count=132, compute_capability=90, shared_bytes=232_448, l2_bytes=50 << 20)
+HALF = (("T", "float16"),)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["wgmma", "wgmma_split"])
+def test_sums_stay_in_registers(name):
+    spec = load_folder(TEMPLATES)["hgemm"]
+    problem = Problem(specialisation=HALF, dims=(("k", 4096), ("m", 256), ("n", 256)))
+    listed = space.combinations(name, spec.all_implementations[name])
+    legal = [one for one in listed if space.legal(spec, problem, one, H100)]
+    sources = {one: source_of(spec, HALF, one) for one in random.Random(name).sample(legal, 4)}
+    made = compile_all(list(sources.values()), "sm_90a")
+    found = {one: made[source.key] for one, source in sources.items()}
+    assert all(isinstance(one, Binary) for one in found.values()), found
+    assert {one: binary.resources["hgemm"].spill_bytes for one, binary in found.items()} == dict.fromkeys(found, 0)
+
+
+def test_an_epilogue_goes_into_both(tmp_path):
+    for path in (*TEMPLATES.glob("hgemm_*"), *(TESTS / "data" / "hgemm").iterdir()):
+        shutil.copy(path, tmp_path)
+    spec = load_folder(tmp_path)["scaled"]
+    for name, architecture in (("mma", "sm_80"), ("wgmma", "sm_90a")):
+        one = next(space.combinations(name, spec.all_implementations[name]))
+        source = source_of(spec, HALF, one)
+        assert "alpha * sum" in source.text
+        made = compile_all([source], architecture)[source.key]
+        assert isinstance(made, Binary), made
