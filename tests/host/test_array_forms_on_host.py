@@ -14,6 +14,7 @@ from pretuned.tune.modes import PLAIN, SANITIZERS
 KERNELS = Path(__file__).parents[1] / "data" / "arrays"
 pytestmark = pytest.mark.skipif(compiler() is None, reason="no C++ compiler here")
 PLANTED = {
+    "accumulated": ("forget", {1}),
     "add_rows": ("wrong", {1}),
     "add_scaled": ("late", {1}),
     "apart": ("wrong", {"assumes", "fills", "reads", "swaps"}),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import ml_dtypes
 import numpy as np
 import pytest
 
 from pretuned.measure import data
 from pretuned.spec.loader import load
-from pretuned.spec.space import Problem
+from pretuned.spec.space import Problem, all_problems
 from specs import SCALE, loaded, write
 
 PROBLEM = Problem(specialisation=(("T", "float16"),), dims=(("n", 1000),))
@@ -80,3 +82,11 @@ def test_inputs_of_the_specs_own(tmp_path):
     (tmp_path / "reference.py").write_text(OWN)
     spec = load(file)
     assert data.inputs(spec, PROBLEM, 0)["x"].full[:4].tolist() == [0, 1, 2, 0]
+
+
+def test_what_a_reference_returns_for_an_array_that_is_left_out_is_ignored():
+    spec = load(Path(__file__).parents[1] / "data" / "arrays" / "accumulated.toml")
+    for problem in all_problems(spec):
+        stored = data.inputs(spec, problem, 1)
+        there = dict(problem.specialisation)["has_total"]
+        assert set(data.reference(spec, problem, stored)) == ({"y", "total"} if there else {"y"})

@@ -25,6 +25,7 @@ SIGNATURES = {
     "add_scaled": "QQQfq",
     "double_pairs": "QQq",
     "shift": "QQQii",
+    "accumulated": "QQQi",
     "row_sums": "QQQQii",
     "apart": "QQfqqi",
 }
@@ -578,3 +579,17 @@ def test_a_guard_on_a_stride_is_judged_by_that_of_the_call_by_every_path(tuned, 
     found = tuned.explain("apart", y_stride=66, **facts)
     assert found.configuration["vec"] == 1
     assert any(why.endswith("'y_stride % vec == 0 or wrong == 'assumes'' does not hold") for why in found.why)
+
+
+def test_an_array_that_is_changed_in_place_may_be_left_out(tuned, array, cuda):
+    x, total = array((4096,)), array((4096,))
+    for given in (None, total, total, None, None, total, total):  # from the beginning, then by fast paths
+        y, returned = tuned.accumulated(x, total=given)
+        assert returned is given
+        passed = 0 if given is None else address(total)
+        assert cuda.launches[-1].arguments == (address(y), passed, address(x), 4096)
+    assert tuned.accumulated.bind(x)()[1] is None
+    with pytest.raises(ValueError, match="total: shares memory with x, and an array that is written must not overlap"):
+        tuned.accumulated(x, total=x)
+    with pytest.raises(ValueError, match=r"total: expected shape \(n,\) = \(4096,\), found \(4095,\)"):
+        tuned.accumulated(x, total=array((4095,)))

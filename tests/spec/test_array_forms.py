@@ -144,12 +144,17 @@ def test_an_optional_input_is_a_specialisation_of_its_own(tmp_path):
     ("edits", "lines"),
     [
         (
-            [biased(BIAS.replace('"in"', '"inout"'))],
-            ['arguments[2].optional: only an input (`role = "in"`) can be left out by a call; remove it'],
+            [(Y, f"{Y}, optional = true")],
+            ['arguments[0].optional: an output is always written; `role = "in"` and "inout" can be left out by a call'],
         ),
         (
-            [(Y, f"{Y}, optional = true")],
-            ['arguments[0].optional: only an input (`role = "in"`) can be left out by a call; remove it'],
+            [(Y, f"{Y.replace('out', 'inout')}, optional = true")],
+            [
+                (
+                    "arguments[0].optional: a call that leaves it out writes nothing; give the kernel an output that "
+                    "is always there"
+                )
+            ],
         ),
         (
             [(A, f"{A}, optional = true")],

@@ -80,7 +80,7 @@ def function_lines(kernel: KernelPlan) -> Iterator[str]:
     """Yield the lines of the kernel's function."""
     spec = kernel.spec
     outputs = spec.whole(spec.outputs)
-    returned = ["list[GpuArray]" if argument.count else "GpuArray" for argument in outputs]
+    returned = ["list[GpuArray]" if one.count else f"GpuArray{' | None' if one.optional else ''}" for one in outputs]
     returns = returned[0] if len(outputs) == 1 else f"tuple[{', '.join(returned)}]"
     yield "@launcher"
     yield f"def {spec.name}("
@@ -175,7 +175,9 @@ def _described(spec: KernelSpec) -> Iterator[tuple[str, str]]:
     demanded = telling_outputs(spec)
     for argument in omissible(spec):
         if argument.optional:
-            yield argument.name, f"Array of {argument.dtype} with {_laid_out(spec, argument)}; may be left out."
+            changed = "; changed in place" if argument.role == "inout" else ""
+            text = f"Array of {argument.dtype} with {_laid_out(spec, argument)}"
+            yield argument.name, f"{text}{changed}; may be left out."
         else:
             inputs = [one.name for one in spec.in_place_of(argument)]
             told = demanded.get(argument.name, ())

@@ -279,9 +279,11 @@ def reference(spec: KernelSpec, problem: Problem, stored: Mapping[str, Stored]) 
     values |= dict.fromkeys(absent(spec, problem))
     values |= {one.name: extents(spec, one.each, known) for one in spec.arguments if one.each}
     values = together(spec, values)
-    where, names = place(spec, target), [argument.name for argument in spec.whole(spec.outputs)]
+    written = [argument for argument in spec.outputs if argument.name in buffers]
+    where, names = place(spec, target), [argument.name for argument in spec.whole(written)]
     found = apart(spec, problem, where, arrays_of(where, call(spec, target, problem, values), names, all_of_them=True))
-    return {name: array_for(where, buffers[name], one, DTYPES[buffers[name].dtype].wide) for name, one in found.items()}
+    wide = {one.name: DTYPES[buffers[one.name].dtype].wide for one in written}
+    return {name: array_for(where, buffers[name], found[name], dtype) for name, dtype in wide.items()}
 
 
 __all__ = [

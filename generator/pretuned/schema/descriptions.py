@@ -93,7 +93,8 @@ DESCRIPTIONS: Final = {
         "floating scalars of one dtype with one number, the second is passed as three quarters of it: a swap shows."
     ),
     "Argument.optional": (
-        "true: a call may leave this input out. The kernel gets a null pointer, and 'has_NAME' is a specialisation."
+        "true: a call may leave this array out, `in` or `inout`. The kernel gets a null pointer, and 'has_NAME' is a "
+        "specialisation."
     ),
     "Argument.in-place": (
         "true: a call may pass an input as this output, one of its dtype and shape. Verified with each such input."

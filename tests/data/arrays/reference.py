@@ -25,3 +25,7 @@ def add_sums(x, y, **_):
 def add_rows(x, residual, scale, **_):
     total = x if residual is None else x + residual
     return total if scale is None else total * scale
+
+
+def accumulated(x, total, **_):
+    return {"y": 2 * x, "total": None if total is None else total + x}

@@ -32,9 +32,11 @@ def in_place_faults(spec: KernelSpec, path: str, argument: Argument) -> Iterator
 def optional_faults(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathFault]:
     """Yield the faults of `optional`."""
     path = f"{path}.optional"
-    if argument.role != "in":
-        yield path, 'only an input (`role = "in"`) can be left out by a call; remove it'
+    if argument.role == "out":
+        yield path, 'an output is always written; `role = "in"` and "inout" can be left out by a call'
         return
+    if all(one.optional for one in spec.outputs):
+        yield path, "a call that leaves it out writes nothing; give the kernel an output that is always there"
     name = argument.presence
     taken = name in {*spec.dims, *parameters(spec), *(one.name for one in spec.arrays)}
     if taken or not isinstance(spec.specialisations[name], Presence):
