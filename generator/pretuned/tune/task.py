@@ -45,8 +45,7 @@ class TuningTask:
     `failed`: candidates that are not tried again.
     `proven`: candidates that the reference has found right at the odd and boundary sizes of a row.
     `noise`: by problem, what made its times noisy.
-    `unfit`: by problem, why it does not fit into the device's memory after all, or why the default cannot be launched
-    there, where nobody listed it.
+    `unfit`: by problem, why it is left out: it does not fit into memory, or the default cannot be launched there.
     """
 
     def __init__(
@@ -71,6 +70,7 @@ class TuningTask:
         self._verified: set[Configuration] = set()
         self._clearances = CLEARANCES
         self._pruned: set[Configuration] = set()
+        self._refusals = pruning.Refusals(spec, self.facts)
         self._indexes: dict[Configuration, int] = {}
         self._candidates: dict[Configuration, Candidate] = {}
         self.results = KnownResults(workbench.cache, self._context, self.candidate)
@@ -259,7 +259,7 @@ class TuningTask:
             self._note(configuration, problem, self.fail(configuration, problem, binary, keep=False))
             self.failed.add(configuration)
             return False
-        if (refused := pruning.refused(self.spec, problem, configuration, binary, self.facts)) is None:
+        if (refused := self._refusals.of(problem, configuration, binary)) is None:
             return True
         if configuration not in self._pruned:
             self._pruned.add(configuration)
@@ -319,8 +319,8 @@ class TuningTask:
         """Return whether a configuration is legal at `problem`, and can be launched there; waits for the compiler."""
         if not space.legal(self.spec, problem, configuration, self.facts):
             return False
-        binary, facts = self.binary(configuration), self.facts
-        return not isinstance(binary, Binary) or not pruning.refused(self.spec, problem, configuration, binary, facts)
+        binary = self.binary(configuration)
+        return not isinstance(binary, Binary) or self._refusals.of(problem, configuration, binary) is None
 
     def fail(self, configuration: Configuration, problem: Problem, failure: Failure, *, keep: bool = True) -> Failure:
         """Report and keep a failure, with the template's line numbers; raises TuningError if the default failed."""

@@ -30,12 +30,21 @@ def refusal(binary: Binary, launches: tuple[BoundLaunch, ...], device: DeviceFac
     return None
 
 
-def refused(
-    spec: KernelSpec, problem: Problem, configuration: Configuration, binary: Binary, device: DeviceFacts
-) -> LaunchFailed | None:
-    """Return why the device does not take the launches of a configuration at `problem`, or None."""
-    planned = launches(spec, problem, configuration, device, residency_by(device, binary.resources))
-    return planned if isinstance(planned, LaunchFailed) else refusal(binary, planned, device)
+class Refusals:
+    """Why a device does not take the launches of configurations of `spec`, each worked out once a problem."""
+
+    def __init__(self, spec: KernelSpec, device: DeviceFacts) -> None:
+        self._spec = spec
+        self._device = device
+        self._known: dict[tuple[Problem, Configuration], LaunchFailed | None] = {}
+
+    def of(self, problem: Problem, configuration: Configuration, binary: Binary) -> LaunchFailed | None:
+        """Return why the device does not take the launches of a configuration at `problem`, or None."""
+        key, device = (problem, configuration), self._device
+        if key not in self._known:
+            planned = launches(self._spec, problem, configuration, device, residency_by(device, binary.resources))
+            self._known[key] = planned if isinstance(planned, LaunchFailed) else refusal(binary, planned, device)
+        return self._known[key]
 
 
 def spills(binary: Binary) -> bool:
