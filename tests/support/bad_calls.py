@@ -145,7 +145,7 @@ BOTH = [
     ("a fixed shape", ValueError, lambda m: m.accumulate(last=m.array((2,), "float32")),
      f"{B}last: expected shape (1,) = (1,), found (2,)"),
     ("a constant dim", ValueError, lambda m: m.accumulate(m.array((3,), "float32"), m.array((9, 3), "float32")),
-     f"{B}not shipped for lanes=3; shipped are lanes=2; lanes=4"),
+     f"{B}not shipped for lanes=3 of total; shipped are lanes=2; lanes=4"),
     ("what the kernel requires", ValueError, lambda m: m.affine(m.array((16, 0), "float32"), y=None),
      f"{A}requires cols >= 1, found cols=0 of x"),
     ("rows over int32", ValueError, lambda m: m.affine(m.array((2**31, 1), "float32"), y=None),

@@ -18,7 +18,7 @@ from .types import DTYPES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
     from typing import Any
 
     from .adapters import ArrayView
@@ -37,7 +37,7 @@ def problem(
     types = _types(kernel, given)
     _ranks(kernel, arrays, given, types, device)
     dims = {name: _dim(kernel, name, place, given) if place else keywords[name] for name, place in kernel.dims.items()}
-    specialisation = specialise(kernel, {**types, **dims, **keywords})
+    specialisation = specialise(kernel, {**types, **dims, **keywords}, given)
     values: Values = {**specialisation, **follow(kernel, specialisation), **dims}
     found = CalledProblem(kernel, device, specialisation, values)
     if kernel.lists:
@@ -83,14 +83,18 @@ def follow(kernel: Kernel, specialisation: Values) -> Values:
     return {name: types[str(specialisation[source])] for name, (source, types) in kernel.follows.items()}
 
 
-def specialise(kernel: Kernel, values: Values) -> Values:
-    """Return the shipped specialisation that `values` name; raises ArgumentError that lists what is shipped."""
+def specialise(kernel: Kernel, values: Values, given: Container[str] = ()) -> Values:
+    """Return the shipped specialisation that `values` name; raises ArgumentError that lists what is shipped.
+
+    `given` are the arrays of a call, which the error names where their shapes say what does not ship.
+    """
     wanted = {name: values[name] for name in kernel.specialisation_names}
     try:
         return kernel.shipments[tuple(wanted.values())].specialisation
     except (KeyError, TypeError):  # what `explain` is asked need not have a hash
         shipped = dict.fromkeys(_pairs(one.specialisation) for one in kernel.shipped)
-    raise ArgumentError(f"{qualified(kernel.name)}: not shipped for {_pairs(wanted)}; shipped are {'; '.join(shipped)}")
+    found = ", ".join(f"{name}={value}{_of(kernel, given, name)}" for name, value in sorted(wanted.items()))
+    raise ArgumentError(f"{qualified(kernel.name)}: not shipped for {found}; shipped are {'; '.join(shipped)}")
 
 
 def admit(kernel: Kernel, found: CalledProblem) -> None:
@@ -98,20 +102,20 @@ def admit(kernel: Kernel, found: CalledProblem) -> None:
     for text, condition in kernel.requires:
         if not holds(condition, found.operands):
             names = [name for name in read_by(condition) if name in found.values]
-            values = ", ".join(f"{name}={found.values[name]}{_of(kernel, found, name)}" for name in names)
+            values = ", ".join(f"{name}={found.values[name]}{_of(kernel, found.shapes, name)}" for name in names)
             raise ArgumentError(f"{qualified(kernel.name)}: requires {text}, found {values}")
     for argument, least, most in kernel.limits:
         value = found.values[argument.each or argument.name]
         if not least <= int(value) <= most:
-            where = f"{qualified(kernel.name)}: {argument.name}{_of(kernel, found, argument.name)}"
+            where = f"{qualified(kernel.name)}: {argument.name}{_of(kernel, found.shapes, argument.name)}"
             raise ArgumentError(f"{where}: expected at most {most} ({argument.dtype}), found {value}")
 
 
-def _of(kernel: Kernel, found: CalledProblem, name: str) -> str:
+def _of(kernel: Kernel, given: Container[str], name: str) -> str:
     """Return ` of x` for a dim or a stride that a call's array gives."""
     place = kernel.dims.get(name)
     owners = [place[0]] if place else [array.name for array in kernel.arrays if name in array.strides]
-    return "".join(f" of {owner}" for owner in owners if owner in found.shapes)
+    return "".join(f" of {owner}" for owner in owners if owner in given)
 
 
 def keyword_values(kernel: Kernel, values: Sequence[Value]) -> dict[str, Value]:
