@@ -8,10 +8,21 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How long anything takes is judged nowhere: other programs may have the machine.
+settings.register_profile("pretuned", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("pretuned")
 
 HERE = Path(__file__).parent
 APART = ("end_to_end/",)  # each test of these folders takes seconds
 LONG = (*APART, "host/", "hostile/", "compile/", "strategies/", "tune/test_library_candidates.py", "measure/")
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory):
+    """A user cache: what one test has compiled, those behind it find."""
+    return tmp_path_factory.mktemp("compiled")
 
 
 @pytest.hookimpl(trylast=True)  # after what is deselected has gone

@@ -25,8 +25,10 @@ PLANNED = Planned(kernels=1, rows=4, configurations=6, sources=12, seconds=1.0, 
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch, capsys):
-    return Home(tmp_path, monkeypatch, capsys)
+def home(tmp_path, monkeypatch, capsys, compiled):
+    found = Home(tmp_path, monkeypatch, capsys)
+    monkeypatch.setenv("PRETUNED_CACHE_DIR", str(compiled))
+    return found
 
 
 @pytest.fixture

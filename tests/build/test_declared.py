@@ -19,9 +19,10 @@ DECLARED = TABLE + 'declarations = "kernels/declared.py"\n'
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch, capsys):
+def home(tmp_path, monkeypatch, capsys, compiled):
     """The project of `scale`, declared in Python, with the lock of the same kernel in a file."""
     found = Home(tmp_path, monkeypatch, capsys)
+    monkeypatch.setenv("PRETUNED_CACHE_DIR", str(compiled))
     found.write(found.rows())
     return found
 

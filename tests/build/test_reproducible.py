@@ -41,10 +41,10 @@ for name, content in baked.files.items():
 
 
 @pytest.fixture
-def project(tmp_path, monkeypatch):
+def project(tmp_path, monkeypatch, compiled):
     (tmp_path / "kernels").mkdir()
     (tmp_path / "pyproject.toml").write_text(TABLE)
-    monkeypatch.setenv("PRETUNED_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("PRETUNED_CACHE_DIR", str(compiled))
     monkeypatch.setattr(probe, "gpus", lambda given=None: ())
     monkeypatch.setattr(probe, "driver", lambda given=None: None)
     write(tmp_path / "kernels", template=TEMPLATE)

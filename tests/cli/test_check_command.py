@@ -24,12 +24,6 @@ from specs import SCALE_TEMPLATE, loaded
 LINE = "scale   NVIDIA H100 80GB HBM3     {}  {}  {}"
 
 
-@pytest.fixture(scope="module")
-def compiled(tmp_path_factory):
-    """A cache folder: what one test has compiled, those behind it find."""
-    return tmp_path_factory.mktemp("cache")
-
-
 @pytest.fixture
 def home(tmp_path, monkeypatch, capsys, compiled):
     found = Home(tmp_path, monkeypatch, capsys)

@@ -24,12 +24,6 @@ TABLE = '[tool.hatch.build.hooks.pretuned]\nmodule = "src/demo/tuned"\n'
 TEMPLATE = "#include <cuda_fp16.h>\n" + SCALE_TEMPLATE
 
 
-@pytest.fixture(scope="module")
-def compiled(tmp_path_factory):
-    """A cache folder: what one test has compiled, those behind it find."""
-    return tmp_path_factory.mktemp("cache")
-
-
 @pytest.fixture
 def project(tmp_path, monkeypatch, compiled):
     (tmp_path / "kernels").mkdir()
