@@ -123,8 +123,8 @@ KINDS: Final = {
     "specialisations.values": "list of integers, bools or texts, or range",
     "specialisations": "table of tables",
     "structs": "table of tables",
-    "default": "table",
-    "implementations.default": "table",
+    "default": "table of values, or of `{ at = ... }`",
+    "implementations.default": "table of values, or of `{ at = ... }`",
     "seeds": "list of tables",
     "implementations.seeds": "list of tables",
     "verify.rtol": "number, or table by dtype",
@@ -168,8 +168,8 @@ def sections(schema: Schema) -> Iterator[tuple[str, Schema]]:
 
 def _described(entry: Schema) -> Schema | None:
     """Return the schema of the tables that stand under a key, of a list's items or of a table's values, if any."""
-    if "properties" in entry:
-        return entry
+    if "properties" in entry:  # which ranges and formulas have without a word, as one value in another form
+        return entry if all("description" in one for one in entry["properties"].values()) else None
     inner = entry.get("items", entry.get("additionalProperties"))
     return _described(inner) if isinstance(inner, dict) else None
 

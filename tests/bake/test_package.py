@@ -145,7 +145,7 @@ def test_passes_ruff_and_mypy(content, tmp_path):
 
 
 def test_what_spec_files_of_every_form_give_passes_too(tmp_path):
-    specs = load_folder(ROOT / "tests" / "data" / "shapes")
+    specs = load_folder(ROOT / "tests" / "data" / "shapes") | load_folder(ROOT / "tests" / "data" / "defaults")
     found = plan(specs, [], {})
     sample.write(files(found, sample.binaries(found)), tmp_path / "tuned")
     check_with_tools(tmp_path)

@@ -425,7 +425,7 @@ def test_selections_of_the_lock_are_baked_and_what_is_stale_of_them_is_not(build
     build.lock(rows(build.spec), [stale(first), second])
     found = build.resolve().selections
     assert [[choice.configuration for choice in rule.choices] for rule in found] == [
-        [first.default.configuration],
+        [first.choices[-1].configuration],
         [choice.configuration for choice in second.choices],
     ]
     assert build.said[2].startswith(
@@ -468,7 +468,7 @@ def test_a_selection_that_ships_more_than_the_table_admits_is_made_anew_with_its
         first.choices[0], configuration=Configuration(implementation="main", values=(("block", 128), ("vec", 1)))
     )
     key = candidate(build.spec, first.specialisation, third.configuration).key
-    crowded = replace(first, choices=(first.choices[0], replace(third, candidate=key), first.default))
+    crowded = replace(first, choices=(first.choices[0], replace(third, candidate=key), first.choices[-1]))
     build.lock(rows(build.spec), [crowded, second])
     assert build.resolve(max_configurations=3).selections == (crowded, second)
     assert len(build.said) == 1

@@ -102,7 +102,7 @@ def test_the_selection_is_certified_at_problems_that_have_no_row(project):
     assert rule.certificate.seed == 1
     assert rule.certificate.inside.problems >= 16
     assert rule.certificate.inside.mean < 0.25, "a rule that is no better than chance loses more"
-    assert rule.default.configuration.values == (("block", 64), ("vec", 1))
+    assert rule.choices[-1].configuration.values == (("block", 64), ("vec", 1))
 
 
 def test_real_calls_at_unseen_sizes_run_what_explain_says_and_are_right(project, caplog):

@@ -15,6 +15,7 @@ from pretuned.config import Place
 from pretuned.errors import UsageError
 from pretuned.runtime.records import Value
 from pretuned.runtime.text import assignment, no_such
+from pretuned.spec.formulas import Formula, formulas
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, pairs
 from pretuned.tune.events import Listener
@@ -100,5 +101,8 @@ def parse_extra(text: str, specs: Mapping[str, KernelSpec]) -> Extra:
     if name not in spec.all_implementations:
         message = no_such("implementation", name, spec.all_implementations, of=kernel)
         raise UsageError(f"--with {text}: {message}")
-    values = dict(spec.all_implementations[name].default) | given
+    default = spec.all_implementations[name].default
+    if lacking := [parameter for parameter in formulas(default) if parameter not in given]:
+        raise UsageError(f"--with {text}: name a value of {lacking[0]} too, whose default depends on the problem")
+    values = {parameter: one for parameter, one in default.items() if not isinstance(one, Formula)} | given
     return kernel, Configuration(implementation=name, values=pairs(values))

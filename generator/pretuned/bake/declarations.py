@@ -10,6 +10,7 @@ from pretuned.bake.plan import KernelPlan
 from pretuned.spec import space
 from pretuned.spec.addresses import Alignment
 from pretuned.spec.expressions import Expression
+from pretuned.spec.formulas import formulas
 from pretuned.spec.launch import LaunchSpec
 from pretuned.spec.lists import owner_of, owners
 from pretuned.spec.model import Argument, ImplementationSpec, KernelSpec
@@ -44,6 +45,7 @@ def declaration_lines(kernel: KernelPlan) -> Iterator[str]:
         yield "    addresses=("
         yield from (f"        {_alignment(one)}," for one in spec.constraints.addresses)
         yield "    ),"
+    yield from _default(spec)
     name = literal(spec.name)
     yield f"    shipped=_SHIPPED[{name}],"
     yield f"    rows=TABLE[{name}],"
@@ -52,6 +54,20 @@ def declaration_lines(kernel: KernelPlan) -> Iterator[str]:
     yield "    devices=DEVICES,"
     yield "    binaries=_BINARIES,"
     yield ")"
+
+
+def _default(spec: KernelSpec) -> Iterator[str]:
+    """Yield the parameters whose default depends on the problem: conditions with values, the first that holds."""
+    own = formulas(spec.all_implementations[spec.default_implementation].default)
+    if own:
+        yield "    default={"
+        for name, formula in own.items():
+            yield f"        {literal(name)}: ("
+            for branch in formula.branches:
+                condition = "None" if branch.condition is None else function([branch.condition], several=False)
+                yield f"            ({condition}, {literal(branch.value)}),"
+            yield "        ),"
+        yield "    },"
 
 
 def _tables(spec: KernelSpec) -> Iterator[tuple[str, str]]:

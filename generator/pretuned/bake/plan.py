@@ -19,6 +19,7 @@ from pretuned.record.selections import PredictedChoice, Selection
 from pretuned.render import Source, source_of
 from pretuned.runtime.costs import written
 from pretuned.spec import space
+from pretuned.spec.defaults import defaults
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.needs import need_of
 from pretuned.spec.space import Configuration, Pairs
@@ -37,8 +38,8 @@ class Shipped:
     """A configuration that ships for one specialisation.
 
     `source` is None for a library call. `align` is bytes by argument, where more than the element's size; `default`
-    marks the kernel's default, and `everywhere` what is compiled for every architecture: defaults, and what was asked
-    for.
+    marks what the kernel's default may be, and `everywhere` what is compiled for every architecture: defaults, and what
+    was asked for.
     """
 
     specialisation: Pairs
@@ -53,7 +54,7 @@ class Shipped:
 class KernelPlan:
     """One kernel: rows and selections (in the order of the tables), and what ships.
 
-    In each specialisation the default ships first.
+    In each specialisation the default ships first, or all that it may be.
     """
 
     spec: KernelSpec
@@ -145,7 +146,6 @@ def _kernel(
     for selection in chosen:
         _readable(spec, selection)
     shipped: dict[tuple[Pairs, Configuration], Shipped] = {}
-    default = space.default(spec)
     admitted = {c: [s for s in space.specialisations(spec) if admits(spec, s, c)] for c in extra}
     for configuration, found in admitted.items():
         _known(spec, configuration, "--with")
@@ -157,11 +157,12 @@ def _kernel(
             one.configuration for found in chosen if found.specialisation == specialisation for one in found.choices
         }
         named |= {configuration for configuration, found in admitted.items() if specialisation in found}
-        for configuration in (default, *sorted(named - {default}, key=lambda c: (c.implementation, c.values))):
+        own = defaults(spec, specialisation)
+        for configuration in (*own, *sorted(named.difference(own), key=lambda c: (c.implementation, c.values))):
             _known(spec, configuration, "a row or a selection")
-            everywhere = configuration == default or specialisation in admitted.get(configuration, [])
+            everywhere = configuration in own or specialisation in admitted.get(configuration, [])
             shipped[specialisation, configuration] = _shipped(
-                spec, specialisation, configuration, everywhere=everywhere
+                spec, specialisation, configuration, default=configuration in own, everywhere=everywhere
             )
     return KernelPlan(spec=spec, rows=tuple(kept), selections=tuple(chosen), shipped=tuple(shipped.values()))
 
@@ -169,7 +170,7 @@ def _kernel(
 def _readable(spec: KernelSpec, selection: Selection) -> None:
     """Raise BakeError for a selection that a generated package could not read."""
     of = f"the selection of {spec.name} on {selection.device}"
-    if not selection.choices or selection.default.configuration != space.default(spec):
+    if selection.default_configurations != defaults(spec, selection.specialisation):
         raise BakeError(f"{of} does not end with the default; tune {spec.name} again")
     for choice in selection.choices:
         try:
@@ -197,7 +198,9 @@ def _known(spec: KernelSpec, configuration: Configuration, source: str) -> None:
         raise BakeError(f"{source} of {spec.name} names {configuration}, which is not in the space of {spec.file}")
 
 
-def _shipped(spec: KernelSpec, specialisation: Pairs, configuration: Configuration, *, everywhere: bool) -> Shipped:
+def _shipped(
+    spec: KernelSpec, specialisation: Pairs, configuration: Configuration, *, default: bool, everywhere: bool
+) -> Shipped:
     call = spec.all_implementations[configuration.implementation].call
     try:
         source = source_of(spec, specialisation, configuration) if call is None else None
@@ -208,7 +211,7 @@ def _shipped(spec: KernelSpec, specialisation: Pairs, configuration: Configurati
         configuration=configuration,
         source=source,
         align=space.guards(spec, specialisation, configuration).align,
-        default=configuration == space.default(spec),
+        default=default,
         everywhere=everywhere,
     )
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pretuned.bake.literals import literal, prose
-from pretuned.bake.plan import BakePlan, Compiled, KernelPlan
+from pretuned.bake.plan import BakePlan, Compiled, KernelPlan, Shipped
 from pretuned.record.rows import Choice, Row, TunedDevice
 from pretuned.record.selections import Certificate, Losses, Selection
 from pretuned.render import Source, digest
 from pretuned.runtime.costs import names_read, written
+from pretuned.spec.defaults import depends
 from pretuned.spec.model import KernelSpec
 
 _DEVICE_FACTS = ("sm_count", "compute_capability", "memory_gbps", "l2_bytes", "shared_bytes", "memory_bytes", "power_w")
@@ -31,6 +32,10 @@ _SELECTIONS_KEY = (
 _SHIPPED_KEY = (
     "What ships, by kernel: specialisation, implementation, configuration, source (none for a library's function), and",
     "the bytes of alignment that the configuration asks of arguments. The first of each specialisation is the default.",
+)
+_DEFAULTS_KEY = (
+    "Where the default depends on the problem, True marks what else it may be, by the conditions of the kernel's",
+    "`default`; a selection ends with the number of its last choices that it may be.",
 )
 _BINARIES_KEY = (
     "The sources in kernels/ with their binaries: compile options, whether for one architecture only, and for each",
@@ -125,7 +130,9 @@ def _selection(kernel: KernelPlan, selection: Selection, device: TunedDevice, bi
     yield "             ),"
     rest = selection.margins, dict(selection.reach), selection.problems, _certificate(selection.certificate)
     evidence = selection.date, selection.driver, selection.compiler
-    yield f"             {', '.join(map(literal, (*rest, evidence)))}),"
+    own = set(selection.default_configurations)
+    defaults = [sum(choice.configuration in own for choice in predicted)] if selection.defaults > 1 else []
+    yield f"             {', '.join(map(literal, (*rest, evidence, *defaults)))}),"
 
 
 def _certificate(certificate: Certificate | None) -> tuple[object, ...] | None:
@@ -170,19 +177,25 @@ def _choice(
 
 
 def shipped_lines(plan: BakePlan) -> Iterator[str]:
-    """Yield every configuration that ships, the default first in each specialisation."""
+    """Yield every configuration that ships, the default first in each specialisation; more of them are marked."""
     yield from (f"# {line}" for line in _SHIPPED_KEY)
+    if any(depends(kernel.spec) for kernel in plan.kernels):
+        yield from (f"# {line}" for line in _DEFAULTS_KEY)
     yield "_SHIPPED: dict[str, Shipped] = {"
     for kernel in plan.kernels:
         yield f"    {literal(kernel.spec.name)}: ("
+        before: Shipped | None = None
         for shipped in kernel.shipped:
             configuration = shipped.configuration
+            further = shipped.default and before is not None and before.specialisation == shipped.specialisation
+            before = shipped
             entry = (
                 dict(shipped.specialisation),
                 configuration.implementation,
                 dict(configuration.values),
                 "" if shipped.source is None else source_name(kernel.spec, shipped.source),
                 dict(shipped.align),
+                *_said([further]),
             )
             yield f"        {literal(entry)},"
         yield "    ),"

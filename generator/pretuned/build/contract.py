@@ -24,6 +24,7 @@ from pretuned.record.cache import Cache
 from pretuned.render import Source, located, source_of
 from pretuned.spec import space
 from pretuned.spec.check.implementations import prefix_of
+from pretuned.spec.defaults import defaults
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.needs import FIRST_SPECIFIC
 from pretuned.spec.space import Configuration, Pairs, describe
@@ -75,16 +76,16 @@ class Comparison:
     unknown: Mapping[str, str]
 
 
-def defaults(specs: Iterable[KernelSpec]) -> Iterator[KernelInterface]:
-    """Yield the default of every implementation that is a template, for every specialisation."""
+def interfaces(specs: Iterable[KernelSpec]) -> Iterator[KernelInterface]:
+    """Yield what the default of every implementation that is a template may be, for every specialisation."""
     for spec in specs:
         for name, implementation in spec.all_implementations.items():
             for specialisation in space.specialisations(spec) if implementation.call is None else ():
-                configuration = space.default_of(spec, name)
-                source = source_of(spec, specialisation, configuration)
-                yield KernelInterface(
-                    spec=spec, specialisation=specialisation, configuration=configuration, source=source
-                )
+                for configuration in defaults(spec, specialisation, name):
+                    source = source_of(spec, specialisation, configuration)
+                    yield KernelInterface(
+                        spec=spec, specialisation=specialisation, configuration=configuration, source=source
+                    )
 
 
 def compare_specs(specs: Iterable[KernelSpec], cache_folder: Path | None, oldest: int = OLDEST) -> Comparison | str:
@@ -94,7 +95,7 @@ def compare_specs(specs: Iterable[KernelSpec], cache_folder: Path | None, oldest
     """
     if importlib.util.find_spec("cupy") is None:
         return "CuPy and NVRTC are not installed"
-    subjects = list(defaults(specs))
+    subjects = list(interfaces(specs))
     workers = max(1, min(processors(), len({(subject.key, subject.passed) for subject in subjects})))
     try:
         with Cache(cache_folder) as cache, BinaryStore(cache, Effort(), workers=workers) as binaries:

@@ -122,7 +122,7 @@ class Freshness:
     def crowded(self, lock: Lock, most: int | None) -> Iterator[tuple[str, str, Pairs]]:
         """Yield the keys of selections that ship more than `most` configurations (None: any number)."""
         if most is not None:
-            yield from (rule.key for rule in lock.selections if len(rule.choices) > most)
+            yield from (rule.key for rule in lock.selections if 1 + len(rule.choices) - rule.defaults > most)
 
     def otherwise_called(self, lock: Lock, calls: Calls) -> Iterator[tuple[str, str, Pairs]]:
         """Yield the keys of selections that were chosen by other calls than these, or by none."""

@@ -18,6 +18,7 @@ from pretuned.diagnostics import Reporter
 from pretuned.errors import ConfigError, Fault
 from pretuned.record.lock import Lock
 from pretuned.spec import space
+from pretuned.spec.defaults import defaults
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.needs import Need, need_of
 
@@ -78,8 +79,7 @@ def _targets(project: Project, lock: Lock) -> Iterator[Target]:
 
 def _need(spec: KernelSpec) -> Need | None:
     """Return what a kernel's default needs in one of its specialisations at least."""
-    default = space.default(spec)
-    found = (need_of(spec, specialisation, default) for specialisation in space.specialisations(spec))
+    found = (need_of(spec, one, default) for one in space.specialisations(spec) for default in defaults(spec, one))
     return next(filter(None, found), None)
 
 

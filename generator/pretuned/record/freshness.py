@@ -19,7 +19,9 @@ from pretuned.record.selections import PredictedChoice, Selection
 from pretuned.render import RenderError, candidate, digest, verification_key
 from pretuned.runtime.types import DTYPES
 from pretuned.spec import space
+from pretuned.spec.defaults import defaults, depends
 from pretuned.spec.expressions import ExpressionError
+from pretuned.spec.formulas import formulas
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.packages import distribution_of, is_of_package
 from pretuned.spec.space import Configuration, Pairs, Problem
@@ -45,7 +47,8 @@ class Standing:
 def space_key(spec: KernelSpec) -> str:
     """Return the digest of what is chosen from, and where: spaces, constraints, sizes, and the terms of costs.
 
-    `requires` is a part of it: what was certified where calls were admitted says nothing about other calls.
+    `requires` is a part of it: what was certified where calls were admitted says nothing about other calls. So are the
+    formulas of a default that depends on the problem, which say where what is compared with what.
     """
     implementations = {
         name: [
@@ -59,8 +62,11 @@ def space_key(spec: KernelSpec) -> str:
     sizes = {name: sorted(set(dim.sizes or ())) for name, dim in spec.free_dims.items()}
     terms = {name: list(map(str, one.cost.terms)) for name, one in spec.all_implementations.items() if one.cost.terms}
     requires = sorted(map(str, spec.constraints.requires))
+    own = spec.all_implementations[spec.default_implementation].default
+    chosen = {name: str(formula) for name, formula in formulas(own).items()}
     joint = [{"problems": sorted(map(space.pairs, spec.problems))}] if spec.problems else []
-    return digest([implementations, sizes, *joint, *([terms] if terms else []), *([requires] if requires else [])])
+    more = [*joint, *([terms] if terms else []), *([requires] if requires else [])]
+    return digest([implementations, sizes, *more, *([{"default": chosen}] if chosen else [])])
 
 
 class FreshnessJudge:
@@ -87,7 +93,8 @@ class FreshnessJudge:
             what = "its search early" if isinstance(entry, Row) else "before it was certified"
             return Standing(state=State.INCOMPLETE, reason=f"the budget ended {what}")
         if entry.space != self._space or (isinstance(entry, Row) and not self.wanted(entry.problem)):
-            changed = "the space, the sizes, `requires` or terms of costs have changed"
+            formulas_too = ", the default's formulas" if depends(self.spec) else ""
+            changed = f"the space, the sizes{formulas_too}, `requires` or terms of costs have changed"
             return Standing(state=State.INCOMPLETE, reason=changed)
         if entry.verification != self._verification:
             return Standing(state=State.UNVERIFIED, reason="the reference, the inputs or the tolerances have changed")
@@ -106,7 +113,7 @@ class FreshnessJudge:
         if self._of_another_spec(selection, {name for name, _ in selection.reach}) is not None:
             return None
         choices = tuple(c for c in selection.choices if self._choice_stale(selection, c) is None)
-        if selection.default not in choices:
+        if not set(selection.choices[-selection.defaults :]) <= set(choices):
             return None
         return replace(selection, choices=choices, certificate=None, space="")
 
@@ -142,8 +149,13 @@ class FreshnessJudge:
             return f"the spec has no {named}" if named else "the spec has specialisations now"
         if dims != self.spec.free_dims.keys():
             return "the spec has other dims"
-        default = space.default(self.spec)
-        return f"the default is now {default}" if entry.default.configuration != default else None
+        was, now = _defaults_of(entry), self._defaults_for(entry)
+        return f"the default is now {' or '.join(map(str, now))}" if was != now else None
+
+    def _defaults_for(self, entry: Row | Selection) -> tuple[Configuration, ...]:
+        if isinstance(entry, Row):
+            return (space.default_at(self.spec, entry.problem),)
+        return defaults(self.spec, entry.specialisation)
 
     def _excluded(self, problem: Problem, configuration: Configuration) -> str | None:
         """Return which constraint no longer admits what was legal when it was measured; the device has not changed."""
@@ -173,6 +185,10 @@ class FreshnessJudge:
         if edited := sorted(name for name in headers if was.get(name, headers[name]) != headers[name]):
             return f"{' and '.join(map(_named, edited))} changed"
         return f"the template, options, launches or arguments of {configuration} have changed"
+
+
+def _defaults_of(entry: Row | Selection) -> tuple[Configuration, ...]:
+    return (entry.default.configuration,) if isinstance(entry, Row) else entry.default_configurations
 
 
 def _named(header: str) -> str:

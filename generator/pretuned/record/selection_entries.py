@@ -33,6 +33,7 @@ def selection_to_json(selection: Selection) -> dict[str, Any]:
         "problems": selection.problems,
         **({"usage": selection.usage} if selection.usage else {}),
         "margins": list(selection.margins),
+        **({"defaults": selection.defaults} if selection.defaults > 1 else {}),
         "choices": [
             {
                 "implementation": choice.configuration.implementation,
@@ -69,6 +70,7 @@ def selection_from_json(data: Mapping[str, Any]) -> Selection:
         certificate=None if certificate is None else certificate_from_json(certificate, dims),
         headers=fields.headers(data),
         usage=fields.text(data, "usage", ""),
+        defaults=fields.whole(data.get("defaults", 1), "'defaults'", 1, len(choices)),
         **{name: fields.text(data, name) for name in fields.TEXTS},
     )
 

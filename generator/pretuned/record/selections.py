@@ -6,8 +6,9 @@ expression of the spec's language over the free dims alone, with parameters, typ
 `ceil_div(n, 1024)`. So a prediction is exact integer arithmetic, the same in the builder and in a generated package.
 
 The rule. Of the configurations whose guards hold, the one with the lowest cost runs, the first of equals, if it is
-predicted to be faster than the default by the selection's margin; else the default runs. Outside `reach`, the sizes
-that the costs were fitted to, the margin is a wider one. At a problem that has a row the row's own choices come first.
+predicted to be faster than the problem's default by the selection's margin; else the default runs. Outside `reach`, the
+sizes that the costs were fitted to, the margin is a wider one. At a problem that has a row the row's own choices come
+first.
 
 The certificate says what this rule loses at problems that were drawn after it was made, by a recorded seed.
 
@@ -82,9 +83,11 @@ class Certificate:
 class Selection:
     """The rule for one kernel, device and specialisation.
 
-    `choices` has the default last. `margins` are per mille of the default's predicted time: inside `reach`, and
-    outside. `reach` gives the smallest and the largest size of each free dim that the costs were fitted to, `problems`
-    at how many problems. `space`, `verification`, `compiler`, `driver`, `date` and `headers` are as in a row.
+    `choices` has the default last, or, where it depends on the problem, the `defaults` that it may be. One that was
+    never timed has no cost, and nothing else runs where it is the default. `margins` are per mille of the default's
+    predicted time: inside `reach`, and outside. `reach` gives the smallest and the largest size of each free dim that
+    the costs were fitted to, `problems` at how many problems. `space`, `verification`, `compiler`, `driver`, `date` and
+    `headers` are as in a row.
     `usage` is the digest of the calls by which it was chosen, empty where problems weighed alike.
     `certificate` is None where the budget ended before, which leaves `space` empty too, or where the spec admits no
     problem but those that have rows.
@@ -105,6 +108,7 @@ class Selection:
     certificate: Certificate | None = None
     headers: Pairs = ()
     usage: str = ""
+    defaults: int = 1
 
     @property
     def key(self) -> tuple[str, str, Pairs]:
@@ -114,13 +118,15 @@ class Selection:
     @property
     def predicted(self) -> tuple[PredictedChoice, ...]:
         """The choices that a call can take by their costs, the default last: those without a cost predict nothing."""
+        if self.defaults > 1:
+            return tuple(choice for choice in self.choices if choice.cost)
         *others, default = self.choices
         return (*(choice for choice in others if choice.cost and default.cost), default)
 
     @property
-    def default(self) -> PredictedChoice:
-        """The author's default."""
-        return self.choices[-1]
+    def default_configurations(self) -> tuple[Configuration, ...]:
+        """What the author's default may be."""
+        return tuple(choice.configuration for choice in self.choices[-self.defaults :])
 
     def keeps_to(self, max_loss: float | None) -> bool:
         """Return whether it is certified to lose no more than `max_loss` inside the sizes on average (None: any).
@@ -140,7 +146,7 @@ def confirms(new: Selection, old: Selection, max_loss: float | None = None) -> b
 
     def essence(selection: Selection) -> object:
         choices = {(c.configuration, c.candidate, c.cubin, c.library) for c in selection.choices}
-        return choices, selection.verification, selection.compiler, selection.usage
+        return choices, selection.defaults, selection.verification, selection.compiler, selection.usage
 
     if essence(new) != essence(old) or new.space not in {"", old.space}:
         return False

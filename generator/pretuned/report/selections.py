@@ -22,9 +22,10 @@ RIGHT = frozenset({2, 3, 4, 5, 6, 7})  # columns of numbers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectionLine:
-    """A selection for a report. `configurations` are those that ship, the default last.
+    """A selection for a report. `configurations` are those that ship, last the default, or all that it may be.
 
-    `problems`: at how many the costs were fitted, within `reach`. `certificate` is None where none was made.
+    `defaults` are so many. `problems`: at how many the costs were fitted, within `reach`. `certificate` is None where
+    none was made.
     """
 
     kernel: str
@@ -35,12 +36,14 @@ class SelectionLine:
     problems: int
     certificate: Certificate | None
     date: str
+    defaults: int = 1
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data, by the names of the lock."""
         certificate = None if self.certificate is None else certificate_json(self.certificate)
         changed = {"specialisation": describe(self.specialisation), "reach": dict(self.reach)}
-        return asdict(self) | changed | {"certificate": certificate}
+        plain = {name: value for name, value in asdict(self).items() if (name, value) != ("defaults", 1)}
+        return plain | changed | {"certificate": certificate}
 
 
 def of_selections(selections: Iterable[Selection]) -> list[SelectionLine]:
@@ -55,6 +58,7 @@ def of_selections(selections: Iterable[Selection]) -> list[SelectionLine]:
             problems=rule.problems,
             certificate=rule.certificate,
             date=rule.date,
+            defaults=rule.defaults,
         )
         for rule in selections
     ]
@@ -88,6 +92,7 @@ def _baked(kernel: str, device: str, rule: TableSelection) -> SelectionLine:
             calls=found.calls,
         ),
         date=rule.evidence.date,
+        defaults=rule.defaults,
     )
 
 
@@ -133,6 +138,8 @@ def _losses(of: Losses, where: str) -> tuple[str, ...]:
 
 
 def _ships(line: SelectionLine) -> str:
-    *others, default = line.configurations
-    listed = "; ".join([*others, f"{default} (the default)".lstrip()])
+    first = len(line.configurations) - line.defaults
+    which = "the default" if line.defaults == 1 else "a default"
+    marked = [f"{one} ({which})".lstrip() for one in line.configurations[first:]]
+    listed = "; ".join([*line.configurations[:first], *marked])
     return f"{chosen(line.kernel, line.specialisation)} ships {listed}"

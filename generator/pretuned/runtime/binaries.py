@@ -84,7 +84,7 @@ def residency(driver: Driver, kernel: Kernel, device: Device, stream: int) -> Re
 
 def prepare(driver: Driver, kernel: Kernel, device: Device) -> None:
     """Load what the kernel ships for a device, in whose context the caller is: binaries that fit, and the defaults."""
-    defaults = {kernel.default(one.specialisation).source for one in kernel.shipped}
+    defaults = {one.source for shipment in kernel.shipments.values() for one in shipment.defaults}
     for one in kernel.shipped:
         fitting = [file for file, skip in images(kernel, one.source, device) if not skip] if one.source else []
         implementation = kernel.implementations[one.implementation]

@@ -165,7 +165,7 @@ def _explanation(kernel: Kernel, decision: Decision) -> Explanation:
         default_us=row.choices[-1].time_us if row and row.choices else None,
         ratio=choice.ratio if choice else None,
         predicted_us=predicted.get(ran),
-        default_predicted_us=decision.costs[-1] / 1e9 if decision.costs else None,
+        default_predicted_us=None if decision.default_cost is None else decision.default_cost / 1e9,
         margin=selection.margins[0 if within else 1] / 1000 if selection else None,
         within_reach=within,
         nearest=nearest.measured if nearest and first else None,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from .devices import Match, too_far
 from .errors import ArgumentError, UntunedError, qualified
+from .problem import default_at
 from .refusal import refusal
 from .text import described
 
@@ -35,18 +36,21 @@ if TYPE_CHECKING:
 
 
 class Decision:
-    """What runs, and why. `answer` is what the table has for the problem, None where it has nothing.
+    """What runs, and why. `default` is that of the problem. `answer` is what the table has for it, None for nothing.
 
     `choice` is the row's entry for what runs, if it has one; `selection` what decided, and `costs` what it says of each
-    of its choices, if a selection did. `operands` are those of the problem with the configuration, `extents` the grid,
-    the block, the shared bytes and the cluster of each launch. `why` holds the steps that led there, `passed_over`
-    those of them that passed over a configuration. `warning` says what speaks against the rows, or that there are none.
+    of its choices, if a selection did, `default_cost` of the default. `operands` are those of the problem with the
+    configuration, `extents` the grid, the block, the shared bytes and the cluster of each launch. `why` holds the steps
+    that led there, `passed_over` those of them that passed over a configuration. `warning` says what speaks against the
+    rows, or that there are none.
     """
 
     __slots__ = (
         "answer",
         "choice",
         "costs",
+        "default",
+        "default_cost",
         "extents",
         "operands",
         "passed_over",
@@ -58,12 +62,14 @@ class Decision:
         "why",
     )
 
-    def __init__(self, shipment: Shipment, problem: CalledProblem) -> None:
-        self.shipment, self.shipped, self.problem = shipment, shipment.default, problem
+    def __init__(self, kernel: Kernel, problem: CalledProblem) -> None:
+        self.shipment, self.problem = kernel.shipments[problem.key], problem
+        self.default = self.shipped = self.shipment.default(default_at(kernel, problem.operands))
         self.answer: TableAnswer | None = None
         self.choice: TableChoice | None = None
         self.selection: TableSelection | None = None
         self.costs: tuple[int, ...] = ()
+        self.default_cost: int | None = None
         self.operands: Operands = problem.operands
         self.extents: Extents = []
         self.warning = ""
@@ -104,7 +110,7 @@ def decide(
 
     `residency` says how many blocks the device holds at once, where the device can be asked.
     """
-    decision = Decision(kernel.shipments[problem.key], problem)
+    decision = Decision(kernel, problem)
     tried: set[ShippedConfiguration] = set()
     for candidate, choice, why in _candidates(kernel, decision, overrides):
         if candidate in tried:
@@ -130,7 +136,7 @@ def decide(
 
 def _candidates(kernel: Kernel, decision: Decision, overrides: Overrides) -> Iterator[Candidate]:
     """Yield what may run, the best first and the default last; notes on the way go to `decision`."""
-    shipment, default = decision.shipment, decision.shipment.default
+    shipment, default = decision.shipment, decision.default
     for forced in overrides.forced(kernel, shipment.listed):
         yield forced, None, overrides.asked_by("config", kernel)
     if overrides.defaults(kernel):
@@ -139,37 +145,59 @@ def _candidates(kernel: Kernel, decision: Decision, overrides: Overrides) -> Ite
     find_answer(kernel, decision, overrides)
     if decision.warning and overrides.strict:
         raise UntunedError(f"{qualified(kernel.name)}: {decision.warning}, and strict is set (PRETUNED_STRICT)")
-    last: Candidate = default, None, "the default"
-    if decision.row is not None:
-        for choice in decision.row.choices:
-            candidate = shipment.of(choice)
-            if candidate is default:
-                last = default, choice, "the row's default"
-                break
-            if candidate is None:
-                decision.pass_over(choice, "not shipped")
-            else:
-                yield candidate, choice, "the row's choice"
-        if decision.row.choices[:1] == (last[1],):
-            yield last
+    last = _default_of_row(decision)
+    for choice in decision.row.choices if decision.row is not None else ():
+        candidate = shipment.of(choice)
+        if candidate is default or _is_default_there(candidate, choice, decision):
+            break
+        if candidate is None:
+            decision.pass_over(choice, "not shipped")
+        else:
+            yield candidate, choice, "the row's choice"
+    if decision.row is not None and decision.row.choices[:1] == (last[1],):
+        yield last
     if decision.answer is not None and decision.answer.selection is not None:
         yield from _selected(decision, decision.answer.selection, last)
     yield last
 
 
+def _default_of_row(decision: Decision) -> Candidate:
+    """Return the problem's default as the row has it, if it does."""
+    for choice in decision.row.choices if decision.row is not None else ():
+        if decision.shipment.of(choice) is decision.default:
+            return decision.default, choice, "the row's default"
+    return decision.default, None, "the default"
+
+
+def _is_default_there(candidate: ShippedConfiguration | None, choice: TableChoice, decision: Decision) -> bool:
+    """Return whether a choice is the default at the sizes of the nearest row, which may not be the one here."""
+    row = decision.row
+    return candidate in decision.shipment.defaults and row is not None and choice is row.choices[-1]
+
+
 def _selected(decision: Decision, selection: TableSelection, last: Candidate) -> Iterator[Candidate]:
     """Yield what a selection predicts to be faster than the default by its margin, the fastest first."""
-    shipment = decision.shipment
-    values = decision.problem.values
+    shipment, default, values = decision.shipment, decision.default, decision.problem.values
     decision.selection, decision.costs = selection, selection.costs_at(values)
-    *faster, _ = selection.ranked(decision.costs, values)
+    faster: list[SelectedConfiguration] = []
+    if (place := _place_of(default, selection, shipment)) is not None:
+        decision.default_cost = decision.costs[place]
+        *faster, _ = selection.ranked(decision.costs, values, place)
     for one in faster:
         candidate = shipment.of(one)
         if candidate is None:
             decision.pass_over(one, "not shipped")
         else:
             yield candidate, None, "the selection's choice"
-    yield shipment.default, last[1], last[2] if last[1] else "the selection's default"
+    yield default, last[1], last[2] if last[1] else "the selection's default"
+
+
+def _place_of(default: ShippedConfiguration, selection: TableSelection, shipment: Shipment) -> int | None:
+    """Return the place of the default among a selection's choices: the last, or None for one that was never timed."""
+    last = len(selection.choices) - 1
+    if len(shipment.defaults) == 1:
+        return last
+    return next((place for place in range(last, -1, -1) if shipment.of(selection.choices[place]) is default), None)
 
 
 def find_answer(kernel: Kernel, decision: Decision, overrides: Overrides) -> None:

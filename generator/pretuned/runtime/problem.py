@@ -62,6 +62,14 @@ def holds(condition: Formula, known: Operands) -> bool:
         return False
 
 
+def default_at(kernel: Kernel, known: Operands) -> Values:
+    """Return the values that the default takes at a problem, of the parameters that depend on it."""
+    return {
+        name: next(value for condition, value in branches if condition is None or holds(condition, known))
+        for name, branches in kernel.default.items()
+    }
+
+
 def sizes_of(function: Formula, known: Operands) -> tuple[int, ...]:
     """Return the values of several expressions, such as a shape."""
     several: Any = evaluate(function, known)

@@ -116,15 +116,16 @@ class TableCertificate:
 class TableSelection:
     """What decides at problems that have no row.
 
-    `choices` has the default last. `costs` is a function of the dims in `reads`, to a cost in femtoseconds for each of
-    them. `margins` are per mille of the default's cost, inside `reach` and outside: the sizes of each dim to which the
-    costs were fitted, at `problems` problems.
+    `choices` has the default last, or those that it may be, `defaults` of them. `costs` is a function of the dims in
+    `reads`, to a cost in femtoseconds for each of them. `margins` are per mille of the default's cost, inside `reach`
+    and outside: the sizes of each dim to which the costs were fitted, at `problems` problems.
     """
 
     __slots__ = (
         "certificate",
         "choices",
         "costs",
+        "defaults",
         "evidence",
         "margins",
         "problems",
@@ -143,8 +144,10 @@ class TableSelection:
         problems: int,
         certificate: TableCertificate | None,
         evidence: Evidence,
+        defaults: int = 1,
     ) -> None:
         self.specialisation, self.choices, self.costs, self.margins = specialisation, choices, costs, margins
+        self.defaults = defaults
         self.reach, self.problems, self.certificate, self.evidence = reach, problems, certificate, evidence
         code = costs.__code__
         self.reads: tuple[str, ...] = code.co_varnames[: code.co_argcount]
@@ -161,28 +164,35 @@ class TableSelection:
         found: tuple[int, ...] = self.costs(*[int(values[name]) for name in self.reads])
         return found
 
-    def ranked(self, costs: Sequence[int], values: Values) -> list[SelectedConfiguration]:
+    def ranked(self, costs: Sequence[int], values: Values, default: int) -> list[SelectedConfiguration]:
         """Return what may run by its costs, the best first, the first of equals: what beats the default, the default.
 
-        What is not faster than the default by the margin does not run.
+        What is not faster than the default, the choice at the place `default`, by the margin does not run.
         """
         margin = self.margins[0] if self.reaches(values) else self.margins[1]
-        highest, last = costs[-1] * (1000 - margin), len(costs) - 1
-        before = sorted([place for place in range(last) if costs[place] * 1000 <= highest], key=costs.__getitem__)
-        return [self.choices[place] for place in (*before, last)]
+        highest = costs[default] * (1000 - margin)
+        before = [place for place, cost in enumerate(costs) if place != default and cost * 1000 <= highest]
+        return [self.choices[place] for place in (*sorted(before, key=costs.__getitem__), default)]
 
 
 class ShippedConfiguration:
     """A configuration that ships for a specialisation.
 
     `source` is the stem of its files, and empty for a library's function; `align` the bytes of alignment that it asks
-    of arguments; `operands` its configuration as expressions read it.
+    of arguments; `operands` its configuration as expressions read it. `may_be_default` marks what the default may be,
+    besides the first that ships.
     """
 
-    __slots__ = ("align", "configuration", "implementation", "operands", "source", "specialisation")
+    __slots__ = ("align", "configuration", "implementation", "may_be_default", "operands", "source", "specialisation")
 
     def __init__(
-        self, specialisation: Values, implementation: str, configuration: Values, source: str, align: dict[str, int]
+        self,
+        specialisation: Values,
+        implementation: str,
+        configuration: Values,
+        source: str,
+        align: dict[str, int],
+        may_be_default: bool = False,
     ) -> None:
         self.specialisation, self.implementation, self.configuration, self.source, self.align = (
             specialisation,
@@ -191,7 +201,7 @@ class ShippedConfiguration:
             source,
             align,
         )
-        self.operands = operands(configuration)
+        self.operands, self.may_be_default = operands(configuration), may_be_default
 
     def runs(self, implementation: str | None, configuration: Values) -> bool:
         """Return whether this is a configuration, of an implementation or of any (None)."""
@@ -199,13 +209,21 @@ class ShippedConfiguration:
 
 
 class Shipment:
-    """What ships for one specialisation, the default first."""
+    """What ships for one specialisation: first the `defaults`, one or all that it may be."""
 
-    __slots__ = ("_known", "default", "listed", "specialisation")
+    __slots__ = ("_known", "defaults", "listed", "specialisation")
 
     def __init__(self, listed: list[ShippedConfiguration]) -> None:
-        self.listed, self.default, self.specialisation = listed, listed[0], listed[0].specialisation
+        self.listed, self.specialisation = listed, listed[0].specialisation
+        self.defaults = [listed[0], *(one for one in listed if one.may_be_default)]
         self._known = {_key(one.implementation, one.configuration): one for one in listed}
+
+    def default(self, chosen: Values) -> ShippedConfiguration:
+        """Return the default whose parameters have the values that are `chosen` for a problem, if any are."""
+        if not chosen:
+            return self.defaults[0]
+        found = (one for one in self.defaults if chosen.items() <= one.configuration.items())
+        return next(found, self.defaults[0])
 
     def of(self, one: TableChoice | SelectedConfiguration) -> ShippedConfiguration | None:
         """Return what ships for a choice of the table, if that does."""
@@ -266,13 +284,14 @@ def row_of(literal: tuple[Any, ...]) -> TableRow:
 
 def selection_of(literal: tuple[Any, ...]) -> TableSelection:
     """Return a selection of the table."""
-    specialisation, choices, costs, margins, reach, problems, certified, evidence = literal
+    specialisation, choices, costs, margins, reach, problems, certified, evidence, *more = literal
     certificate = None
     if certified:
         seed, inside, outside, *calls = certified
         certificate = TableCertificate(seed, TableLosses(*inside), TableLosses(*outside) if outside else None, *calls)
     listed = tuple(SelectedConfiguration(*one) for one in choices)
-    return TableSelection(specialisation, listed, costs, margins, reach, problems, certificate, Evidence(*evidence))
+    rest = (reach, problems, certificate, Evidence(*evidence), *more)
+    return TableSelection(specialisation, listed, costs, margins, *rest)
 
 
 def shipped_of(literal: tuple[tuple[Any, ...], ...]) -> tuple[ShippedConfiguration, ...]:

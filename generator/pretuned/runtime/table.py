@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, ClassVar
 
-    from .records import Shipment, ShippedConfiguration, SourceBinaries, TableRow, Value, Values
+    from .records import Shipment, ShippedConfiguration, SourceBinaries, TableRow, Value
     from .structs import Field, Struct
 
     Foreign = Any  # arrays and streams of any library
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     Stream = Any  # of CuPy or PyTorch, with __cuda_stream__, or a handle
     Run = Callable[..., Foreign]  # arrays in launch order, numbers, keywords, the stream, all by position
     Formula = Callable[..., Any]  # an expression of the spec, as a function of the names that it reads
+    Conditional = tuple[tuple[Formula | None, Value], ...]  # a value by conditions, the last without one
     Devices = dict[str, dict[str, int]]  # facts by device
     # Literals, which become the records of `records`.
     RowLiterals = dict[str, tuple[tuple[Any, ...], ...]]  # by device
@@ -187,7 +188,8 @@ class Kernel:
     argument `a[]` is a list, over whose arrays the dim is the sum.
     `follows` gives a type by the type of another specialisation; `keywords` the values that a keyword may have, and
     none for a dim; `addresses` the bytes that the address of an array has to be a multiple of. `shipped` begins, for
-    each specialisation, with the default.
+    each specialisation, with the default, or all that it may be; then `default` gives, by parameter, conditions on the
+    problem with values.
 
     What is named in `_MADE` is made of the package's literals when one of it is first read.
     """
@@ -197,6 +199,7 @@ class Kernel:
         "arguments",
         "arrays",
         "binaries",
+        "default",
         "derived",
         "devices",
         "dims",
@@ -255,9 +258,10 @@ class Kernel:
         requires: tuple[tuple[str, Formula], ...] = (),
         addresses: tuple[tuple[str, str, Formula], ...] = (),
         structs: dict[str, tuple[Field, ...]] | None = None,
+        default: dict[str, Conditional] | None = None,
     ) -> None:
         self.name, self.arguments, self.implementations, self.requires = name, arguments, implementations, requires
-        self.addresses, self.structs = addresses, structs or {}
+        self.addresses, self.structs, self.default = addresses, structs or {}, default or {}
         self.literals, self.devices = (shipped, rows, selections or {}, binaries), devices
         self.dims, self.types, self.follows, self.keywords = dims or {}, types, follows or {}, keywords or {}
         self.run: Run = self._first
@@ -320,10 +324,6 @@ class Kernel:
         from .structs import Struct  # noqa: PLC0415 - few kernels have any
 
         return {name: Struct(name, fields) for name, fields in self.structs.items()}
-
-    def default(self, specialisation: Values) -> ShippedConfiguration:
-        """Return the default of a specialisation that ships."""
-        return next(one for one in self.shipped if one.specialisation == specialisation)
 
 
 _MADE = frozenset(

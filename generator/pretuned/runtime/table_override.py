@@ -106,8 +106,11 @@ def _selection(kernel: Kernel, entry: dict[str, Any]) -> tuple[Any, ...]:
         written(cost, kernel.free_dims)
         return (*_shipped(kernel, specialisation, one), str(one.get("library", ""))), cost
 
-    *others, default = _choices(entry, choice)
-    choices = [*(one for one in others if one[1] and default[1]), default]  # the others predict nothing
+    *others, default = given = _choices(entry, choice)
+    if _int(entry.get("defaults", 1), "defaults") > 1:
+        choices = [one for one in given if one[1]]
+    else:
+        choices = [*(one for one in others if one[1] and default[1]), default]  # the others predict nothing
     costs = compiled([cost for _, cost in choices], kernel.free_dims)
     inside, outside = (_int(margin, "margins", 1000) for margin in _list(entry, "margins", 2))
     spans = _dict(entry, "reach")

@@ -41,8 +41,9 @@ DESCRIPTIONS: Final = {
     "KernelSpec.verify": "How results are judged. Without a reference the default's output is one.",
     "KernelSpec.cache": "How calls find the L2 cache: cold (their data lies in memory) or warm (it was just written).",
     "KernelSpec.default": (
-        "The configuration that a careful author would hard-code, which a winner must beat. With several "
-        "implementations: `implementation = NAME`, the one whose default it is."
+        "The configuration that a careful author would hard-code, which a winner must beat. A value may depend on the "
+        "problem, { at = '1024 if tokens < 256 else 256' }. With several implementations: `implementation = NAME`, "
+        "the one whose default it is."
     ),
     "KernelSpec.template": f"{_TEMPLATE} Default: the spec's own stem with .cu.jinja.",
     "KernelSpec.scratch": _SCRATCH,
@@ -63,7 +64,9 @@ DESCRIPTIONS: Final = {
     "ImplementationSpec.scratch": _SCRATCH,
     "ImplementationSpec.tensor-maps": _TENSOR_MAPS,
     "ImplementationSpec.space": _SPACE,
-    "ImplementationSpec.default": "This implementation's own baseline.",
+    "ImplementationSpec.default": (
+        "This implementation's own baseline; that of the kernel's default may depend on the problem, as there."
+    ),
     "ImplementationSpec.seeds": _SEEDS,
     "ImplementationSpec.launches": _LAUNCHES,
     "ImplementationSpec.compile": _COMPILE,

@@ -117,7 +117,7 @@ class TemplateKeys(TypedDict, total=False):
     scratch: Sequence[ScratchKeys]
     tensor_maps: Sequence[TensorMapKeys]
     space: Spaces
-    default: Mapping[str, Assigned]
+    default: Mapping[str, Assigned | Mapping[str, str]]
     seeds: Sequence[Mapping[str, Assigned]]
     launches: Sequence[LaunchKeys]
     compile: CompileKeys

@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from pretuned.runtime.types import DTYPES
 from pretuned.spec.addresses import Alignment
 from pretuned.spec.expressions import Expression, LeadingDims, OwnExtent
+from pretuned.spec.formulas import Branch, Formula
 from pretuned.spec.grammar import DEVICE_ATTRIBUTES, children_of, literal_comparison
 
 MAX_LENGTH: Final = 2000  # characters of a definition with all that it reads written out
@@ -52,13 +53,17 @@ def substituted(value: Any, definitions: Mapping[str, Expression]) -> Any:  # no
             return Expression(ast.unparse(_Substitution(definitions).visit(copy.deepcopy(value.tree))))
         case BaseModel() if changed := _changed(dict(value), definitions):
             return value.model_copy(update=changed)
-        case Alignment() if changed := _changed({"nbytes": value.nbytes}, definitions):
+        case Alignment() | Formula() | Branch() if changed := _changed(_fields(value), definitions):
             return dataclasses.replace(value, **changed)
         case dict():
             return {**value, **_changed(value, definitions)}
         case tuple():
             return tuple(substituted(item, definitions) for item in value)
     return value
+
+
+def _fields(value: Alignment | Formula | Branch) -> dict[str, Any]:
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
 
 
 def _changed(values: Mapping[str, Any], definitions: Mapping[str, Expression]) -> dict[str, Any]:

@@ -38,6 +38,7 @@ from pretuned.spec.parts import (
 from pretuned.spec.tensor_maps import TensorMapSpec, conditions
 from pretuned.spec.values import (
     FILL_KINDS,
+    DefaultValue,
     Expr,
     Extent,
     FillName,
@@ -146,7 +147,7 @@ class ImplementationSpec(Model):
     scratch: tuple[Scratch, ...] = ()
     tensor_maps: tuple[TensorMapSpec, ...] = ()
     space: Space = Field(default_factory=dict)
-    default: dict[str, Parameter] = Field(default_factory=dict)
+    default: dict[str, DefaultValue] = Field(default_factory=dict)
     seeds: tuple[dict[str, Parameter], ...] = ()
     launches: tuple[LaunchSpec, ...] = ()
     compile: Compile = Compile()
@@ -185,7 +186,7 @@ class KernelSpec(Model):
     constraints: Constraints = Constraints()
     verify: Verify = Verify()
     cache: Literal["cold", "warm"] = "cold"
-    default: dict[str, Parameter] = Field(default_factory=dict)
+    default: dict[str, DefaultValue] = Field(default_factory=dict)
 
     template: Name | None = None
     scratch: tuple[Scratch, ...] = ()
@@ -238,9 +239,7 @@ class KernelSpec(Model):
     def all_implementations(self) -> dict[str, ImplementationSpec]:
         """The implementations by name, in sorted order; a spec without the table has one, `main`."""
         if self.implementations:
-            return {
-                name: self._completed(implementation) for name, implementation in sorted(self.implementations.items())
-            }
+            return {name: self._completed(one) for name, one in sorted(self.implementations.items())}
         main = ImplementationSpec(
             template=self.template or f"{self.name}.cu.jinja",
             scratch=self.scratch,

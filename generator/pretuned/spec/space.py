@@ -13,12 +13,14 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from pretuned.runtime.limits import blocks_of_sm
 from pretuned.runtime.records import Value
 from pretuned.runtime.types import DTYPES
 from pretuned.spec.expressions import Environment, Expression, ExpressionError
+from pretuned.spec.formulas import given
 from pretuned.spec.lists import DECLARATION, LIST
 from pretuned.spec.strides import contiguous
 from pretuned.spec.structs import declaration, layouts
@@ -232,16 +234,20 @@ def parameters(implementation: ImplementationSpec) -> frozenset[str]:
     return implementation.parameters
 
 
+def default_at(spec: KernelSpec, problem: Problem) -> Configuration:
+    """Return the kernel's default at `problem`: the baseline that every winner must beat there."""
+    return default_of(spec, spec.default_implementation, environment(spec, problem))
+
+
 def default(spec: KernelSpec) -> Configuration:
-    """Return the kernel's default: the baseline that every winner must beat."""
+    """Return the kernel's default; of one that depends on the problem, what it is where no condition holds."""
     return default_of(spec, spec.default_implementation)
 
 
-def default_of(spec: KernelSpec, implementation: str) -> Configuration:
-    """Return one implementation's own default."""
-    return Configuration(
-        implementation=implementation, values=pairs(dict(spec.all_implementations[implementation].default))
-    )
+def default_of(spec: KernelSpec, implementation: str, known: Environment = MappingProxyType({})) -> Configuration:
+    """Return one implementation's own default where names are `known`."""
+    values = given(spec.all_implementations[implementation].default, known)
+    return Configuration(implementation=implementation, values=pairs(values))
 
 
 def seeds(spec: KernelSpec) -> Iterator[Configuration]:
@@ -347,7 +353,7 @@ def _holds(expressions: Iterable[Expression], values: Environment) -> bool:
 
 def configurations(spec: KernelSpec, problem: Problem, device: DeviceFacts | None = None) -> Iterator[Configuration]:
     """Yield the legal configurations at `problem` over all implementations, the kernel's default first."""
-    first = default(spec)
+    first = default_at(spec, problem)
     yield first
     for name, implementation in spec.all_implementations.items():
         for configuration in combinations(name, implementation):

@@ -17,6 +17,7 @@ from pretuned.runtime.text import assignment
 from pretuned.spec import ranges
 from pretuned.spec.addresses import Alignment, is_alignment
 from pretuned.spec.expressions import Expression, ExpressionError, LeadingDims, OwnExtent
+from pretuned.spec.formulas import EXAMPLE, Formula
 
 _TEXT: Final = re.compile(r"""(?! )[^"'\\,;=\x00-\x1f\x7f-\U0010ffff]{1,80}(?<! )""")
 MOST_ARRAYS: Final = 256  # of a list: half of what a launch passes by value
@@ -111,6 +112,22 @@ def _parameter(value: object) -> bool | int | float | str:
     return value
 
 
+def _default(value: object) -> bool | int | float | str | Formula:
+    if isinstance(value, Formula):
+        return value
+    if not isinstance(value, Mapping):
+        return _parameter(value)
+    if value.keys() != {"at"} or not isinstance(value["at"], str):
+        raise ValueError(f"expected a value of the space, or `{EXAMPLE}`; found {spelled(dict(value))}")
+    try:
+        formula = Formula.parse(value["at"])
+    except ExpressionError as error:
+        raise ValueError(str(error)) from None
+    for branch in formula.branches:
+        _parameter(branch.value)
+    return formula
+
+
 def _text(value: str) -> str:
     """Return a text as a parameter has it: what the environment and command lines can name as well."""
     if not _TEXT.fullmatch(value):
@@ -190,8 +207,15 @@ Most = Annotated[int, *_kind(_most, type="integer", minimum=1, maximum=MOST_ARRA
 Sizes = Annotated[tuple[Size, ...], Field(min_length=1), *_listed(type="integer", minimum=1)]
 # What a tuning parameter or a specialisation may be.
 _ANY: Final = {"type": ["integer", "boolean", "number", "string"]}
+FORMULA: Final[dict[str, Any]] = {
+    "type": [*_ANY["type"], "object"],
+    "properties": {"at": {"type": "string"}},
+    "required": ["at"],
+    "additionalProperties": False,
+}
 Parameter = Annotated[bool | int | float | str, *_kind(_parameter, **_ANY)]
 Parameters = Annotated[tuple[Parameter, ...], Field(min_length=1), *_listed(**_ANY)]
+DefaultValue = Annotated[bool | int | float | str | Formula, *_kind(_default, **FORMULA)]
 ScalarValue = Annotated[bool | int | float | None, *_kind(_scalar, type=["number", "boolean"])]
 TuningNumber = bool | int | float | Expression
 TuningValue = TuningNumber | dict[str, TuningNumber | tuple[TuningNumber, ...]]

@@ -160,16 +160,17 @@ class Certification:
         task, observed = self.task, self.maker.observed
         pick = ranking(selection, task.spec, problem, task.facts)[0]
         shipped = [choice.configuration for choice in selection.choices]
-        entrants = list(dict.fromkeys([task.default, pick, *self._rivals(problem), *shipped]))
+        default = task.default_at(problem)
+        entrants = list(dict.fromkeys([default, pick, *self._rivals(problem), *shipped]))
         if not agree(task, problem, shipped):
             return None
         if not observed.survey(problem, entrants, keep=[pick], rounds=ROUNDS):
             return None
         times = observed.times[problem]
-        if pick not in times or task.default not in times:
+        if pick not in times or default not in times:
             return None
         return ComparedPick(
-            problem=problem, chosen_us=times[pick], best_us=min(times.values()), default_us=times[task.default]
+            problem=problem, chosen_us=times[pick], best_us=min(times.values()), default_us=times[default]
         )
 
     def _rivals(self, problem: Problem) -> list[Configuration]:

@@ -10,7 +10,7 @@ from pretuned.compile.pool import CompileJob
 from pretuned.compile.result import Binary
 from pretuned.outcome import Failure, LaunchFailed
 from pretuned.render import Candidate, Source
-from pretuned.spec import space
+from pretuned.spec.defaults import defaults
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, Pairs
 from pretuned.tune.binaries import BinaryStore
@@ -85,6 +85,6 @@ class KernelContract:
         return (probe(source), architecture.replace(_CUBIN, _PTX)) if architecture.startswith(_CUBIN) else None
 
     def _default(self, implementation: str) -> Source:
-        source = self._candidate(space.default_of(self._spec, implementation)).source
+        source = self._candidate(defaults(self._spec, self._specialisation, implementation)[0]).source
         assert source is not None  # it is a template
         return source

@@ -69,6 +69,7 @@ class RowDecision:
         known = task.times[problem]
         alive = (c for c in considered if c not in task.failed)
         self.times = {c: known[c] for c in alive if math.isfinite(known.get(c, math.inf))}
+        self.default = task.default_at(problem)
         self.guards = task.guards(list(self.times))
         self.effort = task.workbench.effort
         self.profile = task.workbench.device.profile
@@ -85,15 +86,14 @@ class RowDecision:
             ranked = self._ranked(self._finalists())
             if ranked is not None and self._right([candidate.configuration for candidate in ranked]):
                 return self._row(ranked)
-        self.times = {self.task.default: self.times[self.task.default]}
-        ranked = self._ranked([self.task.default]) if self._prepared() else None
+        self.times = {self.default: self.times[self.default]}
+        ranked = self._ranked([self.default]) if self._prepared() else None
         return None if ranked is None else self._row(ranked)
 
     def _finalists(self) -> list[Configuration]:
         """Return the candidates that race: as many of those that screening leaves as the budget has time for."""
-        task = self.task
-        chosen = finalists(self.times, self.guards, task.default, self.incumbents)
-        raced = in_time(chosen, self.times, task.default, task.workbench.clock.left_s)
+        chosen = finalists(self.times, self.guards, self.default, self.incumbents)
+        raced = in_time(chosen, self.times, self.default, self.task.workbench.clock.left_s)
         self.cut_short |= len(raced) < len(chosen)
         return raced
 
@@ -109,7 +109,7 @@ class RowDecision:
 
     def _ranked(self, candidates: Sequence[Configuration]) -> list[RankedCandidate] | None:
         """Race the candidates, then the leaders against the default; None if one failed and was dropped."""
-        default, guards = self.task.default, self.guards
+        default, guards = self.default, self.guards
         with self.effort.stage("racing"):
             samples = self._raced(candidates, self.profile.race_rounds, Cut(slack=TIE)) if len(candidates) > 1 else {}
         if samples is None:
@@ -124,7 +124,7 @@ class RowDecision:
 
     def _report(self, places: Sequence[Samples]) -> None:
         """Count and report what has become of the candidates that were faster at the first place."""
-        default = self.task.default
+        default = self.default
         first = {c for c in places[0] if c != default and shares_of(places[:1], c, default)[0] < 1 - MIN_GAIN}
         kept = {one.configuration for one in faster(places, default)}
         self.effort.confirmed += bool(kept)

@@ -221,9 +221,9 @@ class Examination:
             self.over = True
             self.report.uncompiled = self.report.total - len(self._dead) - len(self.report.nowhere)
 
-    def judge(self, entries: Sequence[CompiledCandidate], specialisation: Pairs) -> CompiledCandidate:
-        """Return what makes the reference where the spec names none: the default, if it compiles."""
-        return self._entries.get((specialisation, space.default(self.spec)), entries[0])
+    def judge(self, entries: Sequence[CompiledCandidate], problem: Problem) -> CompiledCandidate:
+        """Return what makes the reference where the spec names none: the problem's default, if it compiles."""
+        return self._entries.get((problem.specialisation, space.default_at(self.spec, problem)), entries[0])
 
     def verified(self, problem: Problem, configuration: Configuration, failure: Failure | None) -> None:
         """Note what became of a configuration at a problem."""

@@ -206,7 +206,7 @@ class _Round:
         started, configurations = time.perf_counter(), tuple(entry.configuration for entry in entries)
         runner = self._idle.get()
         try:
-            judge = job.judge(entries, pending.problem.specialisation)
+            judge = job.judge(entries, pending.problem)
             refused = runner.prepare(PrepareRequest(spec=job.spec, problem=pending.problem, default=judge))
             if isinstance(refused, TooLarge):
                 return Answered(too_large=refused.reason)

@@ -48,7 +48,7 @@ class Observations:
             return False
         screened = {c: t for c in candidates if math.isfinite(t := task.times[problem].get(c, math.inf))}
         fastest = sorted(screened, key=lambda c: (screened[c], c))[:RACED]
-        racing = {c: screened[c] for c in dict.fromkeys([*fastest, task.default, *keep]) if c in screened}
+        racing = {c: screened[c] for c in dict.fromkeys([*fastest, task.default_at(problem), *keep]) if c in screened}
         raced = self.raced(problem, racing, rounds=rounds)
         if raced is None:
             return False
@@ -96,7 +96,7 @@ class Observations:
 
     def _admits(self, problem: Problem) -> bool:
         """Whether a problem may fit into the device's memory, and the default, which serves every call, runs there."""
-        return problem not in self.task.unfit and self.task.launchable(self.task.default, problem)
+        return problem not in self.task.unfit and self.task.launchable(self.task.default_at(problem), problem)
 
     def _screened(self, problem: Problem, candidates: Sequence[Configuration]) -> bool:
         task = self.task

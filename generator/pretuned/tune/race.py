@@ -232,7 +232,7 @@ def race(
     fails alone, all race once more. Noisy samples are taken again, so many times; if they stay noisy, `task.noise` says
     why.
     """
-    runner, chosen = task.workbench.runner, list(estimates_us)
+    runner, chosen, default = task.workbench.runner, list(estimates_us), task.default_at(problem)
 
     def run(chosen: Sequence[Configuration]) -> Raced | Failure:
         task.workbench.effort.launched += 1
@@ -253,9 +253,9 @@ def race(
         failures |= {c: failure for c, failure in zip(chosen, raced.failures, strict=True) if failure is not None}
     elif not failures:  # it failed twice, but no candidate fails alone: the cache blames none of them
         keep = len(chosen) == 1
-        failures = {c: raced for c in chosen if c != task.default or len(chosen) == 1}
-    if task.default in failures and task.cleared():  # of the failures of others nothing is sure either
-        dropped = {c: failures.get(c, failures[task.default]) for c in chosen if c in task.failed}
+        failures = {c: raced for c in chosen if c != default or len(chosen) == 1}
+    if default in failures and task.cleared(default):  # of the failures of others nothing is sure either
+        dropped = {c: failures.get(c, failures[default]) for c in chosen if c in task.failed}
         again = partial(race, task, problem, estimates_us, rounds, rule, conduct)
         return ({}, dropped) if dropped else again()
     for configuration, failure in failures.items():

@@ -80,7 +80,7 @@ class Screening:
     def run(self) -> None:
         """Screen at the representatives, and at other problems while the device would wait for compilers."""
         binaries = self._workbench.binaries
-        self.task.request([self.task.default], first=True)
+        self.task.request(self.task.defaults, first=True)
         while not self._late():
             self._propose()
             binaries.poll()
@@ -114,7 +114,7 @@ class Screening:
         measured = {other: task.times[other] for other in self.representatives}
         count = HURRIED if late else CARRIED
         best = promising(measured, problem, count, lambda c: self._legal(c, problem))
-        first = [task.default, *([self.incumbents[problem]] if self._holds(problem) else [])]
+        first = [task.default_at(problem), *([self.incumbents[problem]] if self._holds(problem) else [])]
         chosen = list(dict.fromkeys([*first, *best]))
         self._screen(problem, chosen)
         return chosen if self.whole else list(task.times[problem]), self.whole and not late
@@ -133,13 +133,14 @@ class Screening:
 
     def _late(self) -> bool:
         first = self.representatives[0]
-        begun = self.task.default in self.task.times[first] or first in self.task.unfit
+        begun = self.task.default_at(first) in self.task.times[first] or first in self.task.unfit
         return begun and self._workbench.clock.late
 
     def _left_s(self) -> float | None:
         """Return how long to wait for compilers at most; None, as long as it takes, for the default."""
         left_s = self._workbench.clock.screening_left_s
-        begun = self.task.default in self.task.times[self.representatives[0]]
+        first = self.representatives[0]
+        begun = self.task.default_at(first) in self.task.times[first]
         return None if left_s is None or not begun else max(left_s, SHORT_S)
 
     def _legal(self, configuration: Configuration, problem: Problem) -> bool:
@@ -222,7 +223,7 @@ class Screening:
         task = self.task
         taken: list[Configuration] = []
         left: list[Configuration] = []
-        default_us = task.times[problem].get(task.default)
+        default_us = task.times[problem].get(task.default_at(problem))
         most = 1 if default_us is None else max(1, min(CHUNK, int(CHUNK_US / (CALLS * default_us))))
         for configuration in self._ahead[problem]:
             done = configuration in task.times[problem] or configuration in task.failed
@@ -230,7 +231,7 @@ class Screening:
                 continue
             if len(taken) == most or task.compiled(configuration) is None:
                 left.append(configuration)
-            elif self._spills(configuration) and configuration not in {task.default, *self._recalled}:
+            elif self._spills(configuration) and configuration not in {*task.defaults, *self._recalled}:
                 self._put_off.append(configuration)
             else:
                 taken.append(configuration)

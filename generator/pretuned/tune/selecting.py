@@ -135,7 +135,7 @@ class SelectionMaker:
         """Return the candidates that did best somewhere, at most so many, in a stable order; the default first."""
         shares = {c: self._best_share(c) for c in candidates if c not in self.task.failed}
         best = sorted(shares, key=lambda c: (shares[c], c))[:most]
-        return list(dict.fromkeys([self.task.default, *best]))
+        return list(dict.fromkeys([*self.task.defaults, *best]))
 
     def _best_share(self, configuration: Configuration) -> float:
         """Return the least that a candidate took, of the best time, at any problem."""
@@ -144,7 +144,7 @@ class SelectionMaker:
 
     def _hopeful(self, candidates: Sequence[Configuration]) -> list[Configuration]:
         seen = {c for times in self.observed.times.values() for c in times}
-        return [c for c in candidates if c not in seen or self._best_share(c) <= HOPELESS or c == self.task.default]
+        return [c for c in candidates if c not in seen or self._best_share(c) <= HOPELESS or c in self.task.defaults]
 
     def _try(self, drawn: Sequence[Problem], incumbents: Iterable[Configuration]) -> None:
         """Race the shortlist at the spec's sizes and some drawn ones, and what is likely to ship at the others."""
@@ -153,13 +153,13 @@ class SelectionMaker:
             return
         held = [c for c in incumbents if c not in task.failed and c in task.points]
         with task.workbench.effort.stage("choosing"):
-            listed = [task.default, *self.predictor.shortlist(self.observed.times, self._by_dims(LISTED)), *held]
+            listed = [*task.defaults, *self.predictor.shortlist(self.observed.times, self._by_dims(LISTED)), *held]
         self._ragged = telling(drawn, AGREED)
         first = len(drawn) // SHORTLISTED
         self._race_at((*self.problems, *drawn[:first]), listed)
         if not self.late:
             with task.workbench.effort.stage("choosing"):
-                listed = [task.default, *self.predictor.choose(self._sound(), most)]
+                listed = [*task.defaults, *self.predictor.choose(self._sound(), most)]
             self._race_at(drawn[first:], listed)
         self.choose_again()
 
@@ -174,7 +174,10 @@ class SelectionMaker:
                 return
             expected = {c: predicted_us(costs[c], problem) for c in wanted if c in costs and c not in task.failed}
             missing = {c for c in expected if c not in observed.times.get(problem, {})}
-            if task.default in missing or len(missing) > len(expected) // 2:
+            default = task.default_at(problem)
+            if default not in costs and default not in observed.times.get(problem, {}):
+                observed.survey(problem, [default, *expected])  # it is not the default where anything was timed yet
+            elif default in missing or len(missing) > len(expected) // 2:
                 observed.race_at(problem, expected)
 
     def choose_again(self) -> None:
@@ -183,7 +186,7 @@ class SelectionMaker:
         while True:
             with task.workbench.effort.stage("choosing"):
                 found = self.predictor.choose(self._sound(), most)
-            self.chosen = (*(c for c in found if c != task.default), task.default)
+            self.chosen = (*(c for c in found if c not in task.defaults), *task.defaults)
             unproven = [c for c in self.chosen if c not in task.proven]
             around = all(verify_around(task, problem, unproven) for problem in self.representatives[:1] if unproven)
             if around and all(agree(task, problem, self.chosen) for problem in self._ragged):
@@ -199,14 +202,15 @@ class SelectionMaker:
         task, device, times = self.task, self.task.workbench.device, self._sound()
         with task.workbench.effort.stage("choosing"):
             costs = self.predictor.costs(times, self.chosen)
-            shipped = [c for c in self.chosen if c in costs]
-            margins = self.predictor.margins(times, {c: costs[c] for c in shipped})
+            shipped = [c for c in self.chosen if c in costs or c in task.defaults]
+            margins = self.predictor.margins(times, {c: costs[c] for c in shipped if c in costs})
         sizes = {name: [int(dict(problem.dims)[name]) for problem in times] for name in task.spec.free_dims}
         return Selection(
             kernel=task.spec.name,
             device=device.name,
             specialisation=task.specialisation,
-            choices=tuple(self._choice(c, costs[c]) for c in shipped),
+            choices=tuple(self._choice(c, costs.get(c, ())) for c in shipped),
+            defaults=len(task.defaults),
             margins=margins,
             reach=tuple(sorted((name, (min(listed), max(listed))) for name, listed in sizes.items())),
             problems=len(times),
@@ -221,7 +225,8 @@ class SelectionMaker:
 
     def _choice(self, configuration: Configuration, cost: tuple[tuple[str, int], ...]) -> PredictedChoice:
         binary, call = self.task.binary(configuration), self.task.call(configuration)
-        assert isinstance(binary, Binary) or call is not None  # since it ran
+        if not isinstance(binary, Binary) and call is None:
+            self.task.entry(configuration)  # which says why: of all that ships a default alone may never have run
         return PredictedChoice(
             configuration=configuration,
             candidate=self.task.candidate(configuration).key,

@@ -34,13 +34,14 @@ def verify_around(task: TuningTask, problem: Problem, chosen: Sequence[Configura
     """
     with task.workbench.effort.stage("checking"):
         for other in check_problems(task.spec, problem):
-            if not task.launchable(task.default, other):
+            default = task.default_at(other)
+            if not task.launchable(default, other):
                 continue
             asked = [c for c in chosen if c not in task.failed and task.launchable(c, other)]
             _check(task, other, [c for c in asked if c not in task.proven], 0)
-            trusted = [c for c in asked if c in task.proven and c != task.default]
+            trusted = [c for c in asked if c in task.proven and c != default]
             _check(task, other, [c for c in trusted if c not in task.failed], TRUSTED_SEED)
-        _sanitize(task, problem, [c for c in chosen if c not in task.proven and c != task.default])
+        _sanitize(task, problem, [c for c in chosen if c not in task.proven and c != task.default_at(problem)])
     right = [c for c in chosen if c not in task.failed]
     task.proven.update(right)
     return len(right) == len(chosen)
@@ -52,8 +53,9 @@ def agree(task: TuningTask, problem: Problem, chosen: Sequence[Configuration]) -
     What does not is dropped from the task. A problem that does not fit into the device's memory shows nothing.
     """
     with task.workbench.effort.stage("checking"):
-        asked = [c for c in chosen if c not in task.failed and c != task.default and task.launchable(c, problem)]
-        if task.launchable(task.default, problem):
+        default = task.default_at(problem)
+        asked = [c for c in chosen if c not in task.failed and c != default and task.launchable(c, problem)]
+        if task.launchable(default, problem):
             _check(task, problem, asked, TRUSTED_SEED)
     return not any(c in task.failed for c in chosen)
 
@@ -75,15 +77,15 @@ def _check(task: TuningTask, problem: Problem, asked: Sequence[Configuration], s
 
 def _judge_default(task: TuningTask, problem: Problem) -> None:
     """Verify the default at `problem` by the reference, if that can be had there; raises TuningError if it is wrong."""
-    if task.results.checked(task.default, problem, 0):
+    if task.results.checked(task.default_at(problem), problem, 0):
         return
     try:
         refused = task.prepare(problem, 0)
     except TuningError:  # a reference that fails at a size that nobody listed, or takes too long there
         return
-    failure = None if refused is not None else task.check(task.default, problem, 0)
+    failure = None if refused is not None else task.check(task.default_at(problem), problem, 0)
     if failure is not None:
-        task.fail(task.default, problem, failure)
+        task.fail(task.default_at(problem), problem, failure)
 
 
 def _sanitize(task: TuningTask, problem: Problem, chosen: Sequence[Configuration]) -> None:
@@ -95,7 +97,7 @@ def _sanitize(task: TuningTask, problem: Problem, chosen: Sequence[Configuration
             continue
         if task.results.checked(configuration, small, SANITIZED_SEED):
             continue
-        request = PrepareRequest(spec=task.spec, problem=small, default=task.entry(task.default))
+        request = PrepareRequest(spec=task.spec, problem=small, default=task.entry(task.default_at(small)))
         assert sanitizer is not None
         failure = sanitizer.finding(request, configuration, source)
         if failure is None:

@@ -9,16 +9,15 @@ from typing import Final, Literal
 import numpy as np
 
 from pretuned.compile.result import Binary
-from pretuned.measure.launch import launches
 from pretuned.measure.requests import CompiledCandidate, PrepareRequest, TooLarge
 from pretuned.measure.runner import TuningError
-from pretuned.outcome import Failure, LaunchFailed, Outcome, Timed, detail, reworded
+from pretuned.outcome import Failure, LaunchFailed, Outcome, Timed, TimedOut, detail, reworded
 from pretuned.record.freshness import space_key
 from pretuned.record.rows import Row
 from pretuned.remedies import of_default, remedy
 from pretuned.render import Candidate, candidate, located, verification_key
-from pretuned.runtime.limits import CLUSTERS_FROM
 from pretuned.spec import space
+from pretuned.spec.defaults import defaults
 from pretuned.spec.library import LibraryCall
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, Guards, Pairs, Problem, pairs
@@ -56,7 +55,7 @@ class TuningTask:
         self.specialisation = specialisation
         self.problems = tuple(problems)
         self.facts = workbench.device.facts
-        self.default = space.default(spec)
+        self.defaults = defaults(spec, specialisation)
         self.verification = verification_key(spec)
         self.space = space_key(spec)
         with workbench.effort.stage("enumerating"):
@@ -76,6 +75,10 @@ class TuningTask:
         self.results = KnownResults(workbench.cache, self._context, self.candidate)
         self._architecture_of = workbench.device.record.architecture_of
         self.contract = KernelContract(workbench.binaries, self._architecture_of, self.candidate, spec, specialisation)
+
+    def default_at(self, problem: Problem) -> Configuration:
+        """Return the default of a problem."""
+        return self.defaults[0] if len(self.defaults) == 1 else space.default_at(self.spec, problem)
 
     def index_of(self, configuration: Configuration) -> int:
         """Return the place of a configuration among the points."""
@@ -109,7 +112,7 @@ class TuningTask:
         strategy = self.workbench.demands.strategy.name
         asked = [] if strategy == AUTO else [strategy]
         shipped = self.workbench.demands.max_configurations
-        return [keys, len(legal), self.candidate(self.default).key, self.space, shipped, *asked]
+        return [keys, len(legal), self.candidate(self.default_at(problem)).key, self.space, shipped, *asked]
 
     def cached_row(self, problem: Problem) -> Row | None:
         """Return the row that an earlier build settled from the same candidates."""
@@ -122,7 +125,7 @@ class TuningTask:
     def known(self, configuration: Configuration, problem: Problem) -> bool:
         """Take over what an earlier build found out about a candidate at a problem, and return whether it did."""
         outcome = self.results.outcome(configuration, problem)
-        if outcome is None or (configuration == self.default and not isinstance(outcome, Timed)):
+        if outcome is None or (configuration in self.defaults and not isinstance(outcome, Timed)):
             return False  # a default that failed is tried again, so that its failure is reported
         self._note(configuration, problem, outcome)
         return True
@@ -186,7 +189,7 @@ class TuningTask:
         request = PrepareRequest(
             spec=self.spec,
             problem=problem,
-            default=self.entry(self.default),
+            default=self.entry(self.default_at(problem)),
             seed=seed,
             trust_default=trust_default,
             reference=reference,
@@ -200,9 +203,10 @@ class TuningTask:
         A candidate that was never verified is verified first.
         """
         fits = [configuration for configuration in chosen if self._fits(configuration, problem)]
-        if self.default in fits or self.default not in self.times[problem]:  # the others are measured by it
-            fits = [c for c in fits if c != self.default]
-            self._screen_groups(problem, [self.default])
+        default = self.default_at(problem)
+        if default in fits or default not in self.times[problem]:  # the others are measured by it
+            fits = [c for c in fits if c != default]
+            self._screen_groups(problem, [default])
         self._screen_groups(problem, fits)
 
     def _screen_groups(self, problem: Problem, chosen: Sequence[Configuration]) -> None:
@@ -218,8 +222,8 @@ class TuningTask:
                 self._screen(problem, group, verify=verify)
 
     def _screen(self, problem: Problem, group: Sequence[Configuration], *, verify: bool) -> None:
-        effort, times = self.workbench.effort, self.times[problem]
-        limit_s = LIMIT_S + LIMIT_CALLS * times[self.default] / 1e6 if self.default in times else None
+        effort, times, default = self.workbench.effort, self.times[problem], self.default_at(problem)
+        limit_s = LIMIT_S + LIMIT_CALLS * times[default] / 1e6 if default in times else None
         if self.spec.verify.compare is not None:  # a user's function, which may take any time
             limit_s = None
         entries = [self.entry(configuration) for configuration in group]
@@ -233,9 +237,9 @@ class TuningTask:
                 effort.device_s += screened.device_s
                 outcome = screened.outcome
                 if not isinstance(outcome, Timed):
-                    if configuration == self.default and self.cleared():  # which is a group of its own
-                        self._screen(problem, group, verify=verify)
-                        return
+                    if configuration in self.defaults and self.cleared(configuration):
+                        self._screen(problem, [configuration], verify=verify)
+                        continue
                     outcome = self.fail(configuration, problem, outcome)
                 else:
                     self.results.keep(configuration, problem, outcome)
@@ -247,8 +251,12 @@ class TuningTask:
             self._verified.add(configuration)
             return
         self.times[problem][configuration] = np.inf
-        if not isinstance(outcome, LaunchFailed):  # a launch may fail at one problem only
+        if not self._is_local(configuration, outcome):
             self.failed.add(configuration)
+
+    def _is_local(self, configuration: Configuration, failure: Failure) -> bool:
+        """Return whether a failure says nothing of other problems: of a launch, or that another default takes long."""
+        return isinstance(failure, LaunchFailed) or (isinstance(failure, TimedOut) and configuration in self.defaults)
 
     def _fits(self, configuration: Configuration, problem: Problem) -> bool:
         """Return whether a candidate may be launched; if not, the reason is noted."""
@@ -265,41 +273,26 @@ class TuningTask:
             self._pruned.add(configuration)
             self.workbench.effort.pruned["does not fit the device"] += 1
         self._note(configuration, problem, refused)
-        if configuration == self.default:
+        if configuration == self.default_at(problem):
             self.fail(configuration, problem, refused)
         return False
-
-    def refusal(self) -> str | None:
-        """Return why no candidate can run on this device, or None."""
-        source = self.candidate(self.default).source
-        assert source is not None  # a default is never a library call
-        reason = self.workbench.device.backend.refusal(source)
-        return (reason and located(self.spec, self.specialisation, self.default, reason)) or self._too_old()
-
-    def _too_old(self) -> str | None:
-        """Return why the default, which launches clusters or takes tensor maps, cannot run on a device without them."""
-        own = self.spec.all_implementations[self.default.implementation]
-        newer = own.tensor_maps or any(launch.cluster for launch in own.launches)
-        tried = self.problems[:1] if newer and self.facts.compute_capability < CLUSTERS_FROM else []
-        planned = [launches(self.spec, problem, self.default, self.facts) for problem in tried]
-        return next((one.message for one in planned if isinstance(one, LaunchFailed)), None)
 
     def check(self, configuration: Configuration, problem: Problem, seed: int = 0) -> Failure | None:
         """Verify a configuration at `problem`, which is prepared with `seed`; return its failure, or None."""
         self.workbench.effort.launched += 1
         verified = self.workbench.runner.verify(self.entry(configuration))
-        if verified.failure is not None and configuration == self.default and self.cleared():
+        if verified.failure is not None and configuration in self.defaults and self.cleared(configuration):
             verified = self.workbench.runner.verify(self.entry(configuration))
         if verified.failure is None:
             self.results.keep_check(configuration, problem, seed, verified.error)
         return verified.failure
 
-    def cleared(self) -> bool:
-        """Return whether the default, which has failed at the problem at hand, passes there in a fresh process.
+    def cleared(self, default: Configuration) -> bool:
+        """Return whether a default, which has failed at the problem at hand, passes there in a fresh process.
 
         The candidates that made it fail are dropped. It is cleared a few times only, so that this ends.
         """
-        found = culprits(self.workbench.runner, self.entry(self.default)) if self._clearances else None
+        found = culprits(self.workbench.runner, self.entry(default)) if self._clearances else None
         self._clearances -= 1
         if found is None:
             return False
@@ -312,7 +305,7 @@ class TuningTask:
     def drop(self, configuration: Configuration, problem: Problem, failure: Failure, *, keep: bool = True) -> None:
         """Exclude a candidate that failed after it was screened."""
         self.fail(configuration, problem, failure, keep=keep)
-        if configuration != self.default:
+        if configuration not in self.defaults or not self._is_local(configuration, failure):
             self.failed.add(configuration)
 
     def launchable(self, configuration: Configuration, problem: Problem) -> bool:
@@ -328,13 +321,18 @@ class TuningTask:
         event = Failed(kernel=self.spec.name, configuration=configuration, problem=problem, failure=failure)
         self.workbench.listen(event)
         self.workbench.effort.failed[type(failure)] += 1
-        if configuration == self.default:
+        if configuration == self.default_at(problem):
             if isinstance(failure, LaunchFailed) and problem not in self.problems:  # which nobody listed
                 self.unfit[problem] = detail(failure)
                 return failure
             raise TuningError(
                 f"{self.spec.name}: the default ({configuration}) fails at {problem}: {detail(failure)}; "
                 f"{of_default(failure, self.spec)}"
+            )
+        if configuration in self.defaults and not self._is_local(configuration, failure):
+            raise TuningError(
+                f"{self.spec.name}: {configuration}, the default of other problems, fails at {problem}: "
+                f"{detail(failure)}; exclude it there by `where`, or mend the kernel"
             )
         if keep:
             self.results.keep(configuration, problem, failure)

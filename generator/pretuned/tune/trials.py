@@ -15,6 +15,7 @@ from typing import Final
 
 from pretuned.measure.launch import arrays
 from pretuned.spec import space
+from pretuned.spec.defaults import defaults
 from pretuned.spec.expressions import Environment, Expression, ExpressionError
 from pretuned.spec.lists import held
 from pretuned.spec.model import KernelSpec
@@ -228,13 +229,13 @@ def _sampled(sizes: TrialSizes, device: DeviceFacts, sample: int | None) -> list
     spec = sizes.spec
     points = Points.of(spec, sizes.specialisation, [*sizes.all, *sizes.rare], device)
     calls = {name for name, implementation in spec.all_implementations.items() if implementation.call is not None}
-    own = [space.default_of(spec, name) for name in spec.all_implementations]
+    own = [one for name in spec.all_implementations for one in defaults(spec, sizes.specialisation, name)]
     first = [configuration for configuration in own if configuration in points]
-    defaults = [configuration for configuration in first if configuration.implementation not in calls]
+    tried = [configuration for configuration in first if configuration.implementation not in calls]
     taken = {points.index(configuration) for configuration in first}
     rest = [row for row in range(len(points)) if row not in taken]
     if sample is None or len(points) - len(calls) <= sample:
         others = (points[row] for row in rest)
-        return [*defaults, *(c for c in others if c.implementation not in calls)]
-    wanted = max(0, sample - len(defaults))
-    return [*defaults, *(points[rest[index * len(rest) // wanted]] for index in range(wanted))]
+        return [*tried, *(c for c in others if c.implementation not in calls)]
+    wanted = max(0, sample - len(tried))
+    return [*tried, *(points[rest[index * len(rest) // wanted]] for index in range(wanted))]

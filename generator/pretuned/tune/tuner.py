@@ -23,9 +23,13 @@ from typing import Final
 
 from pretuned.compile.pool import processors
 from pretuned.errors import Error, SpecError
+from pretuned.measure.launch import launches
 from pretuned.measure.runner import TuningError
+from pretuned.outcome import LaunchFailed
 from pretuned.record.rows import Row, Skipped
 from pretuned.record.selections import Selection
+from pretuned.render import located
+from pretuned.runtime.limits import CLUSTERS_FROM
 from pretuned.spec import space
 from pretuned.spec.space import Configuration, Problem
 from pretuned.strategies import EVALUATIONS
@@ -221,7 +225,7 @@ class Tuner:
         """Yield the rows of one task."""
         task, workbench = pending.task, self.workbench
         workbench.runner.start()  # while the first sources compile
-        refusal = task.refusal()
+        refusal = _refusal(task)
         if workbench.demands.certify is not None:
             if pending.held is not None and not refusal:
                 maker = SelectionMaker(task, task.problems, (), pending.calls)
@@ -301,3 +305,17 @@ class Tuner:
 def _fits_anywhere(task: TuningTask) -> bool:
     """Whether a problem of the spec fits into the device's memory, as far as is known by now."""
     return any(problem not in task.unfit for problem in task.problems)
+
+
+def _refusal(task: TuningTask) -> str | None:
+    """Return why no candidate of a task can run on its device, or None."""
+    for default in task.defaults:
+        source = task.candidate(default).source
+        assert source is not None  # a default is never a library call
+        if reason := task.workbench.device.backend.refusal(source):
+            return located(task.spec, task.specialisation, default, reason)
+    own = task.spec.all_implementations[task.spec.default_implementation]
+    newer = own.tensor_maps or any(launch.cluster for launch in own.launches)  # what older devices lack
+    tried = task.problems[:1] if newer and task.facts.compute_capability < CLUSTERS_FROM else []
+    planned = [launches(task.spec, one, task.default_at(one), task.facts) for one in tried]
+    return next((one.message for one in planned if isinstance(one, LaunchFailed)), None)

@@ -16,7 +16,7 @@ def mean_of(lost, chosen):
 def test_the_set_is_near_the_best_of_all_sets():
     generator = np.random.default_rng(3)
     lost = losses(1 + generator.random((200, 9)) ** 2)
-    found = choose(lost, np.ones(200), 4, 3, gain=0.0)
+    found = choose(lost, np.ones(200), [4], 3, gain=0.0)
     best = min(mean_of(lost, (4, *others)) for others in itertools.combinations(range(9), 2))
     assert found[0] == 4
     assert len(set(found)) == 3
@@ -28,19 +28,19 @@ def test_what_runs_at_half_of_the_problems_does_not_ship_alone():
     times[:, 0] = 4.0  # the default, slow everywhere
     times[:50, 1] = 1.0  # guarded
     times[50:, 2] = 2.0
-    assert sorted(choose(losses(times), np.ones(100), 0, 8)) == [0, 1, 2]
+    assert sorted(choose(losses(times), np.ones(100), [0], 8)) == [0, 1, 2]
     assert losses(times)[60].tolist() == [CAP, CAP, 0.0]
 
 
 def test_what_gains_too_little_does_not_ship():
     times = np.tile([1.0, 0.9995, 0.9], (50, 1))
-    assert choose(losses(times), np.ones(50), 0, 8) == [0, 2]
+    assert choose(losses(times), np.ones(50), [0], 8) == [0, 2]
 
 
 def test_problems_that_weigh_more_decide():
     times = np.array([[3.0, 1.0, 2.0], [3.0, 2.0, 1.0]])
-    assert choose(losses(times), np.array([9.0, 1.0]), 0, 2) == [0, 1]
-    assert choose(losses(times), np.array([1.0, 9.0]), 0, 2) == [0, 2]
+    assert choose(losses(times), np.array([9.0, 1.0]), [0], 2) == [0, 1]
+    assert choose(losses(times), np.array([1.0, 9.0]), [0], 2) == [0, 2]
 
 
 def test_what_is_predicted_to_take_no_time_is_the_fastest():

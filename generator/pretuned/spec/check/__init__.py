@@ -14,6 +14,7 @@ from pretuned.spec.check.arguments import argument_faults, key_faults
 from pretuned.spec.check.arrays import shape_value_faults
 from pretuned.spec.check.configurations import configuration_faults, default_faults
 from pretuned.spec.check.costs import cost_faults, cost_value_faults
+from pretuned.spec.check.defaults import formula_faults, together_faults
 from pretuned.spec.check.headers import header_faults
 from pretuned.spec.check.implementations import (
     call_faults,
@@ -43,6 +44,7 @@ def check(spec: KernelSpec) -> list[Fault]:
         *struct_faults(spec),
         *verification_faults(spec),
         *implementation_faults(spec),
+        *formula_faults(spec),
     ]
     for name, implementation in spec.all_implementations.items():
         own = [
@@ -58,6 +60,7 @@ def check(spec: KernelSpec) -> list[Fault]:
                 *template_faults(spec, implementation),
             ]
         entries += [(prefix_of(spec, name) + path, message) for path, message in own]
+    entries = entries or list(together_faults(spec))
     if not entries:  # what follows evaluates and renders, and wants every name known
         entries = [
             *refused_problems(spec),

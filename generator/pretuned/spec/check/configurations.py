@@ -1,9 +1,10 @@
-"""Configurations: the space as it is listed, its default and seeds, and the promise of the default.
+"""Configurations: the space as it is listed, its seeds, and the promise of the default.
 
-The promise is that the default is legal for every problem that the kernel accepts. Calls end in the default where
-nothing else can run, so a condition of the default that some problem breaks would leave that call without a kernel.
-Constants are folded first, which settles nearly every spec. What remains is tried on problems drawn from where such
-conditions break: small sizes, powers of two and their neighbours, the ends of int32.
+The promise is that the default is legal for every problem that the kernel accepts: of one that depends on the problem,
+each configuration wherever it is the default. Calls end in the default where nothing else can run, so a condition of
+the default that some problem breaks would leave that call without a kernel. Constants are folded first, which settles
+nearly every spec. What remains is tried on problems drawn from where such conditions break: small sizes, powers of two
+and their neighbours, the ends of int32.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from typing import Final
 from pretuned.config.toml import spelled
 from pretuned.runtime.limits import LARGEST_CLUSTER, MAX_THREADS
 from pretuned.runtime.records import Value
-from pretuned.runtime.text import closest
 from pretuned.spec import space
+from pretuned.spec.check.defaults import listed, own_default_faults, serves, turning_points
 from pretuned.spec.check.implementations import prefix_of
-from pretuned.spec.check.kinds import in_order, mixed
+from pretuned.spec.check.kinds import mixed
 from pretuned.spec.check.names import PathFault
+from pretuned.spec.defaults import all_defaults, defaults
 from pretuned.spec.expressions import RESIDENT_BLOCKS, Expression, ExpressionError
 from pretuned.spec.launch import LaunchSpec
 from pretuned.spec.model import ImplementationSpec, KernelSpec
@@ -36,12 +38,12 @@ def configuration_faults(implementation: ImplementationSpec) -> Iterator[PathFau
         message = f"has {total:,} combinations, more than {space.MAX_COMBINATIONS:,}; shorten the lists"
         yield "space", f"{message}, or list configurations one by one as `space = [{{...}}, ...]`"
     values = _values(implementation)
-    for name, listed in sorted(values.items()):
-        if fault := mixed(listed):
+    for name, own in sorted(values.items()):
+        if fault := mixed(own):
             yield f"space.{name}", fault
     if isinstance(implementation.space, tuple):
         yield from _rows(implementation.space)
-    yield from _default(implementation, values)
+    yield from own_default_faults(implementation, values)
     for index, seed in enumerate(implementation.seeds):
         yield from _seed(f"seeds[{index}]", seed, implementation, values)
 
@@ -54,30 +56,9 @@ def _seed(
         return
     for name, value in sorted(seed.items()):
         if not any(type(item) is type(value) and item == value for item in values[name]):
-            yield f"{path}.{name}", f"{spelled(value)} is outside the space; `space.{name}` has {_listed(values[name])}"
+            yield f"{path}.{name}", f"{spelled(value)} is outside the space; `space.{name}` has {listed(values[name])}"
     if isinstance(implementation.space, tuple) and seed not in implementation.space:
         yield path, "is not one of the configurations that `space` lists"
-
-
-def _default(implementation: ImplementationSpec, values: dict[str, tuple[Value, ...]]) -> Iterator[PathFault]:
-    for name in sorted(values.keys() - implementation.default.keys()):
-        message = f"missing; the default gives every parameter a value, as in `{name} = {spelled(values[name][0])}`"
-        yield f"default.{name}", message
-    inside = implementation.default.keys() == values.keys()
-    for name, value in sorted(implementation.default.items()):
-        if name not in values:
-            yield f"default.{name}", f"'{name}' is not a parameter of the space{closest(name, values)}"
-        elif not any(type(item) is type(value) and item == value for item in values[name]):
-            inside = False
-            listed = _listed(values[name])
-            yield f"default.{name}", f"{spelled(value)} is outside the space; `space.{name}` has {listed}"
-    if (
-        inside
-        and isinstance(implementation.space, tuple)
-        and implementation.space
-        and dict(implementation.default) not in implementation.space
-    ):
-        yield "default", "is not one of the configurations that `space` lists"
 
 
 def _values(implementation: ImplementationSpec) -> dict[str, tuple[Value, ...]]:
@@ -95,12 +76,6 @@ def _rows(rows: tuple[dict[str, Value], ...]) -> Iterator[PathFault]:
         if row.keys() != rows[0].keys():
             first = ", ".join(sorted(rows[0])) or "none"
             yield f"space[{index}]", f"every configuration names the same parameters; the first has {first}"
-
-
-def _listed(values: tuple[Value, ...]) -> str:
-    """Return the values in order, the middle left out where there are many."""
-    words = [spelled(value) for value in in_order(values)]
-    return ", ".join(words if len(words) <= 12 else [*words[:6], "...", *words[-5:]])  # noqa: PLR2004 - one line
 
 
 TRIALS: Final = 10_000
@@ -130,10 +105,12 @@ def default_faults(spec: KernelSpec) -> Iterator[PathFault]:
             continue
         if implementation.call is not None:
             continue
-        configuration = space.default_of(spec, name)
-        faults = list(_excluded(spec, configuration)) or list(_aligned(spec, configuration))
-        for path, message in faults or _launched(spec, configuration):
-            yield prefix + path, message
+        for configuration in all_defaults(spec, name):
+            faults = list(_excluded(spec, configuration)) or list(_aligned(spec, configuration))
+            faults = faults or list(_launched(spec, configuration))
+            yield from ((prefix + path, message) for path, message in faults)
+            if faults:
+                break
 
 
 def _any_legal(spec: KernelSpec, name: str) -> bool:
@@ -142,10 +119,10 @@ def _any_legal(spec: KernelSpec, name: str) -> bool:
     The default is tried first. A search that would take long ends undecided, as if one had been found.
     """
     where = [e for e in spec.all_implementations[name].constraints.where if not e.reads_device]
-    default = space.default_of(spec, name)
     problems = space.all_problems(spec)
     tried = 0
-    for configuration in itertools.chain([default], space.combinations(name, spec.all_implementations[name])):
+    everything = space.combinations(name, spec.all_implementations[name])
+    for configuration in itertools.chain(all_defaults(spec, name), everything):
         for problem in problems:
             if _all_hold(where, space.environment(spec, problem, configuration)):
                 return True
@@ -197,7 +174,7 @@ def _counterexample(spec: KernelSpec, configuration: Configuration, expression: 
     for specialisation in space.specialisations(spec):
         known = space.choices(spec, specialisation) | dict(configuration.values)
         folded = expression.fold(known)
-        if folded.constant:
+        if folded.constant or configuration not in defaults(spec, specialisation, configuration.implementation):
             continue
         if not space.names_dim(spec, folded):
             chosen = () if expression.names.isdisjoint(space.choices(spec, specialisation)) else specialisation
@@ -210,24 +187,27 @@ def _counterexample(spec: KernelSpec, configuration: Configuration, expression: 
             for strides in listed:
                 if not _holds(folded, known | dims | dict(strides)):
                     problem = Problem(specialisation=specialisation, dims=space.pairs(dims), strides=strides)
-                    if space.admitted(spec, problem):
+                    if space.admitted(spec, problem) and serves(spec, problem, configuration):
                         return problem
     return None
 
 
 def _trials(spec: KernelSpec) -> Iterator[dict[str, Value]]:
-    """Yield sizes of the dims: each dim's every size, the others at 1 and at their first; then seeded random ones."""
-    names = list(spec.free_dims)
+    """Yield sizes of the dims: each dim's every size, the others at 1 and at their first; then seeded random ones.
+
+    The sizes have those around which the default changes.
+    """
+    names, sizes = list(spec.free_dims), sorted({*SIZES, *turning_points(spec)})
     if not names:
         yield {}
         return
     first: dict[str, Value] = {name: _first_size(spec, name) for name in spec.free_dims}
     for others in (dict.fromkeys(names, 1), first):
-        for name, size in itertools.product(names, SIZES):
+        for name, size in itertools.product(names, sizes):
             yield others | {name: size}
     generator = random.Random(0)  # noqa: S311 - a fixed sample, not a secret
-    for _ in range(max(0, TRIALS - 2 * len(names) * len(SIZES))):
-        yield {name: generator.choice(SIZES) for name in names}
+    for _ in range(max(0, TRIALS - 2 * len(names) * len(sizes))):
+        yield {name: generator.choice(sizes) for name in names}
 
 
 def _first_size(spec: KernelSpec, dim: str) -> int:
@@ -238,7 +218,7 @@ def _aligned(spec: KernelSpec, configuration: Configuration) -> Iterator[PathFau
     """Yield the arrays of which the kernel's default asks more alignment than every array has."""
     if configuration.implementation != spec.default_implementation:
         return
-    for specialisation in space.specialisations(spec):
+    for specialisation in (one for one in space.specialisations(spec) if configuration in defaults(spec, one)):
         for name, align_bytes in space.guards(spec, specialisation, configuration).align:
             message = f"aligns '{name}' to {align_bytes} bytes ({space.describe(configuration.values)})"
             chosen = f" for {space.describe(specialisation)}" if specialisation else ""
@@ -257,7 +237,7 @@ def _launched(spec: KernelSpec, configuration: Configuration) -> Iterator[PathFa
     implementation = spec.all_implementations[configuration.implementation]
     for specialisation in space.specialisations(spec):
         for problem in space.problems(spec, specialisation):
-            if not space.legal(spec, problem, configuration, SOME_DEVICE):
+            if not (serves(spec, problem, configuration) and space.legal(spec, problem, configuration, SOME_DEVICE)):
                 continue
             values = space.environment(spec, problem, configuration, SOME_DEVICE)
             path = "arguments"

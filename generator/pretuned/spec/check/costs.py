@@ -10,6 +10,7 @@ from pretuned.spec import space
 from pretuned.spec.check.configurations import SOME_DEVICE
 from pretuned.spec.check.implementations import prefix_of
 from pretuned.spec.check.names import PathFault, expression_faults
+from pretuned.spec.defaults import defaults
 from pretuned.spec.expressions import Expression, ExpressionError, has_value_everywhere
 from pretuned.spec.model import ImplementationSpec, KernelSpec
 
@@ -33,12 +34,12 @@ def cost_value_faults(spec: KernelSpec) -> Iterator[PathFault]:
     Every name is known. Other configurations may not have a use for a term: there it is left out.
     """
     for name, implementation in spec.all_implementations.items():
-        default = space.default_of(spec, name) if implementation.call is None else None
         for index, term in enumerate(implementation.cost.terms):
             for specialisation in space.specialisations(spec):
                 known = space.choices(spec, specialisation) | SOME_DEVICE.environment()
-                known |= dict(default.values) if default is not None else {}
-                if message := _without_value(spec, specialisation, term, known):
+                own = [one.values for one in defaults(spec, specialisation, name)]  # none of a library call
+                found = (_without_value(spec, specialisation, term, known | dict(values)) for values in own)
+                if message := next(filter(None, found), None):
                     yield f"{prefix_of(spec, name)}cost.terms[{index}]", message
                     break
 

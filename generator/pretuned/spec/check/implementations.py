@@ -12,6 +12,7 @@ from pretuned.runtime.text import closest
 from pretuned.spec import space
 from pretuned.spec.check.names import PathFault, dtype_faults, expression_faults, identifier
 from pretuned.spec.check.tensor_maps import tensor_map_faults
+from pretuned.spec.formulas import Formula
 from pretuned.spec.launch import LaunchSpec
 from pretuned.spec.library import LibraryCall
 from pretuned.spec.model import MAIN, ImplementationSpec, KernelSpec
@@ -50,6 +51,8 @@ def _chosen(spec: KernelSpec) -> Iterator[PathFault]:
     """The default of the kernel is one implementation's."""
     known = " or ".join(f'"{name}"' for name in sorted(spec.implementations))
     chosen = spec.default.get("implementation")
+    if isinstance(chosen, Formula):
+        return  # which has its own line
     if chosen is None:
         yield "default.implementation", f"missing; write `implementation = {known}`: the one that is the baseline"
     elif chosen not in spec.implementations:

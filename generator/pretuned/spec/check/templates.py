@@ -12,9 +12,11 @@ from pretuned.spec import space
 from pretuned.spec.check.implementations import prefix_of
 from pretuned.spec.check.names import PathFault
 from pretuned.spec.cpp import template_line, without_comments
+from pretuned.spec.defaults import defaults
 from pretuned.spec.lines import lines_of
 from pretuned.spec.lists import LIST
 from pretuned.spec.model import ImplementationSpec, KernelSpec
+from pretuned.spec.space import Configuration, Pairs
 from pretuned.spec.templates import RenderError, is_text, names_in, option_names, render, render_option, shown_name
 
 
@@ -115,8 +117,8 @@ def rendering_faults(spec: KernelSpec) -> Iterator[PathFault]:
     }
     for name, implementation in templates.items():
         prefix = prefix_of(spec, name)
-        for specialisation in space.specialisations(spec):
-            values = space.rendered(spec, specialisation, space.default_of(spec, name))
+        for specialisation, default in _defaults(spec, name):
+            values = space.rendered(spec, specialisation, default)
             try:
                 source = render(spec.folder, implementation.template, values)
                 for option in implementation.compile.options:
@@ -132,6 +134,12 @@ def rendering_faults(spec: KernelSpec) -> Iterator[PathFault]:
             for index, launch in enumerate(implementation.launches):
                 if (message := _entry_fault(spec, implementation, launch.function, plain, values)) is not None:
                     yield f"{prefix}launches[{index}].function", message
+
+
+def _defaults(spec: KernelSpec, implementation: str) -> Iterator[tuple[Pairs, Configuration]]:
+    for specialisation in space.specialisations(spec):
+        for default in defaults(spec, specialisation, implementation):
+            yield specialisation, default
 
 
 def _entry_fault(

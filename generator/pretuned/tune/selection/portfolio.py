@@ -7,6 +7,7 @@ Fisher, 1978); exchanges of single members mend what the first additions got wro
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -31,21 +32,22 @@ def losses(times_us: Reals) -> Reals:
     return np.where(np.isinf(best)[:, None], 0.0, shares)
 
 
-def choose(lost: Reals, weights: Reals, default: int, most: int, *, gain: float = GAIN) -> list[int]:
-    """Return the columns that ship, at most `most`, `default` first and the others in the order of what they save.
+def choose(lost: Reals, weights: Reals, defaults: Sequence[int], most: int, *, gain: float = GAIN) -> list[int]:
+    """Return the columns that ship, `defaults` first and in any case, then others in the order of what they save.
 
-    `lost` has a problem in each row, `weights` say what each counts. Ends where a further one saves less than `gain`.
+    With one default they are at most `most`; further defaults come in addition. `lost` has a problem in each row,
+    `weights` say what each counts. Ends where a further one saves less than `gain`.
     """
     share = weights / max(float(weights.sum()), np.finfo(float).tiny)
-    chosen = [default]
-    while len(chosen) < min(most, lost.shape[1]):
+    chosen = list(defaults)
+    while len(chosen) < min(most + len(defaults) - 1, lost.shape[1]):
         added, saved = _addition(lost, share, chosen)
         if saved < gain:
             break
         chosen.append(added)
     for _ in range(_EXCHANGES):
         before = list(chosen)
-        for position in range(1, len(chosen)):
+        for position in range(len(defaults), len(chosen)):
             rest = chosen[:position] + chosen[position + 1 :]
             chosen[position], _saved = _addition(lost, share, rest)
         if chosen == before:

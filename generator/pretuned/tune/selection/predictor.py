@@ -16,6 +16,7 @@ import numpy as np
 from pretuned.compile.result import Resources
 from pretuned.record.selections import Cost
 from pretuned.spec import space
+from pretuned.spec.defaults import defaults
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, DeviceFacts, Pairs, Problem
 from pretuned.tune.selection import portfolio
@@ -61,6 +62,7 @@ class Predictor:
         self.facts = facts
         self.calls = calls or {}
         self._resources = resources
+        self._defaults = defaults(spec, specialisation)
         self._terms: dict[Configuration, tuple[Term, ...]] = {}
         self._tables: dict[tuple[Problem, ...], ProblemTable] = {}
         self._synthetic: tuple[Problem, ...] | None = None
@@ -71,12 +73,12 @@ class Predictor:
         return self._costs(problems, times, sorted(set(configurations)))
 
     def shortlist(self, times: MeasuredTimes, count: int) -> tuple[Configuration, ...]:
-        """Return the configurations that may be the best anywhere, at most `count`, the default first."""
+        """Return the configurations that may be the best anywhere, at most `count`, what the default may be first."""
         timed = {c for known in times.values() for c, us in known.items() if math.isfinite(us)}
         return self._chosen(times, sorted(timed), count, gain=0.0)
 
     def choose(self, times: MeasuredTimes, most: int) -> tuple[Configuration, ...]:
-        """Return what ships, at most `most` configurations, the default last.
+        """Return what ships, at most `most` configurations, the default last, or all that it may be besides.
 
         Only what was timed at half of the problems at which it is legal: of many predictions from few times, the lowest
         are those that err.
@@ -84,8 +86,8 @@ class Predictor:
         table = self._table(tuple(sorted(times)))
         counts = Counter(c for known in times.values() for c, us in known.items() if math.isfinite(us))
         often = [c for c in sorted(counts) if 2 * counts[c] >= self._admitted(c, table).sum()]
-        default, *others = self._chosen(times, often, most, gain=portfolio.GAIN)
-        return (*others, default)
+        found, count = self._chosen(times, often, most, gain=portfolio.GAIN), len(self._defaults)
+        return (*found[count:], *found[:count])
 
     def margins(self, times: MeasuredTimes, costs: Mapping[Configuration, Cost]) -> tuple[int, int]:
         """Return the margins, per mille, inside and outside the sizes measured.
@@ -94,13 +96,11 @@ class Predictor:
         what is lost against the default counts three times. Outside it is the widest, as nothing was measured there.
         """
         problems = tuple(sorted(times))
-        default = space.default(self.spec)
-        others = [configuration for configuration in sorted(costs) if configuration != default]
-        if len(problems) < FEW or default not in costs or not others:
+        own, listed = [space.default_at(self.spec, problem) for problem in problems], sorted(costs)
+        if len(problems) < FEW or len(costs) < 2 or costs.keys().isdisjoint(self._defaults):  # noqa: PLR2004 - a choice
             return UNKNOWN
-        listed = [default, *others]
-        predicted = self._left_out(problems, times, listed)
-        measured = _matrix(problems, times, listed)
+        predicted = _beside_defaults(self._left_out(problems, times, listed), own, listed)
+        measured = _beside_defaults(_matrix(problems, times, listed), own, listed)
         margin = min(MARGINS, key=lambda one: (round(_regret(predicted, measured, one), 4), one))
         return margin, UNKNOWN[0]
 
@@ -108,8 +108,7 @@ class Predictor:
         self, times: MeasuredTimes, candidates: Sequence[Configuration], most: int, *, gain: float
     ) -> tuple[Configuration, ...]:
         """Choose over synthetic problems, by what is predicted, and over those measured, by what was."""
-        default = space.default(self.spec)
-        listed = [default, *(candidate for candidate in candidates if candidate != default)]
+        listed = [*self._defaults, *(candidate for candidate in candidates if candidate not in self._defaults)]
         problems, synthetic = tuple(sorted(times)), self._drawn()
         costs = self._costs(problems, times, listed)
         measured = _matrix(problems, times, listed)
@@ -120,7 +119,7 @@ class Predictor:
         weights = np.concatenate(
             [(1 - share) * _weights(synthetic, self.calls), share * _weights(problems, self.calls)]
         )
-        found = portfolio.choose(portfolio.losses(everywhere), weights, 0, most, gain=gain)
+        found = portfolio.choose(portfolio.losses(everywhere), weights, range(len(self._defaults)), most, gain=gain)
         return tuple(listed[column] for column in found)
 
     def _filled(
@@ -206,6 +205,18 @@ def _matrix(problems: Sequence[Problem], times: MeasuredTimes, listed: Sequence[
     found = np.array([[times[problem].get(one, math.nan) for one in listed] for problem in problems], dtype=np.float64)
     found = found.reshape(len(problems), len(listed))
     return np.where(np.isfinite(found) & (found > 0), found, np.nan)
+
+
+def _beside_defaults(
+    times: Reals, defaults_of_problems: Sequence[Configuration], listed: Sequence[Configuration]
+) -> Reals:
+    """Return times of `listed` with the default of each problem (row) in a column before them, and nowhere else."""
+    place = {configuration: column for column, configuration in enumerate(listed)}
+    others, own = times.copy(), np.full((len(times), 1), np.nan)
+    for row, default in enumerate(defaults_of_problems):
+        if default in place:
+            own[row, 0], others[row, place[default]] = times[row, place[default]], np.nan
+    return np.concatenate([own, others], axis=1)
 
 
 def _weights(problems: Sequence[Problem], calls: Mapping[Problem, int]) -> Reals:

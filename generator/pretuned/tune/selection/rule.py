@@ -1,8 +1,8 @@
 """The rule of a selection, as the builder evaluates it: exact integers, the same as in a generated package. Pure.
 
-Of the configurations whose conditions on dims hold, those run that are predicted to be faster than the default by the
-selection's margin, the fastest first, the first of equals; the default is last. A configuration without a cost is not
-predicted, so it does not run, and if the default has none, only the default runs.
+Of the configurations whose conditions on dims hold, those run that are predicted to be faster than the problem's
+default by the selection's margin, the fastest first, the first of equals; the default is last. A configuration without
+a cost is not predicted, so it does not run, and if the default has none, only the default runs.
 """
 
 from __future__ import annotations
@@ -25,14 +25,17 @@ PER_MILLE: Final = 1000
 
 def ranking(selection: Selection, spec: KernelSpec, problem: Problem, facts: DeviceFacts) -> list[Configuration]:
     """Return what may run at `problem`, in the order in which it is tried; arrays are taken to be aligned."""
-    dims = dict(problem.dims)
-    *others, default = selection.predicted
+    dims, own = dict(problem.dims), space.default_at(spec, problem)
+    default = next((choice for choice in selection.predicted if choice.configuration == own), None)
+    if default is None:  # it was never timed
+        return [own]
     outside = any(not least <= int(dims[name]) <= most for name, (least, most) in selection.reach)
     highest = predicted_fs(default.cost, dims) * (PER_MILLE - selection.margins[outside])
     faster = [
         (cost, choice.configuration)
-        for choice in others
-        if (cost := predicted_fs(choice.cost, dims)) * PER_MILLE <= highest
+        for choice in selection.predicted
+        if choice is not default
+        and (cost := predicted_fs(choice.cost, dims)) * PER_MILLE <= highest
         and space.legal(spec, problem, choice.configuration, facts)
     ]
     faster.sort(key=lambda entry: entry[0])  # stable: the first of equals stays first

@@ -15,6 +15,7 @@ from pretuned.errors import Fault, SpecError
 from pretuned.runtime.records import Value
 from pretuned.spec import space
 from pretuned.spec.check.implementations import prefix_of
+from pretuned.spec.defaults import defaults
 from pretuned.spec.expressions import Environment
 from pretuned.spec.model import ImplementationSpec, KernelSpec
 from pretuned.spec.space import Configuration, DeviceFacts, Pairs, Problem
@@ -34,10 +35,11 @@ Typed = tuple[Value, int]  # a value, and its kind: true, 1 and 1.0, of several 
 class Points(Sequence[Configuration]):
     """The configurations of all implementations that are legal at one problem or more, the kernel's default first.
 
-    The others follow in the order of `spec.space.configurations`: implementations by name, then sorted values, so that
-    no order in a file decides anything. `codes` is (count, 1 + parameters): the implementation's place by sorted name,
-    then for each of `names`, the sorted parameters of all implementations, the place of its value in that parameter's
-    sorted `values`, or -1 where the implementation has no such parameter.
+    Of a default that depends on the problem all come first that it may be, `defaults` of them. The others follow in the
+    order of `spec.space.configurations`: implementations by name, then sorted values, so that no order in a file
+    decides anything. `codes` is (count, 1 + parameters): the implementation's place by sorted name, then for each of
+    `names`, the sorted parameters of all implementations, the place of its value in that parameter's sorted `values`,
+    or -1 where the implementation has no such parameter.
     """
 
     spec: KernelSpec
@@ -46,6 +48,7 @@ class Points(Sequence[Configuration]):
     codes: npt.NDArray[np.int16]
     names: tuple[str, ...]
     values: tuple[tuple[Value, ...], ...]
+    defaults: int = 1
 
     @classmethod
     def of(
@@ -60,22 +63,31 @@ class Points(Sequence[Configuration]):
         names = tuple(sorted({name for own in choices.values() for name in own}))
         values = tuple(_union(own.get(name, ()) for own in choices.values()) for name in names)
         _require_countable(spec, choices, values)
-        blocks = [_legal(spec, implementation, own, problems, device) for implementation, own in choices.items()]
-        count = 1 + sum(block.count for block in blocks)
+        first = [dict(one.values) for one in defaults(spec, specialisation)]
+        blocks = [_legal(spec, name, own, problems, device, first) for name, own in choices.items()]
+        count = len(first) + sum(block.count for block in blocks)
         if count > MAX_POINTS:
             raise _too_large(
                 spec, spec.default_implementation, f"and the other spaces have {count:,} legal configurations"
             )
         codes = np.full((count, 1 + len(names)), -1, dtype=np.int16)
-        start = 1
+        start = len(first)
         for place, ((implementation, own), block) in enumerate(zip(choices.items(), blocks, strict=True)):
             translated = {name: (1 + names.index(name), _places(values[names.index(name)], own[name])) for name in own}
             _write(codes[start : start + block.count], place, translated, block)
             if implementation == spec.default_implementation:
-                _write(codes[:1], place, translated, _listed([spec.all_implementations[implementation].default], own))
+                _write(codes[: len(first)], place, translated, _listed(first, own))
             start += block.count
         codes.setflags(write=False)
-        return cls(spec=spec, specialisation=specialisation, device=device, codes=codes, names=names, values=values)
+        return cls(
+            spec=spec,
+            specialisation=specialisation,
+            device=device,
+            codes=codes,
+            names=names,
+            values=values,
+            defaults=len(first),
+        )
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -107,10 +119,16 @@ class Points(Sequence[Configuration]):
 
     def legal(self, problem: Problem) -> Truths:
         """Return (count,) whether `space.legal` admits each point at `problem`; the default is taken to be legal."""
-        legal = np.ones(len(self), dtype=np.bool_)
+        legal, first = np.ones(len(self), dtype=np.bool_), self.defaults
+        if first > 1:
+            own = space.default_at(self.spec, problem)
+            legal[:first] = [
+                one == own or space.legal(self.spec, problem, one, self.device)
+                for one in map(self.__getitem__, range(first))
+            ]
         environment = space.environment(self.spec, problem, device=self.device)
         values = {name: _column(listed) for name, listed in zip(self.names, self.values, strict=True)}
-        bounds = 1 + np.searchsorted(self.codes[1:, 0], range(len(self._implementations) + 1))
+        bounds = first + np.searchsorted(self.codes[first:, 0], range(len(self._implementations) + 1))
         for implementation, start, stop in zip(
             self._implementations, bounds[:-1].tolist(), bounds[1:].tolist(), strict=True
         ):
@@ -144,8 +162,8 @@ class Points(Sequence[Configuration]):
 
     @cached_property
     def _keys(self) -> npt.NDArray[np.bytes_]:
-        """The rows after the default as bytes, which compare as the rows do: they are sorted."""
-        return _key(self.codes[1:])
+        """The rows after the defaults as bytes, which compare as the rows do: they are sorted."""
+        return _key(self.codes[self.defaults :])
 
     def _find(self, configuration: Configuration) -> int | None:
         codes = self._codes_by_value.get(configuration.implementation)
@@ -153,11 +171,12 @@ class Points(Sequence[Configuration]):
             return None
         row = dict.fromkeys(self.names, -1) | {name: codes[name, value] for name, value in configuration.values}
         sought = np.array([[self._implementations.index(configuration.implementation), *row.values()]], dtype=np.int16)
-        if np.array_equal(sought[0], self.codes[0]):
-            return 0
+        for place in range(self.defaults):
+            if np.array_equal(sought[0], self.codes[place]):
+                return place
         key = _key(sought)[0]
         place = int(np.searchsorted(self._keys, key))
-        return place + 1 if place < len(self._keys) and self._keys[place] == key else None
+        return place + self.defaults if place < len(self._keys) and self._keys[place] == key else None
 
 
 def _key(rows: npt.NDArray[np.int16]) -> npt.NDArray[np.bytes_]:
@@ -238,9 +257,14 @@ def _constraints(spec: KernelSpec, implementation: str, environments: Sequence[E
 
 
 def _legal(
-    spec: KernelSpec, implementation: str, own: Choices, problems: Sequence[Problem], device: DeviceFacts | None
+    spec: KernelSpec,
+    implementation: str,
+    own: Choices,
+    problems: Sequence[Problem],
+    device: DeviceFacts | None,
+    defaults: Sequence[Mapping[str, Value]],
 ) -> Combinations:
-    """Return the legal combinations of an implementation, in sorted order; the kernel's default is not among them.
+    """Return the legal combinations of an implementation, in sorted order; the kernel's defaults are not among them.
 
     Problems that its constraints do not distinguish count once.
     """
@@ -254,10 +278,13 @@ def _legal(
     block = _admitted(spec, implementation, own, environments)
     if implementation != spec.default_implementation:
         return block
-    default = np.ones(block.count, dtype=np.bool_)
-    for name, value in spec.all_implementations[implementation].default.items():
-        default &= block.codes[name] == own[name].index(value)
-    return block.where(~default)
+    others = np.ones(block.count, dtype=np.bool_)
+    for default in defaults:
+        alike = np.ones(block.count, dtype=np.bool_)
+        for name, value in default.items():
+            alike &= block.codes[name] == own[name].index(value)
+        others &= ~alike
+    return block.where(others)
 
 
 def _admitted(spec: KernelSpec, implementation: str, own: Choices, environments: Sequence[Environment]) -> Combinations:
