@@ -25,8 +25,10 @@ import torch
 from hochgraf.problems import INPUTS
 from pretuned.config import GPU
 from pretuned.record import lock as lockfile
+from pretuned.report.effort import stages
 from pretuned.spec.loader import load
 from pretuned.spec.space import all_problems
+from pretuned.tune.events import Failed
 from pretuned.tune.request import TuningRequest, find_device
 from pretuned.tune.session import tune
 from sizes import packages
@@ -95,11 +97,18 @@ def baked(spec, options):
     if options.lock:
         lock = lockfile.read(options.lock)
     else:
-        began = time.perf_counter()
+        began, events = time.perf_counter(), []
         with tempfile.TemporaryDirectory() as cache:
             request = TuningRequest(spec=spec, problems=tuple(all_problems(spec)))
-            lock = packages.lock_of(tune([request], find_device(GPU, {}), cache_folder=Path(cache)))
-        print(f"tuned from nothing in {time.perf_counter() - began:.1f} s: {len(lock.rows)} rows")
+            tuned = tune([request], find_device(GPU, {}), cache_folder=Path(cache), listen=events.append)
+        lock, failed = packages.lock_of(tuned), [event for event in events if isinstance(event, Failed)]
+        print(
+            f"tuned from nothing in {time.perf_counter() - began:.1f} s: {len(lock.rows)} rows, {tuned.left} left, "
+            f"{len(failed)} failures of candidates",
+            *stages(tuned.effort),
+            *failed[:10],
+            sep="\n",
+        )
         lockfile.write(options.out / "hgemm.lock.json", lock)
     return packages.baked({spec.name: spec}, lock, options.out / "baked", cubins=True)
 
