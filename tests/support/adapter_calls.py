@@ -67,6 +67,9 @@ RIGHT = [
         ("even rows and odd ones", "m 32x64", "apart(m[::2], 2.0, y=m[1::2])"),
         ("odd rows and even ones", "m 32x64", "apart(m[1::2], 2.0, y=m[::2])"),
         ("the rows above and below", "m 32x64", "apart(m[:16], 2.0, y=m[16:])"),
+        ("one row between the rows", "m 16x100", "apart(m[3:4, :32], 2.0, y=m[3:4, 40:72])"),
+        ("rows of two pitches that never meet", "m 2000",
+         "apart(laid(m, (8, 16), (40, 1)), 2.0, y=laid(m[20:], (8, 16), (80, 1)))"),
         ("a row of each plane and the next", "m 4x6x64", "apart(m[:, 2], 2.0, y=m[:, 3])"),
         # Planes of rows: y += x, and the sums of x.
         ("planes, contiguous", "m 2x3x32, n 2x3x32", "planes(m, n)"),
@@ -88,6 +91,8 @@ RIGHT = [
         ("inputs that overlap", "m 1000", "add_scaled(m[:500], m[100:600], 2.0)"),
         ("an output behind its input", "m 1000, n 500", "add_scaled(m[:500], n, 2.0, out=m[500:])"),
         ("a row in place", "m 8x500, n 500", "add_scaled(m[3], n, 2.0, out=m[3])"),
+        ("nothing within what is read", "m 1000, n 1000", "add_scaled(m[:0], n[:0], 2.0, out=m[5:5])"),
+        ("nothing to read within what is changed", "m 2x3x40", "planes(m[:0, :, :32], m[:0, :, :32])"),
         ("nothing in place", "m 1000", "add_scaled(m[:0], m[:0], 2.0, out=m[:0])"),
         # Addresses that are multiples: y = 2 * x.
         ("an address as asked", "m 1000", "double_pairs(m)"),
@@ -231,6 +236,10 @@ WRONG = [
          " with {anew:bias}")),
         # Memory that is shared.
         ("in place without consent", "m 16x64", "apart(m, 2.0, y=m)", ValueError,
+         ("y: shares memory with x, and an array that is written must not overlap another argument; pass "
+         "another array as y, or none")),
+        ("rows of two pitches that meet", "m 2000",
+         "apart(laid(m, (8, 16), (40, 1)), 2.0, y=laid(m[10:], (8, 16), (80, 1)))", ValueError,
          ("y: shares memory with x, and an array that is written must not overlap another argument; pass "
          "another array as y, or none")),
         ("in place of rows apart", "m 16x100", "apart(m[:, :64], 2.0, y=m[:, :64])", ValueError,

@@ -106,7 +106,9 @@ def refuse_overlaps(kernel: Kernel, views: Sequence[ArrayView]) -> None:
         for place, (other, seen) in enumerate(zip(kernel.arrays, views, strict=True)):
             if place == index or end <= seen.address or seen.address + seen.nbytes <= begin:
                 continue
-            if written.strides is not None and seen.strides is not None:
+            if not written.nbytes or not seen.nbytes:
+                continue
+            if written.strides is not None or seen.strides is not None:
                 pitch, least, most = interleaving(written, seen)
                 if least <= (seen.address - begin) % pitch <= most:
                     continue

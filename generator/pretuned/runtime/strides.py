@@ -79,18 +79,17 @@ def interleaving(one: ArrayView, other: ArrayView) -> tuple[int, int, int]:
 
     They have none where the bytes from one's address to the other's, modulo the pitch, are from least to most.
     """
-    rows, others = _rows(one), _rows(other)
-    if rows is None or others is None or rows[0] != others[0]:
-        return 1, 1, 0  # nowhere
-    return rows[0], rows[1], rows[0] - others[1]
+    (pitch, row), (others, other_row) = _rows(one), _rows(other)
+    pitch = math.gcd(pitch, others)
+    return (pitch, row, pitch - other_row) if pitch else (1, 1, 0)  # nowhere
 
 
-def _rows(view: ArrayView) -> tuple[int, int] | None:
-    """Return how many bytes rows begin apart, and how long they are; None where there is no one distance."""
+def _rows(view: ArrayView) -> tuple[int, int]:
+    """Return the bytes that all distances between rows are multiples of, 0 for one row, and how long rows are."""
     row = DTYPES[view.dtype].size_bytes
-    pairs = [pair for pair in zip(view.shape, view.strides or (), strict=False) if pair[0] > 1]
+    if view.strides is None:
+        return 0, view.nbytes
+    pairs = [pair for pair in zip(view.shape, view.strides, strict=True) if pair[0] > 1]
     while pairs and pairs[-1][1] == row:
         row *= pairs.pop()[0]
-    if not pairs or any(stride % pairs[-1][1] for _, stride in pairs):
-        return None
-    return pairs[-1][1], row
+    return math.gcd(*(stride for _, stride in pairs)), row
