@@ -22,7 +22,7 @@ HALF = (("T", "float16"),)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["wgmma", "wgmma_split"])
+@pytest.mark.parametrize("name", ["wgmma", "wgmma_split", "wgmma_plain"])
 def test_sums_stay_in_registers(name):
     spec = load_folder(TEMPLATES)["hgemm"]
     problem = Problem(specialisation=HALF, dims=(("k", 4096), ("m", 256), ("n", 256)))
@@ -35,11 +35,11 @@ def test_sums_stay_in_registers(name):
     assert {one: binary.resources["hgemm"].spill_bytes for one, binary in found.items()} == dict.fromkeys(found, 0)
 
 
-def test_an_epilogue_goes_into_both(tmp_path):
+def test_an_epilogue_goes_into_all(tmp_path):
     for path in (*TEMPLATES.glob("hgemm_*"), *(TESTS / "data" / "hgemm").iterdir()):
         shutil.copy(path, tmp_path)
     spec = load_folder(tmp_path)["scaled"]
-    for name, architecture in (("mma", "sm_80"), ("wgmma", "sm_90a")):
+    for name, architecture in (("mma", "sm_80"), ("wgmma", "sm_90a"), ("wgmma_plain", "sm_90a")):
         one = next(space.combinations(name, spec.all_implementations[name]))
         source = source_of(spec, HALF, one)
         assert "alpha * sum" in source.text
