@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,17 @@ from pretuned.compile import host
 from pretuned.compile.host import CPP
 from pretuned.compile.pool import compile_all
 from pretuned.measure.bench import Bench
-from pretuned.measure.requests import CompiledCandidate, Opened, OpenRequest, PrepareRequest, RaceRequest, TooLarge
+from pretuned.measure.machine import OutOfMemory
+from pretuned.measure.requests import (
+    CompiledCandidate,
+    Lost,
+    Opened,
+    OpenRequest,
+    PrepareRequest,
+    RaceRequest,
+    Ready,
+    TooLarge,
+)
 from pretuned.measure.server import server
 from pretuned.render import source_of
 from pretuned.spec import space
@@ -65,3 +76,18 @@ def test_a_size_at_which_the_default_finds_no_room_for_its_scratch_shows_nothing
     answer = serve(replace(request, spec=spec, trust_default=True))
     assert isinstance(answer, TooLarge)
     assert answer.reason.startswith("scratch: a call takes 4,096,000,000,")
+
+
+def test_memory_that_others_take_after_a_problem_was_prepared_is_told(prepared, monkeypatch):
+    _, request, _, entry = prepared
+    serve = server(lambda _index: Unsealing())
+    serve(OpenRequest(index=0))
+    assert isinstance(serve(request), Ready)
+
+    def full(_machine, nbytes):
+        raise OutOfMemory(f"{sum(nbytes):,} bytes cannot be allocated")
+
+    monkeypatch.setattr(Unsealing, "enclose", full)
+    answer = serve(RaceRequest(entries=(entry,), estimates_us=(1.0,), rounds=1, place=1))
+    assert isinstance(answer, Lost)
+    assert re.fullmatch("out of memory: [0-9,]+ bytes cannot be allocated", answer.message)

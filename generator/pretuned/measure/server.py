@@ -51,6 +51,8 @@ class Server(Generic[K]):
             return Trouble(message=f"{error} at {problem}")
         except Refused as refused:
             return _refused(request, refused)
+        except OutOfMemory as error:  # of what fitted before: others have taken it
+            return Lost(message=f"out of memory: {error}")
         except self._lost as error:
             return Lost(message=str(error))
 
@@ -59,6 +61,8 @@ class Server(Generic[K]):
             yield from self._opened.screen(request)
         except FunctionError as error:
             yield Trouble(message=f"{error} at {self._opened.stage.request.problem}")
+        except OutOfMemory as error:
+            yield Lost(message=f"out of memory: {error}")
         except self._lost as error:
             yield Lost(message=str(error))
 
