@@ -207,6 +207,21 @@ def test_what_a_list_cannot_be(tmp_path, edits, lines):
     assert faults(tmp_path, *edits) == [f"grouped.toml: {line}" for line in lines]
 
 
+@pytest.mark.parametrize("name", ["my dim", "import", "1", "a < b", "groups)", "__import__"])
+def test_a_count_that_cannot_be_a_name_is_reported(tmp_path, name):
+    other = (GROUPS, f'"{name}" = {{ sizes = [4] }}'), ('count = "groups"', f'count = "{name}"')
+    found = faults(tmp_path, *other)
+    assert any(line.startswith(f"grouped.toml: dims.{name}") or f"'{name}' cannot be a name" in line for line in found)
+
+
+def test_a_list_of_arrays_has_no_name_of_another_thing(tmp_path):
+    found = faults(tmp_path, (GROUPS, f"{GROUPS}\nList = {{ sizes = [3], keyword = true }}"))
+    assert found[0] == (
+        "grouped.toml: arguments[0].count: 'List' is what C++ calls a list of arrays, and the name of something else; "
+        "rename that"
+    )
+
+
 def test_a_template_that_does_not_declare_the_list(tmp_path):
     (tmp_path / "k").mkdir()
     folder = tmp_path / "k"

@@ -34,6 +34,7 @@ from pretuned.spec.parts import (
     Specialisation,
     Verify,
     contiguous_stride,
+    room,
 )
 from pretuned.spec.tensor_maps import TensorMapSpec, conditions
 from pretuned.spec.values import (
@@ -209,8 +210,7 @@ class KernelSpec(Model):
     @model_validator(mode="after")
     def _with_counts(self) -> Self:
         """Demand of the number of arrays in a list what the kernel has room for."""
-        most = {one.count: one.most for one in sorted(self.lists, key=lambda one: -one.most) if one.count in self.dims}
-        if added := tuple(Expression.parse(f"1 <= {name} <= {number}") for name, number in sorted(most.items())):
+        if added := room([(one.count, one.most) for one in self.lists], self.dims):
             kept = self.constraints.model_copy(update={"requires": (*self.constraints.requires, *added)})
             self.__dict__["constraints"] = kept
         return self

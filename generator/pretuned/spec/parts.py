@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from pretuned.spec.addresses import Alignment
-from pretuned.spec.expressions import Expression
+from pretuned.spec.expressions import Expression, ExpressionError
 from pretuned.spec.values import Bound, Expr, Name, Parameters, Requirement, Sizes, Tolerances, Zero
 
 
@@ -139,3 +140,16 @@ class Constraints(Model):
     def addresses(self) -> tuple[Alignment, ...]:
         """What `requires` says of addresses."""
         return tuple(one for one in self.requires if isinstance(one, Alignment))
+
+
+def room(counts: Iterable[tuple[str | None, int]], dims: Collection[str]) -> tuple[Expression, ...]:
+    """Return what lists demand of the dims that count their arrays, by their `count` and `most`.
+
+    None of what is not a dim, or cannot be a name.
+    """
+    found = dict[str, Expression]()
+    for name, most in sorted(counts, key=lambda pair: -pair[1]):  # the least comes last
+        if name is not None and name in dims:
+            with suppress(ExpressionError):
+                found[name] = Expression.parse(f"1 <= {name} <= {most}")
+    return tuple(found[name] for name in sorted(found))

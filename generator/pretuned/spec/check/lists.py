@@ -73,7 +73,7 @@ def _alone(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathFaul
         yield f"{path}.in-place", 'the arrays of a list are not those of another; write `role = "inout"`'
     if argument.strides is not None:
         yield f"{path}.strides", "the arrays of a list are contiguous; leave it out"
-    if LIST in {*spec.dims, *spec.specialisations, *spec.structs, *spec.let}:
+    if argument in spec.lists[:1] and LIST in {*spec.dims, *spec.specialisations, *spec.structs, *spec.let}:
         message = f"'{LIST}' is what C++ calls a list of arrays, and the name of something else"
         yield f"{path}.count", f"{message}; rename that"
     for implementation in spec.all_implementations.values():
