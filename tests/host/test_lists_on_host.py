@@ -38,4 +38,6 @@ def test_lists_are_joined_to_one_array_and_changed_in_place():
 def test_a_sanitizer_names_the_array_of_a_list():
     found = findings(["grouped", "concatenate"], SANITIZERS[0])
     assert found["concatenate"] == []
-    assert any("c[0]" in str(one) for one in found["grouped"])
+    details = {dict(one.configuration.values)["wrong"]: one.detail for one in found["grouped"]}
+    assert "past the end of 'a[0]': grouped.cu.jinja:" in details["beyond"]
+    assert "past the end of 'a[1]': grouped.cu.jinja:" in details["even"]
