@@ -153,3 +153,14 @@ def test_what_no_column_decides_has_one_value_in_every_row():
     assert holds(Expression.parse("8 // n == 2"), columns, {"n": 0}).tolist() == [False] * 3
     assert holds(Expression.parse("8 // n == 2"), {}, {"n": 4}).tolist() is True
     assert holds(Expression.parse("vec > 1"), {"vec": np.array([], dtype=np.int64)}, {}).tolist() == []
+
+
+@pytest.mark.parametrize(
+    "text", ["(vec < block) + n", "(not vec) + n", "(true if vec else n) + n", "(vec < block) + (1 if vec else n)"]
+)
+def test_a_truth_value_and_a_name_keep_the_bound(text):
+    expression = Expression.parse(text)
+    environment = {"vec": 0, "block": 1, "wide": 0, "n": 2**62, "flag": 0, "device.sm_count": 1}
+    assert printed(expression, environment) is scalar(expression, environment) is None
+    environment["n"] = 5
+    assert printed(expression, environment) == scalar(expression, environment)

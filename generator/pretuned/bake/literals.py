@@ -64,7 +64,8 @@ def python(expression: Expression) -> str:
     """Return `expression` as Python: as it stands, but for types, which are strings, and for what is not bounded.
 
     Names are bound to `Integer`s, whose operators keep the bound of the language. Where neither operand of an operation
-    has to do with a name (a comparison's truth, an attribute of the device) one is made an `Integer`.
+    has to do with a name (a comparison's truth, an attribute of the device) one is made an `Integer`. So is a truth
+    value to the left of a name: Python asks its operator first, which keeps no bound.
     """
     return ast.unparse(_Printable().visit(ast.parse(expression.python, mode="eval"))).replace("'", '"')
 
@@ -72,7 +73,8 @@ def python(expression: Expression) -> str:
 class _Printable(ast.NodeTransformer):
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         self.generic_visit(node)
-        if (most := _plain(node)) is not None and most > LIMIT:
+        most = _plain(node)
+        if (most is not None and most > LIMIT) or (_truth(node.left) and _named(node.right)):
             return ast.BinOp(left=_call("Integer", [node.left]), op=node.op, right=node.right)
         return node
 
@@ -107,6 +109,23 @@ def _plain(node: ast.expr) -> int | None:  # noqa: PLR0911 - one return a kind o
         case ast.Call(func=ast.Name(id="ceil_div"), args=[left, right]):
             return None if _plain(right) is None else _plain(left)
     return 1  # the truth of a comparison or of `not`
+
+
+def _truth(node: ast.expr) -> bool:
+    """Return whether `node` may be True or False."""
+    match node:
+        case ast.Compare() | ast.UnaryOp(op=ast.Not()) | ast.Constant(value=bool()):
+            return True
+        case ast.IfExp(body=body, orelse=orelse):
+            return _truth(body) or _truth(orelse)
+        case ast.BoolOp(values=operands) | ast.Call(func=ast.Name(id="min" | "max"), args=operands):
+            return any(map(_truth, operands))
+    return False
+
+
+def _named(node: ast.expr) -> bool:
+    """Return whether a name has to do with `node`, so that it may be an `Integer`."""
+    return any(isinstance(part, ast.Name) for part in ast.walk(node))
 
 
 def _any_plain(nodes: list[ast.expr]) -> int | None:
