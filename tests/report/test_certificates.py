@@ -57,6 +57,15 @@ def test_the_summary_counts_problems_and_names_the_worst():
     assert list(summary([], 0.02)) == []
 
 
+def test_the_summary_counts_selections_that_were_made_in_a_hurry():
+    assert list(summary([GOOD, replace(BAD, hurried=True)], None))[1:] == [
+        (
+            "run the same command again to go on: 1 selection made in a hurry, where the default runs unless much is "
+            "to be gained"
+        )
+    ]
+
+
 def test_the_summary_says_where_max_loss_does_not_hold_and_why():
     assert list(summary([GOOD], 0.02))[1:] == ["max-loss 2.0% holds for every selection"]
     assert list(summary([GOOD, BAD], 0.02))[1:] == [

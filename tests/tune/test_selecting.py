@@ -22,9 +22,11 @@ from pretuned.record.usage import digest_of
 from pretuned.spec import space
 from pretuned.spec.space import Problem, all_problems
 from pretuned.tune.events import Certified, Effort, Refining
+from pretuned.tune.observation import Observations
 from pretuned.tune.request import EffortProfile, TuningRequest
-from pretuned.tune.selecting import SelectionMaker
+from pretuned.tune.selecting import TRIAL_SEED, SelectionMaker
 from pretuned.tune.selection import ranking
+from pretuned.tune.selection.predictor import UNKNOWN
 from pretuned.tune.task import TuningTask
 from pretuned.tune.tuner import Tuner
 from pretuned.tune.workbench import Clock, Demands
@@ -500,3 +502,37 @@ def test_the_default_alone_is_a_selection_too(spec):
 
     _, selection, _ = tuned(spec, FakeRunner(flat))
     assert selection.certificate.inside.slower == 0
+
+
+@pytest.mark.parametrize("raced", [0, 4, 20])
+def test_a_selection_that_was_made_in_a_hurry_takes_the_default_unless_much_is_to_be_gained(spec, monkeypatch, raced):
+    begun = []
+
+    class Ending(Clock):
+        @property
+        def late(self):
+            return len(begun) >= raced
+
+    drawn, race_at = SelectionMaker.drawn, Observations.race_at
+
+    def raced_at(observed, problem, expected):
+        race_at(observed, problem, expected)
+        if tried and problem in tried[-1]:
+            begun.append(problem)
+
+    tried = []
+
+    def kept(maker, count, seed, beside):
+        found = drawn(maker, count, seed, beside)
+        if seed == TRIAL_SEED:
+            tried.append(found)
+        return found
+
+    monkeypatch.setattr(SelectionMaker, "drawn", kept)
+    monkeypatch.setattr(Observations, "race_at", raced_at)
+    monkeypatch.setattr(SelectionMaker, "late", property(lambda maker: tried and maker.task.workbench.clock.late))
+    _, selection, events = tuned(spec, FakeRunner(tails), clock=Ending())
+    (certified,) = [event for event in events if isinstance(event, Certified)]
+    assert selection.space == ""
+    assert certified.hurried == (raced < 12)
+    assert (selection.margins == UNKNOWN) == (raced < 12)

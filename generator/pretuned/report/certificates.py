@@ -56,10 +56,15 @@ def whole(certificates: Sequence[tuple[str, Certificate]]) -> str:
 
 
 def summary(certified: Sequence[Certified], max_loss: float | None) -> Iterator[str]:
-    """Yield what a tuning certified: the whole in one line, then each selection that loses more than `max_loss`."""
+    """Yield what a tuning certified: the whole in one line, what was hurried, what loses more than `max_loss`."""
     if not certified:
         return
     yield whole([(chosen(one.kernel, one.specialisation), one.certificate) for one in certified])
+    if hurried := sum(one.hurried for one in certified):
+        yield (
+            f"run the same command again to go on: {counted(hurried, 'selection')} made in a hurry, where the default "
+            "runs unless much is to be gained"
+        )
     if max_loss is None:
         return
     over = [one for one in certified if one.certificate.inside.mean > max_loss]

@@ -86,7 +86,7 @@ class Certification:
                 again = True  # of many certificates one may hold by luck: others have to bear it out
                 continue
             if met or refined == most or over:
-                self._report(selection, certificate, refined, spent=not met)
+                self._report(selection, certificate, refined, spent=not met, hurried=self.maker.hurried)
                 return selection
             refined, again = refined + 1, False
             self._refine(selection, certificate, goal, refined)
@@ -120,7 +120,9 @@ class Certification:
             )
         )
 
-    def _report(self, selection: Selection, certificate: Certificate, attempts: int, *, spent: bool) -> None:
+    def _report(
+        self, selection: Selection, certificate: Certificate, attempts: int, *, spent: bool, hurried: bool = False
+    ) -> None:
         self.task.workbench.listen(
             Certified(
                 kernel=selection.kernel,
@@ -128,6 +130,7 @@ class Certification:
                 certificate=certificate,
                 attempts=attempts,
                 spent=spent,
+                hurried=hurried,
             )
         )
 

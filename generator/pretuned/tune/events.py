@@ -116,6 +116,7 @@ class Certified:
     """The certificate that a selection ends with; `cached` if an earlier build had settled it.
 
     `attempts`: how often it was refined. `spent`: the budget ended before it could be refined until `max_loss` held.
+    `hurried`: the budget ended before half of the problems of the trial, so the margins are the widest.
     """
 
     kernel: str
@@ -123,6 +124,7 @@ class Certified:
     certificate: Certificate
     attempts: int = 0
     spent: bool = False
+    hurried: bool = False
     cached: bool = False
 
 

@@ -9,6 +9,9 @@ spec's sizes. What is far behind at each of the first of those is left out at th
 and at some drawn ones. From it few configurations are chosen, by what they leave to lose together, race at many more
 problems, and their costs are fitted (`pretuned.tune.selection`). The rows are then decided among what ships.
 
+A trial that the budget ends before half of its drawn problems tells too little of how costs err there: `hurried`. The
+rule then has the widest margins, so that the default runs wherever no large gain is predicted.
+
 What the rule loses is found out afterwards, at problems that it was not made from (`certification`).
 """
 
@@ -26,6 +29,7 @@ from pretuned.record.usage import digest_of
 from pretuned.spec.space import Configuration, Problem
 from pretuned.tune.observation import Observations
 from pretuned.tune.selection import Predictor, predicted_us
+from pretuned.tune.selection.predictor import UNKNOWN
 from pretuned.tune.selection.sampling import draw
 from pretuned.tune.selection.spreading import POOL, spread
 from pretuned.tune.soundness import agree, verify_around
@@ -41,6 +45,7 @@ SURVEYED: Final = 160  # candidates of a large space, at most: the best so far
 LISTED: Final = 16  # of the shortlist, for one free dim
 SHORTLISTED: Final = 3  # at one in so many of the drawn problems the whole shortlist races
 MOST_ALIGNED: Final = 64  # elements: a multiple of more is handled alike
+HALF: Final = 0.5  # of the drawn problems, which a trial needs to tell how costs err
 AGREED: Final = 8  # drawn problems at which what ships is verified against the default
 
 
@@ -66,6 +71,7 @@ class SelectionMaker:
         self.predictor = Predictor(task.spec, task.specialisation, task.facts, self._resources, calls=calls)
         self.chosen: tuple[Configuration, ...] = ()
         self._ragged: list[Problem] = []  # where what ships is verified against the default
+        self._tried: list[Problem] = []  # what the trial was to race at beside the spec's own
         self.whole = False  # there was time for all of it
         self._begun_s = time.monotonic()
 
@@ -74,6 +80,12 @@ class SelectionMaker:
         """Whether the time for selections, or the budget, is over."""
         clock, profile = self.task.workbench.clock, self.task.workbench.device.profile
         return clock.over or clock.late or time.monotonic() - self._begun_s > profile.selecting_s
+
+    @property
+    def hurried(self) -> bool:
+        """Whether the budget ended before half of the problems that were drawn for the trial."""
+        raced = sum(problem in self.observed.times for problem in self._tried)
+        return not self.whole and raced < HALF * len(self._tried)
 
     def drawn(self, count: int, seed: int, beside: Sequence[Problem]) -> list[Problem]:
         """Return distinct problems inside and outside the sizes, alternating so that any first part has both.
@@ -107,7 +119,8 @@ class SelectionMaker:
         with effort.stage("trying ragged sizes"):
             measured = [*self.problems, *surveyed]
             tried = profile.tried_problems * len(self.task.spec.free_dims)
-            self._try(self.drawn(tried, TRIAL_SEED, measured), incumbents)
+            self._tried = self.drawn(tried, TRIAL_SEED, measured)
+            self._try(self._tried, incumbents)
         clock = self.task.workbench.clock
         self.whole = not (clock.over or clock.late)  # what a profile gives is the whole, however little it is
         return self.chosen
@@ -203,7 +216,8 @@ class SelectionMaker:
         with task.workbench.effort.stage("choosing"):
             costs = self.predictor.costs(times, self.chosen)
             shipped = [c for c in self.chosen if c in costs or c in task.defaults]
-            margins = self.predictor.margins(times, {c: costs[c] for c in shipped if c in costs})
+            known = {c: costs[c] for c in shipped if c in costs}
+            margins = UNKNOWN if self.hurried else self.predictor.margins(times, known)
         sizes = {name: [int(dict(problem.dims)[name]) for problem in times] for name in task.spec.free_dims}
         return Selection(
             kernel=task.spec.name,
