@@ -35,6 +35,7 @@ def project(tmp_path_factory):
 
 def test_what_is_tuned_is_fresh_and_what_is_baked_computes(project, monkeypatch, capfd):
     tuned = pretuned.tune(project, on="cuda")
+    assert (tuned.tuned.skipped, tuned.left) == ((), 0)  # for want of memory, or of time
     assert {row.kernel for row in tuned.rows} == {"exp_2", "exp_4", "exp_8"}
     assert pretuned.check(project, on="cuda").fresh
     (package,) = pretuned.bake(project, on="cuda")

@@ -80,6 +80,7 @@ def test_no_candidate_that_writes_far_away_is_kept(tmp_path, capsys):
         print(f"\n{len(PLACES)} far writes: {time.monotonic() - started:.1f} s")
         for case, failure in sorted(failures.items()):
             print(f"  {PLACES[case - 1]}: {failure}")
+    assert (tuned.interrupted, tuned.trouble, tuned.skipped) == (False, "", ())
     (row,) = tuned.rows
     assert [dict(choice.configuration.values) for choice in row.choices] == [{"case": 0}]
     assert set(failures) == set(range(1, len(PLACES) + 1))
