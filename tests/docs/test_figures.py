@@ -2,6 +2,7 @@
 
 import json
 import re
+import statistics
 import subprocess
 import sys
 
@@ -87,6 +88,37 @@ CLAIMS = [
     ("docs/guide/calling.md", "(1.31 ms), 0.42 and 0.89 ms", CALLS, "prepare 1.31, first call 0.42, second call 0.89"),
     ("docs/guide/calling.md", "takes 0.82 ms where no array library", CALLS, "importing the package: 0.82 ms"),
     ("docs/guide/calling.md", "4.45 ms in a process that has CuPy", CALLS, "import the package 4.45"),
+    (
+        "docs/guide/hgemm.md",
+        "takes 1.011 times as long in float16",
+        "hgemm_vs_cublas_h100.txt",
+        "cold, 64 inputs: geomean 1.011 of the best peer",
+    ),
+    (
+        "docs/guide/hgemm.md",
+        "1.004 times in bfloat16",
+        "hgemm_vs_cublas_h100.txt",
+        "cold, 64 inputs: geomean 1.004 of the best peer",
+    ),
+    ("docs/guide/hgemm.md", "it reaches 0.994", "hgemm_vs_cublas_h100.txt", "176.85 us 176.75 us 0.994"),
+    ("docs/guide/hgemm.md", "773 and 794 TFLOP/s", "hgemm_vs_cublas_h100.txt", "4096, 4096, 4096 773.0"),
+    ("docs/guide/hgemm.md", "at 8192 1.004 and 0.979", "hgemm_vs_cublas_h100.txt", "1439.98 us 1439.78 us 1.004"),
+    ("docs/guide/hgemm.md", "1.004 and 0.979", "hgemm_vs_cublas_h100.txt", "1548.10 us 1545.74 us 0.979"),
+    ("docs/guide/hgemm.md", "at worst at 0.73 of it", "hgemm_vs_cublas_h100.txt", "worst 0.733 at (1024, 256, 4096)"),
+    ("docs/gallery.md", "reached 83 of the 148 rows", "gallery_h100.txt", "148 rows of 13 kernels to tune"),
+    (
+        "docs/gallery.md",
+        "60 are faster than the kernel's default",
+        "gallery_h100.txt",
+        "83 rows, 60 faster than the default",
+    ),
+    (
+        "docs/gallery.md",
+        "At 320 sizes drawn between and beyond",
+        "gallery_h100.txt",
+        "16 selections certified at 320 problems: mean 3.8%, worst 39.2%",
+    ),
+    ("docs/gallery.md", "at 27 of them slower than the default", "gallery_h100.txt", "27 slower than the default"),
 ]
 
 
@@ -196,3 +228,41 @@ def test_what_certificates_say_together_is_the_locks():
     page = flat(PAGES["docs/guide/trust.md"].read_text(encoding="utf-8"))
     assert f"say {inside:.1%} together" in page
     assert f"{outside:.1%} together, where" in page
+
+
+def shown(page, table):
+    """The cells of a table behind its mark, without the head."""
+    text = PAGES[page].read_text(encoding="utf-8").partition(f"<!-- checked: {table} -->\n")[2].partition("\n\n")[0]
+    assert text
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()[2:]]
+
+
+def test_the_table_of_launch_attributes_is_the_result_files():
+    text = (RESULTS / "launch_attributes_h200.txt").read_text(encoding="utf-8")
+    measured = dict(re.findall(r"^(\S.*?)  +stream +([\d.]+) us", text, re.MULTILINE))
+    graphs = dict(re.findall(r"^(\S.*?)  +graph +([\d.]+) us", text, re.MULTILINE))
+    names = [f"{order}, n={n}" for n in ("1,000", "100,000", "1,000,000") for order in ("in_order", "early")]
+    names += ["cooperative grid_sum, n=1,000,000", "cluster_rows, 100 x 10,000"]
+    figures = [[measured[name], graphs[name]] for name in names]
+    assert [row[1:] for row in shown("docs/guide/launch-attributes.md", "attributes")] == figures
+
+
+def test_the_table_of_tensor_maps_is_the_result_files():
+    text = (RESULTS / "tensor_map_calls_h100.txt").read_text(encoding="utf-8")
+    us = {match[:2]: match[2] for match in re.findall(r"^three (.*?)  +(.*?)  +([\d.]+) us", text, re.MULTILINE)}
+    figures = [[us[by, how] for by in ("tensor maps", "pointers")] for how in ("bound", "seen", "never seen")]
+    assert [row[1:] for row in shown("docs/guide/tensor-maps.md", "maps")] == figures
+    assert "take 38 us to make" in flat(PAGES["docs/guide/tensor-maps.md"].read_text(encoding="utf-8"))
+    assert round(float(figures[2][0]) - float(figures[2][1])) == 38
+
+
+def test_the_table_of_the_gallery_is_the_result_files():
+    gains = {}
+    for name, gain in re.findall(r"^(\w+) .* ([\d.]+)x  ", (RESULTS / "gallery_h100.txt").read_text(), re.MULTILINE):
+        gains.setdefault(f"`{name}`", []).append(float(gain))
+    figures = [
+        [name, str(len(found)), f"{statistics.geometric_mean(found):.2f}", f"{max(found):.2f}"]
+        for name, found in gains.items()
+    ]
+    assert sum(map(len, gains.values())) == 83
+    assert shown("docs/gallery.md", "gallery") == figures
