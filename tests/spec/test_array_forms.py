@@ -425,7 +425,12 @@ def test_a_stride_is_that_of_contiguous_arrays_unless_a_problem_says_otherwise(t
         ),
         (
             [(f"{Y}, {SHAPE}", f'{Y}, dtype = "T", shape = ["m", "n"], strides = ["x_stride", 1], init = 0'), PASSED],
-            ["arguments[0].strides: `init` zeroes all that 'y' reaches over, and so what lies between its rows"],
+            [
+                (
+                    "arguments[0].strides: `init` zeroes all that 'y' reaches over, and so what lies between its rows; "
+                    "leave it out, and zero the rows in the kernel"
+                )
+            ],
         ),
         (
             [
@@ -505,3 +510,24 @@ def test_a_stride_is_a_number(tmp_path):
         "scale.toml: arguments[3].name: 'x_stride' is also a dim, a stride, a specialisation or a derived name, which "
         "are numbers; rename one"
     ) in found
+
+
+def test_an_output_apart_cannot_be_an_input_apart_for_one_reason(tmp_path):
+    """Not also because no input looks like it: one does."""
+    output = f"{Y}, {SHAPE}", f'{Y}, dtype = "T", shape = ["m", "n"], strides = ["y_stride", 1], in-place = true'
+    passed = PASSED[0], '  { name = "y_stride", dtype = "int64" },\n' + PASSED[1]
+
+    found = faults(tmp_path, output, APART, passed, M)
+
+    assert [one for one in found if "in-place" in one] == [
+        (
+            "scale.toml: arguments[0].strides: an output that is one of the inputs is contiguous; write "
+            '`role = "inout"` instead of `in-place`'
+        )
+    ]
+
+
+def test_an_output_whose_contiguous_strides_are_written_needs_an_input_like_it(tmp_path):
+    output = f"{Y}, {SHAPE}", f'{Y}, dtype = "float64", shape = ["n"], strides = [1], in-place = true'
+    (found,) = faults(tmp_path, output)
+    assert found.startswith('scale.toml: arguments[0].in-place: no `in` argument has `dtype = "float64"`')

@@ -290,6 +290,14 @@ WRONG_MODULES = {
         SCALE_MODULE.replace("[1024, 65536]", "[1024, -1]"),
         "declared.py:8 (scale): dims.n.sizes[1]: is -1; a size is at least 1",
     ),
+    "a value that leaves no process": (
+        SCALE_MODULE.replace("[1024, 65536]", "(1 << i for i in range(10, 17))"),
+        "declared.py:8 (scale): dims.n.sizes: is of type generator; write list(...)",
+    ),
+    "a function that leaves no process": (
+        SCALE_MODULE.replace('default={"block": 256,', 'default={"block": {"at": lambda n: 256},'),
+        "declared.py:8 (scale): default.block.at: is a function, and only verify.compare, ",
+    ),
     "a reference that is missing": (
         SCALE_MODULE.replace("reference.py:scale", "reference.py:scal"),
         "declared.py:8 (scale): verify.reference: 'reference.py' defines no 'scal'; did you mean 'scale'?",

@@ -94,6 +94,7 @@ def _plain(value: Any, path: str, faults: list[tuple[str, str]]) -> Any:  # noqa
             return [_plain(item, f"{path}[{index}]", faults) for index, item in enumerate(value)]
         case _ if not (path in FUNCTIONS and callable(value)):
             faults.append((path, _unfit(value)))
+            value = None  # the document is pickled on its way out of the module's process
     return value
 
 

@@ -11,6 +11,7 @@ from pretuned.spec.check.names import PathFault, expression_faults, parameters
 from pretuned.spec.expressions import ExpressionError, LeadingDims, has_value_everywhere
 from pretuned.spec.model import Argument, KernelSpec
 from pretuned.spec.parts import Presence
+from pretuned.spec.strides import is_name
 
 
 def in_place_faults(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathFault]:
@@ -19,11 +20,12 @@ def in_place_faults(spec: KernelSpec, path: str, argument: Argument) -> Iterator
     zeroed = argument.init is not None or any(
         argument.name in one.init for one in spec.all_implementations.values() if one.call is None
     )
+    apart = any(is_name(spec, entry) for entry in argument.strides or ())  # which is a fault of `strides`
     if argument.role != "out":
         yield path, 'only an output (`role = "out"`) can be one of the inputs; leave it out'
     elif zeroed:
         yield path, f"`init` zeroes '{argument.name}', and so an input that it is; leave one of them out"
-    elif not spec.in_place_of(argument):
+    elif not apart and not spec.in_place_of(argument):
         shape = ", ".join(f'"{extent}"' for extent in argument.shape or ())
         wanted = f'`dtype = "{argument.dtype}"` and `shape = [{shape}]`'
         yield path, f"no `in` argument has {wanted}, so '{argument.name}' cannot be one; leave it out"

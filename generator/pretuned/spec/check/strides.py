@@ -89,7 +89,8 @@ def _beside(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathFau
         argument.name in one.init for one in spec.all_implementations.values() if one.call is None
     )
     if zeroed:
-        yield path, f"`init` zeroes all that '{argument.name}' reaches over, and so what lies between its rows"
+        message = f"`init` zeroes all that '{argument.name}' reaches over, and so what lies between its rows"
+        yield path, f"{message}; leave it out, and zero the rows in the kernel"
     if argument.in_place:
         yield path, 'an output that is one of the inputs is contiguous; write `role = "inout"` instead of `in-place`'
     for implementation in spec.all_implementations.values():
