@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from documents import ROOT
-from pretuned.build.contract import compare, compare_specs, defaults
+from pretuned.build.contract import compare, compare_specs, interfaces
 from pretuned.compile.contract import breach, launched, probe
 from pretuned.compile.entries import entry_points
 from pretuned.compile.pool import CompilePool, compile_all
@@ -151,7 +151,7 @@ def test_no_kernel_of_this_repository_is_refused(tmp_path):
 
 def test_no_bundled_kernel_is_refused_for_one_type(tmp_path):
     specs = load_folder(ROOT / "templates")
-    subjects = {subject.key: subject for subject in defaults(specs.values()) if "float16" not in str(subject)}
+    subjects = {subject.key: subject for subject in interfaces(specs.values()) if "float16" not in str(subject)}
     with Cache(tmp_path) as cache, BinaryStore(cache, Effort()) as binaries:
         found = compare(subjects.values(), binaries)
     assert (found.faults, found.unknown) == ({}, {})

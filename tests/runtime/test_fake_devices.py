@@ -175,7 +175,10 @@ class Bundle:
     def binary(self, spec, problem, configuration, capability):
         """Return the cubin of a configuration that a device would load, or None if it would be compiled there."""
         key = self.kernels[spec.name].source(problem.specialisation, configuration).key
-        numbers = [int(a.removeprefix("sm_")) for k, a in self.binaries if k == key and a.startswith("sm_")]
+        names = [a.removeprefix("sm_") for k, a in self.binaries if k == key and a.startswith("sm_")]
+        if f"{capability}a" in names:  # for this capability alone
+            return self.binaries[key, f"sm_{capability}a"]
+        numbers = [int(name) for name in names if name.isdecimal()]
         fitting = [number for number in numbers if number // 10 == capability // 10 and number <= capability]
         return self.binaries[key, f"sm_{max(fitting)}"] if fitting else None
 
