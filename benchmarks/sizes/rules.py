@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from pretuned.measure.launch import arrays
 from pretuned.record.selections import PredictedChoice, Selection
-from pretuned.spec import space
+from pretuned.spec.guards import guards as guards_of
 from pretuned.spec.space import Configuration, Problem
 from pretuned.tune.selection import Predictor, ranking
 from sizes.matrix import Matrix
@@ -88,7 +88,7 @@ def middles(known: Known) -> Pick:
     matrix, spec = known.matrix, known.matrix.spec
     sizes = {name: sorted(set(dim.sizes or ())) for name, dim in spec.free_dims.items()}
     inner = {name: [max(math.isqrt(a * b), a + 1) for a, b in itertools.pairwise(of)] for name, of in sizes.items()}
-    guards = [space.guards(spec, matrix.specialisation, c, matrix.facts) for c in matrix.configurations]
+    guards = [guards_of(spec, matrix.specialisation, c, matrix.facts) for c in matrix.configurations]
     rows = {}
     for at in known.tuned:
         times = np.nan_to_num(matrix.times[at], nan=np.inf)

@@ -30,6 +30,7 @@ from pretuned.record.rows import TunedDevice
 from pretuned.record.selections import PredictedChoice
 from pretuned.runtime.types import DTYPES
 from pretuned.spec import space
+from pretuned.spec.guards import guards as guards_of
 from pretuned.spec.loader import load_folder
 from pretuned.spec.sizes import fits_arguments, sizes_of
 from pretuned.spec.space import Configuration, DeviceFacts, Problem
@@ -187,7 +188,7 @@ class Bundle:
         facts = facts_of(gpu)
         if not space.legal(spec, problem, configuration, facts):
             return "a constraint"
-        guards = space.guards(spec, problem.specialisation, configuration, facts)
+        guards = guards_of(spec, problem.specialisation, configuration, facts)
         if any(addresses[name] % nbytes for name, nbytes in guards.align):
             return "alignment"
         found = launches(spec, problem, configuration, facts)

@@ -9,6 +9,7 @@ import pytest
 
 from pretuned.measure.launch import arrays, scalars
 from pretuned.spec import space
+from pretuned.spec.guards import guards
 from specs import SCALE_TEMPLATE, SEVERAL, faults, loaded
 
 X = 'name = "x", role = "in"'
@@ -292,7 +293,7 @@ def test_a_stride_is_that_of_contiguous_arrays_unless_a_problem_says_otherwise(t
     problem = space.all_problems(spec)[0]
     assert [scalar.value for scalar in scalars(spec, problem) if scalar.name == "x_stride"] == [1024]
     (four,) = [one for one in space.configurations(spec, problem) if one.values == (("block", 256), ("vec", 4))]
-    assert space.guards(spec, problem.specialisation, four).where == ("n % 4 == 0", "x_stride % 4 == 0")
+    assert guards(spec, problem.specialisation, four).where == ("n % 4 == 0", "x_stride % 4 == 0")
     for stride, legal in ((1028, True), (1027, False)):
         other = replace(problem, strides=(("x_stride", stride),))
         assert space.legal(spec, other, four) is legal

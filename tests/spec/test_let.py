@@ -9,6 +9,7 @@ import pytest
 from pretuned.record.freshness import space_key
 from pretuned.render import candidate, source_of
 from pretuned.spec import space
+from pretuned.spec.guards import guards
 from pretuned.spec.let import MAX_LENGTH
 from pretuned.spec.space import Configuration, Problem
 from specs import SCALE_TEMPLATE, SEVERAL, faults, loaded
@@ -51,7 +52,7 @@ def test_a_definition_changes_no_key_of_what_is_the_same(tmp_path):
 def test_what_depends_on_dims_is_a_guard_and_the_rest_is_decided_by_the_configuration(tmp_path):
     spec = loaded(tmp_path, TILE, (GUARD, 'tile <= 256", "tiles % 2 == 0 or vec == 1'))
 
-    assert space.guards(spec, FLOAT32, CONFIGURATION).where == ("ceil_div(n, 256) % 2 == 0",)
+    assert guards(spec, FLOAT32, CONFIGURATION).where == ("ceil_div(n, 256) % 2 == 0",)
     wide = Configuration(implementation="main", values=(("block", 256), ("vec", 2)))
     problem = Problem(specialisation=FLOAT32, dims=(("n", 1024),))
     assert space.legal(spec, problem, CONFIGURATION)

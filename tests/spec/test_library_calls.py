@@ -9,6 +9,7 @@ import pytest
 from library_specs import faults, loaded
 from pretuned.render import candidate, source_of
 from pretuned.spec import space
+from pretuned.spec.guards import guards
 from pretuned.spec.library import LibraryCall
 from pretuned.spec.space import Configuration
 from pretuned.spec.templates import RenderError
@@ -45,7 +46,7 @@ def test_a_call_is_one_configuration_beside_those_of_templates(tmp_path):
 
     listed = list(space.configurations(spec, problem))
     assert [str(configuration) for configuration in listed] == ["plain: block=128", "library", "plain: block=256"]
-    assert not space.guards(spec, FLOAT32, LIBRARY)
+    assert not guards(spec, FLOAT32, LIBRARY)
 
 
 def test_constraints_limit_a_call_to_dtypes_and_guard_it_by_sizes(tmp_path):
@@ -59,7 +60,7 @@ def test_constraints_limit_a_call_to_dtypes_and_guard_it_by_sizes(tmp_path):
         if space.legal(spec, problem, LIBRARY)
     ]
     assert legal == [("float64", 65536)]
-    assert space.guards(spec, (("T", "float64"),), LIBRARY).where == ("n % 2048 == 0",)
+    assert guards(spec, (("T", "float64"),), LIBRARY).where == ("n % 2048 == 0",)
 
 
 def test_a_candidate_that_is_a_call_has_no_source_and_a_key_of_what_is_called(tmp_path):

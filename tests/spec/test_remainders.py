@@ -5,6 +5,7 @@ import pytest
 
 from pretuned.device.host import FACTS
 from pretuned.spec import space
+from pretuned.spec.guards import guards
 from pretuned.spec.space import Problem
 from pretuned.tune.space.points import Points
 from pretuned.tune.trials import trials
@@ -28,7 +29,7 @@ def test_enumeration_and_calls_agree_at_every_remainder(tmp_path, guard):
     spec = loaded(tmp_path, ("n % vec == 0", guard), NO_ALIGN)
     problems = [Problem(specialisation=FLOAT32, dims=(("n", n),)) for n in range(1, 1100, 7)]
     points = Points.of(spec, FLOAT32, problems, FACTS)
-    asked = {c: space.guards(spec, FLOAT32, c, FACTS) for c in points}
+    asked = {c: guards(spec, FLOAT32, c, FACTS) for c in points}
     seen = set()
     for problem in problems:
         legal = np.array([space.legal(spec, problem, c, FACTS) for c in points])

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from pretuned.spec import space
+from pretuned.spec.guards import Guards
+from pretuned.spec.guards import guards as guards_of
 from pretuned.spec.model import KernelSpec
-from pretuned.spec.space import Configuration, DeviceFacts, Guards, Problem
+from pretuned.spec.space import Configuration, DeviceFacts, Problem
 from specs import SCALE, SEVERAL, edited, loaded
 
 FLOAT32 = (("T", "float32"),)
@@ -125,23 +127,23 @@ def test_a_constraint_on_the_device_holds_on_that_device(tmp_path):
 def test_guards_are_what_a_call_has_to_satisfy(tmp_path):
     spec = loaded(tmp_path)
 
-    found = space.guards(spec, FLOAT32, configuration(block=128, vec=4))
+    found = guards_of(spec, FLOAT32, configuration(block=128, vec=4))
 
     assert found == Guards(where=("n % 4 == 0",), align=(("y", 16), ("x", 16)))
-    assert not space.guards(spec, FLOAT32, configuration(block=128, vec=1))
+    assert not guards_of(spec, FLOAT32, configuration(block=128, vec=1))
 
 
 def test_alignment_by_a_parameter_of_one_implementation_is_no_guard_of_another(tmp_path):
     spec = loaded(tmp_path, toml=SEVERAL)
 
-    assert space.guards(spec, FLOAT32, configuration("vectors", vec=4)).align == (("y", 16),)
-    assert space.guards(spec, FLOAT32, configuration("plain", block=256)) == Guards()
+    assert guards_of(spec, FLOAT32, configuration("vectors", vec=4)).align == (("y", 16),)
+    assert guards_of(spec, FLOAT32, configuration("plain", block=256)) == Guards()
 
 
 def test_alignment_by_a_plain_type_is_a_guard(tmp_path):
     spec = loaded(tmp_path, ('"vec * sizeof(T)"', '"vec * sizeof(float32)"'), ('float32", "float16', "float32"))
 
-    assert space.guards(spec, FLOAT32, configuration(block=128, vec=2)).align == (("y", 8), ("x", 8))
+    assert guards_of(spec, FLOAT32, configuration(block=128, vec=2)).align == (("y", 8), ("x", 8))
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import mapped
 from pretuned.errors import SpecError
 from pretuned.render import candidate
 from pretuned.spec import space
+from pretuned.spec.guards import guards as guards_of
 from pretuned.spec.loader import load
 from pretuned.spec.space import Configuration, DeviceFacts, Problem
 from pretuned.tune.space.points import Points
@@ -190,10 +191,10 @@ def test_boxes_that_no_map_has_are_no_configurations(tmp_path):
 
 def test_what_a_map_asks_of_a_call_is_a_guard(tmp_path):
     spec = mapped.spec(tmp_path)
-    guards = space.guards(spec, HALF, configuration(16))
+    guards = guards_of(spec, HALF, configuration(16))
     assert guards.where == ("cols * 2 % 16 == 0", "rows * 2 % 16 == 0")
     assert guards.align == (("out", 16), ("x", 16))
-    assert not space.guards(spec, HALF, Configuration(implementation="plain", values=()))
+    assert not guards_of(spec, HALF, Configuration(implementation="plain", values=()))
 
 
 @pytest.mark.parametrize("of_x", [', swizzle = "32B"', ', l2 = "64B"', ', fill = "nan"'])

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pretuned.spec.space import Configuration, Guards
+from pretuned.spec.guards import Guards
+from pretuned.spec.space import Configuration
 from pretuned.tune import race
 from pretuned.tune.race import ratio_interval
 

@@ -20,6 +20,7 @@ from pretuned.render import Source, source_of
 from pretuned.runtime.costs import written
 from pretuned.spec import space
 from pretuned.spec.defaults import defaults
+from pretuned.spec.guards import guards
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.needs import need_of
 from pretuned.spec.space import Configuration, Pairs
@@ -210,7 +211,7 @@ def _shipped(
         specialisation=specialisation,
         configuration=configuration,
         source=source,
-        align=space.guards(spec, specialisation, configuration).align,
+        align=guards(spec, specialisation, configuration).align,
         default=default,
         everywhere=everywhere,
     )

@@ -18,6 +18,7 @@ from pretuned.measure.padding import Paddings
 from pretuned.measure.regions import ALIGNMENT, CallBuffers, Region, placed, span
 from pretuned.measure.workspace import GuardCheck, guarding, initial
 from pretuned.spec import space
+from pretuned.spec.guards import guards, least_alignment
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, DeviceFacts, Pairs, Problem
 
@@ -141,8 +142,8 @@ class Elsewhere:
     def _moved(self, configuration: Configuration) -> Moved:
         specialisation = self._problem.specialisation
         known = space.choices(self._spec, specialisation)
-        asked = {one.name: space.least_alignment(self._spec, known, one) for one in self._spec.arrays}
-        guarded = dict(space.guards(self._spec, specialisation, configuration).align)
+        asked = {one.name: least_alignment(self._spec, known, one) for one in self._spec.arrays}
+        guarded = dict(guards(self._spec, specialisation, configuration).align)
         asked |= {one.name: guarded[one.whole] for one in self._spec.arrays if one.whole in guarded}
         regions = {}
         assert self._memory is not None

@@ -20,7 +20,8 @@ from typing import Final
 from pretuned.measure.requests import PROBE_LAUNCHES, Raced
 from pretuned.measure.rounds import Rule
 from pretuned.outcome import Failure
-from pretuned.spec.space import Configuration, Guards, Problem
+from pretuned.spec.guards import Guards
+from pretuned.spec.space import Configuration, Problem
 from pretuned.tune.events import Noisy
 from pretuned.tune.task import TuningTask
 

@@ -18,9 +18,11 @@ from pretuned.remedies import of_default, remedy
 from pretuned.render import Candidate, candidate, located, verification_key
 from pretuned.spec import space
 from pretuned.spec.defaults import defaults
+from pretuned.spec.guards import Guards
+from pretuned.spec.guards import guards as guards_of
 from pretuned.spec.library import LibraryCall
 from pretuned.spec.model import KernelSpec
-from pretuned.spec.space import Configuration, Guards, Pairs, Problem, pairs
+from pretuned.spec.space import Configuration, Pairs, Problem, pairs
 from pretuned.strategies import AUTO
 from pretuned.tune.blame import culprits
 from pretuned.tune.contract import KernelContract
@@ -345,4 +347,4 @@ class TuningTask:
 
     def guards(self, configurations: Sequence[Configuration]) -> Mapping[Configuration, Guards]:
         """Return the guards of configurations."""
-        return {c: space.guards(self.spec, self.specialisation, c, self.facts) for c in configurations}
+        return {c: guards_of(self.spec, self.specialisation, c, self.facts) for c in configurations}

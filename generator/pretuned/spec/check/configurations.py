@@ -25,6 +25,7 @@ from pretuned.spec.check.kinds import mixed
 from pretuned.spec.check.names import PathFault
 from pretuned.spec.defaults import all_defaults, defaults
 from pretuned.spec.expressions import RESIDENT_BLOCKS, Expression, ExpressionError
+from pretuned.spec.guards import guards
 from pretuned.spec.launch import LaunchSpec
 from pretuned.spec.model import ImplementationSpec, KernelSpec
 from pretuned.spec.scalars import derived_values
@@ -219,7 +220,7 @@ def _aligned(spec: KernelSpec, configuration: Configuration) -> Iterator[PathFau
     if configuration.implementation != spec.default_implementation:
         return
     for specialisation in (one for one in space.specialisations(spec) if configuration in defaults(spec, one)):
-        for name, align_bytes in space.guards(spec, specialisation, configuration).align:
+        for name, align_bytes in guards(spec, specialisation, configuration).align:
             message = f"aligns '{name}' to {align_bytes} bytes ({space.describe(configuration.values)})"
             chosen = f" for {space.describe(specialisation)}" if specialisation else ""
             remedy = "an array is only aligned to its elements, and the default must be legal for every call"

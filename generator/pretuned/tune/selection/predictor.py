@@ -17,6 +17,7 @@ from pretuned.compile.result import Resources
 from pretuned.record.selections import Cost
 from pretuned.spec import space
 from pretuned.spec.defaults import defaults
+from pretuned.spec.guards import guards as guards_of
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, DeviceFacts, Pairs, Problem
 from pretuned.tune.selection import portfolio
@@ -171,7 +172,7 @@ class Predictor:
         return found
 
     def _admitted(self, configuration: Configuration, table: ProblemTable) -> Reals:
-        guards = space.guards(self.spec, self.specialisation, configuration, self.facts).where
+        guards = guards_of(self.spec, self.specialisation, configuration, self.facts).where
         found = np.ones(table.size)
         for condition in guards:
             found = found * (table.quantity(condition) > 0)
