@@ -152,6 +152,31 @@ def test_a_call_that_computes_something_else_is_a_wrong_result(tmp_path):
     assert isinstance(screened.outcome, WrongResult)
 
 
+class ShortOfMemory(NumpyMachine):
+    """Its library leaves the result as it is, without a word, until memory that is held in vain has been given back."""
+
+    short = True
+
+    def trim(self):
+        self.short = False
+
+    def load_call(self, call, buffers, *, output):
+        kernel = super().load_call(call, buffers, output=output)
+        launch = kernel.launch
+        kernel.launch = lambda addresses: None if self.short else launch(addresses)
+        return kernel
+
+
+@pytest.mark.parametrize("asked", ["verify", "screen"])
+def test_a_library_that_ran_short_of_memory_is_asked_again_before_it_counts_as_wrong(tmp_path, asked):
+    bench, entry = prepared(tmp_path, machine=ShortOfMemory), CompiledCandidate.of_call(LIBRARY)
+    if asked == "verify":
+        assert bench.verify(entry).failure is None
+    else:
+        (screened,) = bench.screen(ScreenRequest(entries=(entry,)))
+        assert isinstance(screened.outcome, Timed)
+
+
 def test_who_cannot_be_loaded_for_a_race_is_to_blame_alone(tmp_path):
     other = ("[implementations.library]", '[implementations.other]\ncall = "cupy:newest"\n[implementations.library]')
     bench = prepared(tmp_path, other)

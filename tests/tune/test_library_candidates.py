@@ -70,6 +70,16 @@ def test_a_wrong_library_never_wins_however_fast(tmp_path):
     assert {str(event.configuration) for event in events if isinstance(event, Failed)} == {"library"}
 
 
+def test_a_wrong_library_is_tried_again_in_another_build_unlike_a_wrong_template(tmp_path):
+    specs = [loaded(tmp_path, ("sizes = [1024, 65536]", f"sizes = [{size}]")) for size in (1024, 65536)]
+    with Cache(tmp_path / "cache") as cache:
+        run(specs[0], FakeRunner(takes_us(1.0), wrong=lambda values, _dims: values.get("block") != 128), cache)
+        rows, _, _, _ = run(
+            specs[1], FakeRunner(lambda values, _dims: {128: 10.0, 256: 1.0}.get(values.get("block"), 5.0)), cache
+        )
+    assert {str(row.winner.configuration) for row in rows} == {"library"}
+
+
 def test_a_library_limited_to_a_dtype_competes_only_there(tmp_path):
     where = ('call = "cupy:multiply"', 'call = "cupy:multiply"\nconstraints = { where = ["sizeof(T) == 8"] }')
     rows, _, _, _ = run(loaded(tmp_path, where), FakeRunner(takes_us(5.0)))

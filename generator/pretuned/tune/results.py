@@ -72,9 +72,12 @@ class KnownResults:
     def keep(self, configuration: Configuration, problem: Problem, outcome: Outcome) -> None:
         """Keep an outcome; a candidate that crashed, hung or was wrong goes into quarantine.
 
-        What failed for want of memory is not kept: how much is free is the doing of other programs.
+        What failed for want of memory is not kept: how much is free is the doing of other programs. Nor is a wrong
+        result of a library function: some ignore that memory is short, and say nothing of it.
         """
         if not isinstance(outcome, Timed) and of_memory(detail(outcome)):
+            return
+        if isinstance(outcome, WrongResult) and self._candidate(configuration).source is None:
             return
         self._cache.put_outcome(self._at(configuration, problem, "screen"), outcome)
         if isinstance(outcome, QUARANTINED):
