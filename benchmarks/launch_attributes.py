@@ -8,11 +8,8 @@ device: the median of the rounds, a tenth below it, a tenth above. What a replay
 
 from __future__ import annotations
 
-import importlib
 import os
 import statistics
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -21,23 +18,13 @@ from typing import Any
 import cupy
 import numpy as np
 
+from baking import baked, texts
+
 KERNELS = Path(__file__).parents[1] / "tests" / "gpu" / "launches"
 ROUNDS = 21
 CALLS = 200  # of two launches each: fewer than the driver's queue holds
 HELD_NS = 5_000_000  # longer than it takes to enqueue them
 SIZES = (1_000, 100_000, 1_000_000)
-TABLE = """\
-[build-system]
-requires = ["hatchling", "pretuned"]
-build-backend = "hatchling.build"
-[project]
-name = "attributed"
-version = "0"
-[tool.hatch.build.hooks.pretuned]
-module = "attributed_kernels"
-architectures = ["sm_{}"]
-mode = "off"
-"""
 HOLD = """\
 extern "C" __global__ void hold(long long ns) {
     long long begin, now;
@@ -49,20 +36,12 @@ extern "C" __global__ void hold(long long ns) {
 OVERLAP = 'overlap   = "pdl"\n'
 
 
-def baked(folder: Path) -> Any:
-    """Return the kernels with their defaults, and `in_order`, which is `early` without its attribute."""
-    (folder / "kernels").mkdir()
-    texts = {file.name: file.read_text() for file in KERNELS.iterdir() if file.is_file()}
-    assert texts["early.toml"].count(OVERLAP) == 2
-    texts["in_order.toml"] = texts["early.toml"].replace(OVERLAP, "")
-    texts["in_order.cu.jinja"] = texts["early.cu.jinja"]
-    for name, text in texts.items():
-        (folder / "kernels" / name).write_text(text)
-    (folder / "pyproject.toml").write_text(TABLE.format(cupy.cuda.Device().compute_capability))
-    subprocess.run([sys.executable, "-m", "pretuned", "bake"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
-    os.environ["PRETUNED_WARN"] = "0"  # that there are no rows
-    sys.path.insert(0, str(folder))
-    return importlib.import_module("attributed_kernels")
+def kernels() -> dict[str, str]:
+    """Return the files of the kernels, and of `in_order`, which is `early` without its attribute."""
+    found = texts(KERNELS, ("early", "grid_sum", "cluster_rows"))
+    assert found["early.toml"].count(OVERLAP) == 2
+    in_order = found["early.toml"].replace(OVERLAP, "")
+    return found | {"in_order.toml": in_order, "in_order.cu.jinja": found["early.cu.jinja"]}
 
 
 class Timed:
@@ -122,9 +101,10 @@ def prepared(package: Any, stream: Any) -> list[Timed]:
 
 def main() -> None:
     """Bake the kernels, time them in turns, and print the table."""
+    os.environ["PRETUNED_WARN"] = "0"  # that there are no rows
     stream = cupy.cuda.Stream(non_blocking=True)
     with tempfile.TemporaryDirectory() as folder, stream:
-        listed = prepared(baked(Path(folder)), stream)
+        listed = prepared(baked(Path(folder), "attributed", kernels(), cupy.cuda.Device().compute_capability), stream)
         for _ in range(ROUNDS + 1):  # the first warms up
             for one in listed:
                 one.round()

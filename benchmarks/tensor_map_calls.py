@@ -7,12 +7,8 @@ a call: the median of the rounds, a tenth below it, a tenth above.
 
 from __future__ import annotations
 
-import importlib
 import os
-import shutil
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -21,37 +17,14 @@ from typing import Any
 
 import cupy
 
+from baking import baked, texts
+
 KERNELS = Path(__file__).parents[1] / "tests" / "gpu" / "tensor_maps"
 ROUNDS = 31
 CALLS = 300
 SIDE = 64
 NEW = 8 * CALLS  # more arrays of each argument than are remembered, so that all of them are new again
-TABLE = """\
-[build-system]
-requires = ["hatchling", "pretuned"]
-build-backend = "hatchling.build"
-[project]
-name = "mapped"
-version = "0"
-[tool.hatch.build.hooks.pretuned]
-kernels = "kernels"
-module = "mapped_kernels"
-architectures = ["sm_{}"]
-mode = "off"
-"""
 NAMES = ("summed", "summed_by_pointers")
-
-
-def baked(folder: Path) -> Any:
-    """Return the kernels with their defaults, baked for the device at hand."""
-    (folder / "kernels").mkdir()
-    for file in (*(f"{name}{suffix}" for name in NAMES for suffix in (".toml", ".cu.jinja")), "reference.py"):
-        shutil.copy(KERNELS / file, folder / "kernels")
-    (folder / "pyproject.toml").write_text(TABLE.format(cupy.cuda.Device().compute_capability))
-    subprocess.run([sys.executable, "-m", "pretuned", "bake"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
-    os.environ["PRETUNED_WARN"] = "0"  # that there are no rows
-    sys.path.insert(0, str(folder))
-    return importlib.import_module("mapped_kernels")
 
 
 def us_a_call(call: Callable[..., object], arguments: Sequence[tuple[Any, ...]]) -> float:
@@ -84,8 +57,9 @@ def timed(package: Any) -> None:
 
 def main() -> None:
     """Bake the kernels and time them."""
+    os.environ["PRETUNED_WARN"] = "0"  # that there are no rows
     with tempfile.TemporaryDirectory() as folder:
-        timed(baked(Path(folder)))
+        timed(baked(Path(folder), "mapped", texts(KERNELS, NAMES), cupy.cuda.Device().compute_capability))
 
 
 if __name__ == "__main__":

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from baking import baked, texts
 from pretuned.compile.pool import compile_all
 from pretuned.compile.result import Binary
 from pretuned.measure.launch import launches, residency_by, scalars
@@ -26,18 +24,6 @@ cupy = pytest.importorskip("cupy")
 
 pytestmark = pytest.mark.gpu
 FOLDER = Path(__file__).parent / "launches"
-TABLE = """\
-[build-system]
-requires = ["hatchling", "pretuned"]
-build-backend = "hatchling.build"
-[project]
-name = "early"
-version = "0"
-[tool.hatch.build.hooks.pretuned]
-kernels = "kernels"
-module = "early_kernels"
-architectures = ["sm_{}"]
-"""
 TURNS = 50
 
 
@@ -147,15 +133,8 @@ def test_a_cooperative_grid_beyond_what_the_device_holds_is_refused(machine, of,
 def package(tmp_path_factory):
     """The kernels, baked for the device at hand."""
     capability = cupy.cuda.Device(0).compute_capability
-    folder = tmp_path_factory.mktemp("early")
-    shutil.copytree(FOLDER, folder / "kernels")
-    (folder / "pyproject.toml").write_text(TABLE.format(capability))
-    if int(capability) < 90:
-        (folder / "kernels" / "cluster_rows.toml").unlink()
-    subprocess.run([sys.executable, "-m", "pretuned", "bake"], cwd=folder, check=True)
-    sys.path.insert(0, str(folder))
-    yield importlib.import_module("early_kernels")
-    sys.path.remove(str(folder))
+    kernels = texts(FOLDER, ["grid_sum", "early", *["cluster_rows"] * (int(capability) >= 90)])
+    return baked(tmp_path_factory.mktemp("early"), "early_kernels", kernels, capability, tuned=True)
 
 
 def calls(package):

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
-import shutil
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import baking
 from pretuned.compile.pool import compile_all
 from pretuned.compile.result import Binary
 from pretuned.measure.requests import CompiledCandidate, PrepareRequest, Raced
@@ -24,19 +21,6 @@ cupy = pytest.importorskip("cupy")
 
 FOLDER = Path(__file__).parent / "tensor_maps"
 SPECS = load_folder(FOLDER)
-TABLE = """\
-[build-system]
-requires = ["hatchling", "pretuned"]
-build-backend = "hatchling.build"
-[project]
-name = "mapped"
-version = "0"
-[tool.hatch.build.hooks.pretuned]
-kernels = "kernels"
-module = "{}_mapped"
-architectures = ["sm_{}"]
-mode = "{}"
-"""
 TUNED = "shifted"  # of the others the default is baked, which takes seconds less
 
 
@@ -74,20 +58,16 @@ def test_every_configuration_is_right_and_can_be_timed_in_a_graph(name, capabili
 @pytest.fixture(scope="module")
 def baked(tmp_path_factory, capability):
     """What bakes one of the kernels for the device at hand, and returns it."""
-    with pytest.MonkeyPatch.context() as patch:
 
-        @cache
-        def baked(name):
-            folder = tmp_path_factory.mktemp(name)
-            (folder / "kernels").mkdir()
-            for file in (f"{name}.toml", f"{name}.cu.jinja", "reference.py"):
-                shutil.copy(FOLDER / file, folder / "kernels")
-            (folder / "pyproject.toml").write_text(TABLE.format(name, capability, "auto" if name == TUNED else "off"))
-            subprocess.run([sys.executable, "-m", "pretuned", "bake"], cwd=folder, check=True)
-            patch.syspath_prepend(str(folder))
-            return getattr(importlib.import_module(f"{name}_mapped"), name)
+    @cache
+    def baked(name):
+        kernels = baking.texts(FOLDER, [name])
+        package = baking.baked(
+            tmp_path_factory.mktemp(name), f"{name}_mapped", kernels, str(capability), tuned=name == TUNED
+        )
+        return getattr(package, name)
 
-        yield baked
+    return baked
 
 
 def sides(x):
