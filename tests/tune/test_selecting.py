@@ -209,6 +209,32 @@ def test_more_is_measured_until_the_loss_that_is_allowed_holds_or_the_budget_end
     assert last.certificate.inside.mean > 0.001
 
 
+def test_what_other_tasks_leave_of_their_time_goes_to_selections_made_in_a_hurry(spec):
+    gpu, events = FakeRunner(tails), []
+
+    class First(Clock):
+        tasks = 0
+        late = property(lambda self: self.tasks == 1 and gpu.requests.count("race") > 3)
+
+        def begin_screening(self, share):
+            self.tasks += 1
+
+    workbench = fake_workbench(gpu, clock=First(), listen=events.append)
+    workbench = replace(workbench, device=replace(DEVICE, effort=PROFILE))
+    found = list(Tuner(workbench).tune([TuningRequest(spec=spec, problems=tuple(all_problems(spec)))]))
+    hasty, *_, whole = (one for one in found if isinstance(one, Selection))
+    assert hasty.specialisation == whole.specialisation
+    assert hasty.space == ""
+    assert whole.space
+    assert whole.problems > hasty.problems
+    rows = [one.problem for one in found if isinstance(one, Row)]
+    assert len(rows) == len(set(rows))  # none is decided again
+    first, *_, last = (event for event in events if isinstance(event, Certified))
+    assert first.hurried
+    assert not last.hurried
+    assert last.certificate.seed > first.certificate.seed
+
+
 def hash_of(values, dims):
     return sum(ord(char) * place for place, char in enumerate(f"{sorted(values.items())}{sorted(dims.items())}"))
 

@@ -36,7 +36,8 @@ def describe(event: Event) -> str:  # noqa: C901, PLR0911 - one return a kind of
         case Compiling(kernel=kernel, sources=sources):
             return f"{kernel}: compiling {counted(sources, 'source')}"
         case Measuring(kernel=kernel, problem=problem, candidates=candidates, done=done, rows=rows):
-            return f"{kernel}: {problem}: {counted(candidates, 'candidate')} (row {done + 1} of {rows})"
+            place = f" (row {done + 1} of {rows})" if done < rows else ""
+            return f"{kernel}: {problem}: {counted(candidates, 'candidate')}{place}"
         case Failed(kernel=kernel, configuration=configuration, problem=problem, failure=failure):
             return f"{kernel}: {problem}: {configuration}: {kind(failure)}: {detail(failure)}"
         case Noisy(kernel=kernel, problem=problem, reason=reason, attempt=attempt):

@@ -24,6 +24,7 @@ from pretuned.record.cache import Cache
 from pretuned.record.rows import Row, Skipped
 from pretuned.record.selections import Selection
 from pretuned.spec.model import KernelSpec
+from pretuned.spec.space import Pairs
 from pretuned.tune.binaries import BinaryStore
 from pretuned.tune.drift import Drift
 from pretuned.tune.events import Certified, Effort, Event, Listener, Waiting
@@ -96,7 +97,7 @@ class _Findings:
     """What a session has found so far, and what ended it."""
 
     entries: list[Row | Skipped | Selection] = field(default_factory=list)
-    certified: list[Certified] = field(default_factory=list)
+    certified: dict[tuple[str, Pairs], Certified] = field(default_factory=dict)
     interrupted: bool = False
     trouble: str = ""
     wrong: str = ""
@@ -105,8 +106,8 @@ class _Findings:
         """Return a listener that passes events on, and keeps those about certificates."""
 
         def heard(event: Event) -> None:
-            if isinstance(event, Certified):
-                self.certified.append(event)
+            if isinstance(event, Certified):  # the last of a selection's counts
+                self.certified[event.kernel, event.specialisation] = event
             listen(event)
 
         return heard
@@ -135,8 +136,8 @@ class _Findings:
             skipped=skipped,
             left=sum(len(request.problems) for request in requests) - len(rows) - len(skipped),
             effort=effort,
-            selections=tuple(entry for entry in self.entries if isinstance(entry, Selection)),
-            certified=tuple(self.certified),
+            selections=tuple({entry.key: entry for entry in self.entries if isinstance(entry, Selection)}.values()),
+            certified=tuple(self.certified.values()),
             interrupted=self.interrupted,
             trouble=self.trouble,
             wrong=self.wrong,

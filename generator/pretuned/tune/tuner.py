@@ -12,7 +12,8 @@ before, and after a wait for the device also those that another build has settle
 
 Every outcome, check and row goes into the cache the moment it is known, under a key of everything that it depends on. A
 resumed or second build that asks the same questions launches nothing. With a budget, each task gets a share of the time
-by what it is expected to take, and part of that for screening; what is known when it ends decides its rows.
+by what it is expected to take, and part of that for screening; what is known when it ends decides its rows. What other
+tasks leave of their shares goes to the selections that theirs did not suffice for.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class _Pending:
     """A task, the problems that no earlier build has settled, and the configurations of their rows so far.
 
     `selects`: no earlier build has made its selection; `shipped` is what that one ships, where one has. `held` is the
-    selection that the lock has.
+    selection that the lock has. `hasty`: its own was made before its share of the budget sufficed.
     """
 
     task: TuningTask
@@ -78,6 +79,7 @@ class _Pending:
     selects: bool
     held: Selection | None
     shipped: tuple[Configuration, ...] = ()
+    hasty: bool = False
 
     @property
     def open(self) -> bool:
@@ -137,6 +139,10 @@ class Tuner:
             return
         self._announce(pending)
         yield from self._measured(pending)
+        hasty = [one for one in pending if one.hasty]
+        for one in hasty:
+            one.problems = []  # their rows are decided
+        yield from self._measured(hasty)  # with what others left of their shares
 
     def _measured(self, pending: Sequence[_Pending]) -> Iterator[Found]:
         """Yield the rows of tasks that no earlier build has settled."""
@@ -268,6 +274,7 @@ class Tuner:
         """Return the certified selection of a task, and keep it if there was time for all of it."""
         count = self.workbench.device.profile.certified_problems
         selection = Certification(maker, count).certified(pending.held)
+        pending.hasty, pending.held = not selection.space, selection
         if selection.space:
             keep_selection(pending.task, pending.calls, selection)
         return selection
@@ -288,6 +295,7 @@ class Tuner:
             row = RowDecision(task, problem, considered, pending.incumbents.get(problem, ())).row()
             if row is None:
                 continue
+            pending.incumbents = {**pending.incumbents, problem: tuple(choice.configuration for choice in row.choices)}
             if whole and row.space and not row.noise:
                 task.keep_row(row)
             if not whole:  # good enough to bake; the next build goes on from what was measured
