@@ -45,6 +45,7 @@ SECTIONS: Final = {
     "specialisations": "`[specialisations]`",
     "constraints": "`[constraints]`",
     "verify": "`[verify]`",
+    "backward": "`[backward]`",
     "scratch": "`scratch`",
     "tensor-maps": "`tensor-maps`",
     "launches": "`[[launches]]`",

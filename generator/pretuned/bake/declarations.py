@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pretuned.bake.functions import keywords, shape_text
 from pretuned.bake.literals import function, literal
 from pretuned.bake.plan import KernelPlan
+from pretuned.runtime.gradients import Backward
 from pretuned.spec import space
 from pretuned.spec.addresses import Alignment
 from pretuned.spec.expressions import Expression
@@ -46,6 +47,8 @@ def declaration_lines(kernel: KernelPlan) -> Iterator[str]:
         yield from (f"        {_alignment(one)}," for one in spec.constraints.addresses)
         yield "    ),"
     yield from _default(spec)
+    if kernel.backward is not None:
+        yield f"    backward={_backward(kernel.backward)},"
     name = literal(spec.name)
     yield f"    shipped=_SHIPPED[{name}],"
     yield f"    rows=TABLE[{name}],"
@@ -54,6 +57,10 @@ def declaration_lines(kernel: KernelPlan) -> Iterator[str]:
     yield "    devices=DEVICES,"
     yield "    binaries=_BINARIES,"
     yield ")"
+
+
+def _backward(one: Backward) -> str:
+    return f"Backward({', '.join(map(literal, (one.kernel, one.inputs, one.outputs, one.passed)))})"
 
 
 def _default(spec: KernelSpec) -> Iterator[str]:

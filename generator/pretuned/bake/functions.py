@@ -156,6 +156,9 @@ def _facts(kernel: KernelPlan) -> Iterator[str]:
         yield f"{name} was measured at {', '.join(map(str, sizes_of(spec, name)))}."
     for expression in spec.constraints.requires:
         yield f"Requires {expression}."
+    if kernel.backward is not None:
+        of = " and ".join(spec.inputs[index].name for _, index in kernel.backward.outputs)
+        yield f"Its gradient by {of} is {kernel.backward.kernel}'s."
     devices = sorted({row.device for row in kernel.rows})
     yield f"Tuned for {', '.join(devices)}." if devices else "Not tuned on any device: the default runs."
 

@@ -121,6 +121,7 @@ def _imports(text: str) -> list[str]:
     optional = (
         "Array",
         "ArrayList",
+        "Backward",
         "Buffer",
         "Implementation",
         "Integer",

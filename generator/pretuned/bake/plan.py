@@ -8,7 +8,7 @@ architecture of the device that they won on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pretuned.compile.result import Binary
@@ -18,7 +18,9 @@ from pretuned.record.rows import Choice, Row, TunedDevice
 from pretuned.record.selections import PredictedChoice, Selection
 from pretuned.render import Source, source_of
 from pretuned.runtime.costs import written
+from pretuned.runtime.gradients import Backward
 from pretuned.spec import space
+from pretuned.spec.backward import backward_of
 from pretuned.spec.defaults import defaults
 from pretuned.spec.guards import guards
 from pretuned.spec.model import KernelSpec
@@ -55,13 +57,14 @@ class Shipped:
 class KernelPlan:
     """One kernel: rows and selections (in the order of the tables), and what ships.
 
-    In each specialisation the default ships first, or all that it may be.
+    In each specialisation the default ships first, or all that it may be. `backward` names the kernel of its gradient.
     """
 
     spec: KernelSpec
     rows: tuple[Row, ...]
     selections: tuple[Selection, ...]
     shipped: tuple[Shipped, ...]
+    backward: Backward | None = None
 
     @property
     def entries(self) -> tuple[Row | Selection, ...]:
@@ -115,11 +118,14 @@ def plan(
         if name not in specs:
             raise BakeError(f"--with names the kernel '{name}', which is not one of {', '.join(sorted(specs))}")
     kernels = tuple(
-        _kernel(
-            spec,
-            [row for row in rows if row.kernel == name],
-            [selection for selection in selections if selection.kernel == name],
-            [configuration for kernel, configuration in extra if kernel == name],
+        replace(
+            _kernel(
+                spec,
+                [row for row in rows if row.kernel == name],
+                [selection for selection in selections if selection.kernel == name],
+                [configuration for kernel, configuration in extra if kernel == name],
+            ),
+            backward=None if spec.backward is None else backward_of(spec, specs[spec.backward.kernel]),
         )
         for name, spec in sorted(specs.items())
     )

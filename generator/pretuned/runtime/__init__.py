@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from .explanation import Explanation
     from .expressions import Integer as Integer
+    from .gradients import Backward as Backward
     from .lists import ArrayList as ArrayList
     from .lists import listed as listed
     from .overrides import Using
@@ -99,6 +100,10 @@ def __getattr__(name: str) -> Foreign:
         from .expressions import Integer  # noqa: PLC0415 - see above
 
         return Integer
+    if name == "Backward":
+        from .gradients import Backward  # noqa: PLC0415 - see above
+
+        return Backward
     if name in {"ArrayList", "listed"}:
         from . import lists  # noqa: PLC0415 - see above
 

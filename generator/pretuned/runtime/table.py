@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, ClassVar
 
+    from .gradients import Backward
     from .records import Shipment, ShippedConfiguration, SourceBinaries, TableRow, Value
     from .structs import Field, Struct
 
@@ -198,6 +199,7 @@ class Kernel:
         "addresses",
         "arguments",
         "arrays",
+        "backward",
         "binaries",
         "default",
         "derived",
@@ -259,9 +261,10 @@ class Kernel:
         addresses: tuple[tuple[str, str, Formula], ...] = (),
         structs: dict[str, tuple[Field, ...]] | None = None,
         default: dict[str, Conditional] | None = None,
+        backward: Backward | None = None,
     ) -> None:
         self.name, self.arguments, self.implementations, self.requires = name, arguments, implementations, requires
-        self.addresses, self.structs, self.default = addresses, structs or {}, default or {}
+        self.addresses, self.structs, self.default, self.backward = addresses, structs or {}, default or {}, backward
         self.literals, self.devices = (shipped, rows, selections or {}, binaries), devices
         self.dims, self.types, self.follows, self.keywords = dims or {}, types, follows or {}, keywords or {}
         self.run: Run = self._first

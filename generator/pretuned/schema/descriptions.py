@@ -39,6 +39,7 @@ DESCRIPTIONS: Final = {
     "KernelSpec.specialisations": "What the caller chooses: types, read off the arrays, or keywords. Never tuned over.",
     "KernelSpec.constraints": _CONSTRAINTS,
     "KernelSpec.verify": "How results are judged. Without a reference the default's output is one.",
+    "KernelSpec.backward": "The kernel of this kernel's gradient, for PyTorch and JAX. Changes nothing that is tuned.",
     "KernelSpec.cache": "How calls find the L2 cache: cold (their data lies in memory) or warm (it was just written).",
     "KernelSpec.default": (
         "The configuration that a careful author would hard-code, which a winner must beat. A value may depend on the "
@@ -169,6 +170,14 @@ DESCRIPTIONS: Final = {
     "Constraints.requires": (
         "What the kernel itself demands of a call, and of addresses: 'aligned(x, 8)'. Another call is an error that "
         "names it."
+    ),
+    "BackwardSpec.kernel": (
+        "Another kernel of the package. Its inputs are inputs and outputs of this one by their names, and `grad_NAME` "
+        "for the gradient of the output NAME; its outputs are `grad_NAME` for each input NAME that has a gradient. "
+        "Numbers and keywords are handed on by their names."
+    ),
+    "BackwardSpec.names": (
+        "What arguments of that kernel are that have other names: names = { dy = 'grad_y', dx = 'grad_x' }."
     ),
     "Verify.reference": "'reference.py:name': a NumPy function of those inputs, scalars and dims that it names.",
     "Verify.rtol": "Relative tolerance: one number for floating outputs, or a table by the output's dtype.",

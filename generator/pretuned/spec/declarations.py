@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from pretuned.child import Child, Died, Expired
 from pretuned.errors import Fault, SpecError
+from pretuned.spec.check.backward import backward_faults
 from pretuned.spec.executing import Declaration, Declared
 from pretuned.spec.headers import include_folders
 from pretuned.spec.kernel import DeclaredKernel
@@ -46,7 +47,7 @@ def load_all(folder: Path, module: Path | None, only: Container[str] | None = No
             specs[one.name] = _built(one, folder)
         except SpecError as error:
             faults += error.faults
-    if faults:
+    if faults := faults or list(backward_faults(specs, whole=only is None)):
         raise SpecError(faults)
     return dict(sorted(specs.items()))
 

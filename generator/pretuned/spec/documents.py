@@ -110,6 +110,13 @@ class VerifyKeys(TypedDict, total=False):
     compare: Judge | None
 
 
+class BackwardKeys(TypedDict, total=False):
+    """The keys of `backward`; `kernel` must be there."""
+
+    kernel: str
+    names: Mapping[str, str]
+
+
 class TemplateKeys(TypedDict, total=False):
     """The keys that a kernel and each of its `implementations` have."""
 
@@ -146,5 +153,6 @@ class KernelKeys(TemplateKeys, total=False):
     problems: Sequence[Mapping[str, int]]
     specialisations: Mapping[str, Mapping[str, Any]]
     verify: VerifyKeys
+    backward: BackwardKeys | None
     cache: Literal["cold", "warm"]
     implementations: Mapping[str, ImplementationKeys]

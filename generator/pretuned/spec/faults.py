@@ -12,6 +12,7 @@ from pretuned.runtime.text import nearest
 from pretuned.spec.launch import LaunchSpec
 from pretuned.spec.model import Argument, ImplementationSpec, KernelSpec
 from pretuned.spec.parts import (
+    BackwardSpec,
     Compile,
     Constraints,
     CostSpec,
@@ -32,6 +33,7 @@ _ELSEWHERE: Final = {
     "blocks": ("grid",),
     "dimensions": ("dims",),
     "flags": ("options",),
+    "gradient": ("backward",),
     "kernel": ("function", "launches"),
     "kernels": ("launches",),
     "kind": ("role",),
@@ -62,6 +64,7 @@ _BELOW: Final[dict[type[BaseModel], dict[str, tuple[type[BaseModel], bool]]]] = 
         "constraints": (Constraints, False),
         "cost": (CostSpec, False),
         "verify": (Verify, False),
+        "backward": (BackwardSpec, False),
         "implementations": (ImplementationSpec, True),
     },
     Argument: {"fill": (FillRange, False)},

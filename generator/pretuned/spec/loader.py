@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from pretuned.config.toml import TAG, spelled
 from pretuned.errors import Fault, SpecError
 from pretuned.spec.check import check
+from pretuned.spec.check.backward import backward_faults
 from pretuned.spec.faults import meant, structural_faults
 from pretuned.spec.model import FORMAT, KernelSpec
 
@@ -36,7 +37,10 @@ def load_folder(folder: Path, only: Container[str] | None = None) -> dict[str, K
     if not files:
         message = "holds no NAME.toml; a kernel is NAME.toml beside NAME.cu.jinja"
         raise SpecError([Fault(file=str(folder), path="", message=message)])
-    return load_files(file for file in files if only is None or kernel_name(file) in only)
+    specs = load_files(file for file in files if only is None or kernel_name(file) in only)
+    if faults := list(backward_faults(specs, whole=only is None)):
+        raise SpecError(faults)
+    return specs
 
 
 def load_files(files: Iterable[Path]) -> dict[str, KernelSpec]:

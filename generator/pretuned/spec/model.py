@@ -22,6 +22,7 @@ from pretuned.spec.let import substituted, written_out
 from pretuned.spec.library import LibraryCall
 from pretuned.spec.packages import is_of_package
 from pretuned.spec.parts import (
+    BackwardSpec,
     Compile,
     Constraints,
     CostSpec,
@@ -186,6 +187,7 @@ class KernelSpec(Model):
     specialisations: dict[str, Specialisation] = Field(default_factory=dict)
     constraints: Constraints = Constraints()
     verify: Verify = Verify()
+    backward: BackwardSpec | None = None
     cache: Literal["cold", "warm"] = "cold"
     default: dict[str, DefaultValue] = Field(default_factory=dict)
 
@@ -315,10 +317,8 @@ class KernelSpec(Model):
 
     def in_place_of(self, output: Argument) -> tuple[Argument, ...]:
         """Return the inputs that an output may be at a call: of its dtype and shape, and not written themselves."""
-        if not output.in_place:
-            return ()
-        kind = output.dtype, output.shape, None
-        return tuple(one for one in self.arrays if one.role == "in" and (one.dtype, one.shape, one.strides) == kind)
+        inputs, kind = self.arrays if output.in_place else (), (output.dtype, output.shape, None)
+        return tuple(one for one in inputs if one.role == "in" and (one.dtype, one.shape, one.strides) == kind)
 
     @cached_property
     def scalars(self) -> tuple[Argument, ...]:

@@ -62,6 +62,13 @@ class CostSpec(Model):
     terms: tuple[Expr, ...] = ()
 
 
+class BackwardSpec(Model):
+    """The kernel of this kernel's gradient; `names` says what those of its arguments are that have other names."""
+
+    kernel: Name
+    names: dict[str, Name] = Field(default_factory=dict)
+
+
 class Verify(Model):
     """How a result is judged: |out - ref| <= atol + rtol * |ref|, with tolerances by the output's type."""
 
