@@ -33,27 +33,37 @@ def test_maps_are_bound_at_a_problem(tmp_path):
     }
 
 
-@pytest.mark.parametrize(("row", "found"), [(100, (100,)), (98, None)])
-def test_rows_may_lie_apart_by_what_tma_takes(tmp_path, row, found):
+@pytest.mark.parametrize(
+    ("role", "row", "cols", "reason"),
+    [
+        ("in", 100, 96, None),
+        ("in", 98, 96, "whose rows lie 392 bytes apart, which is not a multiple of 16"),
+        ("in", 100, 94, None),
+        ("inout", 100, 96, None),
+        ("inout", 100, 94, "that is written, with rows of 376 bytes, and TMA writes whole units of 16"),
+    ],
+)
+def test_rows_may_lie_apart_by_what_tma_takes(tmp_path, role, row, cols, reason):
     mapped.spec(tmp_path)
     text = (tmp_path / "turned.toml").read_text()
-    text = text.replace('shape = ["rows", "cols"] }', 'shape = ["rows", "cols"], strides = ["row", 1] }')
+    x = 'name = "x", role = "in", dtype = "T", shape = ["rows", "cols"]'
+    text = text.replace(x, f'{x.replace("in", role, 1)}, strides = ["row", 1]')
+    text = text.replace('shape = ["cols", "rows"]', 'shape = ["8 * cols", "rows"]')
     rows = '  { name = "rows", dtype = "int32" },'
     (tmp_path / "turned.toml").write_text(text.replace(rows, f'{rows}\n  {{ name = "row", dtype = "int64" }},'))
     for name in ("plain", "tiles"):
         file = tmp_path / f"{name}.cu.jinja"
-        file.write_text(file.read_text().replace("int rows, float", "int rows, long long row, float"))
+        taken = file.read_text().replace("int rows, float", "int rows, long long row, float")
+        file.write_text(taken.replace("const {{ T }}* x", "{{ T }}* x"))
     spec = load(tmp_path / "turned.toml")
-    problem = Problem(specialisation=(("T", "float32"),), dims=(("cols", 96), ("rows", 8)), strides=(("row", row),))
+    problem = Problem(specialisation=(("T", "float32"),), dims=(("cols", cols), ("rows", 8)), strides=(("row", row),))
     configuration = Configuration(implementation="tiles", values=(("tile", 8),))
     made = launches(spec, problem, configuration, H100)
-    if found is None:
-        assert made == LaunchFailed(
-            message="the tensor map 'x_map' has an array whose rows lie 392 bytes apart, which is not a multiple of 16"
-        )
+    if reason is not None:
+        assert made == LaunchFailed(message=f"the tensor map 'x_map' has an array {reason}")
     else:
-        assert [one.strides for one in made[0].tensor_maps] == [found, ()]
-    assert space.legal(spec, problem, configuration, H100) == (found is not None)
+        assert [one.strides for one in made[0].tensor_maps] == [(row,), ()]
+    assert space.legal(spec, problem, configuration, H100) == (reason is None)
 
 
 @pytest.mark.parametrize(

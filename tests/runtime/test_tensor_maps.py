@@ -106,17 +106,29 @@ def test_rows_and_planes_that_lie_apart(load, cupy, cuda, monkeypatch, tmp_path)
     monkeypatch.setenv("PRETUNED_WARN", "0")
     written(tmp_path, "doubled")
     doubled = load(tmp_path).doubled
-    wide = [cupy.ndarray((3, 8, 10), "float32", strides=strides) for strides in ((960, 48, 4), (640, 64, 4))]
+    wide = [cupy.ndarray((3, 8, 12), "float32", strides=strides) for strides in ((960, 48, 4), (640, 64, 4))]
     for _ in range(CALLS):
         for x in wide:
             y = cupy.ndarray(x.shape, "float32", strides=(480, 48, 4))
             doubled(x, y=y)
             numbers = [struct.unpack("=QQ", one[:16])[1] for one in cuda.launches[-1].arguments]
             of_y, of_x = (cuda.mapped[number - 1] for number in numbers)
-            assert (of_x.address, of_x.dims, of_x.strides) == (x.data.ptr, (10, 8, 3), x.strides[1::-1])
-            assert (of_y.address, of_y.dims, of_y.strides) == (y.data.ptr, (10, 8, 3), (48, 480))
+            assert (of_x.address, of_x.dims, of_x.strides) == (x.data.ptr, (12, 8, 3), x.strides[1::-1])
+            assert (of_y.address, of_y.dims, of_y.strides) == (y.data.ptr, (12, 8, 3), (48, 480))
     with pytest.raises(ValueError, match=r"requires x_row % 4 == 0.*x_row=13"):
-        doubled(cupy.ndarray((3, 8, 10), "float32", strides=(960, 52, 4)), y=y)
+        doubled(cupy.ndarray((3, 8, 12), "float32", strides=(960, 52, 4)), y=y)
+
+
+def test_a_view_is_written_by_whole_units_of_tma_or_not_at_all(load, cupy, cuda, monkeypatch, tmp_path):
+    monkeypatch.setitem(fake_cuda.SIGNATURES, "doubled", ("128s", "128s"))
+    monkeypatch.setenv("PRETUNED_WARN", "0")
+    written(tmp_path, "doubled")
+    doubled = load(tmp_path).doubled
+    x, y = (cupy.ndarray((3, 8, 10), "float32", strides=(640, 64, 4)) for _ in range(2))
+    for _ in range(CALLS):  # columns 10 and 11 of y are no part of it
+        with pytest.raises(ValueError, match=r"requires c % 4 == 0.*c=10"):
+            doubled(x, y=y)
+    assert not cuda.launches
 
 
 def test_a_map_is_encoded_once_an_address(turned, cupy, cuda):

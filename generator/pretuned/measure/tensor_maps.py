@@ -29,6 +29,7 @@ class BoundMap:
     swizzle: str
     l2: str
     fill: str
+    written: bool
 
     def encoded(self, driver: Driver, address: int) -> bytes:
         """Return the map for the array at an address; raises DriverError."""
@@ -64,8 +65,10 @@ def bound_maps(
             swizzle=one.swizzle,
             l2=one.l2,
             fill=one.fill,
+            written=arguments[one.array].role != "in",
         )
-        if (reason := misfit(bound.dtype, bound.shape, bound.box, bound.swizzle, bound.strides)) is not None:
+        asked = bound.dtype, bound.shape, bound.box, bound.swizzle, bound.strides
+        if (reason := misfit(*asked, written=bound.written)) is not None:
             return f"the tensor map '{one.name}' has {reason}"
         found.append(bound)
     return found

@@ -92,7 +92,7 @@ def _unmapped(kernel: Kernel, implementation: Implementation, known: Operands, d
         except ArithmeticError as error:
             return f"the box of its tensor map '{one.name}' cannot be worked out ({error})"
         dtype, strides = str(known.get(array.dtype, array.dtype)), [known[name] for name in array.strides]
-        if (reason := misfit(dtype, shape, box, one.swizzle, strides)) is not None:
+        if (reason := misfit(dtype, shape, box, one.swizzle, strides, written=array.role != "in")) is not None:
             return f"its tensor map '{one.name}' has {reason}"
     return None
 

@@ -64,15 +64,25 @@ def width_bytes(swizzle: str) -> int:
 
 
 def misfit(
-    dtype: str, shape: Sequence[int], box: Sequence[int], swizzle: str, strides: Sequence[int] = ()
+    dtype: str,
+    shape: Sequence[int],
+    box: Sequence[int],
+    swizzle: str,
+    strides: Sequence[int] = (),
+    *,
+    written: bool = False,
 ) -> str | None:
     """Return what TMA does not take of an array of a shape in boxes of so many elements, both outermost first; or None.
 
-    `strides` are those of its first dims, in elements; the others follow from the shape. The array itself may be empty:
-    then nothing is read by its map, which is zeros.
+    `strides` are those of its first dims, in elements; the others follow from the shape. What is written has rows of
+    whole units, as stores end there rather than with the row. The array itself may be empty: then nothing is read by
+    its map, which is zeros.
     """
     size = DTYPES[dtype].size_bytes
-    return _misfit_of_box(box, size, swizzle) or _misfit_of_array(shape, _pitches(shape, strides, size))
+    reason = _misfit_of_box(box, size, swizzle) or _misfit_of_array(shape, _pitches(shape, strides, size))
+    if not reason and written and (row := shape[-1] * size) % ADDRESS_BYTES:
+        return f"an array that is written, with rows of {row} bytes, and TMA writes whole units of {ADDRESS_BYTES}"
+    return reason
 
 
 def _pitches(shape: Sequence[int], strides: Sequence[int], size: int) -> list[int]:

@@ -28,6 +28,9 @@ class ShapedArray(Protocol):
     def name(self) -> str: ...  # noqa: D102 - as of an argument
 
     @property
+    def role(self) -> str | None: ...  # noqa: D102 - as above
+
+    @property
     def dtype(self) -> str: ...  # noqa: D102 - as above
 
     @property
@@ -89,7 +92,8 @@ def _texts(one: TensorMapSpec, array: ShapedArray) -> Iterator[str]:
     for stride in (array.strides or ())[:-1]:
         if stride.constant is None:  # no product: strides may be so large that it has no value
             yield f"{_factor(stride)} % ({ADDRESS_BYTES} // {size}) == 0"
-    if array.strides is None and len(shape) > 1 and shape[-1].constant is None:  # the other strides are multiples
+    apart = array.strides is None and len(shape) > 1  # by multiples of the last extent
+    if (apart or array.role != "in") and shape[-1].constant is None:  # stores end with a unit, not with the row
         yield f"{_factor(shape[-1])} * {size} % {ADDRESS_BYTES} == 0"
 
 
