@@ -18,6 +18,7 @@ import fake_cuda
 import fake_torch
 import sample
 from asked_calls import Odd, asked, expressible, message, specs, wanted
+from capsules import capsule
 from fake_cupy import FakeCupy, external
 from host_launches import HostDriver, HostMemory, at
 from pretuned.bake.package import files
@@ -44,8 +45,10 @@ class OfDlpack:
     def __init__(self, array):
         self.array = array
 
-    def __dlpack__(self, **_options):
-        return self.array
+    def __dlpack__(self, *, stream=None):
+        array = self.array
+        strides = None if array.flags.c_contiguous else array.strides
+        return capsule(array.data.ptr, array.shape, array.dtype, strides, array.data.device_id)
 
     def __dlpack_device__(self):
         return 2, self.array.data.device_id
@@ -66,7 +69,7 @@ class World:
         self.memory, self.driver = HostMemory(), HostDriver(source for source, _ in made.jobs)
         self.cupy, self.torch = FakeCupy(self.driver), fake_torch.FakeTorch()
         self.cupy._addresses = self.memory
-        self.cupy.from_dlpack = lambda value: value.__dlpack__()
+        self.cupy.from_dlpack = lambda value: value.array
         patch.setattr(fake_torch, "_addresses", self.memory)
         patch.setattr(ctypes, "CDLL", lambda _name: self.driver)
         patch.setenv("PRETUNED_WARN", "0")

@@ -9,7 +9,9 @@ from __future__ import annotations
 from ..errors import ArgumentError, ArgumentTypeError
 from .adapter import Adapter, ArrayView, Expressions, kind_of, not_an_array
 from .cupy import CuPy, launch_kernel, nvrtc
-from .foreign import DLPack, Interface
+from .dlpack import DLPack
+from .interface import Interface
+from .jax import JAX
 from .torch import PyTorch
 
 TYPE_CHECKING = False
@@ -37,9 +39,7 @@ __all__ = [
 
 HANDLES = 2**64
 STREAMS = "a CuPy or PyTorch stream, an object with __cuda_stream__, a handle, or None"
-_libraries: list[Adapter] = [CuPy(), PyTorch()]
 on_register: list[Callable[[], None]] = []  # called when what earlier adapters have said no longer holds
-_protocols: list[Adapter] = [Interface(), DLPack(_libraries)]
 
 
 def register(adapter: Adapter) -> None:
@@ -63,6 +63,10 @@ def adapter_of(value: object) -> Adapter | None:
         if one.owns(value):
             return one
     return None
+
+
+_libraries: list[Adapter] = [CuPy(), PyTorch(), JAX(adapter_of)]
+_protocols: list[Adapter] = [Interface(adapter_of), DLPack(adapter_of, _libraries)]
 
 
 def nameless() -> Adapter:

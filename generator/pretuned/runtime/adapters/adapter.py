@@ -49,11 +49,15 @@ class Expressions:
     An expression raises AttributeError for arrays of another library; the call then takes the slow path.
 
     Attributes:
+        facts: What is asked of an array first, and once in a call; in all others `{a}` is then the answer. May be
+            empty: for a library whose arrays are cheap to ask.
         address: Its address.
+        shape: Its shape, a tuple or what equals one.
         dtype: Its type. It is compared with `is`.
         device: The ordinal of its device; asked where a process has several GPUs.
         contiguous: Whether it is C-contiguous.
-        each: A condition that every array has to meet besides; may be empty.
+        each: A condition that every array has to meet besides, in which `handle` is the call's stream; may be empty.
+        written: A condition that every array has to meet that is written; may be empty.
         lazy: A condition that one of a complex type, or whose rows may lie apart, must not meet; may be empty.
         stream: The handle of the library's current stream on the device `ordinal`.
         current_device: The ordinal of the library's current device.
@@ -72,11 +76,14 @@ class Expressions:
         "dtype",
         "each",
         "extent_of",
+        "facts",
         "lazy",
         "names",
+        "shape",
         "stream",
         "type_of",
         "vector_extent",
+        "written",
     )
 
     def __init__(  # noqa: PLR0913 - a record
@@ -90,18 +97,22 @@ class Expressions:
         current_device: str,
         names: Mapping[str, Foreign],
         type_of: Callable[[str], Foreign],
+        facts: str = "",
+        shape: str = "{a}.shape",
         each: str = "",
+        written: str = "",
         lazy: str = "",
-        vector_extent: tuple[str, str] = ("{a}.shape", ""),
+        vector_extent: tuple[str, str] | None = None,
         extent_of: Callable[[tuple[int, ...]], Foreign] = tuple,
     ) -> None:
         self.address, self.dtype, self.device, self.contiguous = address, dtype, device, contiguous
         self.stream, self.current_device, self.names, self.type_of = stream, current_device, names, type_of
-        self.each, self.lazy, self.vector_extent, self.extent_of = each, lazy, vector_extent, extent_of
+        self.facts, self.shape, self.each, self.written, self.lazy = facts, shape, each, written, lazy
+        self.vector_extent, self.extent_of = vector_extent or (shape, ""), extent_of
 
     def extent(self, rank: int) -> tuple[str, str]:
         """Return the expression of what determines a shape, and of the condition under which it does."""
-        return self.vector_extent if rank == 1 else ("{a}.shape", "")
+        return self.vector_extent if rank == 1 else (self.shape, "")
 
 
 class Adapter(Protocol):

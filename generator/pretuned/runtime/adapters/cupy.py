@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from ..table import Foreign
     from .adapter import Allocate
+    from .told import Facts
 
 NAME = "cupy"
 _names: dict[Foreign, str] = {}
@@ -37,13 +38,18 @@ class CuPy:
         """Return an array as launches see it."""
         del where, stream, written
         dtype = value.dtype
-        if (known := _names.get(dtype)) is None:
-            known = _names[dtype] = dtype.name if dtype.isnative else dtype.str
+        known = _names.get(dtype) or _named(dtype)
         if not value.flags.c_contiguous:
             shape, strides = value.shape, value.strides
             nbytes = reach(shape, strides, dtype.itemsize)
             return ArrayView(value.data.ptr, known, shape, value.data.device_id, nbytes, value, strides)
         return ArrayView(value.data.ptr, known, value.shape, value.data.device_id, value.nbytes, value)
+
+    def facts(self, value: Foreign) -> Facts:
+        """Return what an array tells beside one of another library."""
+        strides = None if value.flags.c_contiguous else value.strides
+        dtype = value.dtype
+        return value.shape, _names.get(dtype) or _named(dtype), value.data.ptr, strides, False, None, None
 
     def device_of(self, value: Foreign) -> int | None:
         """Return the ordinal of an array's device."""
@@ -82,7 +88,7 @@ class CuPy:
                 f"{'' if missing else f' ({error})'}"
             ) from None
         with self.on(device, stream):
-            yield lambda shape, dtype: _empty(cupy, shape, _numpy(where, dtype))
+            yield partial(made, cupy, where)
 
     def taken_in(self, value: Foreign) -> Foreign:
         """Return an array of another library as one of CuPy's, over the same memory."""
@@ -116,6 +122,12 @@ class CuPy:
         )
 
 
+def _named(dtype: Foreign) -> str:
+    """Return what a type is called, and note it."""
+    found = _names[dtype] = sys.intern(dtype.name if dtype.isnative else dtype.str)
+    return found
+
+
 def _numpy(where: str, dtype: str) -> Foreign:
     """Return a type as NumPy has it; raises UnavailableError where the package that gives it is not installed."""
     try:
@@ -134,6 +146,11 @@ def _type_of(dtype: str) -> Foreign:
         return DTYPES[dtype].numpy()
     except ImportError:
         return None
+
+
+def made(cupy: Foreign, where: str, shape: tuple[int, ...], dtype: str) -> Foreign:
+    """Return a new array of a type by its name; raises UnavailableError where NumPy does not have it here."""
+    return _empty(cupy, shape, _numpy(where, dtype))
 
 
 def _empty(cupy: Foreign, shape: Foreign, dtype: Foreign) -> Foreign:

@@ -1,10 +1,10 @@
 """The source of the fast path: for each kernel and array library one function, written out for just that call.
 
-It does what a call needs and no more. It finds the problem's entry by what the arrays that decide the problem look
-like, compares all arrays with what the entry expects (type, shape, contiguity, alignment, overlap), packs the block and
-launches. Loops, tuples and calls would cost more than all of that, so the function is written out for the kernel's
-arguments and compiled. No data stands in the source: arguments go by number. Whatever the function does not know, or
-cannot use, it leaves to `slow`, which takes the call from its beginning: it runs it, or reports what is wrong.
+It finds the problem's entry by what the arrays that decide the problem look like, compares all arrays with what the
+entry expects (type, shape, contiguity, alignment, overlap), packs the block and launches. Loops, tuples and calls would
+cost more than all of that, so the function is written out for the kernel's arguments and compiled. No data stands in
+the source: arguments go by number. Whatever the function does not know, or cannot use, it leaves to `slow`, which takes
+the call from its beginning: it runs it, or reports what is wrong.
 
 The beginning of the source for a kernel with arrays out and x, which decides the problem, and one float, for CuPy:
 
@@ -30,7 +30,6 @@ The beginning of the source for a kernel with arrays out and x, which decides th
                     function(handle, block.address, 0)
                     return a0
                 note, pool, several, x0, n0, n1 = rest
-                ...
 """
 
 from __future__ import annotations
@@ -117,6 +116,7 @@ class FastPathSource:
         self.apart = [i for i, array in enumerate(self._arrays) if array.strides and apart]
         self._lead = leading_input(self._arrays)
         self.typing = self.deciding[0] if self.deciding else self._lead
+        self._first = sorted({*self.deciding, *self.apart, self.typing, *([self._lead] if several_gpus else [])})
         self.others = [i for i in range(len(names)) if i not in deciding]
         self.outputs = [i for i, array in enumerate(self._arrays) if array.role == "out"]
         self._pairs = [
@@ -193,12 +193,11 @@ class FastPathSource:
         answer = f"return {results[0] if len(results) == 1 else _tuple(results)}"
         count = ["next(counter)"] if self.counted else []
         first, *further = self._conditions()
-        lookup = self._lookup(words, watched=watched)
         return "\n".join(
             (
                 f"def call({', '.join([*arrays, *scalars, *words, 'stream'])}):",
                 "    try:",
-                *_indented(2, lookup),
+                *_indented(2, self._lookup(words, watched=watched)),
                 *_indented(2, self._unpacking()),
                 "        if (",
                 f"            {first}",
@@ -224,6 +223,7 @@ class FastPathSource:
         )
 
     def _lookup(self, words: Sequence[str], *, watched: bool) -> Iterator[str]:
+        yield from self._asking(self._first)
         if self.several_gpus:
             yield f"ordinal = {self._ask(self.expressions.device, self._lead)}"
         key = ["ordinal"] if self.several_gpus else []
@@ -234,6 +234,12 @@ class FastPathSource:
         yield f"kind = {self._ask(self.expressions.dtype, self.typing)}"
         yield "while entry[0] is not kind:"  # a TypeError where there is none
         yield "    entry = entry[1]"
+
+    def _asking(self, places: Sequence[int]) -> Iterator[str]:
+        """Yield what asks the facts of arrays, where a library's arrays are asked once."""
+        for i in places if self.expressions.facts else ():
+            given = self._arrays[i].role != "out" and not self._arrays[i].optional
+            yield f"f{i} = {'' if given else f'None if a{i} is None else '}{self.expressions.facts.format(a=f'a{i}')}"
 
     def _distances(self, i: int) -> str:
         """Return what asks the strides of an array whose rows may lie apart; None where it is contiguous."""
@@ -248,6 +254,7 @@ class FastPathSource:
         for i in self.outputs:
             yield f"if a{i} is None and stream is None{at_home}:"
             yield f"    a{i} = empty(rest[{self.rest.index(f'x{i}')}], t{i})"
+        yield from self._asking([i for i in range(len(self._arrays)) if i in self.outputs or i not in self._first])
         for i, array in enumerate(self._arrays):
             absent = f"0 if a{i} is None else " if array.optional else ""
             yield f"p{i} = {absent}{self._ask(self.expressions.address, i)}"
@@ -274,7 +281,8 @@ class FastPathSource:
             yield f"{self._ask(ask.dtype, i)} is t{i}"
         if i in self.others:
             yield f"{self._ask(extent, i)} == e{i}"
-        asked = [rank, "" if i in self.apart else ask.contiguous, ask.each]
+        written = ask.written if self._arrays[i].role != "in" else ""
+        asked = [rank, "" if i in self.apart else ask.contiguous, ask.each, written]
         yield from (self._ask(expression, i) for expression in asked if expression)
         kinds = {DTYPES[name].kind for name in types_of(self.kernel, self._arrays[i].dtype)}
         if ask.lazy and (i in self.apart or "complex" in kinds):
@@ -319,16 +327,15 @@ class FastPathSource:
             yield from _indented(1, done)
 
     def _extent(self, index: int) -> tuple[str, str]:
-        if self._arrays[index].trailing is not None:  # of any rank
-            return "{a}.shape", ""
-        return self.expressions.extent(self._ranks[index])
+        of_any_rank = self._arrays[index].trailing is not None
+        return (self.expressions.shape, "") if of_any_rank else self.expressions.extent(self._ranks[index])
 
     def extent_of(self, index: int, shape: tuple[int, ...]) -> Foreign:
         """Return what the function finds as the extent of an array of a shape."""
         return tuple(shape) if self._arrays[index].trailing is not None else self.expressions.extent_of(shape)
 
     def _ask(self, expression: str, index: int) -> str:
-        return expression.format(a=f"a{index}")
+        return expression.format(a=f"{'f' if self.expressions.facts else 'a'}{index}")
 
 
 def _numbered(letter: str, count: int) -> list[str]:
