@@ -15,12 +15,13 @@ from pretuned.measure.requests import CompiledCandidate, PrepareRequest, Raced
 from pretuned.measure.runner import Runner
 from pretuned.render import source_of
 from pretuned.spec import space
-from pretuned.spec.loader import load_folder
+from pretuned.spec.loader import load
 
 cupy = pytest.importorskip("cupy")
 
 FOLDER = Path(__file__).parent / "tensor_maps"
-SPECS = load_folder(FOLDER)
+NAMES = sorted(file.stem for file in FOLDER.glob("*.toml"))
+spec_of = cache(lambda name: load(FOLDER / f"{name}.toml"))  # where there is a GPU, not while tests are collected
 TUNED = "shifted"  # of the others the default is baked, which takes seconds less
 
 
@@ -35,9 +36,9 @@ def capability():
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore:.*no row for the device")]
 
 
-@pytest.mark.parametrize("name", SPECS)
+@pytest.mark.parametrize("name", NAMES)
 def test_every_configuration_is_right_and_can_be_timed_in_a_graph(name, capability):
-    spec = SPECS[name]
+    spec = spec_of(name)
     with Runner() as gpu:  # a process of its own: what stops one kernel stops no other
         for specialisation in space.specialisations(spec):
             listed = list(space.combinations("main", spec.all_implementations["main"]))
@@ -104,7 +105,7 @@ def test_calls_at_addresses_old_and_new(baked, name):
             np.testing.assert_array_equal(cupy.asnumpy(out), wanted)
     fixed = outputs[0]
     for arrays, wanted in kept * 3:
-        kernel(*arrays, **{next(iter(SPECS[name].outputs)).name: fixed})
+        kernel(*arrays, **{next(iter(spec_of(name).outputs)).name: fixed})
         np.testing.assert_array_equal(cupy.asnumpy(fixed), wanted)
 
 
@@ -114,7 +115,7 @@ def test_bound_calls_and_graphs(baked, name):
     kernel.prepare()
     arrays, wanted = drawn(name, 1)
     cupy.cuda.Device().synchronize()
-    out_name = SPECS[name].outputs[0].name
+    out_name = spec_of(name).outputs[0].name
     with stream:
         out = kernel(*arrays)
         bound = kernel.bind(*arrays, **{out_name: out})

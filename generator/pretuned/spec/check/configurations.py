@@ -13,6 +13,8 @@ import itertools
 import math
 import random
 from collections.abc import Iterator
+from copy import copy
+from functools import cache
 from typing import Final
 
 from pretuned.config.toml import spelled
@@ -29,7 +31,7 @@ from pretuned.spec.guards import guards
 from pretuned.spec.launch import LaunchSpec
 from pretuned.spec.model import ImplementationSpec, KernelSpec
 from pretuned.spec.scalars import derived_values
-from pretuned.spec.space import Configuration, DeviceFacts, Problem
+from pretuned.spec.space import Configuration, DeviceFacts, Pairs, Problem
 from pretuned.spec.strides import tried
 
 
@@ -144,14 +146,38 @@ def _holds(expression: Expression, values: dict[str, Value]) -> bool:
         return False
 
 
+class _Tried:
+    """The problems that the conditions of a default are tried at, each of which is made once for all of them."""
+
+    def __init__(self, spec: KernelSpec, configuration: Configuration) -> None:
+        self.spec, self.configuration = spec, configuration
+        self.serves = cache(self._serves)
+        self._drawn = cache(lambda specialisation: itertools.tee(self._sizes(specialisation), 1)[0])
+
+    def sizes(self, specialisation: Pairs) -> Iterator[tuple[dict[str, Value], tuple[Pairs, ...]]]:
+        """Yield the sizes of all free dims, and strides that go with them."""
+        return copy(self._drawn(specialisation))  # which begins anew
+
+    def _sizes(self, specialisation: Pairs) -> Iterator[tuple[dict[str, Value], tuple[Pairs, ...]]]:
+        known = space.choices(self.spec, specialisation) | dict(self.configuration.values)
+        for turn, dims in enumerate(_trials(self.spec)):
+            strides = tried(self.spec, known | dims, turn) if self.spec.stride_names else ()
+            yield dims, tuple(space.pairs(one) for one in strides)
+
+    def _serves(self, problem: Problem) -> bool:
+        """Whether a call of `problem` is admitted and has the default for its own."""
+        return space.admitted(self.spec, problem) and serves(self.spec, problem, self.configuration)
+
+
 def _excluded(spec: KernelSpec, configuration: Configuration) -> Iterator[PathFault]:
     """Yield the constraints that exclude a default, each with a problem."""
+    trials = _Tried(spec, configuration)
     for index, expression in enumerate(spec.all_implementations[configuration.implementation].constraints.where):
         if expression.reads_device:
             continue  # judged on each device
         if configuration.implementation != spec.default_implementation and space.names_dim(spec, expression):
             continue  # only the kernel's default has to serve every call
-        if (found := _counterexample(spec, configuration, expression)) is not None:
+        if (found := _counterexample(trials, expression)) is not None:
             own = _written(spec, configuration.implementation)
             where = f"where[{index}] '{expression}'" if index < own else f"'{expression}', which its tensor maps need,"
             message = f"{where} excludes the default ({space.describe(configuration.values)})"
@@ -167,11 +193,13 @@ def _written(spec: KernelSpec, implementation: str) -> int:
     return len((spec if found is None else found).constraints.where)
 
 
-def _counterexample(spec: KernelSpec, configuration: Configuration, expression: Expression) -> Problem | None:
-    """Return a problem that `requires` admits and `expression` refuses for `configuration`, or None.
+def _counterexample(trials: _Tried, expression: Expression) -> Problem | None:
+    """Return a problem that `requires` admits and `expression` refuses for a default, or None.
 
     The problem has no dims where `expression` reads none.
     """
+    spec, configuration = trials.spec, trials.configuration
+    strided = not expression.names.isdisjoint(spec.stride_names)
     for specialisation in space.specialisations(spec):
         known = space.choices(spec, specialisation) | dict(configuration.values)
         folded = expression.fold(known)
@@ -180,15 +208,11 @@ def _counterexample(spec: KernelSpec, configuration: Configuration, expression: 
         if not space.names_dim(spec, folded):
             chosen = () if expression.names.isdisjoint(space.choices(spec, specialisation)) else specialisation
             return Problem(specialisation=chosen, dims=())
-        for turn, dims in enumerate(_trials(spec)):
-            if not expression.names.isdisjoint(spec.stride_names):
-                listed = [space.pairs(strides) for strides in tried(spec, known | dims, turn)]
-            else:
-                listed = [()]
-            for strides in listed:
+        for dims, all_strides in trials.sizes(specialisation):
+            for strides in all_strides if strided else ((),):
                 if not _holds(folded, known | dims | dict(strides)):
                     problem = Problem(specialisation=specialisation, dims=space.pairs(dims), strides=strides)
-                    if space.admitted(spec, problem) and serves(spec, problem, configuration):
+                    if trials.serves(problem):
                         return problem
     return None
 
