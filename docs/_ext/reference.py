@@ -106,7 +106,14 @@ def kind(schema: Schema) -> str:  # noqa: C901, PLR0911 - a case for each form o
     raise ValueError(f"no words for the schema {schema}")
 
 
-_WORDS: Final = {"string": "text", "integer": "integer", "number": "number", "boolean": "bool", "object": "table"}
+_WORDS: Final = {
+    "array": "list",
+    "boolean": "bool",
+    "integer": "integer",
+    "number": "number",
+    "object": "table",
+    "string": "text",
+}
 
 
 def _plural(words: str) -> str:

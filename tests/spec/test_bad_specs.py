@@ -447,9 +447,31 @@ ARGUMENTS = {
             f"structs.{HOSTILE}.a; int b: 'a; int b' {NO_NAME}",
         ],
     ),
-    "scalar of a complex type": (
-        [(A, 'dtype = "complex64", value = 1.0')],
-        ["arguments[2].dtype: a scalar cannot be complex64; pass its parts as two of float32"],
+    "complex value of a real scalar": (
+        [(A, 'dtype = "float32", value = [1.0, 2.0]')],
+        ["arguments[2].value: [1.0, 2.0] is not a value of float32"],
+    ),
+    "complex value beyond its type": (
+        [(A, 'dtype = "complex64", value = [1e39, 2.0]')],
+        ["arguments[2].value: [1e+39, 2.0] is not a value of complex64"],
+    ),
+    "three parts of a complex value": (
+        [(A, 'dtype = "complex64", value = [1.0, 2.0, 3.0]')],
+        [
+            (
+                "arguments[2].value: expected a number, or the two parts of a complex one as in `[1.0, -0.5]`, found "
+                "[1.0, 2.0, 3.0]"
+            )
+        ],
+    ),
+    "bools as parts of a complex default": (
+        [(A, 'dtype = "complex64", value = 1.0, default = [true, 0.5]')],
+        [
+            (
+                "arguments[2].default: expected a number, or the two parts of a complex one as in `[1.0, -0.5]`, found "
+                "[true, 0.5]"
+            )
+        ],
     ),
     "scalar beyond float32": (
         [(A, 'dtype = "float32", value = 1e300')],

@@ -33,7 +33,7 @@ def check_names(spec: KernelSpec) -> None:
             raise BakeError(f"{spec.file}: '{name}' cannot be an argument of the generated function; rename it")
 
 
-_WIDTH: Final = ("bool", "int", "float")  # Python's numbers, each of which stands for those before it
+_WIDTH: Final = ("bool", "int", "float", "complex")  # Python's numbers, each of which stands for those before it
 
 
 def _number(spec: KernelSpec, argument: Argument) -> str:
@@ -42,8 +42,13 @@ def _number(spec: KernelSpec, argument: Argument) -> str:
     annotation = max(kinds, key=_WIDTH.index, default="object")  # a struct has many forms
     if argument.default is None:
         return annotation
-    default = literal(argument.default) if math.isfinite(argument.default) else f'float("{argument.default}")'
-    return f"{annotation} = {default}"
+    if isinstance(argument.default, complex):
+        return f"{annotation} = complex({_real(argument.default.real)}, {_real(argument.default.imag)})"
+    return f"{annotation} = {_real(argument.default)}"
+
+
+def _real(number: float) -> str:
+    return literal(number) if math.isfinite(number) else f'float("{number}")'
 
 
 def positional(spec: KernelSpec) -> list[str]:
@@ -172,7 +177,11 @@ def _described(spec: KernelSpec) -> Iterator[tuple[str, str]]:
         if argument.dtype in structs:
             yield argument.name, f"{argument.dtype}: a dict or an object with {described(structs[argument.dtype])}."
         else:
-            yield argument.name, f"Number, passed as {argument.dtype}."
+            kinds = {DTYPES[dtype].kind for dtype in dtypes_of(spec, argument.dtype)}
+            yield (
+                argument.name,
+                f"{'Complex number' if kinds == {'complex'} else 'Number'}, passed as {argument.dtype}.",
+            )
     for name, values in chosen(spec).items():
         yield name, f"{_either([literal(value) for value in values])}." if values else "Size, an integer from 0 on."
     demanded = telling_outputs(spec)

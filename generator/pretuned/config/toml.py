@@ -79,6 +79,8 @@ def spelled(value: object) -> str:
             text = f"[{', '.join(map(spelled, value))}]"
         case dict():
             text = "{ " + ", ".join(f"{key} = {spelled(item)}" for key, item in value.items()) + " }" if value else "{}"
+        case complex():
+            text = f"[{value.real}, {value.imag}]"
         case int() if abs(value) > INT64_MAX:
             text = "an integer beyond 64 bits"
         case _:

@@ -259,8 +259,9 @@ def _number(scalar: BoundScalar) -> object:
     return SimpleNamespace(**made)
 
 
-def _rounded(dtype: str, packed: bytes) -> float:
-    return float(decode(np.frombuffer(packed, storage(dtype)), dtype)[0])
+def _rounded(dtype: str, packed: bytes) -> float | complex:
+    found: float | complex = decode(np.frombuffer(packed, storage(dtype)), dtype)[0].item()
+    return found
 
 
 def reference(spec: KernelSpec, problem: Problem, stored: Mapping[str, Stored]) -> dict[str, HostArray] | None:

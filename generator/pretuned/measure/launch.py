@@ -70,7 +70,7 @@ class BoundScalar:
     @property
     def packed(self) -> bytes:
         """The bytes of the value, as a kernel takes them."""
-        if isinstance(self.value, int | float):
+        if isinstance(self.value, int | float | complex):
             return DTYPES[self.dtype].packed(self.value)
         assert self.struct is not None  # of which it is a value
         return self.struct.packed(self.value)

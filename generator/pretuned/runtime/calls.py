@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from .records import Value
     from .table import Foreign, Kernel, Run, Scalar
 
-_PLAIN = frozenset({int, float, bool})
+_PLAIN = frozenset({int, float, complex, bool})
 _callers: dict[str, Caller] = {}
 _warned: set[tuple[str, str | None]] = set()  # the devices at hand, and whose rows they take
 _lock = threading.RLock()

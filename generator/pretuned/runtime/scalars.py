@@ -61,8 +61,8 @@ def wrong_scalar(
         if found.packs(value):
             continue
         place, message = found.fault(value) or ("", "cannot be packed")
-        numeric = isinstance(value, int) or (isinstance(value, float) and found.kind in {"float", "bool"})
-        numeric = numeric or found.kind == "struct"
+        numeric = isinstance(value, int) or (isinstance(value, float) and found.kind in {"float", "complex", "bool"})
+        numeric = numeric or found.kind == "struct" or (isinstance(value, complex) and found.kind == "complex")
         kind: type[ArgumentError | ArgumentTypeError] = ArgumentError if numeric else ArgumentTypeError
         return kind(f"{qualified(kernel.name)}: {scalar.name}{place}: {message}")
     raise AssertionError("every scalar packs")

@@ -29,7 +29,7 @@ class DType:
         fraction_bits: Of a floating type, or of each part of a complex one, as they are stored; the exponent has the
             others but for the sign, and a bias of `2 ** (exponent_bits - 1) - 1`.
         code: The struct module's code for a scalar that is passed by value: of a floating type that the module does not
-            know, that of its bits. Empty for a type that only arrays have.
+            know, that of its bits; of a complex one, that of its bytes.
         header: CUDA's header that declares `cuda`; empty for what C++ has by itself.
         module: The package that gives NumPy the type.
         infinite: Whether a floating type has infinities, as IEEE 754 has. If not, the largest exponent holds numbers,
@@ -111,19 +111,28 @@ class DType:
         """What a scalar of the type may be, in words."""
         if self.range is not None:
             return f"an integer from {self.range[0]} to {self.range[1]}"
+        if self.kind == "complex":
+            return f"a complex number of parts up to {self.largest:.1e}".replace("+", "")
         return f"a number up to {self.largest:.1e}".replace("+", "") if self.floating else "True or False"
 
     @property
     def as_bits(self) -> bool:
         """Whether a scalar is rounded to its bits by `code_of`, since the struct module does not know the type."""
-        return self.kind == "float" and self.code not in {"d", "f", "e"}
+        return self.kind == "complex" or (self.kind == "float" and self.code not in {"d", "f", "e"})
 
-    def code_of(self, value: float) -> int:
+    def code_of(self, value: Any) -> Any:  # noqa: ANN401 - a number, and what the struct module takes for it
         """Return a number as a floating type stores it: rounded to nearest, ties to even, as CUDA converts.
 
-        Raises OverflowError for one beyond the largest number, and for an infinity where the type has none; TypeError
-        for what is not a number.
+        Of a complex type these are its bytes, which are taken as they are. Raises OverflowError for one beyond the
+        largest number, and for an infinity where the type has none; TypeError for what is not a number.
         """
+        if self.kind == "complex":
+            if type(value) is bytes and len(value) == self.size_bytes:
+                return value
+            if isinstance(value, str):  # which `complex` would read
+                raise TypeError(value)
+            found = complex(value)
+            return struct.pack("=2f" if self.size_bytes == 8 else "=2d", found.real, found.imag)  # noqa: PLR2004
         codes = 1 << (8 * self.size_bytes - 1)  # of either sign
         top = codes - (1 << self.fraction_bits) if self.infinite else codes - 1
         sign = codes if math.copysign(1.0, value) < 0 else 0
@@ -140,14 +149,16 @@ class DType:
             raise OverflowError(f"{value} is beyond {self.largest}")
         return sign | code
 
-    def packed(self, value: float) -> bytes:
+    def packed(self, value: complex) -> bytes:
         """Return a number as the type has it; raises one of INVALID."""
         return struct.pack(f"={self.code}", self.code_of(value) if self.as_bits else value)
 
     def packs(self, value: Any) -> bool:  # noqa: ANN401 - whatever a call brings
         """Return whether a number can be passed; anything has a truth, but only a bool, or 0 or 1, is meant."""
         try:
-            return value in {True, False} if self.kind == "bool" else bool(self.packed(value))
+            if self.kind == "bool":
+                return value in {True, False}
+            return bool(self.packed(value)) and not isinstance(value, bytes)
         except INVALID:
             return False
 
@@ -160,7 +171,7 @@ class DType:
     @property
     def slot(self) -> str:
         """The struct module's code for a scalar in a slot of 8 bytes."""
-        padding = 8 - self.size_bytes
+        padding = -self.size_bytes % 8
         return f"{self.code}{padding}x" if padding else self.code
 
     @property
@@ -242,6 +253,7 @@ DTYPES = {
             "double2",
             "complex",
             16,
+            code="16s",
             fraction_bits=52,
             rtol=1e-12,
             aliases=("complex", "cuDoubleComplex", "double complex", "cdouble"),
@@ -251,6 +263,7 @@ DTYPES = {
             "float2",
             "complex",
             8,
+            code="8s",
             fraction_bits=23,
             rtol=1e-5,
             aliases=("cuComplex", "cuFloatComplex", "float complex", "cfloat"),

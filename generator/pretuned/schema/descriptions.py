@@ -93,7 +93,8 @@ DESCRIPTIONS: Final = {
     "FillRange.to": "The greatest value, itself included.",
     "Argument.value": (
         "What tuning passes for a scalar that is neither a dim nor a specialisation: a number, or an expression over "
-        "dims and specialisations by value, 'cols - 1'; for a struct a table of these. Default: `default`. Of two "
+        "dims and specialisations by value, 'cols - 1'; of a complex one also the two parts; for a "
+        "struct a table of these. Default: `default`. Of two "
         "floating scalars of one dtype with one number, the second is passed as three quarters of it: a swap shows."
     ),
     "Argument.optional": (
@@ -112,7 +113,9 @@ DESCRIPTIONS: Final = {
         "Without a role: the dim 'rows' of which the arrays of lists have extents 'rows[]', which are passed by value, "
         "as List<int, 32>."
     ),
-    "Argument.default": "The scalar's default in the generated function: a call may leave it out.",
+    "Argument.default": (
+        "The scalar's default in the generated function: a call may leave it out. Of a complex one also the two parts."
+    ),
     "Argument.init": "0: the dispatcher zeroes this output before the launch.",
     "Scratch.name": "The buffer's name among the launch's arguments.",
     "Scratch.dtype": "Its element type, or a specialisation.",

@@ -9,6 +9,7 @@ warns of them. So are expressions, which have their value at the problem.
 
 from __future__ import annotations
 
+import cmath
 import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
@@ -24,29 +25,30 @@ from pretuned.spec.values import TuningValue
 if TYPE_CHECKING:
     from pretuned.spec.model import Argument, KernelSpec
 
-PassedValue = float | dict[str, float | tuple[float, ...]]  # of a struct by field
+PassedNumber = float | complex
+PassedValue = PassedNumber | dict[str, PassedNumber | tuple[PassedNumber, ...]]  # of a struct by field
 SHARE: Final = 0.75
 _INTEGER_BITS: Final = 64  # of TOML
 
 
-def holds(dtype: str, value: float) -> bool:
+def holds(dtype: str, value: PassedNumber) -> bool:
     """Whether a scalar of `dtype` holds `value`; only a bool is one, and no integer type takes a float."""
     if dtype == "bool" or isinstance(value, bool):
         return dtype == "bool" and isinstance(value, bool)
     if (integers := DTYPES[dtype].range) is not None:
         return isinstance(value, int) and integers[0] <= value <= integers[1]
-    return DTYPES[dtype].packs(value) and (isinstance(value, float) or math.frexp(value)[1] <= _INTEGER_BITS)
+    return DTYPES[dtype].packs(value) and (not isinstance(value, int) or math.frexp(value)[1] <= _INTEGER_BITS)
 
 
 def tuning_values(spec: KernelSpec) -> dict[str, TuningValue]:
     """Return what tuning passes for each scalar that is neither a dim nor a specialisation, by name."""
     found: dict[str, TuningValue] = {}
-    taken: set[tuple[str, float | Expression]] = set()
+    taken: set[tuple[str, PassedNumber | Expression]] = set()
     for argument in spec.scalars:
         value, dtypes = argument.passed, dtypes_of(spec, argument.dtype)
         assert value is not None  # the loader demands one
-        if isinstance(value, int | float) and all(DTYPES[dtype].floating for dtype in dtypes):
-            while value and math.isfinite(value) and any((dtype, value) in taken for dtype in dtypes):
+        if isinstance(value, int | float | complex) and all(DTYPES[dtype].floating for dtype in dtypes):
+            while value and cmath.isfinite(value) and any((dtype, value) in taken for dtype in dtypes):
                 value *= SHARE
         if not isinstance(value, dict):
             taken.update((dtype, value) for dtype in dtypes)
@@ -72,7 +74,7 @@ def passed_values(spec: KernelSpec, problem: Problem) -> dict[str, PassedValue]:
     return found
 
 
-def _number(dtype: str, value: float | Expression, known: Mapping[str, Value]) -> float:
+def _number(dtype: str, value: PassedNumber | Expression, known: Mapping[str, Value]) -> PassedNumber:
     if not isinstance(value, Expression):
         return value
     found = value.evaluate(known)
@@ -97,7 +99,7 @@ def derived_values(spec: KernelSpec, values: Mapping[str, Value]) -> dict[str, f
 
 def alike(spec: KernelSpec) -> Iterator[tuple[Argument, Argument]]:
     """Yield each scalar that tuning passes the same value as an earlier one of its type, with that one."""
-    values, first = tuning_values(spec), dict[tuple[str, float | Expression], "Argument"]()
+    values, first = tuning_values(spec), dict[tuple[str, PassedNumber | Expression], "Argument"]()
     for argument in spec.scalars:
         value = values[argument.name]
         keys = [] if isinstance(value, dict) else [(dtype, value) for dtype in dtypes_of(spec, argument.dtype)]

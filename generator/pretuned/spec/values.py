@@ -138,10 +138,23 @@ def _text(value: str) -> str:
     return value
 
 
-def _scalar(value: object) -> bool | int | float | None:
-    if value is not None and not isinstance(value, int | float):
+def _scalar(value: object) -> bool | int | float | complex | None:
+    if isinstance(value, list | tuple):
+        return _complex(value)
+    if value is not None and not isinstance(value, int | float | complex):
         raise _expected("a number or a bool", value)
     return value
+
+
+def _complex(parts: list[object] | tuple[object, ...]) -> complex:
+    """Return the complex number of a list of its real and its imaginary part, as TOML writes one."""
+    numbers = [one for one in parts if isinstance(one, int | float) and not isinstance(one, bool)]
+    if len(numbers) != len(parts) or len(parts) != 2:  # noqa: PLR2004 - the two parts
+        raise _expected("a number, or the two parts of a complex one as in `[1.0, -0.5]`", parts)
+    try:
+        return complex(*numbers)
+    except OverflowError:
+        raise ValueError(f"is {spelled(parts)}; its parts are beyond float64") from None
 
 
 def _tuned(value: object) -> TuningValue | None:
@@ -151,6 +164,8 @@ def _tuned(value: object) -> TuningValue | None:
         return {
             name: several if isinstance(value[name], list | tuple) else several[0] for name, several in made.items()
         }
+    if isinstance(value, list | tuple):
+        return _complex(value)
     return None if value is None else _tuned_number(value)
 
 
@@ -216,10 +231,15 @@ FORMULA: Final[dict[str, Any]] = {
 Parameter = Annotated[bool | int | float | str, *_kind(_parameter, **_ANY)]
 Parameters = Annotated[tuple[Parameter, ...], Field(min_length=1), *_listed(**_ANY)]
 DefaultValue = Annotated[bool | int | float | str | Formula, *_kind(_default, **FORMULA)]
-ScalarValue = Annotated[bool | int | float | None, *_kind(_scalar, type=["number", "boolean"])]
-TuningNumber = bool | int | float | Expression
+_PARTS: Final[dict[str, Any]] = {"items": {"type": "number"}, "minItems": 2, "maxItems": 2}  # of a complex number
+ScalarValue = Annotated[
+    bool | int | float | complex | None, *_kind(_scalar, type=["number", "boolean", "array"], **_PARTS)
+]
+TuningNumber = bool | int | float | complex | Expression
 TuningValue = TuningNumber | dict[str, TuningNumber | tuple[TuningNumber, ...]]
-TunedValue = Annotated[TuningValue | None, *_kind(_tuned, type=["number", "boolean", "string", "object"])]
+TunedValue = Annotated[
+    TuningValue | None, *_kind(_tuned, type=["number", "boolean", "string", "object", "array"], **_PARTS)
+]
 Zero = Annotated[int | None, *_kind(_zero, const=0)]
 Bound = Annotated[Expression | float, *_kind(_bound, type=["number", "string"])]
 FillName = Annotated[str, *_kind(_fill_name, enum=list(FILLS))]

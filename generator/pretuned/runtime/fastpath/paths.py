@@ -11,8 +11,8 @@ from ..driver import DriverError
 from ..errors import qualified
 from ..overrides import ambient, watched
 from ..plans import REMEMBERED, remember
-from ..scalars import type_of
 from ..strides import interleaving
+from .numbers import floats
 from .packed import PackedCalls
 from .source import FastPathSource
 
@@ -81,7 +81,7 @@ class FastPath:
         key = parts[0] if len(parts) == 1 else tuple(parts)
         slots = {"kind": ask.type_of(call.views[source.typing].dtype), **self._launching(call)}
         slots |= {"counter": call.plan.counter, "pack": self._packing(call)}
-        slots |= source.kinds(call.plan.numbers)
+        slots |= source.of_numbers(call.plan.numbers)
         for i, seen in enumerate(call.views):
             slots |= {f"t{i}": ask.type_of(seen.dtype), f"e{i}": source.extent_of(i, seen.shape)}
             slots |= {f"x{i}": seen.shape, f"n{i}": seen.nbytes}
@@ -107,9 +107,7 @@ class FastPath:
             return {"known": _nothing, "function": None, "note": None, "pool": None, "several": several}
         direct = self._launch_kernel
         before = len(call.views) + (0 if direct else 1)
-        numbers = enumerate(call.plan.numbers, before)
-        floats = [place for place, dtype in numbers if type_of(self._kernel, dtype).floating]
-        packed = PackedCalls(single, floats, stream=not direct)
+        packed = PackedCalls(single, floats(self._kernel, call.plan.numbers, before), stream=not direct)
         function = single.directly(direct[0]) if direct else single.function
         return {
             "known": packed.known.get,

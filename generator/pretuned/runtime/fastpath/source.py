@@ -45,6 +45,7 @@ from ..plans import POINTER, called
 from ..scalars import packer, type_of
 from ..table import PACKAGE
 from ..types import DTYPES
+from .numbers import Numbers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,8 +55,6 @@ if TYPE_CHECKING:
     from ..table import Foreign, Kernel
 
 FALLS = (AttributeError, IndexError, KeyError, OverflowError, TypeError, struct.error)
-KINDS = {"float": "(type({s}) is float or type({s}) is int)", "bool": "type({s}) is bool"}  # the others are integers
-PYTHON = {"float": frozenset({float, int}), "bool": frozenset({bool})}  # the same, as sets
 
 
 class FastPathSource:
@@ -74,7 +73,8 @@ class FastPathSource:
     3. `known`: finds the packed block of a call that came before with the same addresses and numbers.
     4. `function`: launches by CuPy, or the entry point's handle for the driver.
     5. `t0`, `e0`, ...: of each other array the type, and of those that do not decide the problem the extent.
-    6. `c0`, ...: of each number that is of an integer type or of a floating one, as the arrays are, what it may be.
+    6. `c0`, ..., `bytes0`, ...: of each number whose type is that of arrays, what it may be, and what makes it bytes
+       (see `Numbers`).
     7. `counter`: counts the calls; only where they are counted.
     8. `rest`: what calls that come again have no need of, a tuple with slots of its own (`rest`):
         1. `note`: notes a call, so that it is packed when it comes again.
@@ -100,7 +100,7 @@ class FastPathSource:
     ) -> None:
         self.kernel, self.expressions, self.several_gpus = kernel, expressions, several_gpus
         self.counted, self._direct, self._moduli, self._ranks = counted, direct, moduli, ranks
-        self._arrays, self._scalars = kernel.arrays, kernel.scalars
+        self._arrays, self._numbers = kernel.arrays, Numbers(kernel)
         names = [array.name for array in self._arrays]
         deciding = {names.index(place[0]) for place in kernel.dims.values() if place}
         for name in kernel.types:
@@ -131,11 +131,8 @@ class FastPathSource:
         for i in range(len(names)):
             self.slots += [f"t{i}"] if i != self.typing else []
             self.slots += [f"e{i}"] if i in self.others else []
-        self._kinds = [sorted({self._kind(name) for name in types_of(kernel, one.dtype)}) for one in self._scalars]
-        self._structs = [i for i, kinds in enumerate(self._kinds) if kinds == ["struct"]]
-        self.slots += [f"c{i}" for i, kinds in enumerate(self._kinds) if len(kinds) > 1]
-        self.slots += [*(["counter"] if counted else []), "rest"]
-        self._typed = any(scalar.dtype not in {*DTYPES, *kernel.structs} for scalar in self._scalars) or kernel.mapped
+        self.slots += [*self._numbers.slots, *(["counter"] if counted else []), "rest"]
+        self._typed = self._numbers.typed or kernel.mapped
         self.rest = ["note", "pool", "several", *(["pack"] if self._typed else [])]
         self.rest += [*(f"x{i}" for i in self.outputs), *(f"n{i}" for i in self.paired)]
         self.rest += [f"{letter}{i}_{j}" for i, j in self.interleaved for letter in "mlh"]
@@ -153,14 +150,14 @@ class FastPathSource:
         space = {
             "__name__": __name__,  # by which warnings pass over the frames of this package
             **self.expressions.names,
-            **({} if self._typed else {"pack": self.packing([scalar.dtype for scalar in self._scalars])}),
+            **({} if self._typed else {"pack": self.packing([scalar.dtype for scalar in self.kernel.scalars])}),
             "falls": (
                 *FALLS,
                 *([self._direct] if self._direct else []),
                 *([DriverError] if self.kernel.mapped else []),
             ),
             "ordinal": 0,
-            **{f"bytes{i}": self.kernel.layouts[self._scalars[i].dtype].code_of for i in self._structs},
+            **self._numbers.names,
             **names,
         }
         exec(compile(text, file, "exec"), space)  # noqa: S102 - the source above, which has no data in it
@@ -174,20 +171,15 @@ class FastPathSource:
         codes = [POINTER] * len(self._arrays) + [found.slot for found in types]
         return packer(head + "".join(codes), dict(enumerate(types, before + len(self._arrays))))
 
-    def kinds(self, numbers: Sequence[str]) -> dict[str, frozenset[type]]:
-        """Return the slots `c0`, ... of an entry whose numbers are of these types."""
-        return {f"c{i}": PYTHON.get(self._kind(dtype), frozenset({int})) for i, dtype in enumerate(numbers)}
-
-    def _kind(self, dtype: str) -> str:
-        """Return float, bool, int or struct."""
-        return type_of(self.kernel, dtype).kind.removeprefix("u")
+    def of_numbers(self, numbers: Sequence[str]) -> dict[str, Foreign]:
+        """Return the slots of an entry whose numbers are of these types."""
+        return self._numbers.of_entry(numbers)
 
     def text(self, *, watched: bool) -> str:
         """Return the source."""
-        arrays, scalars = _numbered("a", len(self._arrays)), _numbered("s", len(self._scalars))
+        arrays, scalars = _numbered("a", len(self._arrays)), _numbered("s", len(self.kernel.scalars))
         words = _numbered("k", len(self.kernel.keywords))
-        held = [f"b{i}" if i in self._structs else name for i, name in enumerate(scalars)]  # structs as their bytes
-        values = [*_numbered("p", len(arrays)), *held]
+        values = [*_numbered("p", len(arrays)), *self._numbers.values]
         packed = _tuple(values if self._direct else ["handle", *values])
         results = [f"a{i}" for i, array in enumerate(self._arrays) if array.role != "in"]
         answer = f"return {results[0] if len(results) == 1 else _tuple(results)}"
@@ -250,7 +242,7 @@ class FastPathSource:
         yield f"{', '.join(['_', '_', *self.slots[2:]])} = entry"
         yield f"handle = {self.expressions.stream} if stream is None else handle_of(stream, ordinal)"
         at_home = f" and {self.expressions.current_device} == ordinal" if self.several_gpus else ""
-        yield from (f"b{i} = bytes{i}(s{i})" for i in self._structs)
+        yield from self._numbers.made_bytes()
         for i in self.outputs:
             yield f"if a{i} is None and stream is None{at_home}:"
             yield f"    a{i} = empty(rest[{self.rest.index(f'x{i}')}], t{i})"
@@ -268,7 +260,7 @@ class FastPathSource:
             if array.optional:  # whether it is there is in the key
                 conditions = [f"(a{i} is None or ({' and '.join(conditions)}))"]
             yield from conditions
-        yield from self._numbers(floating=False)
+        yield from self._numbers.conditions(floating=False)
         words = enumerate(self.kernel.keywords.values())
         yield from (f"type(k{place}) is int" for place, allowed in words if not allowed)  # a size, and not True
         if not self._arrays:
@@ -290,14 +282,6 @@ class FastPathSource:
         if self.several_gpus and i != self._lead:
             yield f"{self._ask(ask.device, i)} == ordinal"
 
-    def _numbers(self, *, floating: bool) -> Iterator[str]:
-        """Yield that numbers are of the types that are passed as they are."""
-        for index, kinds in enumerate(self._kinds):
-            if (kinds == ["float"]) is floating and index not in self._structs:
-                several = len(kinds) > 1
-                text = "type({s}) in c" + str(index) if several else KINDS.get(kinds[0], "type({s}) is int")
-                yield text.format(s=f"s{index}")
-
     def _of_values(self) -> Iterator[str]:
         """Yield what a call that comes again with the same values need not check: alignment, overlap, real numbers.
 
@@ -310,7 +294,7 @@ class FastPathSource:
             whole = f"p{i} == p{j} or " if self._arrays[j].name in self._arrays[i].in_place else ""
             between = f" or l{i}_{j} <= (p{j} - p{i}) % m{i}_{j} <= h{i}_{j}" if (i, j) in self.interleaved else ""
             yield f"({whole}q{i} <= p{j} or p{j} + n{j} <= p{i}{between})"
-        yield from self._numbers(floating=True)
+        yield from self._numbers.conditions(floating=True)
 
     def _packing(self, values: Sequence[str]) -> str:
         if self._direct:

@@ -48,9 +48,6 @@ def scalar_faults(spec: KernelSpec, index: int) -> Iterator[PathFault]:
 def _number(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathFault]:
     if faults := list(dtype_faults(f"{path}.dtype", argument.dtype, spec)):
         yield from faults
-    elif arrays_only := [dtype for dtype in dtypes_of(spec, argument.dtype) if not DTYPES[dtype].code]:
-        part = DTYPES[arrays_only[0]].part
-        yield f"{path}.dtype", f"a scalar cannot be {arrays_only[0]}; pass its parts as two of {part}"
     elif argument.name in {*spec.dims, *spec.specialisations, *spec.stride_names}:
         yield from _key(spec, path, argument)
     elif argument.name in spec.let:

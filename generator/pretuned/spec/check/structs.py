@@ -47,7 +47,7 @@ def _field(path: str, text: str) -> Iterator[PathFault]:
         yield path, f'expected a type, or an array as in "int64[4]", found {spelled(text)}'
     elif held[0] not in DTYPES:
         yield path, unknown_dtype(held[0])
-    elif not DTYPES[held[0]].code:
+    elif DTYPES[held[0]].parts > 1:
         yield path, f"a field cannot be {held[0]}; write its parts as two of {DTYPES[held[0]].part}"
 
 
@@ -100,6 +100,8 @@ def passed_size_faults(spec: KernelSpec) -> Iterator[PathFault]:
         for argument in spec.arguments
     }
     for one in spec.arguments:
+        if one.role is None and one.dtype not in structs:
+            sizes[one.name] = max(POINTER_BYTES, *(DTYPES[dtype].size_bytes for dtype in dtypes_of(spec, one.dtype)))
         if one.each or one in spec.lists:
             sizes[one.name] = table_of(one, dtypes_of(spec, one.dtype)[0]).size_bytes
     if (total := sum(sizes.values())) > PASSED_BYTES:
