@@ -30,6 +30,7 @@ AT = {  # one problem each, so small that the default run of the tests can affor
     "quantise_int8": {"rows": 3, "cols": 77, "T": "float16"},
     "rotary": {"n": 5, "heads": 3, "half": 7, "limit": 9, "T": "bfloat16", "has_positions": True, "interleaved": True},
     "silu_and_mul": {"rows": 3, "d": 77, "T": "bfloat16"},
+    "silu_and_mul_backward": {"rows": 3, "d": 77, "T": "bfloat16"},
     "spmv": {"n": 20, "m": 30, "nonzeros": 100},
     "standardise": {"n": 1000},
     "topk_softmax": {"n": 3, "experts": 40, "topk": 5, "T": "bfloat16"},

@@ -34,6 +34,15 @@ def silu_and_mul(x: Array) -> Array:
     return product
 
 
+def silu_and_mul_backward(grad_out: Array, x: Array) -> Array:
+    """Return the gradient of silu_and_mul by x."""
+    gate, up = np.split(x, 2, axis=1)
+    sigmoid = 1 / (1 + np.exp(-gate))
+    halves = grad_out * up * sigmoid * (1 + gate * (1 - sigmoid)), grad_out * gate * sigmoid
+    gradient: Array = np.concatenate(halves, axis=1)
+    return gradient
+
+
 def topk_softmax(logits: Array, topk: int) -> dict[str, Array]:
     """Return the topk largest of each row's softmax, largest first, and their columns; of equal ones the first."""
     ids = np.argsort(-logits, axis=1, kind="stable")[:, :topk]
