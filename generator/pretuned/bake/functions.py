@@ -36,10 +36,15 @@ def check_names(spec: KernelSpec) -> None:
 _WIDTH: Final = ("bool", "int", "float", "complex")  # Python's numbers, each of which stands for those before it
 
 
-def _number(spec: KernelSpec, argument: Argument) -> str:
-    """Return a number's annotation, of all types that it may have, with its default."""
+def number_of(spec: KernelSpec, argument: Argument) -> str:
+    """Return Python's type of a number, of all types that it may have; `object` for a struct, which has many forms."""
     kinds = {DTYPES[dtype].kind.removeprefix("u") for dtype in dtypes_of(spec, argument.dtype)}
-    annotation = max(kinds, key=_WIDTH.index, default="object")  # a struct has many forms
+    return max(kinds, key=_WIDTH.index, default="object")
+
+
+def _number(spec: KernelSpec, argument: Argument) -> str:
+    """Return a number's annotation with its default."""
+    annotation = number_of(spec, argument)
     if argument.default is None:
         return annotation
     if isinstance(argument.default, complex):
@@ -53,10 +58,10 @@ def _real(number: float) -> str:
 
 def positional(spec: KernelSpec) -> list[str]:
     """Return what is passed by position: the arrays that a call brings, then its numbers, each in launch order."""
-    return [argument.name for argument in (*_required(spec), *spec.scalars)]
+    return [argument.name for argument in (*required(spec), *spec.scalars)]
 
 
-def _required(spec: KernelSpec) -> tuple[Argument, ...]:
+def required(spec: KernelSpec) -> tuple[Argument, ...]:
     """Return the inputs that every call brings, a list once."""
     return spec.whole(spec.required_inputs)
 
@@ -84,12 +89,25 @@ def keywords(spec: KernelSpec) -> dict[str, tuple[Value, ...]]:
 def function_lines(kernel: KernelPlan) -> Iterator[str]:
     """Yield the lines of the kernel's function."""
     spec = kernel.spec
-    outputs = spec.whole(spec.outputs)
-    returned = ["list[GpuArray]" if one.count else f"GpuArray{' | None' if one.optional else ''}" for one in outputs]
-    returns = returned[0] if len(outputs) == 1 else f"tuple[{', '.join(returned)}]"
     yield "@launcher"
     yield f"def {spec.name}("
-    yield from (f"    {argument.name}: {_taken(argument)}," for argument in _required(spec))
+    yield from signature_lines(spec)
+    yield from _docstring(kernel)
+    given = {argument.presence: f"{argument.name} is not None" for argument in spec.inputs if argument.optional}
+    given |= {str(one.count): "None" for one in spec.lists}
+    words = [given.get(name, name) for name in keywords(spec)]
+    call = [*(a.name for a in spec.whole(spec.arrays)), *(a.name for a in spec.scalars), *words, "stream"]
+    run = f"listed(_{spec.name}, {', '.join(call)})" if spec.lists else f"_{spec.name}.run({', '.join(call)})"
+    if len(spec.whole(spec.outputs)) == 1 and not spec.lists:
+        yield f"    return {run}"
+    else:
+        yield f"    result: {_returns(spec)} = {run}"
+        yield "    return result"
+
+
+def signature_lines(spec: KernelSpec) -> Iterator[str]:
+    """Yield the parameters of the kernel's function, one a line, and what it returns."""
+    yield from (f"    {argument.name}: {_taken(argument)}," for argument in required(spec))
     yield from (f"    {argument.name}: {_number(spec, argument)}," for argument in spec.scalars)
     yield "    *,"
     for name, values in chosen(spec).items():
@@ -98,18 +116,13 @@ def function_lines(kernel: KernelPlan) -> Iterator[str]:
     for argument in omissible(spec):
         yield f"    {argument.name}: {_taken(argument)}{'' if argument.name in demanded else ' | None = None'},"
     yield "    stream: Stream | None = None,"
-    yield f") -> {returns}:"
-    yield from _docstring(kernel)
-    given = {argument.presence: f"{argument.name} is not None" for argument in spec.inputs if argument.optional}
-    given |= {str(one.count): "None" for one in spec.lists}
-    words = [given.get(name, name) for name in keywords(spec)]
-    call = [*(a.name for a in spec.whole(spec.arrays)), *(a.name for a in spec.scalars), *words, "stream"]
-    run = f"listed(_{spec.name}, {', '.join(call)})" if spec.lists else f"_{spec.name}.run({', '.join(call)})"
-    if len(outputs) == 1 and not spec.lists:
-        yield f"    return {run}"
-    else:
-        yield f"    result: {returns} = {run}"
-        yield "    return result"
+    yield f") -> {_returns(spec)}:"
+
+
+def _returns(spec: KernelSpec) -> str:
+    outputs = spec.whole(spec.outputs)
+    returned = ["list[GpuArray]" if one.count else f"GpuArray{' | None' if one.optional else ''}" for one in outputs]
+    return returned[0] if len(outputs) == 1 else f"tuple[{', '.join(returned)}]"
 
 
 def _taken(argument: Argument) -> str:
@@ -169,7 +182,7 @@ def _facts(kernel: KernelPlan) -> Iterator[str]:
 
 
 def _described(spec: KernelSpec) -> Iterator[tuple[str, str]]:
-    for argument in _required(spec):
+    for argument in required(spec):
         changed = "; changed in place" if argument.role == "inout" else ""
         yield argument.name, f"{_kind(argument)} of {argument.dtype} with {_laid_out(spec, argument)}{changed}."
     structs = layouts(spec)

@@ -1,6 +1,7 @@
 """The files of a generated package, as a function of the plan and the binaries alone.
 
 __init__.py     functions, the table, the kernels' declarations
+torch.py        the kernels as operators of PyTorch, if the table asks for them
 _runtime/       the dispatcher, as it stands in `pretuned.runtime`
 kernels/        cubins, PTX and the rendered sources, with the headers of the project that these include
 py.typed
@@ -8,11 +9,12 @@ py.typed
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from importlib.resources import files as resources
 from importlib.resources.abc import Traversable
 from typing import Final
 
+from pretuned.bake import operators
 from pretuned.bake.declarations import declaration_lines
 from pretuned.bake.functions import check_names, function_lines
 from pretuned.bake.literals import literal, wrapped
@@ -38,6 +40,8 @@ _WAIVED: Final = (
     ("RUF100", "not every package needs all of these"),
 )
 COLUMNS: Final = 120  # of a line
+_TORCH: Final = "torch_ops"
+_FRAMEWORKS: Final = {_TORCH}  # folders of the dispatcher that ship where they are asked for
 _OFFERED: Final = ("explain", "prepare", "use", "using")  # besides the kernels
 _BODY: Final = """from __future__ import annotations
 
@@ -53,11 +57,12 @@ if TYPE_CHECKING:
 """
 
 
-def files(plan: BakePlan, binaries: Compiled, *, version: str = "") -> dict[str, bytes]:
+def files(plan: BakePlan, binaries: Compiled, *, version: str = "", torch: str | None = None) -> dict[str, bytes]:
     """Return the content of every file of the generated package by its relative path, with `/`, in sorted order.
 
     `binaries` holds a Binary for each of `plan.jobs`, by (source key, architecture); others are ignored. `version` is
-    pretuned's, for the head of the module. Raises BakeError for a missing binary, or a name that cannot be used.
+    pretuned's, for the head of the module; `torch` the namespace of operators of PyTorch, None for none. Raises
+    BakeError for a missing binary, or a name that cannot be used.
     """
     wanted = [(source.key, architecture) for source, architecture in plan.jobs]
     if missing := [key for key in wanted if key not in binaries]:
@@ -66,7 +71,11 @@ def files(plan: BakePlan, binaries: Compiled, *, version: str = "") -> dict[str,
         check_names(kernel.spec)
     used = {key: binaries[key] for key in sorted(wanted)}
     content = {"__init__.py": _source(plan, used, version).encode(), "py.typed": b""}
-    content |= {f"_runtime/{name}": data for name, data in runtime().items()}
+    parts = {_TORCH} if torch is not None else set()
+    content |= {f"_runtime/{name}": data for name, data in runtime().items() if _belongs(name, parts)}
+    if torch is not None:
+        specs = {kernel.spec.name: kernel.spec for kernel in plan.kernels}
+        content[operators.FILE] = operators.source(specs, torch, _writer(version)).encode()
     for kernel in plan.kernels:
         for name, source in sources_of(kernel).items():
             content[f"kernels/{name}.cu"] = source.text.encode()
@@ -77,6 +86,12 @@ def files(plan: BakePlan, binaries: Compiled, *, version: str = "") -> dict[str,
                     kind = "ptx" if architecture.startswith("compute_") else "cubin"
                     content[f"kernels/{name}.{architecture}.{kind}"] = binary.image
     return dict(sorted(content.items()))
+
+
+def _belongs(name: str, parts: Collection[str]) -> bool:
+    """Return whether a module of the dispatcher ships: those for a framework do where the table asks for them."""
+    folder = name.partition("/")[0]
+    return folder not in _FRAMEWORKS or folder in parts
 
 
 def runtime() -> dict[str, bytes]:
@@ -152,9 +167,12 @@ def _all_order(names: list[str]) -> list[str]:
 def _head(plan: BakePlan, version: str) -> Iterator[str]:
     """Yield the module's docstring."""
     devices = ", ".join(device.name for device in plan.devices) or "no device: only defaults are here"
-    writer = f"pretuned {version}" if version else "pretuned"
-    yield f'"""GPU kernels, tuned when the package was built. Written by {writer}; do not edit.'
+    yield f'"""GPU kernels, tuned when the package was built. Written by {_writer(version)}; do not edit.'
     yield ""
     yield from wrapped(f"The rows of the table were measured on {devices}.", "")
     yield "To change what stands here, change the kernel specs and build again; `pretuned tune` measures anew."
     yield '"""'
+
+
+def _writer(version: str) -> str:
+    return f"pretuned {version}" if version else "pretuned"

@@ -17,7 +17,7 @@ from pretuned.build.freshness import Freshness
 from pretuned.build.requirements import Needs, installed, requirements
 from pretuned.build.table import BakedRows, resolve
 from pretuned.compile.result import Binary
-from pretuned.config import Project, Settings, overlay
+from pretuned.config import ModuleTable, Project, Settings, overlay
 from pretuned.device import probe
 from pretuned.diagnostics import Reporter
 from pretuned.errors import BakeError, Fault, LockError, SpecError
@@ -121,11 +121,12 @@ def bake_project(
     if project.mode == "locked":
         _demand_digests(table.devices, plans, binaries)
     _report_compiler(compiler, binaries, reporter)
-    return tuple(Baked(module=module, files=_files(found, binaries)) for module, found in plans.items())
+    tables = {table.module: table for table in project.modules}
+    return tuple(Baked(module=module, files=_files(found, binaries, tables[module])) for module, found in plans.items())
 
 
-def _files(plan: BakePlan, binaries: Compiled) -> dict[str, bytes]:
-    content = files(plan, binaries, version=__version__)
+def _files(plan: BakePlan, binaries: Compiled, table: ModuleTable) -> dict[str, bytes]:
+    content = files(plan, binaries, version=__version__, torch=table.torch)
     return content | {metadata.FILE: metadata.dumps(metadata.describe(plan, binaries, content, __version__))}
 
 

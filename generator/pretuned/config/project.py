@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import keyword
-import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path, PurePosixPath
 from typing import Any, Final, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from pretuned.config.paths import MODULE, leaves, linked, misplaced, no_package, outside
 from pretuned.config.toml import FILE, dotted, in_words, spelled
 from pretuned.errors import ConfigError, Fault
 from pretuned.runtime.text import closest, nearest
@@ -24,13 +24,13 @@ SRC: Final[Mapping[str, str]] = {"": "src"}  # where packages lie unless the pro
 _VERSION: Final = r"[0-9]{2}\.[0-9]"  # \d is every digit of Unicode
 ARCHITECTURE: Final = r"sm_[0-9]{2,3}[af]?"
 
-_NAME_BYTES: Final = 200  # of 255 in most file systems; more are put around it while it is written
+_NAMESPACES: Final = frozenset({"aten", "higher_order", "inductor", "mkl", "prim", "prims", "quantized", "torch"})
 _UNKNOWN: Final = "unknown key"
 _MISSING: Final = "missing"
 _EXAMPLES: Final = {
     "kernels": 'kernels = "kernels"',
     "declarations": 'declarations = "kernels/declared.py"',
-    "module": 'module = "src/mypkg/tuned"',
+    "module": MODULE,
     "modules": "[[modules]]",
     "lock": 'lock = "pretuned.lock.json"',
     "mode": 'mode = "auto"',
@@ -42,6 +42,7 @@ _EXAMPLES: Final = {
     "max-loss": "max-loss = 0.02",
     "max-configurations": "max-configurations = 12",
     "usage": 'usage = "calls.jsonl"',
+    "torch": 'torch = "mypkg"',
 }
 
 
@@ -49,12 +50,14 @@ _EXAMPLES: Final = {
 class ModuleTable:
     """One generated package: the folder of its specs, and its path in the source tree with forward slashes.
 
-    `declarations` is the module of that folder which declares kernels in Python, or None.
+    `declarations` is the module of that folder which declares kernels in Python, or None; `torch` the namespace of the
+    package's operators of PyTorch, or None.
     """
 
     kernels: Path
     module: str
     declarations: Path | None = None
+    torch: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +112,7 @@ class ModuleEntry(_Table):
     kernels: str = "kernels"
     module: str
     declarations: str | None = None
+    torch: str | None = None
 
 
 class ProjectTable(_Table):
@@ -117,6 +121,7 @@ class ProjectTable(_Table):
     kernels: str = "kernels"
     module: str | None = None
     declarations: str | None = None
+    torch: str | None = None
     modules: list[ModuleEntry] = Field(default_factory=list)
     lock: str = "pretuned.lock.json"
     mode: Mode = "auto"
@@ -165,6 +170,7 @@ def build_project(
                 kernels=root / entry.kernels,
                 module=str(entry.module).strip("/"),
                 declarations=None if entry.declarations is None else root / entry.declarations,
+                torch=entry.torch,
             )
             for _, entry in _modules_of(parsed)
         ),
@@ -222,7 +228,7 @@ def _meaning(data: Mapping[str, Any]) -> Iterator[Entry]:
     """What relates keys and paths, over whatever of the table is well-formed."""
     modules = data.get("modules")
     if modules and isinstance(modules, list):
-        for key in sorted({"declarations", "kernels", "module"} & data.keys()):
+        for key in sorted({"declarations", "kernels", "module", "torch"} & data.keys()):
             yield (key,), f"write `{key}` in each of the [[modules]] tables instead"
         tables: list[tuple[Keys, dict[Any, Any]]] = [
             (("modules", index), table) for index, table in enumerate(modules) if isinstance(table, dict)
@@ -237,7 +243,7 @@ def _meaning(data: Mapping[str, Any]) -> Iterator[Entry]:
     yield from _modules(tables)
     for key in ("lock", "usage"):
         if isinstance(path := data.get(key), str):
-            yield from (((key,), text) for text in _outside(path))
+            yield from (((key,), text) for text in outside(path))
     names = data.get("architectures")
     for index, name in enumerate(names if isinstance(names, list) else ()):
         if isinstance(name, str) and not re.fullmatch(ARCHITECTURE, name):
@@ -250,11 +256,12 @@ def _modules(tables: Iterable[tuple[Keys, Mapping[str, Any]]]) -> Iterator[Entry
     for keys, table in tables:
         kernels, module = table.get("kernels", "kernels"), table.get("module")
         if isinstance(kernels, str):
-            yield from (((*keys, "kernels"), text) for text in _outside(kernels))
-            yield from (((*keys, "declarations"), text) for text in _misplaced(table.get("declarations"), kernels))
+            yield from (((*keys, "kernels"), text) for text in outside(kernels))
+            yield from (((*keys, "declarations"), text) for text in misplaced(table.get("declarations"), kernels))
+        yield from (((*keys, "torch"), text) for text in _no_namespace(table.get("torch")))
         if not isinstance(module, str):
             continue
-        faults = list(_outside(module)) or list(_no_package(module))
+        faults = list(outside(module)) or list(no_package(module))
         yield from (((*keys, "module"), text) for text in faults)
         if faults:
             continue
@@ -275,40 +282,14 @@ def _modules(tables: Iterable[tuple[Keys, Mapping[str, Any]]]) -> Iterator[Entry
         seen.setdefault(path, dotted(keys) or "the table")
 
 
-def _misplaced(declarations: object, kernels: str) -> Iterator[str]:
-    """A module that declares kernels lies among them, so that an sdist carries it with what it imports."""
-    if not isinstance(declarations, str):
+def _no_namespace(torch: object) -> Iterator[str]:
+    """The operators of PyTorch stand in a namespace, which is a Python name that PyTorch itself does not use."""
+    if not isinstance(torch, str):
         return
-    path = PurePosixPath(declarations)
-    if faults := list(_outside(declarations)):
-        yield from faults
-    elif path.suffix != ".py" or path.parent != PurePosixPath(kernels):
-        yield f"is {spelled(declarations)}; write a module of the folder '{kernels}', such as '{kernels}/declared.py'"
-
-
-def _outside(path: str) -> Iterator[str]:
-    """A path is relative to the project, inside it, and spelt with forward slashes."""
-    if not path.isprintable():
-        yield f"is {spelled(path)!a}, which has an unprintable character; write a plain path"
-    elif "\\" in path:
-        yield f"is {spelled(path)}; write paths with forward slashes"
-    elif PurePosixPath(path).is_absolute() or PureWindowsPath(path).drive:
-        yield f"'{path}' is absolute; write a path relative to the project's folder"
-    elif ".." in PurePosixPath(path).parts:
-        yield f"'{path}' leads outside the project; write a path below the project's folder, without '..'"
-    elif PurePosixPath(path) == PurePosixPath():
-        yield f"is {spelled(path)}; write a path below the project's folder"
-    elif (longest := max(len(part.encode()) for part in PurePosixPath(path).parts)) > _NAME_BYTES:
-        yield f"has a name of {longest} bytes, and a file's or folder's may have {_NAME_BYTES}; write a shorter one"
-
-
-def _no_package(module: str) -> Iterator[str]:
-    parts = PurePosixPath(module).parts
-    wrong = next((part for part in parts if not part.isidentifier() or keyword.iskeyword(part)), None)
-    if wrong is not None:
-        yield f"'{module}' is not a package path, since '{wrong}' is not a Python name; write `{_EXAMPLES['module']}`"
-    elif parts == ("src",):
-        yield f"'src' names no package; write `{_EXAMPLES['module']}`"
+    if not (torch.isascii() and torch.isidentifier()) or keyword.iskeyword(torch) or torch.startswith("_"):
+        yield f"is {spelled(torch)}; write a name for the operators in torch.ops: `{_EXAMPLES['torch']}`"
+    elif torch in _NAMESPACES:
+        yield f"'{torch}' is a namespace of PyTorch's own; write one of this package: `{_EXAMPLES['torch']}`"
 
 
 def _link_faults(
@@ -317,20 +298,12 @@ def _link_faults(
     """Yield (keys, message) for what would be read or written outside `root`, or lost at the next build."""
     for keys, entry in modules:
         for key, path in (("kernels", entry.kernels), ("module", entry.module), ("declarations", entry.declarations)):
-            if path is not None and _leaves(root, path):
-                yield (*keys, key), _linked(path)
+            if path is not None and leaves(root, path):
+                yield (*keys, key), linked(path)
     for key, file in files.items():
         for module in (str(entry.module) for _, entry in modules):
             if not PurePosixPath(file).is_relative_to(PurePosixPath(module)):
                 continue
             yield (key,), f"'{file}' lies in '{module}', which is replaced at each build; choose another path"
-        if _leaves(root, str(PurePosixPath(file).parent)):
-            yield (key,), _linked(file)
-
-
-def _leaves(root: Path, path: str) -> bool:
-    return not Path(os.path.realpath(root / path)).is_relative_to(os.path.realpath(root))
-
-
-def _linked(path: str) -> str:
-    return f"'{path}' is a link that leads out of the project, or lies behind one; put a real folder there"
+        if leaves(root, str(PurePosixPath(file).parent)):
+            yield (key,), linked(file)

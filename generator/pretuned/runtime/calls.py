@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from .table import Foreign, Kernel, Run, Scalar
 
 _PLAIN = frozenset({int, float, complex, bool})
-_callers: dict[str, Caller] = {}
+callers: dict[str, Caller] = {}
+kinds: dict[str, type[Caller]] = {}  # of kernels whose calls have more to decide, by name
 _warned: set[tuple[str, str | None]] = set()  # the devices at hand, and whose rows they take
 _lock = threading.RLock()
 
@@ -51,15 +52,15 @@ def caller(kernel: Kernel) -> Caller:
     """Return what runs a kernel; raises UnavailableError where there is no GPU, OverrideError for a wrong override."""
     process_overrides()
     with _lock:
-        if kernel.name not in _callers:
-            _callers[kernel.name] = Caller(kernel)
-    return _callers[kernel.name]
+        if kernel.name not in callers:
+            callers[kernel.name] = kinds.get(kernel.name, Caller)(kernel)
+    return callers[kernel.name]
 
 
 def _forget() -> None:
     """Begin anew with what is remembered, because overrides or adapters have changed."""
     with _lock:
-        for one in _callers.values():
+        for one in callers.values():
             one.forget()
 
 

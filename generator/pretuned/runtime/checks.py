@@ -34,16 +34,18 @@ def problem(
     """Return the problem of a call; raises what is wrong with it."""
     arrays = kernel.arrays
     given = {array.name: view for array, view in zip(arrays, views, strict=True) if view is not None}
-    types = _types(kernel, given)
-    _ranks(kernel, arrays, given, types, device)
-    dims = {name: _dim(kernel, name, place, given) if place else keywords[name] for name, place in kernel.dims.items()}
+    types = read_types(kernel, given)
+    demand_ranks(kernel, arrays, given, types, device)
+    dims = {
+        name: read_dim(kernel, name, place, given) if place else keywords[name] for name, place in kernel.dims.items()
+    }
     specialisation = specialise(kernel, {**types, **dims, **keywords}, given)
     values: Values = {**specialisation, **follow(kernel, specialisation), **dims}
     found = CalledProblem(kernel, device, specialisation, values)
     if kernel.lists:
         note(kernel, given, found.operands)
     found.shapes = _shapes(kernel, arrays, given, found.operands)
-    _dtypes(kernel, arrays, given, values)
+    demand_dtypes(kernel, arrays, given, values)
     for array in arrays if kernel.strides else ():
         shape = found.shapes.get(array.name) or output_shape(kernel, array, found.operands)
         found.lie(strides_of(kernel, array, shape, given.get(array.name)))
@@ -52,7 +54,7 @@ def problem(
     return found
 
 
-def _dim(kernel: Kernel, name: str, place: tuple[Any, ...], given: Mapping[str, ArrayView]) -> int:
+def read_dim(kernel: Kernel, name: str, place: tuple[Any, ...], given: Mapping[str, ArrayView]) -> int:
     """Return a dim by the extent that gives it."""
     argument, axis, *solved = place
     if argument.endswith("[]"):
@@ -64,11 +66,12 @@ def _dim(kernel: Kernel, name: str, place: tuple[Any, ...], given: Mapping[str, 
     size: int = given[argument].shape[axis]
     if not solved:
         return size
-    factor: int
+    offset: int
     factor, offset, extent = solved
     rest = size - offset
     if rest >= 0 and rest % factor == 0:
-        return int(rest // factor)
+        solution: int = rest // factor  # or a size of torch.compile, which stays open
+        return solution
     beyond = offset % factor
     wanted = f"a multiple of {factor}" if not beyond else f"{beyond} more than a multiple of {factor}"
     least = f"at least {offset}" if size < offset else wanted
@@ -156,7 +159,7 @@ def _pairs(values: Values) -> str:
     return ", ".join(f"{name}={value}" for name, value in sorted(values.items())) or "no specialisation"
 
 
-def _types(kernel: Kernel, given: Mapping[str, ArrayView]) -> Values:
+def read_types(kernel: Kernel, given: Mapping[str, ArrayView]) -> Values:
     """Return each type specialisation as the first input of that type has it."""
     types: Values = {}
     for name, argument, shipped in kernel.typed:
@@ -177,7 +180,7 @@ def _unnamed(wanted: Sequence[str], found: str) -> str:
     return "; __cuda_array_interface__ cannot name this type: pass an array of PyTorch, or of CuPy with ml_dtypes"
 
 
-def _ranks(
+def demand_ranks(
     kernel: Kernel, arrays: Sequence[Array], given: Mapping[str, ArrayView], types: Values, device: Device
 ) -> None:
     """Check the number of dimensions, before any is read off."""
@@ -223,7 +226,8 @@ def _shapes(
     return shapes
 
 
-def _dtypes(kernel: Kernel, arrays: Sequence[Array], given: Mapping[str, ArrayView], values: Values) -> None:
+def demand_dtypes(kernel: Kernel, arrays: Sequence[Array], given: Mapping[str, ArrayView], values: Values) -> None:
+    """Check the dtypes."""
     for array in arrays:
         if array.name in given:
             wanted, found = values.get(array.dtype, array.dtype), given[array.name].dtype

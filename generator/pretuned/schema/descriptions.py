@@ -192,6 +192,10 @@ DESCRIPTIONS: Final = {
     "Verify.compare": "'file.py:name': a function that judges a result.",
     "ProjectTable.kernels": "The folder of specs and templates.",
     "ProjectTable.declarations": "A module of that folder which declares kernels in Python: kernels/declared.py.",
+    "ProjectTable.torch": (
+        "The namespace of the kernels' operators of PyTorch: torch.py is written into the package, for torch.compile, "
+        "torch.export and autograd."
+    ),
     "ProjectTable.module": "Where the generated package goes, by its path in the sources: src/mypkg/tuned.",
     "ProjectTable.modules": "Several generated packages, each with its own folder of specs.",
     "ProjectTable.lock": "The rows that were tuned; committed.",
@@ -217,6 +221,7 @@ DESCRIPTIONS: Final = {
     ),
     "ModuleEntry.kernels": "The folder of this module's specs and templates.",
     "ModuleEntry.declarations": "A module of this folder which declares kernels in Python.",
+    "ModuleEntry.torch": "The namespace of this package's operators of PyTorch.",
     "ModuleEntry.module": "Where this generated package goes: src/mypkg/tuned.",
 }
 

@@ -59,6 +59,7 @@ class Expressions:
         each: A condition that every array has to meet besides, in which `handle` is the call's stream; may be empty.
         written: A condition that every array has to meet that is written; may be empty.
         lazy: A condition that one of a complex type, or whose rows may lie apart, must not meet; may be empty.
+        once: A condition of every call, which does not name an array; may be empty.
         stream: The handle of the library's current stream on the device `ordinal`.
         current_device: The ordinal of the library's current device.
         names: The objects that the expressions name, `empty`, which makes an array from (shape, dtype), and
@@ -79,6 +80,7 @@ class Expressions:
         "facts",
         "lazy",
         "names",
+        "once",
         "shape",
         "stream",
         "type_of",
@@ -102,12 +104,14 @@ class Expressions:
         each: str = "",
         written: str = "",
         lazy: str = "",
+        once: str = "",
         vector_extent: tuple[str, str] | None = None,
         extent_of: Callable[[tuple[int, ...]], Foreign] = tuple,
     ) -> None:
         self.address, self.dtype, self.device, self.contiguous = address, dtype, device, contiguous
         self.stream, self.current_device, self.names, self.type_of = stream, current_device, names, type_of
         self.facts, self.shape, self.each, self.written, self.lazy = facts, shape, each, written, lazy
+        self.once = once
         self.vector_extent, self.extent_of = vector_extent or (shape, ""), extent_of
 
     def extent(self, rank: int) -> tuple[str, str]:

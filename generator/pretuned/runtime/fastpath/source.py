@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from ..adapters import Expressions
     from ..table import Foreign, Kernel
 
-FALLS = (AttributeError, IndexError, KeyError, OverflowError, TypeError, struct.error)
+FALLS = (AttributeError, IndexError, KeyError, OverflowError, RuntimeError, TypeError, struct.error)
 
 
 class FastPathSource:
@@ -253,6 +253,7 @@ class FastPathSource:
 
     def _conditions(self) -> Iterator[str]:
         ask = self.expressions
+        yield from [ask.once] if ask.once else []
         if self.several_gpus:
             yield f"{ask.current_device} == ordinal"
         for i, array in enumerate(self._arrays):

@@ -1,0 +1,177 @@
+"""`torch.py` of a generated package: the kernels as operators of PyTorch, and what torch.compile traces of a call.
+
+A kernel has the operator that makes its new outputs, and the overload `out` that writes into those that a call brings.
+What is alike for all kernels stands in `pretuned.runtime.torch_ops`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from pretuned.bake.functions import chosen, number_of, omissible, required, signature_lines
+from pretuned.bake.literals import literal
+from pretuned.errors import BakeError
+from pretuned.runtime.records import Value
+from pretuned.runtime.types import DTYPES
+from pretuned.spec.model import Argument, KernelSpec
+from pretuned.spec.places import telling_outputs
+from pretuned.spec.space import dtypes_of
+from pretuned.spec.structs import layouts
+
+FILE: Final = "torch.py"
+_HEAD: Final = '''"""The kernels as operators of PyTorch, in torch.ops.{namespace}. Written by {writer}; do not edit.
+
+Import it beside the package: from then on the package's functions, which are here too, may be called under
+torch.compile and torch.export, and with tensors that require a gradient.
+"""
+
+# ruff: noqa: E501 - a schema is one line
+# ruff: noqa: A002, A004, E741, N802, N803, PLR0913, RUF100 - names are the kernel specs'; not all of these are needed
+
+from __future__ import annotations
+
+from . import (
+{functions}
+)
+from ._runtime import torch_ops as _ops
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+{typing}    from ._runtime import GpuArray, Stream
+
+__all__ = [
+{names}
+]
+
+_operators = _ops.Operators({literal})
+'''
+
+
+def source(specs: Mapping[str, KernelSpec], namespace: str, writer: str) -> str:
+    """Return the text of `torch.py`; raises BakeError for what an operator cannot be."""
+    text = "\n".join(line for spec in specs.values() for line in ("", "", *_kernel(spec)))
+    typing = "    from collections.abc import Sequence\n" if ": Sequence[" in text else ""
+    typing += "    from typing import Literal\n" if ": Literal[" in text else ""
+    names = sorted(specs)
+    head = _HEAD.format(
+        namespace=namespace,
+        writer=writer,
+        functions="\n".join(f"    {name}," for name in names),
+        typing=f"{typing}\n" if typing else "",
+        names="\n".join(f"    {literal(name)}," for name in names),
+        literal=literal(namespace),
+    )
+    return f"{head.rstrip()}\n{text}\n\n\n_ops.watch()\n"
+
+
+def _kernel(spec: KernelSpec) -> Iterator[str]:
+    """Yield the operators of a kernel, and what is traced in the place of its function."""
+    if spec.name == "torch":
+        raise BakeError(f"a kernel cannot be named 'torch' where the table has a `torch`; rename {spec.file}")
+    new = _new(spec)
+    if not new or required(spec):
+        returns = ", ".join("Tensor[]" if one.count else "Tensor" for one in new)
+        schema = f"{_schema(spec, ())} -> {returns if len(new) == 1 else f'({returns})'}"
+        yield f"_op_{spec.name} = _operators.define({spec.name}, {literal(schema)})"
+    if new:
+        schema = f"{_schema(spec, new)} -> ()"
+        yield f'_out_{spec.name} = _operators.define({spec.name}, {literal(schema)}, "out")'
+    yield ""
+    yield ""
+    yield f"def _traced_{spec.name}("
+    yield from signature_lines(spec)
+    yield from (f"    {line}" for line in _traced(spec, new))
+    yield ""
+    yield ""
+    yield f"_ops.route({spec.name}, _traced_{spec.name})"
+
+
+def _new(spec: KernelSpec) -> list[Argument]:
+    """Return the outputs that an operator makes where a call does not bring them."""
+    told = telling_outputs(spec)
+    return [argument for argument in omissible(spec) if argument.role == "out" and argument.name not in told]
+
+
+def _schema(spec: KernelSpec, given: tuple[Argument, ...] | list[Argument]) -> str:
+    """Return an operator's arguments; `given` are those outputs that it takes and another makes."""
+    letters = iter([*map(chr, range(ord("a"), ord("z") + 1)), *(f"a{count}" for count in range(1000))])
+    new = _new(spec)
+    parts = [f"{_tensor(one, letters)} {one.name}" for one in required(spec)]
+    for scalar in spec.scalars:
+        parts += [f"{kind} {name}" for kind, name, _ in _numbers(spec, scalar)]
+    parts += [f"{_tensor(one, letters)} {one.name}" for one in omissible(spec) if one not in new]
+    words = [f"{_word(values)} {name}" for name, values in chosen(spec).items()]
+    words += [f"{_tensor(one, letters)} {one.name}" for one in given]
+    names = [part.rpartition(" ")[2] for part in (*parts, *words)]
+    if wrong := next((name for name in names if names.count(name) > 1 or name == "NoneType"), None):
+        raise BakeError(f"{spec.file}: '{wrong}' cannot be an argument of an operator of PyTorch; rename it")
+    return f"({', '.join([*parts, *(['*', *words] if words else [])])})"
+
+
+def _tensor(argument: Argument, letters: Iterator[str]) -> str:
+    written = f"({next(letters)}!)" if argument.role != "in" else ""
+    return f"Tensor{written}{'[]' if argument.count else ''}{'?' if argument.optional else ''}"
+
+
+def _numbers(spec: KernelSpec, scalar: Argument) -> Iterator[tuple[str, str, str]]:
+    """Yield type, name and value of what an operator takes for a number: for a struct its fields, one by one."""
+    kinds = {"float": "float", "int": "SymInt", "bool": "bool", "complex": "complex"}
+    structs = layouts(spec)
+    if scalar.dtype not in structs:
+        yield kinds[number_of(spec, scalar)], scalar.name, scalar.name
+        return
+    for name, dtype, count in structs[scalar.dtype].fields:
+        kind = kinds[DTYPES[dtype].kind.removeprefix("u")]
+        value = f"_ops.field({scalar.name}, {literal(name)})"
+        yield f"{kind}{'[]' if count else ''}", f"{scalar.name}_{name}", value
+
+
+def _word(values: tuple[Value, ...]) -> str:
+    """Return the type of a keyword."""
+    if any(isinstance(value, str) for value in values):
+        return "str"
+    return "bool" if values and all(isinstance(value, bool) for value in values) else "SymInt"
+
+
+def _traced(spec: KernelSpec, new: list[Argument]) -> Iterator[str]:
+    """Yield the body of what is traced: checks that need tensors as they are called, then an operator."""
+    name = literal(spec.name)
+    yield f"_ops.demand_none({name}, stream)"
+    arrays = [one.name for one in (*required(spec), *omissible(spec)) if _may_require_gradients(spec, one)]
+    if arrays:
+        yield f"_ops.refuse_gradients({name}, {', '.join(f'{one}={one}' for one in arrays)})"
+    others = ", ".join(_arguments(spec, new))
+    all_of_them = ", ".join([*([others] if others else []), *(f"{one.name}={one.name}" for one in new)])
+    if not new:
+        yield f"_op_{spec.name}({others})"
+    elif not required(spec):
+        for one in new:
+            yield f"_ops.demand_output({name}, {literal(one.name)}, {one.name})"
+        yield f"_out_{spec.name}({all_of_them})"
+    else:
+        made = ", ".join(one.name for one in new)
+        yield f"if {' and '.join(f'{one.name} is None' for one in new)}:"
+        yield f"    {made} = _op_{spec.name}({others})"
+        if len(new) > 1:
+            yield f"elif {' or '.join(f'{one.name} is None' for one in new)}:"
+            yield f"    made = _op_{spec.name}({others})"
+            for place, one in enumerate(new):
+                yield f"    {one.name} = _ops.filled({name}, {literal(one.name)}, {one.name}, made[{place}])"
+        yield "else:"
+        yield f"    _out_{spec.name}({all_of_them})"
+    results = [f"list({one.name})" if one.count else one.name for one in spec.whole(spec.outputs)]
+    yield f"return {', '.join(results)}"
+
+
+def _may_require_gradients(spec: KernelSpec, argument: Argument) -> bool:
+    return any(DTYPES[dtype].kind in {"float", "complex"} for dtype in dtypes_of(spec, argument.dtype))
+
+
+def _arguments(spec: KernelSpec, new: list[Argument]) -> Iterator[str]:
+    """Yield what is passed to an operator, but for the outputs that one of the two makes."""
+    yield from (one.name for one in required(spec))
+    for scalar in spec.scalars:
+        yield from (value for _, _, value in _numbers(spec, scalar))
+    yield from (one.name for one in omissible(spec) if one not in new)
+    yield from (f"{name}={name}" for name in chosen(spec))

@@ -1,0 +1,91 @@
+"""The kernels as operators of PyTorch, and what `torch.py` of the package is written with. It imports PyTorch.
+
+torch.compile and torch.export trace the function that `torch.py` has for a kernel; it calls the operators. In eager
+mode the kernel's own function goes round them, but for what only they can do (`eager`).
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from ..errors import ArgumentError, ArgumentTypeError, qualified
+from .eager import route, watch
+from .operators import Operators
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..table import Foreign
+
+torch: Foreign = import_module("torch")
+
+__all__ = [
+    "Operators",
+    "demand_none",
+    "demand_output",
+    "field",
+    "filled",
+    "recorded",
+    "refuse_gradients",
+    "route",
+    "watch",
+]
+
+
+def demand_none(kernel: str, stream: Foreign) -> None:
+    """Raise ArgumentTypeError for a stream, which an operator cannot be given."""
+    if stream is not None:
+        raise ArgumentTypeError(
+            f"{qualified(kernel)}: stream: cannot be given where an operator of PyTorch runs the call (torch.compile, "
+            "autograd, tensors of a subclass); write `with torch.cuda.stream(stream):` around it"
+        )
+
+
+def demand_output(kernel: str, name: str, output: Foreign) -> None:
+    """Raise ArgumentTypeError for an output that is missing, where no input says what would make it."""
+    if output is None:
+        raise ArgumentTypeError(
+            f"{qualified(kernel)}: {name}: expected a tensor, found None; this kernel has no input whose library and "
+            "device an operator could go by"
+        )
+
+
+def recorded(*arrays: Foreign) -> bool:
+    """Return whether autograd records what is computed from these, which may be lists, or left out."""
+    if not torch.is_grad_enabled():
+        return False
+    for array in arrays:
+        several = array if isinstance(array, (list, tuple)) else (array,)
+        for tensor in several:
+            if tensor is not None and tensor.requires_grad:
+                return True
+    return False
+
+
+def refuse_gradients(kernel: str, **arrays: Foreign) -> None:
+    """Raise ArgumentError for an argument that requires a gradient, where there is none for it."""
+    for name, array in arrays.items():
+        if recorded(array):
+            raise ArgumentError(
+                f"{qualified(kernel)}: {name}: requires a gradient, and this kernel has none for it; pass "
+                f"{name}.detach(), or call under torch.no_grad()"
+            )
+
+
+def filled(kernel: str, name: str, output: Foreign, made: Foreign) -> Foreign:
+    """Return the output that a call brings with the result of the operator in it; the result where it brings none."""
+    if output is None:
+        return made
+    several = zip(output, made, strict=True) if isinstance(made, (list, tuple)) else ((output, made),)
+    for one, result in several:
+        if one.shape != result.shape or one.dtype != result.dtype:
+            raise ArgumentError(
+                f"{qualified(kernel)}: {name}: expected {tuple(result.shape)} of {result.dtype}, found "
+                f"{tuple(one.shape)} of {one.dtype}"
+            )
+        one.copy_(result)
+    return output
+
+
+def field(struct: Foreign, name: str) -> Foreign:
+    """Return a field of a struct: of a dict, or of an object with attributes."""
+    return struct[name] if isinstance(struct, dict) else getattr(struct, name)
