@@ -41,7 +41,11 @@ def test_equals_the_golden_files(content):
 
 def test_holds_the_runtime_unchanged_and_nothing_unexpected(content):
     folder = ROOT / "generator/pretuned/runtime"
-    runtime = {f"_runtime/{file.relative_to(folder).as_posix()}": file.read_bytes() for file in folder.rglob("*.py")}
+    files_of_runtime = {file.relative_to(folder).as_posix(): file for file in folder.rglob("*.py")}
+    for_a_framework = [name for name in files_of_runtime if name.startswith("torch_ops/")]
+    assert for_a_framework
+    asked = {name: file for name, file in files_of_runtime.items() if name not in for_a_framework}
+    runtime = {f"_runtime/{name}": file.read_bytes() for name, file in asked.items()}
     assert {name: data for name, data in content.items() if name.startswith("_runtime/")} == runtime
     rest = [name for name in content if name not in runtime and not name.startswith("kernels/")]
     assert rest == ["__init__.py", "py.typed"]
@@ -149,6 +153,34 @@ def test_what_spec_files_of_every_form_give_passes_too(tmp_path):
     found = plan(specs, [], {})
     sample.write(files(found, sample.binaries(found)), tmp_path / "tuned")
     check_with_tools(tmp_path)
+
+
+def test_operators_of_pytorch_are_written_where_they_are_asked_for(content, tmp_path):
+    found = plan(sample.specs(), [], {}, cubins=False)
+    without, asked = files(found, {}), files(found, {}, torch="mypkg")
+    more = {name for name in asked if name not in without}
+    assert "torch.py" in more
+    assert all(name.startswith("_runtime/torch_ops/") for name in more - {"torch.py"})
+    assert {name: asked[name] for name in without} == without
+    source = asked["torch.py"].decode()
+    assert '"(Tensor x, float alpha, *, bool relu) -> Tensor"' in source
+    assert '"(Tensor x, float alpha, *, bool relu, Tensor(a!) y) -> ()", "out"' in source
+    assert '"(Tensor(a!) total, Tensor x) -> Tensor"' in source
+    sample.write(asked, tmp_path / "tuned")
+    check_with_tools(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "argument", "message"),
+    [
+        ("torch", "x", "a kernel cannot be named 'torch' where the table has a `torch`; rename"),
+        ("affine", "NoneType", "'NoneType' cannot be an argument of an operator of PyTorch; rename it"),
+    ],
+)
+def test_what_an_operator_cannot_be_is_refused(tmp_path, name, argument, message):
+    specs = rename(tmp_path, "x", argument, kernel=name)
+    with pytest.raises(BakeError, match=re.escape(message)):
+        files(plan(specs, [], {}, cubins=False), {}, torch="mypkg")
 
 
 HOSTILE = [

@@ -48,7 +48,9 @@ class WatchedPyTorch(PyTorch):
 def route(function: Callable[..., Foreign], traced: Callable[..., Foreign]) -> None:
     """Have calls of a kernel's function that need an operator go by `traced`, and torch.compile trace that instead."""
     kernel = KERNELS[function.__name__]
-    function._torchdynamo_inline = traced  # type: ignore[attr-defined]  # noqa: SLF001 - as torch.jit has it; public names load all of torch._dynamo
+    made: Foreign = function
+    # As torch.jit has it. torch.compiler.substitute_in_graph loads all of torch._dynamo, which takes seconds.
+    made._torchdynamo_inline = traced  # noqa: SLF001
 
     class Routed(Caller):
         """A kernel's calls, of which some go by its operator."""
