@@ -275,6 +275,17 @@ def test_a_kernel_may_be_that_of_its_own_gradient(tmp_path):
     assert (found.inputs, found.outputs) == ((("x", "gradient", 0),), (("y", 0),))
 
 
+def test_two_kernels_may_be_each_others(tmp_path):
+    for one, other in (("there", "back"), ("back", "there")):
+        text = TRANSPOSE.replace('kernel = "transpose"', f'kernel = "{other}"')
+        (tmp_path / f"{one}.toml").write_text(text)
+    specs = load_folder(tmp_path)
+    assert {spec.name: backward_of(spec, specs[spec.backward.kernel]).kernel for spec in specs.values()} == {
+        "there": "back",
+        "back": "there",
+    }
+
+
 def test_a_transpose_that_is_none_is_found_at_sizes_that_differ(tmp_path):
     (tmp_path / "transpose.toml").write_text(TRANSPOSE.replace('["n", "m"]', '["m", "n + 1"]'))
     with pytest.raises(SpecError) as raised:
