@@ -29,17 +29,26 @@ def texts(kernels: Path, names: Iterable[str]) -> dict[str, str]:
     return {file: (kernels / file).read_text() for file in files}
 
 
-def baked(folder: Path, name: str, kernels: Mapping[str, str], capability: str, *, tuned: bool = False) -> Any:
+def baked(
+    folder: Path,
+    name: str,
+    kernels: Mapping[str, str],
+    capability: str,
+    *,
+    tuned: bool = False,
+    torch: str | None = None,
+) -> Any:
     """Bake `kernels`, texts by file name, as the package `name` in an empty folder, and return it.
 
     `capability` is the compute capability as CuPy writes it, such as `90`. Without `tuned`, the package has the
-    defaults alone, which takes seconds less.
+    defaults alone, which takes seconds less. `torch` is the namespace of operators of PyTorch, if there are to be any.
     """
     (folder / "kernels").mkdir()
     for file, text in kernels.items():
         (folder / "kernels" / file).write_text(text)
     mode = "auto" if tuned else "off"
-    (folder / "pyproject.toml").write_text(TABLE.format(name=name, capability=capability, mode=mode))
+    table = TABLE.format(name=name, capability=capability, mode=mode)
+    (folder / "pyproject.toml").write_text(table if torch is None else f'{table}torch = "{torch}"\n')
     subprocess.run([sys.executable, "-m", "pretuned", "bake"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
     sys.path.insert(0, str(folder))
     try:

@@ -11,10 +11,23 @@ import pytest
 import sample
 from pretuned.bake.package import files
 from pretuned.bake.plan import plan
-from pretuned.measure.functions import arrays_of, call
+from pretuned.measure import data
+from pretuned.measure.functions import arrays_of, call, together
+from pretuned.spec import space
 from pretuned.spec.space import Problem, pairs
 
 torch = pytest.importorskip("torch")
+SMALL = {
+    "half": 8,
+    "groups": 3,
+    "m": 24,
+    "nonzeros": 40,
+    "topk": 2,
+    "experts": 8,
+    "h": 9,
+    "w": 12,
+    "limit": 64,
+}  # of dims; others are 16
 
 
 def write(folder, name, specs, namespace):
@@ -103,3 +116,50 @@ def _made(result, dtype, leading):
         return [_made(one, dtype, leading) for one in result]
     made = torch.from_numpy(np.array(result, order="C")).to(dtype)
     return made if leading is None else made.reshape(*leading, *made.shape[1:])
+
+
+def arguments(spec, specialisation, device="cpu", **sizes):
+    """Return the tensors, numbers and keywords of a call, by name, at small sizes."""
+    known = dict(specialisation)
+    dims = {name: known.get(name, sizes.get(name, SMALL.get(name, 16))) for name in spec.dims}
+    problem = Problem(specialisation=specialisation, dims=pairs(dims))
+    stored = data.inputs(spec, problem, 1)
+    found = {}
+    for argument in spec.inputs:
+        if argument.name in stored:
+            dtype = space.dtype_of(spec, argument.dtype, specialisation)
+            bits = np.ascontiguousarray(stored[argument.name].full)
+            found[argument.name] = (
+                torch.from_numpy(bits.view(f"int{8 * bits.itemsize}")).to(device).view(getattr(torch, dtype))
+            )
+    found = together(spec, found)
+    for scalar in spec.scalars:
+        if isinstance(scalar.passed, dict):
+            found |= {f"{scalar.name}_{name}": value for name, value in scalar.passed.items()}
+        else:
+            found[scalar.name] = scalar.passed
+    optional = {argument.presence for argument in spec.inputs if argument.optional}
+    found |= {name: known[name] for name, one in spec.specialisations.items() if one.values and name not in optional}
+    found |= {name: dims[name] for name, dim in spec.dims.items() if dim.keyword}
+    return found
+
+
+def check(namespace, spec, specialisation, device):
+    """Have PyTorch check the operators of a kernel: schema, fakes, and tracing with open sizes."""
+    new = None
+    for operator in overloads(namespace, spec.name):
+        given = arguments(spec, specialisation, device)
+        if operator._overloadname == "out":
+            outputs = [one.name for one in spec.whole(spec.outputs) if one.role == "out"]
+            several = new if len(outputs) > 1 else (new,)
+            given |= {name: _empty(one) for name, one in zip(outputs, several, strict=True)}
+        named = {one.name: given.get(one.name) for one in operator._schema.arguments}
+        checks = ("test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
+        if "float8" not in str(spec.arrays):  # PyTorch cannot compare that with itself there
+            checks += ("test_schema",)
+        torch.library.opcheck(operator, (), named, test_utils=checks)
+        new = operator(**named)
+
+
+def _empty(result):
+    return [torch.empty_like(one) for one in result] if isinstance(result, list) else torch.empty_like(result)
