@@ -108,11 +108,13 @@ EXAMPLES: Final = {
     "project.cuda": 'cuda = "13.0"',
     "project.architectures": 'architectures = ["sm_80", "sm_90a"]',
     "project.cubins": "cubins = true",
+    "project.jax": "jax = true",
     "project.require-tuned": "require-tuned = true",
     "project.max-loss": "max-loss = 0.02",
     "project.max-configurations": "max-configurations = 12",
     "project.usage": 'usage = "calls.jsonl"',
     "project.modules.kernels": 'kernels = "kernels/a"',
     "project.modules.declarations": 'declarations = "kernels/a/declared.py"',
+    "project.modules.jax": "jax = true",
     "project.modules.module": 'module = "src/mypkg/a"',
 }

@@ -30,6 +30,11 @@ def content():
     return sample.package()
 
 
+@pytest.fixture(scope="module")
+def with_jax():
+    return sample.package(jax=True)
+
+
 def test_equals_the_golden_files(content):
     expected = sample.GOLDEN / "expected"
     golden = {file.relative_to(expected).as_posix(): file.read_bytes() for file in expected.rglob("*.*")}
@@ -42,7 +47,7 @@ def test_equals_the_golden_files(content):
 def test_holds_the_runtime_unchanged_and_nothing_unexpected(content):
     folder = ROOT / "generator/pretuned/runtime"
     files_of_runtime = {file.relative_to(folder).as_posix(): file for file in folder.rglob("*.py")}
-    for_a_framework = [name for name in files_of_runtime if name.startswith("torch_ops/")]
+    for_a_framework = [name for name in files_of_runtime if name.startswith(("jax/", "torch_ops/"))]
     assert for_a_framework
     asked = {name: file for name, file in files_of_runtime.items() if name not in for_a_framework}
     runtime = {f"_runtime/{name}": file.read_bytes() for name, file in asked.items()}
@@ -143,15 +148,30 @@ def check_with_tools(folder):
     tool("mypy", "--strict", "--cache-dir", str(known), "tuned", folder=folder)
 
 
-def test_passes_ruff_and_mypy(content, tmp_path):
-    sample.write(content, tmp_path / "tuned")
+def test_functions_for_jax_come_beside_what_else_there_is(content, with_jax):
+    assert {name: data for name, data in with_jax.items() if name in content} == content
+    more = sorted(with_jax.keys() - content.keys())
+    folder = ROOT / "generator/pretuned/runtime/jax"
+    assert more == [*sorted(f"_runtime/jax/{file.name}" for file in folder.glob("*.py")), "jax.py"]
+
+
+def test_a_kernel_named_as_the_module_for_jax_is_refused():
+    specs = {"jax": sample.specs()["affine"].model_copy(update={"name": "jax"})}
+    found = plan(specs, [], {})
+    files(found, sample.binaries(found))
+    with pytest.raises(BakeError, match="a kernel cannot be named 'jax' where the package has functions for JAX"):
+        files(found, sample.binaries(found), jax=True)
+
+
+def test_passes_ruff_and_mypy(with_jax, tmp_path):
+    sample.write(with_jax, tmp_path / "tuned")
     check_with_tools(tmp_path)
 
 
 def test_what_spec_files_of_every_form_give_passes_too(tmp_path):
     specs = load_folder(ROOT / "tests" / "data" / "shapes") | load_folder(ROOT / "tests" / "data" / "defaults")
     found = plan(specs, [], {})
-    sample.write(files(found, sample.binaries(found)), tmp_path / "tuned")
+    sample.write(files(found, sample.binaries(found), jax=True), tmp_path / "tuned")
     check_with_tools(tmp_path)
 
 

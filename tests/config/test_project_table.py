@@ -13,8 +13,8 @@ MODES = "expected 'auto', 'locked', 'force' or 'off'"
 OUTSIDE = "leads outside the project; write a path below the project's folder, without '..'"
 ABSOLUTE = "is absolute; write a path relative to the project's folder"
 KNOWN = (
-    "'architectures', 'budget', 'cubins', 'cuda', 'declarations', 'kernels', 'lock', 'max-configurations', "
-    "'max-loss', 'mode', 'module', 'modules', 'require-tuned', 'torch' or 'usage'"
+    "'architectures', 'budget', 'cubins', 'cuda', 'declarations', 'jax', 'kernels', 'lock', "
+    "'max-configurations', 'max-loss', 'mode', 'module', 'modules', 'require-tuned', 'torch' or 'usage'"
 )
 IN_FOLDER = "write a module of the folder 'kernels', such as 'kernels/declared.py'"
 EXAMPLE = '`module = "src/mypkg/tuned"`'
@@ -61,12 +61,16 @@ def test_every_key_is_read():
         "max-loss": 0.015,
         "max-configurations": 32,
         "usage": "locks/calls.jsonl",
+        "jax": True,
     }
     assert build_project(table, root=ROOT) == Project(
         root=ROOT,
         modules=(
             ModuleTable(
-                kernels=ROOT / "templates", module="src/mypkg/tuned", declarations=ROOT / "templates/declared.py"
+                kernels=ROOT / "templates",
+                module="src/mypkg/tuned",
+                declarations=ROOT / "templates/declared.py",
+                jax=True,
             ),
         ),
         lock=ROOT / "locks/all.json",
@@ -83,9 +87,9 @@ def test_every_key_is_read():
 
 
 def test_several_modules():
-    table = {"modules": [{"module": "src/a/tuned"}, {"module": "src/b/tuned", "kernels": "more"}]}
+    table = {"modules": [{"module": "src/a/tuned", "jax": True}, {"module": "src/b/tuned", "kernels": "more"}]}
     assert build_project(table, root=ROOT).modules == (
-        ModuleTable(kernels=ROOT / "kernels", module="src/a/tuned"),
+        ModuleTable(kernels=ROOT / "kernels", module="src/a/tuned", jax=True),
         ModuleTable(kernels=ROOT / "more", module="src/b/tuned"),
     )
 
@@ -227,6 +231,11 @@ def test_all_faults_of_a_table_come_at_once():
             "modules[0].kernel: unknown key; did you mean 'kernels'?",
         ),
         ({"modules": [{"kernels": "k"}]}, 'modules[0].module: missing; write `module = "src/mypkg/tuned"`'),
+        ({"module": "a", "jax": "yes"}, 'jax: expected true or false, found "yes"; write `jax = true`'),
+        (
+            {"modules": [{"module": "a"}], "jax": True},
+            "jax: write `jax` in each of the [[modules]] tables instead",
+        ),
         ({"module": "a", "budget": -1}, "budget: is -1; expected 0 or more; write `budget = 60`"),
         ({"module": "a", "cuda": "13"}, 'cuda: is "13"; write `cuda = "13.0"`'),
     ],

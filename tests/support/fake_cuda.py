@@ -65,6 +65,7 @@ class FakeCuda:
         self.resident, self.asked = 2, []
         self.mapped = []  # tensor maps that were encoded
         self.eager, self.libraries, self._kernels, self._in_contexts = True, {}, {}, set()
+        self.in_use = {0}  # devices whose primary context the process has made
         self.addresses = {}  # address -> device, for arrays of other libraries
         self._functions, self._handles, self._local = {}, itertools.count(1), threading.local()
 
@@ -95,6 +96,14 @@ class FakeCuda:
 
     def cuDevicePrimaryCtxRetain(self, found, device):
         found._obj.value = 1000 + device.value - 50
+        return 0
+
+    def cuDevicePrimaryCtxGetState(self, device, _flags, active):
+        active._obj.value = int(device.value - 50 in self.in_use)
+        return 0
+
+    def cuThreadExchangeStreamCaptureMode(self, mode):
+        self._local.mode, mode._obj.value = mode._obj.value, getattr(self._local, "mode", 0)
         return 0
 
     def cuCtxGetCurrent(self, found):

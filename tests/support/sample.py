@@ -188,14 +188,15 @@ def measured(found: list[Row | Selection], of: BakePlan, built: dict[tuple[str, 
     ]
 
 
-def package(**options) -> dict[str, bytes]:
+def package(*, jax: bool = False, **options) -> dict[str, bytes]:
     """Return the files of the sample package."""
     first = plan(specs(), rows(), DEVICES, selections=selections(), **options)
     built = binaries(first)
     if not built:
-        return files(first, built, version="0.0.0")
+        return files(first, built, version="0.0.0", jax=jax)
     found = (measured(entries, first, built) for entries in (rows(), selections()))
-    return files(plan(specs(), next(found), DEVICES, selections=next(found), **options), built, version="0.0.0")
+    planned = plan(specs(), next(found), DEVICES, selections=next(found), **options)
+    return files(planned, built, version="0.0.0", jax=jax)
 
 
 def write(content: dict[str, bytes], folder: Path) -> Path:

@@ -42,7 +42,7 @@ def number_of(spec: KernelSpec, argument: Argument) -> str:
     return max(kinds, key=_WIDTH.index, default="object")
 
 
-def _number(spec: KernelSpec, argument: Argument) -> str:
+def number(spec: KernelSpec, argument: Argument) -> str:
     """Return a number's annotation with its default."""
     annotation = number_of(spec, argument)
     if argument.default is None:
@@ -108,10 +108,10 @@ def function_lines(kernel: KernelPlan) -> Iterator[str]:
 def signature_lines(spec: KernelSpec) -> Iterator[str]:
     """Yield the parameters of the kernel's function, one a line, and what it returns."""
     yield from (f"    {argument.name}: {_taken(argument)}," for argument in required(spec))
-    yield from (f"    {argument.name}: {_number(spec, argument)}," for argument in spec.scalars)
+    yield from (f"    {argument.name}: {number(spec, argument)}," for argument in spec.scalars)
     yield "    *,"
     for name, values in chosen(spec).items():
-        yield f"    {name}: {_annotation(values)},"
+        yield f"    {name}: {annotation(values)},"
     demanded = telling_outputs(spec)
     for argument in omissible(spec):
         yield f"    {argument.name}: {_taken(argument)}{'' if argument.name in demanded else ' | None = None'},"
@@ -130,7 +130,7 @@ def _taken(argument: Argument) -> str:
     return "Sequence[GpuArray]" if argument.count else "GpuArray"
 
 
-def _annotation(values: tuple[Value, ...]) -> str:
+def annotation(values: tuple[Value, ...]) -> str:
     """Return the type of a keyword."""
     if any(isinstance(value, str) for value in values):
         return f"Literal[{', '.join(map(literal, values))}]"
@@ -144,11 +144,11 @@ def _docstring(kernel: KernelPlan) -> Iterator[str]:
     yield f'    """{first.strip()}'
     yield from rest
     yield ""
-    for line in _facts(kernel):
+    for line in facts(kernel):
         yield from wrapped(line, "    ")
     yield ""
     yield "    Args:"
-    for name, text in _described(spec):
+    for name, text in described_arguments(spec):
         yield from wrapped(f"{name}: {text}", "        ", "    ")
     yield ""
     yield "    Returns:"
@@ -159,7 +159,7 @@ def _docstring(kernel: KernelPlan) -> Iterator[str]:
     yield '    """'
 
 
-def _facts(kernel: KernelPlan) -> Iterator[str]:
+def facts(kernel: KernelPlan) -> Iterator[str]:
     """Yield what a caller should know of types, sizes, demands and devices, one line each."""
     spec = kernel.spec
     for name, choice in sorted(spec.specialisations.items()):
@@ -181,7 +181,8 @@ def _facts(kernel: KernelPlan) -> Iterator[str]:
     yield f"Tuned for {', '.join(devices)}." if devices else "Not tuned on any device: the default runs."
 
 
-def _described(spec: KernelSpec) -> Iterator[tuple[str, str]]:
+def described_arguments(spec: KernelSpec) -> Iterator[tuple[str, str]]:
+    """Yield the name of each argument with what a docstring says of it."""
     for argument in required(spec):
         changed = "; changed in place" if argument.role == "inout" else ""
         yield argument.name, f"{_kind(argument)} of {argument.dtype} with {_laid_out(spec, argument)}{changed}."

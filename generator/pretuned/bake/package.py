@@ -2,6 +2,7 @@
 
 __init__.py     functions, the table, the kernels' declarations
 torch.py        the kernels as operators of PyTorch, if the table asks for them
+jax.py          the functions for JAX, where they were asked for
 _runtime/       the dispatcher, as it stands in `pretuned.runtime`
 kernels/        cubins, PTX and the rendered sources, with the headers of the project that these include
 py.typed
@@ -17,6 +18,7 @@ from typing import Final
 from pretuned.bake import operators
 from pretuned.bake.declarations import declaration_lines
 from pretuned.bake.functions import check_names, function_lines
+from pretuned.bake.jax_functions import jax_module
 from pretuned.bake.literals import literal, wrapped
 from pretuned.bake.plan import BakePlan, Compiled
 from pretuned.bake.tables import (
@@ -41,7 +43,8 @@ _WAIVED: Final = (
 )
 COLUMNS: Final = 120  # of a line
 _TORCH: Final = "torch_ops"
-_FRAMEWORKS: Final = {_TORCH}  # folders of the dispatcher that ship where they are asked for
+_JAX: Final = "jax"
+_FRAMEWORKS: Final = {_JAX, _TORCH}  # folders of the dispatcher that ship where they are asked for
 _OFFERED: Final = ("explain", "prepare", "use", "using")  # besides the kernels
 _BODY: Final = """from __future__ import annotations
 
@@ -57,12 +60,14 @@ if TYPE_CHECKING:
 """
 
 
-def files(plan: BakePlan, binaries: Compiled, *, version: str = "", torch: str | None = None) -> dict[str, bytes]:
+def files(
+    plan: BakePlan, binaries: Compiled, *, version: str = "", torch: str | None = None, jax: bool = False
+) -> dict[str, bytes]:
     """Return the content of every file of the generated package by its relative path, with `/`, in sorted order.
 
     `binaries` holds a Binary for each of `plan.jobs`, by (source key, architecture); others are ignored. `version` is
-    pretuned's, for the head of the module; `torch` the namespace of operators of PyTorch, None for none. Raises
-    BakeError for a missing binary, or a name that cannot be used.
+    pretuned's, for the head of the module; `torch` the namespace of operators of PyTorch, None for none. With `jax` the
+    functions for JAX are written as well. Raises BakeError for a missing binary, or a name that cannot be used.
     """
     wanted = [(source.key, architecture) for source, architecture in plan.jobs]
     if missing := [key for key in wanted if key not in binaries]:
@@ -71,11 +76,13 @@ def files(plan: BakePlan, binaries: Compiled, *, version: str = "", torch: str |
         check_names(kernel.spec)
     used = {key: binaries[key] for key in sorted(wanted)}
     content = {"__init__.py": _source(plan, used, version).encode(), "py.typed": b""}
-    parts = {_TORCH} if torch is not None else set()
+    parts = ({_TORCH} if torch is not None else set()) | ({_JAX} if jax else set())
     content |= {f"_runtime/{name}": data for name, data in runtime().items() if _belongs(name, parts)}
     if torch is not None:
         specs = {kernel.spec.name: kernel.spec for kernel in plan.kernels}
         content[operators.FILE] = operators.source(specs, torch, _writer(version)).encode()
+    if jax:
+        content["jax.py"] = jax_module(plan, waived()).encode()
     for kernel in plan.kernels:
         for name, source in sources_of(kernel).items():
             content[f"kernels/{name}.cu"] = source.text.encode()
@@ -119,7 +126,7 @@ def _source(plan: BakePlan, binaries: Compiled, version: str) -> str:
     typing += "    from typing import Literal\n" if ": Literal[" in text else ""
     typing += "\n" if typing else ""
     body = _BODY.format(imports="\n".join(f"    {name}," for name in imports), typing=typing, exported=exported)
-    lines = [*_head(plan, version), "", *(f"# ruff: noqa: {codes} - {reason}" for codes, reason in _WAIVED), ""]
+    lines = [*_head(plan, version), "", *waived(), ""]
     lines += body.splitlines()
     for function in functions:
         lines += ["", "", *function]
@@ -129,6 +136,11 @@ def _source(plan: BakePlan, binaries: Compiled, version: str) -> str:
         lines += [*section, ""]
     lines += ["# The kernels as their specs describe them.", *declared[1:]]
     return "\n".join(lines) + "\n"
+
+
+def waived() -> list[str]:
+    """Return the comments that waive rules in a generated module."""
+    return [f"# ruff: noqa: {codes} - {reason}" for codes, reason in _WAIVED]
 
 
 def _imports(text: str) -> list[str]:

@@ -126,7 +126,7 @@ def bake_project(
 
 
 def _files(plan: BakePlan, binaries: Compiled, table: ModuleTable) -> dict[str, bytes]:
-    content = files(plan, binaries, version=__version__, torch=table.torch)
+    content = files(plan, binaries, version=__version__, torch=table.torch, jax=table.jax)
     return content | {metadata.FILE: metadata.dumps(metadata.describe(plan, binaries, content, __version__))}
 
 

@@ -43,6 +43,7 @@ _EXAMPLES: Final = {
     "max-configurations": "max-configurations = 12",
     "usage": 'usage = "calls.jsonl"',
     "torch": 'torch = "mypkg"',
+    "jax": "jax = true",
 }
 
 
@@ -51,13 +52,14 @@ class ModuleTable:
     """One generated package: the folder of its specs, and its path in the source tree with forward slashes.
 
     `declarations` is the module of that folder which declares kernels in Python, or None; `torch` the namespace of the
-    package's operators of PyTorch, or None.
+    package's operators of PyTorch, or None. With `jax` the functions for JAX are written as well.
     """
 
     kernels: Path
     module: str
     declarations: Path | None = None
     torch: str | None = None
+    jax: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +115,7 @@ class ModuleEntry(_Table):
     module: str
     declarations: str | None = None
     torch: str | None = None
+    jax: bool = False
 
 
 class ProjectTable(_Table):
@@ -122,6 +125,7 @@ class ProjectTable(_Table):
     module: str | None = None
     declarations: str | None = None
     torch: str | None = None
+    jax: bool = False
     modules: list[ModuleEntry] = Field(default_factory=list)
     lock: str = "pretuned.lock.json"
     mode: Mode = "auto"
@@ -171,6 +175,7 @@ def build_project(
                 module=str(entry.module).strip("/"),
                 declarations=None if entry.declarations is None else root / entry.declarations,
                 torch=entry.torch,
+                jax=entry.jax,
             )
             for _, entry in _modules_of(parsed)
         ),
@@ -228,7 +233,7 @@ def _meaning(data: Mapping[str, Any]) -> Iterator[Entry]:
     """What relates keys and paths, over whatever of the table is well-formed."""
     modules = data.get("modules")
     if modules and isinstance(modules, list):
-        for key in sorted({"declarations", "kernels", "module", "torch"} & data.keys()):
+        for key in sorted({"declarations", "jax", "kernels", "module", "torch"} & data.keys()):
             yield (key,), f"write `{key}` in each of the [[modules]] tables instead"
         tables: list[tuple[Keys, dict[Any, Any]]] = [
             (("modules", index), table) for index, table in enumerate(modules) if isinstance(table, dict)

@@ -242,11 +242,11 @@ class Caller:
         key, memo = (ordinal, keywords, classes, launches_only), self.plans.setdefault(overrides, {})
         found = memo.get(key)
         if found is None:
-            found = self._planned(overrides, ordinal, handle, keywords, views, launches_only=launches_only)
+            found = self.planned(overrides, ordinal, handle, keywords, views, launches_only=launches_only)
             remember(memo, key, found, REMEMBERED)
         return found
 
-    def _planned(
+    def planned(
         self,
         overrides: Overrides,
         ordinal: int,

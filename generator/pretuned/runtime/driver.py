@@ -136,6 +136,12 @@ class Driver(DeviceQueries):
         self.ask("cuPointerGetAttribute", byref(ordinal), c_int(9), c_void_p(address))  # ..._DEVICE_ORDINAL
         return ordinal.value
 
+    def in_use(self, ordinal: int) -> bool:
+        """Return whether the process has made a device's primary context."""
+        flags, active = c_uint(), c_int()
+        self.ask("cuDevicePrimaryCtxGetState", c_int(self._device(ordinal)), byref(flags), byref(active))
+        return bool(active.value)
+
     @contextmanager
     def on(self, ordinal: int) -> Iterator[None]:
         """Make a device's primary context the calling thread's; a thread that had none keeps the first device's."""

@@ -196,6 +196,9 @@ DESCRIPTIONS: Final = {
         "The namespace of the kernels' operators of PyTorch: torch.py is written into the package, for torch.compile, "
         "torch.export and autograd."
     ),
+    "ProjectTable.jax": (
+        "true: the generated package has a module `jax` as well: its functions for JAX, which work in jax.jit."
+    ),
     "ProjectTable.module": "Where the generated package goes, by its path in the sources: src/mypkg/tuned.",
     "ProjectTable.modules": "Several generated packages, each with its own folder of specs.",
     "ProjectTable.lock": "The rows that were tuned; committed.",
@@ -222,6 +225,7 @@ DESCRIPTIONS: Final = {
     "ModuleEntry.kernels": "The folder of this module's specs and templates.",
     "ModuleEntry.declarations": "A module of this folder which declares kernels in Python.",
     "ModuleEntry.torch": "The namespace of this package's operators of PyTorch.",
+    "ModuleEntry.jax": "true: this package has functions for JAX as well.",
     "ModuleEntry.module": "Where this generated package goes: src/mypkg/tuned.",
 }
 
