@@ -72,6 +72,19 @@ def test_an_optional_array_is_added_where_it_is_given(tuned):
     np.testing.assert_array_equal(cupy.asnumpy(bound()), cupy.asnumpy(x))
 
 
+def test_an_array_that_is_changed_in_place_may_be_left_out(tuned):
+    x, total = random(4096), cupy.zeros(4096, "float32")
+    for turn in range(1, 5):
+        for given in (total, None):
+            y, returned = tuned.accumulated(x, total=given)
+            assert returned is given
+            np.testing.assert_array_equal(cupy.asnumpy(y), 2 * cupy.asnumpy(x))
+        np.testing.assert_allclose(cupy.asnumpy(total), turn * cupy.asnumpy(x), rtol=1e-6)
+    y, returned = tuned.accumulated.bind(x, total=total)()
+    assert returned is total
+    np.testing.assert_allclose(cupy.asnumpy(total), 5 * cupy.asnumpy(x), rtol=1e-6)
+
+
 def test_leading_dims_may_be_of_any_number(tuned):
     w = random(32)
     for shape in ((64, 32), (4, 16, 32), (32,), (2, 2, 3, 32), (0, 5, 32), (4, 16, 32), (32,)):
