@@ -243,3 +243,14 @@ def test_a_device_of_the_project_that_is_too_old_is_named(home):
         "newer than sm_80 (`architectures`): calls there are errors; give the kernel a default without, if they should "
         "not be\n"
     )
+
+
+def test_faults_of_a_spec_are_json_as_well(home):
+    spec = home.root / "kernels" / "scale.toml"
+    spec.write_text(spec.read_text().replace("grid ", "gird ").replace("rtol", "rotl"))
+    status, out, err = home.run("check", "--json")
+    assert status == 2
+    found = json.loads(out)["faults"]
+    assert [fault["path"] for fault in found] == ["verify.rotl", "launches[0].gird"]
+    assert found[0]["message"] == "unknown key 'rotl'; did you mean 'rtol'?"
+    assert "invalid kernel spec (2 problems)" in err

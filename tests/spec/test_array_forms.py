@@ -165,7 +165,8 @@ def test_an_optional_input_is_a_specialisation_of_its_own(tmp_path):
             [(X, f"{X}, optional = true")],
             [
                 (
-                    "specialisations.T: no input has dtype 'T', so it cannot be read off a call; "
+                    "specialisations.T: a call may leave out 'x', and no other input has dtype 'T', so it cannot be "
+                    "read off a call; "
                     'give an `in` argument `dtype = "T"`, or let it follow from a keyword with texts, '
                     '`from = "KEYWORD"`'
                 ),
@@ -285,6 +286,19 @@ LONGER = (f"{Y}, {SHAPE}", f'{Y}, dtype = "T", shape = ["m", "n"]')
 
 def apart(strides, shape='["m", "n"]', more=""):
     return (f"{X}, {SHAPE}", f'{X}, dtype = "T", shape = {shape}, strides = {strides}{more}')
+
+
+def test_strides_that_say_contiguous_change_nothing_in_place(tmp_path):
+    written = (f"{Y}, {SHAPE}", f'{Y}, dtype = "T", shape = ["m", "n"], strides = ["n", 1], in-place = true')
+    read = (f"{X}, {SHAPE}", f'{X}, dtype = "T", shape = ["m", "n"]')
+    spec = loaded(tmp_path, written, read, M)
+    assert [array.name for array in spec.in_place_of(spec.arrays[0])] == ["x"]
+
+
+def test_a_demand_on_strides_that_no_measured_array_meets_is_named(tmp_path):
+    demands = ("[constraints]\n", '[constraints]\nrequires = ["x_stride > n", "n > 0"]\n')
+    message = "'x_stride > n' admits no array whose rows lie side by side, as tuning measures them; loosen it"
+    assert faults(tmp_path, APART, PASSED, LONGER, M, demands) == [f"scale.toml: constraints.requires: {message}"]
 
 
 def test_a_stride_is_that_of_contiguous_arrays_unless_a_problem_says_otherwise(tmp_path):

@@ -236,6 +236,10 @@ BAD = {
         [block("128 if T else 256")],
         "default.block: 'T' is a type; only sizeof(T) has a value",
     ),
+    "an unknown name beside a text": (
+        [block("128 if TT == 'float16' else 256")],
+        "default.block: unknown name 'TT' in `TT == 'float16'`; did you mean 'T'?",
+    ),
     "a type that there is not": (
         [block("128 if T == 'float99' else 256")],
         "default.block: 'T' is never 'float99'; did you mean 'float32'?",

@@ -103,7 +103,7 @@ def test_builder_package_and_arrays_agree(text, environments, early):
         ("alpha == 'x'", "'alpha' is not a text, so it cannot be compared with 'x'"),
         ("vec == 0.5", "'vec' is not a float, so it cannot be compared with 0.5"),
         ("n == 'row'", "'n' is not a text, so it cannot be compared with 'row'"),
-        ("layuot == 'row'", "unknown name 'layuot' in 'layuot == 'row''; did you mean 'layout'?"),
+        ("layuot == 'row'", "unknown name 'layuot' in `layuot == 'row'`; did you mean 'layout'?"),
         ("sizeof(layout) == 1", "sizeof(layout) in 'sizeof(layout) == 1': 'layout' is not a type"),
         ("0.5 < alpha < 2.0", f"'0.5 < alpha < 2.0' compares 0.5 with what is not one name; {WRITE}"),
         (r"layout == 'a\\\\b'", r"'layout == 'a\\b'' has a text with a quote or a backslash in it"),

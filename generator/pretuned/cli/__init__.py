@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
-    from pretuned.errors import ExitCode
+    from pretuned.errors import ExitCode, FaultsError
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -27,7 +27,7 @@ def _status(arguments: Sequence[str] | None) -> ExitCode:
     from pretuned.cli.parser import parser  # noqa: PLC0415 - the package is imported by what only asks for its name
     from pretuned.cli.project import console  # noqa: PLC0415
     from pretuned.diagnostics import Diagnostic, Severity  # noqa: PLC0415
-    from pretuned.errors import Error, ExitCode  # noqa: PLC0415
+    from pretuned.errors import Error, ExitCode, FaultsError  # noqa: PLC0415
     from pretuned.files import storage_errors, termination_interrupts  # noqa: PLC0415
 
     options = parser().parse_args(arguments)
@@ -36,6 +36,8 @@ def _status(arguments: Sequence[str] | None) -> ExitCode:
             status: ExitCode = options.run(options)
             sys.stdout.flush()
     except Error as error:
+        if isinstance(error, FaultsError) and getattr(options, "json", False):
+            _print_faults(error)
         _let_go_of_stdout()
         console.report(Diagnostic(severity=Severity.ERROR, text=str(error)))
         return error.exit_code
@@ -43,6 +45,14 @@ def _status(arguments: Sequence[str] | None) -> ExitCode:
         sys.stderr.close()
         return ExitCode.SUCCESS
     return status
+
+
+def _print_faults(error: FaultsError) -> None:
+    """Print faults as JSON: file, path and message of each."""
+    import json  # noqa: PLC0415 - needed for an error alone
+    from dataclasses import asdict  # noqa: PLC0415
+
+    print(json.dumps({"faults": [asdict(fault) for fault in error.faults]}, indent=2))
 
 
 def _let_go_of_stdout() -> None:

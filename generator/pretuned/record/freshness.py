@@ -164,7 +164,7 @@ class FreshnessJudge:
             with contextlib.suppress(ExpressionError):
                 if expression.reads_device or expression.evaluate(values):
                     continue
-            return f"the constraint '{expression}' does not admit {configuration}"
+            return f"the constraint {expression.quoted} does not admit {configuration}"
         return None
 
     def _changed(self, entry: Row | Selection, choice: Choice | PredictedChoice) -> str | None:

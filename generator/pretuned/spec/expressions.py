@@ -76,6 +76,11 @@ class Expression:
         return tuple(literal_comparisons(self.tree))
 
     @property
+    def quoted(self) -> str:
+        """The expression as messages quote it: in backticks where it has texts, whose quotes would end others."""
+        return f"`{self}`" if "'" in str(self) else f"'{self}'"
+
+    @property
     def reads_device(self) -> bool:
         """Whether the value depends on the device."""
         return not self.names.isdisjoint(DEVICE_ATTRIBUTES)

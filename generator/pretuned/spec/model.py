@@ -317,8 +317,9 @@ class KernelSpec(Model):
 
     def in_place_of(self, output: Argument) -> tuple[Argument, ...]:
         """Return the inputs that an output may be at a call: of its dtype and shape, and not written themselves."""
-        inputs, kind = self.arrays if output.in_place else (), (output.dtype, output.shape, None)
-        return tuple(one for one in inputs if one.role == "in" and (one.dtype, one.shape, one.strides) == kind)
+        apart = {stride.argument for stride in self.stride_names.values()}
+        kind = ("in", output.dtype, output.shape) if output.in_place and output.name not in apart else ()
+        return tuple(one for one in self.arrays if (one.role, one.dtype, one.shape) == kind and one.name not in apart)
 
     @cached_property
     def scalars(self) -> tuple[Argument, ...]:

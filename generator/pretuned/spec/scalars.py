@@ -80,7 +80,7 @@ def _number(dtype: str, value: PassedNumber | Expression, known: Mapping[str, Va
     found = value.evaluate(known)
     number = found if dtype == "bool" else int(found)
     if not holds(dtype, number):
-        raise ExpressionError(f"'{value}' is {spelled(found)}, and {dtype} is {DTYPES[dtype].values}")
+        raise ExpressionError(f"{value.quoted} is {spelled(found)}, and {dtype} is {DTYPES[dtype].values}")
     return number
 
 

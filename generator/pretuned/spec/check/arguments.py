@@ -63,7 +63,9 @@ def _specialisation(spec: KernelSpec, name: str, choice: Specialisation) -> Iter
     if message := "has floats; a keyword is an integer, a bool or a text" if floats else mixed(choice.values or ()):
         yield f"{path}.values", message
     if choice.dtypes and not any(argument.dtype == name for argument in spec.required_inputs):
-        message = f"no input has dtype '{name}', so it cannot be read off a call; give an `in` argument"
+        left_out = [one.name for one in spec.arrays if one.dtype == name and one.optional]
+        which = f"a call may leave out '{left_out[0]}', and no other input" if left_out else "no input"
+        message = f"{which} has dtype '{name}', so it cannot be read off a call; give an `in` argument"
         yield path, f'{message} `dtype = "{name}"`, or let it follow from a keyword with texts, `from = "KEYWORD"`'
 
 

@@ -30,6 +30,7 @@ from pretuned.spec.expressions import RESIDENT_BLOCKS, Expression, ExpressionErr
 from pretuned.spec.guards import guards
 from pretuned.spec.launch import LaunchSpec
 from pretuned.spec.model import ImplementationSpec, KernelSpec
+from pretuned.spec.parts import Constraints
 from pretuned.spec.scalars import derived_values
 from pretuned.spec.space import Configuration, DeviceFacts, Pairs, Problem
 from pretuned.spec.strides import tried
@@ -99,7 +100,7 @@ def default_faults(spec: KernelSpec) -> Iterator[PathFault]:
     """
     if not any(True for specialisation in space.specialisations(spec) for _ in space.problems(spec, specialisation)):
         if not spec.problems:  # each of them that is refused has its line
-            yield "constraints.requires", "admits none of the problems that `sizes` give; loosen it or list other sizes"
+            yield "constraints.requires", _none_admitted(spec)
         return
     for name, implementation in spec.all_implementations.items():
         prefix = prefix_of(spec, name)
@@ -169,6 +170,17 @@ class _Tried:
         return space.admitted(self.spec, problem) and serves(self.spec, problem, self.configuration)
 
 
+def _none_admitted(spec: KernelSpec) -> str:
+    """Return the message for a spec whose `requires` admits no problem, as its arrays lie when they are measured."""
+    demands = spec.constraints.demands
+    of_strides = [one for one in demands if not one.names.isdisjoint(spec.stride_names)]
+    others = Constraints(requires=tuple(one for one in demands if one not in of_strides))
+    if of_strides and space.all_problems(spec.model_copy(update={"constraints": others})):
+        listed = " and ".join(one.quoted for one in of_strides)
+        return f"{listed} admits no array whose rows lie side by side, as tuning measures them; loosen it"
+    return "admits none of the problems that `sizes` give; loosen it or list other sizes"
+
+
 def _excluded(spec: KernelSpec, configuration: Configuration) -> Iterator[PathFault]:
     """Yield the constraints that exclude a default, each with a problem."""
     trials = _Tried(spec, configuration)
@@ -179,7 +191,8 @@ def _excluded(spec: KernelSpec, configuration: Configuration) -> Iterator[PathFa
             continue  # only the kernel's default has to serve every call
         if (found := _counterexample(trials, expression)) is not None:
             own = _written(spec, configuration.implementation)
-            where = f"where[{index}] '{expression}'" if index < own else f"'{expression}', which its tensor maps need,"
+            said = expression.quoted
+            where = f"where[{index}] {said}" if index < own else f"{said}, which its tensor maps need,"
             message = f"{where} excludes the default ({space.describe(configuration.values)})"
             remedy = "the default must be legal for every problem: choose another"
             if found.dims:

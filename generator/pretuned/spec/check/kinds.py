@@ -64,7 +64,7 @@ def comparison_faults(
     for name, literal in expression.comparisons:
         kind = _NAMES[type(literal)][1]
         if name not in readable and name not in spec.let:
-            yield path, f"unknown name '{name}' in '{expression}'{closest(name, readable)}"
+            yield path, f"unknown name '{name}' in {expression.quoted}{closest(name, readable)}"
         elif not any(type(value) is type(literal) for value in plain.get(name, ())):
             yield path, f"'{name}' is not {kind}, so it cannot be compared with {literal!r}"
         elif isinstance(literal, str) and literal not in plain[name]:

@@ -31,7 +31,7 @@ def let_faults(spec: KernelSpec) -> Iterator[PathFault]:
         below = sorted((expression.value_names & spec.let.keys()) - above - known)
         for other in below:
             what = "itself" if other == name else f"'{other}', which is defined below it"
-            yield path, f"'{expression}' reads {what}; a definition reads those above it"
+            yield path, f"{expression.quoted} reads {what}; a definition reads those above it"
         if not below:
             yield from expression_faults(spec, path, expression, known | above, device=True)
             if too_long(substituted(expression, spec.derived)):

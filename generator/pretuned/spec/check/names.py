@@ -106,7 +106,7 @@ def expression_faults(
     attributes = (DEVICE_ATTRIBUTES if device else set()) - (set() if residency else {RESIDENT_BLOCKS})
     known = (set(values) | attributes) - kinds
     for name in sorted(expression.type_names - kinds):
-        yield path, f"sizeof({name}) in '{expression}': '{name}' is not a type{closest(name, kinds)}"
+        yield path, f"sizeof({name}) in {expression.quoted}: '{name}' is not a type{closest(name, kinds)}"
     for name in sorted(expression.value_names - known):
         if name in kinds:
             yield path, f"'{name}' is a type; only sizeof({name}) has a value"
@@ -115,5 +115,5 @@ def expression_faults(
         elif name in DEVICE_ATTRIBUTES:
             yield path, f"'{name}' has no value here; only grid, block, shared, scratch shapes and `where` may read it"
         else:
-            yield path, f"unknown name '{name}' in '{expression}'{closest(name, known | spec.let.keys())}"
+            yield path, f"unknown name '{name}' in {expression.quoted}{closest(name, known | spec.let.keys())}"
     yield from comparison_faults(spec, path, expression, known)

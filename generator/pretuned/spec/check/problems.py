@@ -41,5 +41,5 @@ def refused_problems(spec: KernelSpec) -> Iterator[PathFault]:
         dims = space.pairs(sizes)
         problems = (space.Problem(specialisation=chosen, dims=dims) for chosen in specialisations)
         if not any(space.admitted(spec, problem) for problem in problems):
-            demands = ", ".join(f"'{expression}'" for expression in spec.constraints.demands)
+            demands = ", ".join(expression.quoted for expression in spec.constraints.demands)
             yield f"problems[{index}]", f"{space.describe(dims)}: `requires` ({demands}) refuses it; change one of both"
