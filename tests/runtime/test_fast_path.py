@@ -140,7 +140,7 @@ def with_torch(request, load, baked, torch, cuda, monkeypatch):
     gpus, raw = request.param
     del cuda.devices[gpus:]
     if not raw:
-        del torch._C._cuda_getCurrentRawStream
+        vars(torch._C).clear()
     monkeypatch.setitem(sys.modules, "cupy", None)
     monkeypatch.setenv("PRETUNED_WARN", "0")
     return load(baked)
@@ -398,6 +398,7 @@ def test_what_the_driver_refuses_is_named(two_calls, cuda, monkeypatch, refusing
         cuda.status = status
     if refusing == "cuCtxSetCurrent":
         monkeypatch.setattr(cuda, "cuCtxGetCurrent", lambda found: setattr(found._obj, "value", None) or 0)
+    cuda.refusing[refusing] = status  # of functions that are found once
     monkeypatch.setattr(cuda, refusing, lambda *_: status)
     for call in two_calls if cuda.status else two_calls[1:]:
         for _ in range(2):

@@ -51,7 +51,8 @@ class FakeCuda:
 
     `resident` is how many blocks, or clusters, a multiprocessor, or the device, holds at once.
 
-    `during` is called in the middle of each launch, before its arguments are read.
+    `during` is called in the middle of each launch, before its arguments are read, `after` with each. `refusing` has
+    what memsets and questions for captures answer in place of success, by the function's name.
 
     Contexts are numbered 1000 + ordinal. Those of threads are their own, as in CUDA, and none at first.
     """
@@ -59,7 +60,7 @@ class FakeCuda:
     def __init__(self):
         self.devices, self.version = [dict(H100), dict(H100)], 13000
         self.refused, self.captured, self.status = set(), set(), 0
-        self.during = lambda: None
+        self.during, self.after, self.refusing = lambda: None, lambda _launched: None, {}
         self.loaded, self.launches, self.memsets, self.limits, self.events, self.waits = [], [], [], {}, [], []
         self.direct, self.direct_error = 0, RuntimeError
         self.resident, self.asked = 2, []
@@ -119,10 +120,18 @@ class FakeCuda:
         return 0
 
     @property
+    def context(self):
+        """The calling thread's context, or None."""
+        return getattr(self._local, "context", None)
+
+    @property
     def device(self):
-        """The device of the calling thread's context, or None."""
-        context = getattr(self._local, "context", None)
-        return None if context is None else context - 1000
+        """The device of that context, or None."""
+        return None if self.context is None else self.context - 1000
+
+    @property
+    def no_context(self):
+        return 201 if self.device is None else 0
 
     # Modules and functions.
 
@@ -230,19 +239,19 @@ class FakeCuda:
             for code, pointer in zip(codes, pointers, strict=True)
         )
         self.events.append(name)
-        self.launches.append(
-            Launched(
-                function=name,
-                image=image,
-                grid=(x, y, z),
-                block=(bx, by, bz),
-                shared_bytes=shared_bytes,
-                stream=stream,
-                attributes=attributes_at(attributes, count),
-                arguments=arguments,
-                device=device,
-            )
+        launched = Launched(
+            function=name,
+            image=image,
+            grid=(x, y, z),
+            block=(bx, by, bz),
+            shared_bytes=shared_bytes,
+            stream=stream,
+            attributes=attributes_at(attributes, count),
+            arguments=arguments,
+            device=device,
         )
+        self.launches.append(launched)
+        self.after(launched)
         return 0
 
     def launch_kernel(self, function, *rest):
@@ -256,15 +265,15 @@ class FakeCuda:
             raise self.direct_error(str(status))
 
     def cuMemsetD8Async(self, address, value, nbytes, stream):
-        if self.device is None:
-            return 201
+        if status := self.refusing.get("cuMemsetD8Async") or self.no_context:
+            return status
         self.memsets.append((address.value or 0, value.value, nbytes.value, stream.value or 0))
         self.events.append("memset")
         return 0
 
     def cuStreamIsCapturing(self, stream, found):
-        if self.device is None:
-            return 201
+        if status := self.refusing.get("cuStreamIsCapturing") or self.no_context:
+            return status
         found._obj.value = int((stream.value or 0) in self.captured)
         return 0
 

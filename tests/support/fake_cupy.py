@@ -94,7 +94,11 @@ class FakeCupy(types.ModuleType):
         cuda.runtime = types.SimpleNamespace(getDevice=lambda: getattr(local, "device", 0))
         cuda.nvrtc = self._nvrtc()
         self.library.direct_error = FakeDriverError
-        cuda.driver = types.SimpleNamespace(launchKernel=self.library.launch_kernel, CUDADriverError=FakeDriverError)
+        cuda.driver = types.SimpleNamespace(
+            launchKernel=self.library.launch_kernel,
+            CUDADriverError=FakeDriverError,
+            ctxGetCurrent=lambda: self.library.context or 0,
+        )
         return cuda
 
     def _nvrtc(self):

@@ -98,7 +98,7 @@ class Tensor:
 
 
 class FakeTorch(types.ModuleType):
-    """The module `torch`, for `sys.modules`; `del fake._C._cuda_getCurrentRawStream` leaves it the public way only."""
+    """The module `torch`, for `sys.modules`; `vars(fake._C).clear()` leaves it the public ways only."""
 
     def __init__(self):
         super().__init__("torch")
@@ -106,7 +106,11 @@ class FakeTorch(types.ModuleType):
         self.allocated, self.Tensor, self.strided = [], Tensor, STRIDED
         self._local = threading.local()
         self.cuda = self._cuda()
-        self._C = types.SimpleNamespace(_cuda_getCurrentRawStream=self._raw_stream)
+        self._C = types.SimpleNamespace(
+            _cuda_getCurrentRawStream=self._raw_stream,
+            _cuda_getDevice=self.cuda.current_device,
+            _dynamo=types.SimpleNamespace(guards=types.SimpleNamespace(_empty_strided_cuda=self._empty_strided)),
+        )
 
     def _raw_stream(self, _ordinal):
         return self.cuda.current_stream().cuda_stream
@@ -126,6 +130,11 @@ class FakeTorch(types.ModuleType):
         ordinal = self.cuda.current_device() if device == "cuda" else device
         self.allocated.append((tuple(shape), dtype.name, self.cuda.current_stream().cuda_stream))
         return Tensor(shape, dtype, device=ordinal)
+
+    def _empty_strided(self, shape, strides, dtype):
+        made = self.empty(shape, dtype=dtype, device="cuda")
+        assert strides == tuple(max(1, stride) for stride in made.stride())
+        return made
 
     def from_dlpack(self, value):
         return value.__dlpack__()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 
-from .adapters import launch_kernel
+from .adapters import launch_kernel, thread_context
 from .binaries import prepare as load
 from .devices import in_hand
 from .driver import DriverError, failed
@@ -67,7 +67,7 @@ def bind(driver: Driver, kernel: Kernel, call: PreparedCall, answer: Foreign) ->
     except INVALID:
         raise wrong_scalar(kernel, call.plan.numbers, call.scalars) from None
     again = _again(driver, qualified(kernel.name), call, checked)
-    refused: type[Exception] | tuple[()] = cheaper[1] if cheaper else ()
+    refused: tuple[type[Exception], ...] = (*([cheaper[1]] if cheaper else []), DriverError)
 
     def bound() -> Foreign:
         try:
@@ -78,10 +78,17 @@ def bind(driver: Driver, kernel: Kernel, call: PreparedCall, answer: Foreign) ->
         return answer
 
     def bound_there() -> Foreign:  # the thread's context may be another device's
-        again()
+        try:
+            if context() != wanted or enqueue():
+                again()
+        except refused:
+            again()
         return answer
 
-    return bound if driver.count == 1 else bound_there
+    if driver.count == 1:
+        return bound
+    context, wanted = thread_context() or driver.current_context, driver.context(call.ordinal)
+    return bound_there
 
 
 def _again(driver: Driver, name: str, call: PreparedCall, enqueue: Callable[[], int | None]) -> Callable[[], None]:

@@ -11,12 +11,13 @@ import sys
 import threading
 from contextlib import contextmanager
 from ctypes import CDLL, byref, c_char_p, c_int, c_size_t, c_ubyte, c_uint, c_void_p, create_string_buffer
+from functools import partial
 
 from .errors import LaunchError, UnavailableError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from .table import Foreign
 
@@ -123,9 +124,8 @@ class Driver(DeviceQueries):
 
     def current(self) -> int:
         """Return the ordinal of the calling thread's device; 0 where it has none yet."""
-        context, device = c_void_p(), c_int()
-        self.ask("cuCtxGetCurrent", byref(context))
-        if not context.value:
+        device = c_int()
+        if not self.current_context():
             return 0
         self.ask("cuCtxGetDevice", byref(device))
         return next(ordinal for ordinal in range(self.count) if self._device(ordinal) == device.value)
@@ -145,17 +145,16 @@ class Driver(DeviceQueries):
     @contextmanager
     def on(self, ordinal: int) -> Iterator[None]:
         """Make a device's primary context the calling thread's; a thread that had none keeps the first device's."""
-        wanted, before = self._context(ordinal), c_void_p()
-        self.ask("cuCtxGetCurrent", byref(before))
-        if before.value == wanted:
+        wanted, before = self.context(ordinal), self.current_context()
+        if before == wanted:
             yield
             return
         self.ask("cuCtxSetCurrent", c_void_p(wanted))
         try:
             yield
         finally:
-            if before.value or ordinal:  # without a context a thread is on the first device
-                self.ask("cuCtxSetCurrent", before)
+            if before or ordinal:  # without a context a thread is on the first device
+                self.ask("cuCtxSetCurrent", c_void_p(before))
 
     def load(self, image: bytes) -> int:
         """Load a cubin or PTX for all contexts, and return the library.
@@ -210,16 +209,31 @@ class Driver(DeviceQueries):
             raise DriverError(f"cuOccupancyMaxActiveClusters: {self.named(status)}")
         return count.value
 
-    def clear(self, address: int, nbytes: int, stream: int) -> int:
-        """Set bytes to zero, in stream order; answers as a launch does."""
+    def clearing(self, address: int, nbytes: int, stream: int) -> Callable[[], int]:
+        """Return what sets bytes to zero, in stream order; it answers as a launch does."""
         clear = self._find("cuMemsetD8Async")
-        return int(clear(c_void_p(address), c_ubyte(0), c_size_t(nbytes), c_void_p(stream)))
+        return partial(clear, c_void_p(address), c_ubyte(0), c_size_t(nbytes), c_void_p(stream))
 
     def capturing(self, stream: int) -> bool:
         """Return whether `stream` is being captured into a graph."""
-        status = c_int()
-        self.ask("cuStreamIsCapturing", c_void_p(stream), byref(status))
+        query, status = self.capture_query(stream)
+        if refused := query():
+            raise DriverError(f"cuStreamIsCapturing: {self.named(refused)}")
         return status.value != 0
+
+    def capture_query(self, stream: int) -> tuple[Callable[[], int], c_int]:
+        """Return what asks whether `stream` is being captured, which answers as a launch does, and where it says so.
+
+        For one thread at a time.
+        """
+        status = c_int()
+        return partial(self._find("cuStreamIsCapturing"), c_void_p(stream), byref(status)), status
+
+    def current_context(self) -> int:
+        """Return the calling thread's context; 0 where it has none."""
+        context = c_void_p()
+        self.ask("cuCtxGetCurrent", byref(context))
+        return context.value or 0
 
     def wait(self, waiting: int, other: int) -> None:
         """Have the stream `waiting` wait for all that was enqueued on `other`."""
@@ -231,7 +245,8 @@ class Driver(DeviceQueries):
         finally:
             self.ask("cuEventDestroy_v2", event)
 
-    def _context(self, ordinal: int) -> int:
+    def context(self, ordinal: int) -> int:
+        """Return a device's primary context."""
         with _lock:
             if ordinal not in self._contexts:
                 context = c_void_p()

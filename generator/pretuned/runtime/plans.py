@@ -82,15 +82,14 @@ class LaunchPlan:
         """
         blocks = [prepared.block() for prepared in self.launches]
         self._pack(blocks, stream, values)
-        if self.single is None:
-            return lambda: self._enqueue(driver, blocks, stream, values)
-        prepared, block = self.launches[0], blocks[0]
-        made: Foreign = partial(driver.launch, block.configuration, prepared.function, block.addresses, None)
-        if launch_kernel is not None and not block.head:
-            made = partial(prepared.directly(launch_kernel), stream, block.address, 0)
-        made.block = block  # its memory has to live as long as what reads it
-        enqueue: Callable[[], int | None] = made
-        return enqueue
+        steps: list[Foreign] = [driver.clearing(values[place], nbytes, stream) for place, nbytes in self.zeroed]
+        for prepared, block in zip(self.launches, blocks, strict=True):
+            made: Foreign = partial(driver.launch, block.configuration, prepared.function, block.addresses, None)
+            if launch_kernel is not None and not block.head:
+                made = partial(prepared.directly(launch_kernel), stream, block.address, 0)
+            made.block = block  # its memory has to live as long as what reads it
+            steps.append(made)
+        return steps[0] if len(steps) == 1 else _in_turn(steps)
 
     def _pack(self, blocks: Sequence[ParameterBlock], stream: int, values: Sequence[Foreign]) -> None:
         for prepared, block in zip(self.launches, blocks, strict=True):
@@ -98,12 +97,24 @@ class LaunchPlan:
 
     def _enqueue(self, driver: Driver, blocks: Sequence[ParameterBlock], stream: int, values: Sequence[Foreign]) -> int:
         for place, nbytes in self.zeroed:
-            if status := driver.clear(values[place], nbytes, stream):
+            if status := driver.clearing(values[place], nbytes, stream)():
                 return status
         for prepared, block in zip(self.launches, blocks, strict=True):
             if status := driver.launch(block.configuration, prepared.function, block.addresses, None):
                 return int(status)
         return 0
+
+
+def _in_turn(steps: Sequence[Callable[[], int | None]]) -> Callable[[], int | None]:
+    """Return what enqueues step by step, up to the first that the driver refuses."""
+
+    def enqueue() -> int | None:
+        for step in steps:
+            if status := step():
+                return status
+        return 0
+
+    return enqueue
 
 
 class PreparedCall:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..errors import ArgumentError, ArgumentTypeError
 from .adapter import Adapter, ArrayView, Expressions, kind_of, not_an_array
-from .cupy import CuPy, launch_kernel, nvrtc
+from .cupy import CuPy, launch_kernel, nvrtc, thread_context
 from .dlpack import DLPack
 from .interface import Interface
 from .jax import JAX
@@ -34,6 +34,7 @@ __all__ = [
     "on_gpu",
     "on_register",
     "register",
+    "thread_context",
     "view",
 ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 
 from ..errors import ArgumentTypeError
 from ..types import DTYPES
@@ -54,16 +55,18 @@ class Expressions:
         address: Its address.
         shape: Its shape, a tuple or what equals one.
         dtype: Its type. It is compared with `is`.
-        device: The ordinal of its device; asked where a process has several GPUs.
+        device: The ordinal of its device; asked where a process has several GPUs. Negative for one on none.
         contiguous: Whether it is C-contiguous.
         each: A condition that every array has to meet besides, in which `handle` is the call's stream; may be empty.
         written: A condition that every array has to meet that is written; may be empty.
+        on_gpu: A condition that an array on a GPU meets, where a library has others; asked where `device` is not.
         lazy: A condition that one of a complex type, or whose rows may lie apart, must not meet; may be empty.
         once: A condition of every call, which does not name an array; may be empty.
         stream: The handle of the library's current stream on the device `ordinal`.
         current_device: The ordinal of the library's current device.
         names: The objects that the expressions name, `empty`, which makes an array from (shape, dtype), and
             `strides_of`, which gives an array's strides; without it only C-contiguous arrays take the fast path.
+        maker: Gives, for a shape and a type, what makes such an array on the current device; by `empty` if not given.
         type_of: Gives a type by its name, as the library has it.
         vector_extent: The extent of an array of one dimension, and the condition under which that determines the shape.
         extent_of: Gives what `vector_extent`, or the shape, is for a shape.
@@ -79,7 +82,9 @@ class Expressions:
         "extent_of",
         "facts",
         "lazy",
+        "maker",
         "names",
+        "on_gpu",
         "once",
         "shape",
         "stream",
@@ -104,6 +109,8 @@ class Expressions:
         each: str = "",
         written: str = "",
         lazy: str = "",
+        on_gpu: str = "",
+        maker: Callable[[tuple[int, ...], Foreign], Callable[[], Foreign]] | None = None,
         once: str = "",
         vector_extent: tuple[str, str] | None = None,
         extent_of: Callable[[tuple[int, ...]], Foreign] = tuple,
@@ -111,6 +118,7 @@ class Expressions:
         self.address, self.dtype, self.device, self.contiguous = address, dtype, device, contiguous
         self.stream, self.current_device, self.names, self.type_of = stream, current_device, names, type_of
         self.facts, self.shape, self.each, self.written, self.lazy = facts, shape, each, written, lazy
+        self.on_gpu, self.maker = on_gpu, maker or partial(partial, names["empty"])
         self.once = once
         self.vector_extent, self.extent_of = vector_extent or (shape, ""), extent_of
 

@@ -14,7 +14,7 @@ from .adapter import ArrayView, Expressions, nameable, reach
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ..table import Foreign
     from .adapter import Allocate
@@ -166,9 +166,19 @@ def launch_kernel() -> tuple[Foreign, type[Exception]] | None:
 
     It is not a public name, but a quarter of a microsecond cheaper than a launch through ctypes.
     """
-    driver = getattr(getattr(sys.modules.get(NAME), "cuda", None), "driver", None)
+    driver = _driver()
     launch, error = getattr(driver, "launchKernel", None), getattr(driver, "CUDADriverError", None)
     return None if launch is None or error is None else (launch, error)
+
+
+def thread_context() -> Callable[[], int] | None:
+    """Return what CuPy asks the thread's context with, where CuPy is imported and still has it: cheaper than ctypes."""
+    found: Callable[[], int] | None = getattr(_driver(), "ctxGetCurrent", None)
+    return found
+
+
+def _driver() -> Foreign:
+    return getattr(getattr(sys.modules.get(NAME), "cuda", None), "driver", None)
 
 
 def nvrtc() -> Foreign:

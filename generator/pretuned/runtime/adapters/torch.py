@@ -11,7 +11,7 @@ from .adapter import ArrayView, Expressions, nameable, reach
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ..table import Foreign
     from .adapter import Allocate
@@ -90,8 +90,8 @@ class PyTorch:
     def expressions(self) -> Expressions:
         """Return how the fast path asks tensors. A `torch.Size` equals a tuple, and hashes as one.
 
-        The current stream is asked where PyTorch itself asks it, as long as that is there, since its public name costs
-        too much.
+        The current stream and device are asked where PyTorch itself asks them, as long as that is there, since their
+        public names cost too much.
         """
         torch = sys.modules[NAME]
         raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # noqa: SLF001 - guarded; see above
@@ -100,20 +100,38 @@ class PyTorch:
             dtype="{a}.dtype",
             device="{a}.get_device()",
             contiguous="{a}.is_contiguous()",
-            each="{a}.is_cuda and not ({a}.requires_grad and recorded())",
+            each="not ({a}.requires_grad and recorded())",
+            on_gpu="{a}.is_cuda",
             lazy="{a}.is_conj() or {a}.is_neg()",
             stream="stream_of().cuda_stream" if raw is None else "raw(ordinal)",
             current_device="get_device()",
             names={
-                "get_device": torch.cuda.current_device,
+                "get_device": getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device),  # noqa: SLF001
                 "stream_of": torch.cuda.current_stream,
                 "raw": raw,
                 "recorded": torch.is_grad_enabled,
-                "empty": lambda shape, dtype: torch.empty(shape, dtype=dtype, device="cuda"),
                 "strides_of": torch.Tensor.stride,
             },
             type_of=partial(getattr, torch),
+            maker=_maker,
         )
+
+
+def _maker(shape: tuple[int, ...], dtype: Foreign) -> Callable[[], Foreign]:
+    """Return what makes a tensor on the current device.
+
+    That is what the code calls that `torch.compile` generates, as long as it is there: it goes round the dispatcher,
+    which costs a call more than all its checks do.
+    """
+    torch = sys.modules[NAME]
+    compiled = getattr(getattr(torch._C, "_dynamo", None), "guards", None)  # noqa: SLF001 - guarded; see above
+    empty_strided = getattr(compiled, "_empty_strided_cuda", None)
+    if empty_strided is None:
+        return partial(torch.empty, shape, dtype=dtype, device="cuda")
+    strides = [1]
+    for extent in reversed(shape[1:]):
+        strides.insert(0, strides[0] * max(1, extent))
+    return partial(empty_strided, shape, tuple(strides[: len(shape)]), dtype)
 
 
 def _demand_values(where: str, name: str, value: Foreign) -> None:

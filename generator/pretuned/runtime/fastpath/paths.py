@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from functools import partial
 
-from ..adapters import handle_of, launch_kernel, view
+from ..adapters import handle_of, launch_kernel
 from ..blocks import STREAM_AT
 from ..driver import DriverError
 from ..errors import qualified
@@ -14,6 +14,7 @@ from ..plans import REMEMBERED, remember
 from ..strides import interleaving
 from .numbers import floats
 from .packed import PackedCalls
+from .scratch import ScratchRooms, places
 from .source import FastPathSource
 
 TYPE_CHECKING = False
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..adapters import Expressions
+    from ..blocks import ParameterBlock
     from ..driver import Driver
     from ..overrides import Overrides
     from ..plans import PreparedCall
@@ -84,7 +86,7 @@ class FastPath:
         slots |= source.of_numbers(call.plan.numbers)
         for i, seen in enumerate(call.views):
             slots |= {f"t{i}": ask.type_of(seen.dtype), f"e{i}": source.extent_of(i, seen.shape)}
-            slots |= {f"x{i}": seen.shape, f"n{i}": seen.nbytes}
+            slots |= {f"x{i}": ask.maker(tuple(seen.shape), ask.type_of(seen.dtype)), f"n{i}": seen.nbytes}
         for i, j in source.interleaved:
             reaching = interleaving(call.views[i], call.views[j])
             slots |= {f"{letter}{i}_{j}": one for letter, one in zip("mlh", reaching, strict=True)}
@@ -106,8 +108,14 @@ class FastPath:
             several = self._several(call)
             return {"known": _nothing, "function": None, "note": None, "pool": None, "several": several}
         direct = self._launch_kernel
-        before = len(call.views) + (0 if direct else 1)
-        packed = PackedCalls(single, floats(self._kernel, call.plan.numbers, before), stream=not direct)
+
+        def pack(key: tuple[Foreign, ...]) -> ParameterBlock:
+            stream, values = (0, key) if direct else (key[0], key[1:])
+            block = single.block()
+            single.pack_into(block.memory, STREAM_AT, stream, *block.head, *values)
+            return block
+
+        packed = PackedCalls(pack, self._floats(call, 0 if direct else 1))
         function = single.directly(direct[0]) if direct else single.function
         return {
             "known": packed.known.get,
@@ -117,26 +125,45 @@ class FastPath:
             "several": None,
         }
 
-    def _several(self, call: PreparedCall) -> Callable[[int, tuple[Foreign, ...], bool], bool]:
-        """Return what runs a plan of several launches, or with zeros or scratch; its False leaves it to the slow path.
+    def _floats(self, call: PreparedCall, before: int) -> list[int]:
+        """Return the places of real numbers among the values of a call, behind `before` others."""
+        return floats(self._kernel, call.plan.numbers, before + len(call.views))
 
-        Scratch is taken in the order of the stream: the library's current one, or else the handle.
-        """
-        driver, adapter, ordinal, plan = self._driver, call.adapter, call.ordinal, call.plan
-        name = qualified(self._kernel.name)
+    def _several(self, call: PreparedCall) -> Callable[[int, tuple[Foreign, ...], bool], bool]:
+        """Return what runs several launches, or one with zeros or scratch; False leaves a call to the slow path."""
+        driver, plan = self._driver, call.plan
+        launch = self._launch_kernel[0] if self._launch_kernel else None
+
+        def pack(key: tuple[Foreign, ...]) -> Callable[[], int | None]:
+            return plan.bound(driver, key[0], key[1:], launch)
+
+        packed = PackedCalls(pack, self._floats(call, 1))
+        known, note = packed.known.get, packed.note
+
+        def enqueue(key: tuple[Foreign, ...]) -> bool:
+            again = known(key)
+            if again is not None:
+                return not again()
+            if plan.launch(driver, key[0], key[1:]):
+                return False
+            note(key)
+            return True
+
+        if not plan.scratch:
+            return lambda handle, values, _current: enqueue((handle, *values))
+        rooms = ScratchRooms(driver, call.adapter, call.ordinal, qualified(self._kernel.name))
+        begins, nbytes = places(plan.scratch)
 
         def run(handle: int, values: tuple[Foreign, ...], current: bool) -> bool:
-            if not plan.scratch:
-                return plan.launch(driver, handle, values) == 0
             try:
-                if driver.capturing(handle):
-                    return False
+                room = rooms.take(handle, nbytes, current=current)
             except DriverError:  # a thread without a context, say
                 return False
-            with adapter.allocating(name, ordinal, None if current else handle) as empty:
-                scratch = [empty((nbytes,), "uint8") for nbytes in plan.scratch]
-            rooms = [view(f"{name}: scratch", room, handle).address for room in scratch]
-            return plan.launch(driver, handle, (*values, *rooms)) == 0
+            if room is None:
+                return False
+            done = enqueue((handle, *values, *[room.address + begin for begin in begins]))
+            rooms.give_back(handle, room)
+            return done
 
         return run
 

@@ -17,14 +17,12 @@ The beginning of the source for a kernel with arrays out and x, which decides th
             _, _, known, function, t0, e0, rest = entry
             handle = current().ptr if stream is None else handle_of(stream, ordinal)
             if a0 is None and stream is None:
-                a0 = empty(rest[3], t0)
+                a0 = rest[3]()
+            elif not (a0.dtype is t0 and a0.size == e0 and ...):
+                raise TypeError
             p0 = a0.data.ptr
             p1 = a1.data.ptr
-            if (
-                a0.dtype is t0
-                and a0.size == e0
-                ...
-            ):
+            if a1._c_contiguous and ...:
                 block = known((p0, p1, s0))
                 if block is not None:
                     function(handle, block.address, 0)
@@ -82,7 +80,7 @@ class FastPathSource:
         3. `several`: launches where there is more than one launch, zeros or scratch; else None.
         4. `pack`: packs a call, where numbers are of the arrays' types or tensor maps are passed; else one function
            does for all entries.
-        5. `x0`, ...: the shape of each output.
+        5. `x0`, ...: makes each output.
         6. `n0`, ...: the bytes of each array that is in a pair that must not overlap.
         7. `m0_1`, `l0_1`, `h0_1`, ...: of such a pair whose rows may lie apart, at which distances they interleave.
     """
@@ -184,17 +182,15 @@ class FastPathSource:
         results = [f"a{i}" for i, array in enumerate(self._arrays) if array.role != "in"]
         answer = f"return {results[0] if len(results) == 1 else _tuple(results)}"
         count = ["next(counter)"] if self.counted else []
-        first, *further = self._conditions()
         return "\n".join(
             (
                 f"def call({', '.join([*arrays, *scalars, *words, 'stream'])}):",
                 "    try:",
                 *_indented(2, self._lookup(words, watched=watched)),
                 *_indented(2, self._unpacking()),
-                "        if (",
-                f"            {first}",
-                *(f"            and {condition}" for condition in further),
-                "        ):",
+                *_indented(2, self._outputs()),
+                *_indented(2, self._addresses()),
+                f"        if {' and '.join(self._conditions()) or 'True'}:",
                 f"            block = known({packed})",
                 "            if block is not None:",
                 *_indented(4, self._launching([*count, answer])),
@@ -241,22 +237,32 @@ class FastPathSource:
     def _unpacking(self) -> Iterator[str]:
         yield f"{', '.join(['_', '_', *self.slots[2:]])} = entry"
         yield f"handle = {self.expressions.stream} if stream is None else handle_of(stream, ordinal)"
-        at_home = f" and {self.expressions.current_device} == ordinal" if self.several_gpus else ""
+        if self.several_gpus:
+            yield f"if {self.expressions.current_device} != ordinal:"
+            yield "    raise TypeError"
         yield from self._numbers.made_bytes()
+
+    def _outputs(self) -> Iterator[str]:
+        """Yield what makes the outputs that are missing, and what looks at the others."""
         for i in self.outputs:
-            yield f"if a{i} is None and stream is None{at_home}:"
-            yield f"    a{i} = empty(rest[{self.rest.index(f'x{i}')}], t{i})"
-        yield from self._asking([i for i in range(len(self._arrays)) if i in self.outputs or i not in self._first])
+            yield f"if a{i} is None and stream is None:"
+            yield f"    a{i} = rest[{self.rest.index(f'x{i}')}]()"
+            yield from self._asking([i])
+            elsewise = "if" if self.expressions.facts else "elif"
+            yield f"{elsewise} not ({' and '.join(self._of_array(i)) or 'True'}):"
+            yield "    raise TypeError"
+
+    def _addresses(self) -> Iterator[str]:
+        yield from self._asking([i for i in range(len(self._arrays)) if i not in {*self.outputs, *self._first}])
         for i, array in enumerate(self._arrays):
             absent = f"0 if a{i} is None else " if array.optional else ""
             yield f"p{i} = {absent}{self._ask(self.expressions.address, i)}"
 
     def _conditions(self) -> Iterator[str]:
-        ask = self.expressions
-        yield from [ask.once] if ask.once else []
-        if self.several_gpus:
-            yield f"{ask.current_device} == ordinal"
+        yield from [self.expressions.once] if self.expressions.once else []
         for i, array in enumerate(self._arrays):
+            if i in self.outputs:
+                continue
             conditions = list(self._of_array(i))
             if array.optional:  # whether it is there is in the key
                 conditions = [f"(a{i} is None or ({' and '.join(conditions)}))"]
@@ -264,8 +270,6 @@ class FastPathSource:
         yield from self._numbers.conditions(floating=False)
         words = enumerate(self.kernel.keywords.values())
         yield from (f"type(k{place}) is int" for place, allowed in words if not allowed)  # a size, and not True
-        if not self._arrays:
-            yield "True"
 
     def _of_array(self, i: int) -> Iterator[str]:
         """Yield what an array has to be, as its entry has it."""
@@ -274,8 +278,8 @@ class FastPathSource:
             yield f"{self._ask(ask.dtype, i)} is t{i}"
         if i in self.others:
             yield f"{self._ask(extent, i)} == e{i}"
-        written = ask.written if self._arrays[i].role != "in" else ""
-        asked = [rank, "" if i in self.apart else ask.contiguous, ask.each, written]
+        on_gpu, written = "" if self.several_gpus else ask.on_gpu, ask.written if self._arrays[i].role != "in" else ""
+        asked = [rank, "" if i in self.apart else ask.contiguous, on_gpu, ask.each, written]
         yield from (self._ask(expression, i) for expression in asked if expression)
         kinds = {DTYPES[name].kind for name in types_of(self.kernel, self._arrays[i].dtype)}
         if ask.lazy and (i in self.apart or "complex" in kinds):
