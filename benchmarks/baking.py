@@ -37,18 +37,21 @@ def baked(
     *,
     tuned: bool = False,
     torch: str | None = None,
+    jax: bool = False,
 ) -> Any:
     """Bake `kernels`, texts by file name, as the package `name` in an empty folder, and return it.
 
     `capability` is the compute capability as CuPy writes it, such as `90`. Without `tuned`, the package has the
-    defaults alone, which takes seconds less. `torch` is the namespace of operators of PyTorch, if there are to be any.
+    defaults alone, which takes seconds less. `torch` is the namespace of operators of PyTorch, if there are to be any;
+    with `jax` there are functions for JAX.
     """
     (folder / "kernels").mkdir()
     for file, text in kernels.items():
         (folder / "kernels" / file).write_text(text)
     mode = "auto" if tuned else "off"
     table = TABLE.format(name=name, capability=capability, mode=mode)
-    (folder / "pyproject.toml").write_text(table if torch is None else f'{table}torch = "{torch}"\n')
+    table += "" if torch is None else f'torch = "{torch}"\n'
+    (folder / "pyproject.toml").write_text(f"{table}jax = true\n" if jax else table)
     subprocess.run([sys.executable, "-m", "pretuned", "bake"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
     sys.path.insert(0, str(folder))
     try:
