@@ -1,4 +1,4 @@
-"""The kernels whose calls are timed, of 1, 3 and 8 arrays: written as specs, baked in memory, imported."""
+"""The kernels whose calls are timed: of 1 to 8 arrays, of two launches, of a list; baked from specs, imported."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from pretuned.record.rows import Choice, Row
 from pretuned.spec import space
 from pretuned.spec.loader import load_folder
 
-COUNTS = (1, 3, 8)  # arrays
+COUNTS = (1, 3, 8)  # arrays of the table
+MADE = (1, 2, 3, 8)
 SIZE = 4096
 SPEC = """\
 format = 1
@@ -46,6 +47,104 @@ block    = ["block"]
 rtol = {{ float32 = 1e-5 }}
 """
 
+HEAD = """\
+format = 1
+summary = "{summary}"
+arguments = [
+  {{ name = "out", role = "out", dtype = "T", shape = ["{extent}"] }},
+  {array},
+  {{ name = "n", dtype = "int32" }},
+{more}]
+
+[specialisations]
+T = {{ dtypes = ["float32"] }}
+
+[space]
+block = [256]
+
+[default]
+block = 256
+
+[verify]
+rtol = {{ float32 = 1e-5 }}
+
+"""
+TOTAL = (
+    HEAD.format(
+        summary="A sum by two launches, the first into scratch.",
+        extent="1",
+        array='{ name = "x", role = "in", dtype = "T", shape = ["n"] }',
+        more="",
+    )
+    + """\
+[dims]
+n = { sizes = [4096] }
+
+[[scratch]]
+name  = "partials"
+dtype = "T"
+shape = ["ceil_div(n, block)"]
+
+[[launches]]
+function  = "total_partials"
+grid      = ["ceil_div(n, block)"]
+block     = ["block"]
+arguments = ["partials", "x", "n"]
+
+[[launches]]
+function  = "total_total"
+grid      = [1]
+block     = [1]
+arguments = ["out", "partials", "n"]
+"""
+)
+TOTAL_CUDA = """\
+extern "C" __global__ void total_partials(float* partials, const float* x, int n) {
+    __shared__ float sums[{{ block }}];
+    const int i = blockIdx.x * {{ block }} + threadIdx.x;
+    sums[threadIdx.x] = i < n ? x[i] : 0.0f;
+    for (int half = {{ block }} / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (threadIdx.x < half) sums[threadIdx.x] += sums[threadIdx.x + half];
+    }
+    if (threadIdx.x == 0) partials[blockIdx.x] = sums[0];
+}
+
+extern "C" __global__ void total_total(float* out, const float* partials, int n) {
+    float sum = 0.0f;
+    for (int i = 0; i * {{ block }} < n; ++i) sum += partials[i];
+    out[0] = sum;
+}
+"""
+GATHER = (
+    HEAD.format(
+        summary="The sum of the arrays of a list.",
+        extent="n",
+        array='{ name = "x", role = "in", dtype = "T", shape = ["n"], count = "arrays" }',
+        more='  { name = "arrays", dtype = "int32" },\n',
+    )
+    + """\
+[dims]
+n = { sizes = [4096] }
+arrays = { sizes = [8] }
+
+[[launches]]
+function = "gather"
+grid     = ["ceil_div(n, block)"]
+block    = ["block"]
+"""
+)
+GATHER_CUDA = """\
+{{ List }}
+
+extern "C" __global__ void gather(float* out, const __grid_constant__ List<const float*, 8> x, int n, int arrays) {
+    const int i = blockIdx.x * {{ block }} + threadIdx.x;
+    float sum = 0.0f;
+    for (int place = 0; i < n && place < arrays; ++place) sum += x[place][i];
+    if (i < n) out[i] = sum;
+}
+"""
+
 
 def source(name: str, count: int) -> str:
     """The kernel's CUDA: it adds its inputs, scaled by `s`, into the first array."""
@@ -63,7 +162,10 @@ def source(name: str, count: int) -> str:
 def write(folder: Path) -> None:
     """Write specs and templates into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
-    for count in COUNTS:
+    for name, spec, cuda in (("total", TOTAL, TOTAL_CUDA), ("gather", GATHER, GATHER_CUDA)):
+        (folder / f"{name}.toml").write_text(spec, encoding="utf-8")
+        (folder / f"{name}.cu.jinja").write_text(cuda, encoding="utf-8")
+    for count in MADE:
         name = f"touch{count}"
         role = "out" if count > 1 else "inout"
         lines = [f'  {{ name = "a0", role = "{role}", dtype = "T", shape = ["n"] }},']
@@ -82,9 +184,7 @@ def bake(target, folder: Path) -> None:
     for spec in specs.values():
         specialisation = next(iter(space.specialisations(spec)))
         problem = next(iter(space.problems(spec, specialisation)))
-        default = Choice(
-            configuration=space.default(spec), candidate="", cubin="", time_us=1.0, ratio=(1.0, 1.0), beyond=()
-        )
+        default = Choice(configuration=space.default(spec), candidate="", cubin="", time_us=1.0, ratio=(1.0, 1.0))
         rows.append(
             Row(
                 kernel=spec.name,
