@@ -16,6 +16,7 @@ from pretuned.spec.loader import load_folder
 cupy = pytest.importorskip("cupy")
 torch = pytest.importorskip("torch")
 cpu_operators = importlib.import_module("cpu_operators")
+testing = importlib.import_module("torch._dynamo.testing")
 
 pytestmark = pytest.mark.gpu
 ROOT = Path(__file__).parents[2]
@@ -61,7 +62,7 @@ def test_open_sizes_compile_once(silu, packages):
         y = silu(x * 2)
         return axpby(y, y, 0.5, 2.0), y
 
-    counter = torch._dynamo.testing.CompileCounterWithBackend("inductor")
+    counter = testing.CompileCounterWithBackend("inductor")
     compiled = torch.compile(block, fullgraph=True, dynamic=True, backend=counter)
     for size in SIZES:
         x = torch.randn(size, 3, 2 * (size + 16), device="cuda")

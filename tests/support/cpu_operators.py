@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -17,6 +18,7 @@ from pretuned.spec import space
 from pretuned.spec.space import Problem, pairs
 
 torch = pytest.importorskip("torch")
+ROOT = Path(__file__).parents[2]
 SMALL = {
     "half": 8,
     "groups": 3,

@@ -6,11 +6,12 @@ What is alike for all kernels stands in `pretuned.runtime.torch_ops`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from pretuned.bake.functions import chosen, number_of, omissible, required, signature_lines
 from pretuned.bake.literals import literal
+from pretuned.bake.plan import KernelPlan
 from pretuned.errors import BakeError
 from pretuned.runtime.records import Value
 from pretuned.runtime.types import DTYPES
@@ -48,12 +49,13 @@ _operators = _ops.Operators({literal})
 '''
 
 
-def source(specs: Mapping[str, KernelSpec], namespace: str, writer: str) -> str:
+def source(kernels: Iterable[KernelPlan], namespace: str, writer: str) -> str:
     """Return the text of `torch.py`; raises BakeError for what an operator cannot be."""
-    text = "\n".join(line for spec in specs.values() for line in ("", "", *_kernel(spec)))
+    plans = {plan.spec.name: plan for plan in kernels}
+    text = "\n".join(line for plan in plans.values() for line in ("", "", *_kernel(plan)))
     typing = "    from collections.abc import Sequence\n" if ": Sequence[" in text else ""
     typing += "    from typing import Literal\n" if ": Literal[" in text else ""
-    names = sorted(specs)
+    names = sorted(plans)
     head = _HEAD.format(
         namespace=namespace,
         writer=writer,
@@ -65,8 +67,9 @@ def source(specs: Mapping[str, KernelSpec], namespace: str, writer: str) -> str:
     return f"{head.rstrip()}\n{text}\n\n\n_ops.watch()\n"
 
 
-def _kernel(spec: KernelSpec) -> Iterator[str]:
+def _kernel(plan: KernelPlan) -> Iterator[str]:
     """Yield the operators of a kernel, and what is traced in the place of its function."""
+    spec = plan.spec
     if spec.name == "torch":
         raise BakeError(f"a kernel cannot be named 'torch' where the table has a `torch`; rename {spec.file}")
     new = _new(spec)
@@ -77,11 +80,14 @@ def _kernel(spec: KernelSpec) -> Iterator[str]:
     if new:
         schema = f"{_schema(spec, new)} -> ()"
         yield f'_out_{spec.name} = _operators.define({spec.name}, {literal(schema)}, "out")'
+    if plan.backward is not None:
+        names = ", ".join(map(literal, _inputs(spec)))
+        yield f"_gradient_{spec.name} = _ops.differentiable({spec.name}, {plan.backward.kernel}, {names})"
     yield ""
     yield ""
     yield f"def _traced_{spec.name}("
     yield from signature_lines(spec)
-    yield from (f"    {line}" for line in _traced(spec, new))
+    yield from (f"    {line}" for line in _traced(plan, new))
     yield ""
     yield ""
     yield f"_ops.route({spec.name}, _traced_{spec.name})"
@@ -134,13 +140,26 @@ def _word(values: tuple[Value, ...]) -> str:
     return "bool" if values and all(isinstance(value, bool) for value in values) else "SymInt"
 
 
-def _traced(spec: KernelSpec, new: list[Argument]) -> Iterator[str]:
+def _inputs(spec: KernelSpec) -> list[str]:
+    """Return the parameters of the kernel's function, but for outputs and the stream."""
+    optional = [one.name for one in omissible(spec) if one.role != "out"]
+    return [*(one.name for one in required(spec)), *(one.name for one in spec.scalars), *chosen(spec), *optional]
+
+
+def _traced(plan: KernelPlan, new: list[Argument]) -> Iterator[str]:
     """Yield the body of what is traced: checks that need tensors as they are called, then an operator."""
-    name = literal(spec.name)
+    spec, name = plan.spec, literal(plan.spec.name)
     yield f"_ops.demand_none({name}, stream)"
+    differentiable = [] if plan.backward is None else [spec.inputs[index].name for _, index in plan.backward.outputs]
     arrays = [one.name for one in (*required(spec), *omissible(spec)) if _may_require_gradients(spec, one)]
-    if arrays:
-        yield f"_ops.refuse_gradients({name}, {', '.join(f'{one}={one}' for one in arrays)})"
+    if refused := [one for one in arrays if one not in differentiable]:
+        yield f"_ops.refuse_gradients({name}, {_by_name(refused)})"
+    if differentiable:
+        yield f"if _ops.recorded({', '.join(differentiable)}):"
+        yield f"    _ops.refuse_outputs({name}, {_by_name(one.name for one in new)})"
+        several = f"tuple[{', '.join(['GpuArray'] * len(new))}]" if len(new) > 1 else "GpuArray"
+        yield f"    result: {several} = _gradient_{spec.name}.apply({', '.join(_inputs(spec))})"
+        yield "    return result"
     others = ", ".join(_arguments(spec, new))
     all_of_them = ", ".join([*([others] if others else []), *(f"{one.name}={one.name}" for one in new)])
     if not new:
@@ -162,6 +181,10 @@ def _traced(spec: KernelSpec, new: list[Argument]) -> Iterator[str]:
         yield f"    _out_{spec.name}({all_of_them})"
     results = [f"list({one.name})" if one.count else one.name for one in spec.whole(spec.outputs)]
     yield f"return {', '.join(results)}"
+
+
+def _by_name(names: Iterable[str]) -> str:
+    return ", ".join(f"{one}={one}" for one in names)
 
 
 def _may_require_gradients(spec: KernelSpec, argument: Argument) -> bool:

@@ -79,8 +79,7 @@ def files(
     parts = ({_TORCH} if torch is not None else set()) | ({_JAX} if jax else set())
     content |= {f"_runtime/{name}": data for name, data in runtime().items() if _belongs(name, parts)}
     if torch is not None:
-        specs = {kernel.spec.name: kernel.spec for kernel in plan.kernels}
-        content[operators.FILE] = operators.source(specs, torch, _writer(version)).encode()
+        content[operators.FILE] = operators.source(plan.kernels, torch, _writer(version)).encode()
     if jax:
         content["jax.py"] = jax_module(plan, waived()).encode()
     for kernel in plan.kernels:

@@ -6,26 +6,25 @@ mode the kernel's own function goes round them, but for what only they can do (`
 
 from __future__ import annotations
 
-from importlib import import_module
-
 from ..errors import ArgumentError, ArgumentTypeError, qualified
 from .eager import route, watch
+from .gradients import differentiable, recorded, refuse_gradients, refuse_outputs
 from .operators import Operators
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..table import Foreign
 
-torch: Foreign = import_module("torch")
-
 __all__ = [
     "Operators",
     "demand_none",
     "demand_output",
+    "differentiable",
     "field",
     "filled",
     "recorded",
     "refuse_gradients",
+    "refuse_outputs",
     "route",
     "watch",
 ]
@@ -47,28 +46,6 @@ def demand_output(kernel: str, name: str, output: Foreign) -> None:
             f"{qualified(kernel)}: {name}: expected a tensor, found None; this kernel has no input whose library and "
             "device an operator could go by"
         )
-
-
-def recorded(*arrays: Foreign) -> bool:
-    """Return whether autograd records what is computed from these, which may be lists, or left out."""
-    if not torch.is_grad_enabled():
-        return False
-    for array in arrays:
-        several = array if isinstance(array, (list, tuple)) else (array,)
-        for tensor in several:
-            if tensor is not None and tensor.requires_grad:
-                return True
-    return False
-
-
-def refuse_gradients(kernel: str, **arrays: Foreign) -> None:
-    """Raise ArgumentError for an argument that requires a gradient, where there is none for it."""
-    for name, array in arrays.items():
-        if recorded(array):
-            raise ArgumentError(
-                f"{qualified(kernel)}: {name}: requires a gradient, and this kernel has none for it; pass "
-                f"{name}.detach(), or call under torch.no_grad()"
-            )
 
 
 def filled(kernel: str, name: str, output: Foreign, made: Foreign) -> Foreign:
