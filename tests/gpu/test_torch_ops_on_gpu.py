@@ -18,9 +18,10 @@ torch = pytest.importorskip("torch")
 cpu_operators = importlib.import_module("cpu_operators")
 testing = importlib.import_module("torch._dynamo.testing")
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore")]  # torch.compile warns of much of its own
 ROOT = Path(__file__).parents[2]
 GALLERY, TEMPLATES = ROOT / "examples" / "gallery" / "kernels", ROOT / "templates"
+NORM = ROOT / "examples" / "rms-norm" / "kernels"
 SPECS = {name: spec for folder in (GALLERY, TEMPLATES) for name, spec in load_folder(folder).items()}
 SIZES = [33 + 7 * count for count in range(20)]
 
@@ -37,10 +38,10 @@ def package(folder, name, kernels):
 def packages(tmp_path_factory):
     """The gallery and the bundled kernels with their defaults, by the names of their operators' namespaces."""
     found = {}
-    for name, kernels in (("gallery_ops", GALLERY), ("bundled_ops", TEMPLATES)):
+    for name, kernels in (("gallery_ops", GALLERY), ("bundled_ops", TEMPLATES), ("norm_ops", NORM)):
         found[name] = package(tmp_path_factory.mktemp(name), name, kernels)
     yield found
-    sys.path[:] = [one for one in sys.path if "gallery_ops" not in one and "bundled_ops" not in one]
+    sys.path[:] = [one for one in sys.path if not any(name in one for name in found)]
 
 
 @pytest.fixture
@@ -115,6 +116,20 @@ def test_a_compiled_call_is_captured(silu):
     x.copy_(torch.randn_like(x))
     graph.replay()
     assert torch.equal(out, silu(x))
+
+
+def test_gradients_of_a_pair_are_those_of_differences(packages):
+    norm = packages["norm_ops"].rms_norm
+    x = torch.randn(3, 5, 24, device="cuda", dtype=torch.float64, requires_grad=True)
+    weight = torch.rand(24, device="cuda", dtype=torch.float64, requires_grad=True)
+    for _ in range(3):
+        assert torch.autograd.gradcheck(lambda x, w: norm(x, w)[0], (x, weight))
+    compiled = torch.compile(lambda x, w: norm(x * 2, w)[0], fullgraph=True, dynamic=True)
+    found = torch.autograd.grad(compiled(x, weight).square().sum(), (x, weight))
+    wanted = torch.autograd.grad(norm(x * 2, weight)[0].square().sum(), (x, weight))
+    assert all(torch.allclose(*pair) for pair in zip(found, wanted, strict=True))
+    with pytest.raises(ValueError, match="y: an output cannot be given where an input requires a gradient"):
+        norm(x, weight, y=torch.empty_like(x))
 
 
 @pytest.mark.parametrize("times", [1, 4])

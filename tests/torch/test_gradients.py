@@ -7,6 +7,7 @@ from pretuned.spec.loader import load_folder
 
 torch = pytest.importorskip("torch")
 testing = pytest.importorskip("torch._dynamo.testing")
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch.compile's own code
 
 
 @pytest.fixture(scope="module")
