@@ -10,7 +10,7 @@ import fake_session
 from builders import H100
 from fake_session import Held
 from pretuned.record import usage
-from pretuned.record.usage import Answers, Called, Unread
+from pretuned.record.usage import Answers, Called
 from pretuned.spec import space
 from project_home import Home
 from specs import loaded
@@ -250,7 +250,7 @@ def test_where_nothing_is_to_tune_gaps_are_told_all_the_same(home):
 
 
 def called(spec, dims, **specialisation):
-    return Called(line=1, package="", kernel=spec.name, specialisation=specialisation, dims=dims, calls=1)
+    return Called(lines=[1], package="", kernel=spec.name, specialisation=specialisation, dims=dims, calls=1)
 
 
 def test_a_called_problem_is_answered_for_as_calls_find_their_row(tmp_path):
@@ -280,9 +280,26 @@ def test_a_called_problem_is_answered_for_as_calls_find_their_row(tmp_path):
 def test_lines_are_read_whatever_ends_them(tmp_path):
     file = tmp_path / "usage"
     file.write_bytes(b"\r\n".join([line().encode(), b"  ", b"null", line(calls=3).encode()]))
-    found = list(usage.read(file))
-    assert [type(one) for one in found] == [Called, Unread, Called]
-    assert [one.line for one in found] == [1, 3, 4]
+    found, unread = usage.read(file)
+    assert [(one.lines, one.calls) for one in found] == [([1, 4], json.loads(line())["calls"] + 3)]
+    assert [one.line for one in unread] == [3]
+
+
+def test_lines_that_differ_in_their_calls_alone_are_read_together_and_no_others(tmp_path):
+    file, own = tmp_path / "usage", json.loads(line(calls=5))
+    strange = json.dumps(own)[:-1] + ', "kernel": "other"}'  # behind its calls
+    reordered = json.dumps({"calls": 7, **{key: value for key, value in own.items() if key != "calls"}})
+    one, other = line(calls=2), line(calls=2, n=65536)
+    file.write_text(
+        "\n".join([strange, one, strange, other, line(calls=40), reordered, reordered, line(calls=0)]) + "\n"
+    )
+    found, unread = usage.read(file)
+    listed = [(said.kernel, tuple(said.lines), said.calls) for said in found]
+    assert listed == [
+        *(("other", (1,), 5), ("scale", (2, 5), 42), ("other", (3,), 5), ("scale", (4,), 2)),
+        *(("scale", (6,), 7), ("scale", (7,), 7)),
+    ]
+    assert [str(one) for one in unread] == ["line 8: a value is missing or of the wrong kind"]
 
 
 def test_devices_do_not_matter(home):

@@ -47,21 +47,19 @@ def read(path: Path, project: Project, specs: Mapping[str, KernelSpec], reporter
     measured: Counter[tuple[str, Problem]] = Counter()
     exact: dict[str, Counter[Problem]] = {name: Counter() for name in specs}
     lines: dict[str, list[Called]] = {}
-    unread: list[Unread] = []
     unknown: list[int] = []
-    for called in usage.read(path):
-        if isinstance(called, Unread):
-            unread.append(called)
-        elif called.kernel in specs and any(_is_same(package, called.package) for package in packages):
+    said, unread = usage.read(path)
+    for called in said:
+        if called.kernel in specs and any(_is_same(package, called.package) for package in packages):
             answering = answers[called.kernel].of(called)
             if answering is None:
-                unknown.append(called.line)
+                unknown.extend(called.lines)
                 continue
             measured[called.kernel, answering] += called.calls
             if (problem := answers[called.kernel].exact(called)) is not None:
                 exact[called.kernel][problem] += called.calls
             lines.setdefault(called.kernel, []).append(called)
-    _report_passed_over(path, unread, unknown, reporter)
+    _report_passed_over(path, unread, sorted(unknown), reporter)
     _report_gaps(lines, specs, reporter)
     return Usage(measured=measured, called=exact, lines=lines)
 

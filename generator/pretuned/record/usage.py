@@ -1,14 +1,15 @@
 """Usage files: which problems programs have called how often, as generated packages write them for PRETUNED_USAGE.
 
 There is one JSON object per line. Every process adds its lines when it ends, so that a problem may stand on many of
-them. What can write the file can write anything into it: a line is read whole or passed over, and what is passed over
-is reported with its number.
+them: lines that differ in their number of calls alone are read once. What can write the file can write anything into
+it: a line is read whole or passed over, and what is passed over is reported with its number.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -25,14 +26,15 @@ from pretuned.spec.space import Pairs, Problem
 FORMAT: Final = 1
 NEAR: Final = 1.5  # by what factor a called size may differ from a measured one
 _LINE_BYTES: Final = 1 << 16
+_CALLS: Final = re.compile(rb', "calls": ([1-9][0-9]{0,17})\}\s*$')  # as generated packages end a line
 _KEYS: Final = ("package", "kernel", "specialisation", "dims", "calls")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Called:
-    """One line: `kernel` of `package` was called `calls` times; `dims` holds constant dims too."""
+    """What `lines` say: `kernel` of `package` was called `calls` times; `dims` holds constant dims too."""
 
-    line: int
+    lines: Sequence[int]
     package: str
     kernel: str
     specialisation: Mapping[str, Value]
@@ -63,8 +65,10 @@ class Gap:
     sizes: tuple[int, ...]
 
 
-def read(path: Path) -> Iterator[Called | Unread]:
-    """Yield the lines of a usage file; raises OSError."""
+def read(path: Path) -> tuple[list[Called], list[Unread]]:
+    """Return what the lines of a usage file say, each of them once, and those that cannot be read; raises OSError."""
+    said: dict[bytes, tuple[list[int], dict[str, Any]]] = {}  # by a line without its calls
+    unread: list[Unread] = []
     with path.open("rb") as file:
         number = 0
         while line := file.readline(_LINE_BYTES):
@@ -72,21 +76,29 @@ def read(path: Path) -> Iterator[Called | Unread]:
             if len(line) == _LINE_BYTES and not line.endswith(b"\n"):
                 while (rest := file.readline(_LINE_BYTES)) and not rest.endswith(b"\n"):
                     pass
-                yield Unread(line=number, reason="too long")
+                unread.append(Unread(line=number, reason="too long"))
             elif line.strip():
-                yield _parsed(number, line)
+                found = _CALLS.search(line)
+                key = line[: found.start()] if found else b"%d" % number  # what ends otherwise is read by itself
+                if found and key in said:
+                    said[key][0].append(number)
+                    said[key][1]["calls"] += int(found[1])
+                elif isinstance(data := _parsed(line), str):
+                    unread.append(Unread(line=number, reason=data))
+                else:
+                    said[key] = [number], data
+    return [Called(lines=lines, **data) for lines, data in said.values()], unread
 
 
-def _parsed(number: int, line: bytes) -> Called | Unread:
+def _parsed(line: bytes) -> dict[str, Any] | str:
+    """Return what a line says, or why it cannot be read."""
     try:
         data = json.loads(line)
     except (ValueError, RecursionError):
-        return Unread(line=number, reason="is not JSON, or is cut off")
+        return "is not JSON, or is cut off"
     if not isinstance(data, dict) or data.get("format") != FORMAT:
-        return Unread(line=number, reason=f"is not of format {FORMAT}")
-    if not _is_sound(data):
-        return Unread(line=number, reason="a value is missing or of the wrong kind")
-    return Called(line=number, **{name: data[name] for name in _KEYS})
+        return f"is not of format {FORMAT}"
+    return {name: data[name] for name in _KEYS} if _is_sound(data) else "a value is missing or of the wrong kind"
 
 
 def _is_sound(data: Mapping[str, Any]) -> bool:
@@ -123,29 +135,39 @@ class Answers:
             for one in space.specialisations(spec)
         }
         self._measured = {one: MeasuredSizes(problems) for one, problems in self._problems.items() if problems}
+        self._read: dict[str, tuple[Pairs, str]] = {}
+        self._order = sorted(spec.free_dims)
 
     def exact(self, called: Called) -> Problem | None:
         """Return the problem itself; None where the spec admits no such call, or where it leaves nothing to do."""
         if called.dims.keys() != self._spec.dims.keys() or not all(called.dims.values()):
             return None
-        dims = space.pairs({name: called.dims[name] for name in self._spec.free_dims})
-        problem = Problem(specialisation=self._specialisation(called), dims=dims)
-        known = repr(problem.specialisation) in self._problems
-        return problem if known and space.admitted(self._spec, problem) else None
+        specialisation, text = self._specialisation(called)
+        if text not in self._problems:
+            return None
+        problem = Problem(
+            specialisation=specialisation, dims=tuple([(name, called.dims[name]) for name in self._order])
+        )
+        return problem if space.admitted(self._spec, problem) else None
 
     def of(self, called: Called) -> Problem | None:
         """Return the measured problem, as calls find their row; None where the spec has none for such a call."""
         if called.dims.keys() != self._spec.dims.keys():
             return None
-        specialisation = repr(self._specialisation(called))
-        if specialisation not in self._measured:
+        _, text = self._specialisation(called)
+        if text not in self._measured:
             return None
-        sizes = tuple(called.dims[name] for name in sorted(self._spec.free_dims))
-        return self._problems[specialisation][self._measured[specialisation].nearest(sizes)]
+        sizes = tuple([called.dims[name] for name in self._order])
+        return self._problems[text][self._measured[text].nearest(sizes)]
 
-    def _specialisation(self, called: Called) -> Pairs:
+    def _specialisation(self, called: Called) -> tuple[Pairs, str]:
+        """Return the specialisation of a call, and its text; the few that there are come again and again."""
         constant = {name: called.dims[name] for name in self._spec.constant_dims}
-        return space.pairs({**called.specialisation, **constant})
+        key = f"{called.specialisation} {constant}"
+        if key not in self._read:
+            found = space.pairs({**called.specialisation, **constant})
+            self._read[key] = found, repr(found)
+        return self._read[key]
 
 
 def _sizes(problem: Problem) -> tuple[int, ...]:
