@@ -85,8 +85,8 @@ def cuda(tuned, monkeypatch):
     monkeypatch.setitem(SIGNATURES, "norm_backward", "QQQQQQii")
     fake = ComputingCuda()
     fake.devices = fake.devices[:1]
-    monkeypatch.setattr(part("driver"), "load_libcuda", lambda: fake)
-    handler = part("jax.handler")
+    monkeypatch.setattr(module("driver"), "load_libcuda", lambda: fake)
+    handler = module("jax.handler")
     for name in ("instantiate", "execute"):
         monkeypatch.setattr(handler.RefusedTarget, name, getattr(handler.FfiTarget, name))
     monkeypatch.setattr(handler.FfiTarget, "_stream", lambda _target, _frame: 7)
@@ -94,19 +94,26 @@ def cuda(tuned, monkeypatch):
     return fake
 
 
-def part(name):
+def module(name):
     """Return a module of the package's runtime."""
     return importlib.import_module(f"jpkg.tuned._runtime.{name}")
+
+
+@pytest.fixture
+def part(tuned):
+    """What returns a module of the package's runtime."""
+    del tuned
+    return module
 
 
 def forget():
     """Begin anew, as a new process would: no driver, no plans, no functions."""
     for name, kept in (("driver", "_loaded"), ("calls", "callers"), ("devices", "_found"), ("calls", "_warned")):
-        getattr(part(name), kept).clear()
+        getattr(module(name), kept).clear()
     for kept in ("_libraries", "_chosen", "_functions"):
-        getattr(part("binaries"), kept).clear()
-    part("jax.functions")._functions.clear()
-    part("overrides")._changed()
+        getattr(module("binaries"), kept).clear()
+    module("jax.functions")._functions.clear()
+    module("overrides")._changed()
     for one in sys.modules["jpkg.tuned as XLA knows it"].__dict__.values():
         if hasattr(one, "target"):
             one.target.known.clear()

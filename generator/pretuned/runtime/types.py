@@ -37,12 +37,13 @@ class DType:
         rtol: How far a result may be off, relative to its reference, where a spec says nothing: one rounding of the
             result is `2 ** -(fraction_bits + 1)`, and the rest is slack for another order of summation. 0 for types
             without rounding.
+        xla: Its number in XLA (XLA_FFI_DataType).
         aliases: What it is called elsewhere, besides `cuda`: messages translate these, and nothing else accepts them.
     """
 
     __slots__ = (
         *("aliases", "code", "cuda", "fraction_bits", "header", "infinite"),
-        *("kind", "module", "name", "rtol", "size_bytes"),
+        *("kind", "module", "name", "rtol", "size_bytes", "xla"),
     )
 
     def __init__(  # noqa: PLR0913, PLR0917 - a record
@@ -57,6 +58,7 @@ class DType:
         module: str = "numpy",
         infinite: bool = True,
         rtol: float = 0.0,
+        xla: int = 0,
         aliases: tuple[str, ...] = (),
     ) -> None:
         self.name, self.cuda, self.kind, self.size_bytes, self.fraction_bits = (
@@ -67,7 +69,7 @@ class DType:
             fraction_bits,
         )
         self.code, self.header, self.module, self.infinite, self.rtol = code, header, module, infinite, rtol
-        self.aliases = aliases
+        self.xla, self.aliases = xla, aliases
 
     @property
     def floating(self) -> bool:
@@ -198,8 +200,8 @@ class DType:
 DTYPES = {
     record.name: record
     for record in (
-        DType("float64", "double", "float", 8, code="d", fraction_bits=52, rtol=1e-12, aliases=("fp64", "f64")),
-        DType("float32", "float", "float", 4, code="f", fraction_bits=23, rtol=1e-5, aliases=("fp32", "f32")),
+        DType("float64", "double", "float", 8, code="d", fraction_bits=52, rtol=1e-12, xla=12, aliases=("fp64", "f64")),
+        DType("float32", "float", "float", 4, code="f", fraction_bits=23, rtol=1e-5, xla=11, aliases=("fp32", "f32")),
         DType(
             "float16",
             "__half",
@@ -209,6 +211,7 @@ DTYPES = {
             fraction_bits=10,
             header="cuda_fp16.h",
             rtol=2e-3,
+            xla=10,
             aliases=("half", "fp16", "f16"),
         ),
         DType(
@@ -221,6 +224,7 @@ DTYPES = {
             header="cuda_bf16.h",
             module=ML,
             rtol=1.6e-2,
+            xla=16,
             aliases=("nv_bfloat16", "bf16"),
         ),
         DType(
@@ -234,6 +238,7 @@ DTYPES = {
             module=ML,
             infinite=False,
             rtol=0.065,  # one rounding is 0.0588 at most (midway from 1 to 1.125); neighbours are 0.0667 apart
+            xla=20,
             aliases=("nv_fp8_e4m3", "fp8_e4m3", "fp8_e4m3fn", "float8_e4m3", "fp8"),
         ),
         DType(
@@ -246,6 +251,7 @@ DTYPES = {
             header="cuda_fp8.h",
             module=ML,
             rtol=0.12,
+            xla=19,
             aliases=("nv_fp8_e5m2", "fp8_e5m2"),
         ),
         DType(
@@ -256,6 +262,7 @@ DTYPES = {
             code="16s",
             fraction_bits=52,
             rtol=1e-12,
+            xla=18,
             aliases=("complex", "cuDoubleComplex", "double complex", "cdouble"),
         ),
         DType(
@@ -266,18 +273,25 @@ DTYPES = {
             code="8s",
             fraction_bits=23,
             rtol=1e-5,
+            xla=15,
             aliases=("cuComplex", "cuFloatComplex", "float complex", "cfloat"),
         ),
-        DType("int64", "long long", "int", 8, code="q", aliases=("long", "i64")),
-        DType("int32", "int", "int", 4, code="i", aliases=("i32",)),
-        DType("int16", "short", "int", 2, code="h", aliases=("i16",)),
-        DType("int8", "signed char", "int", 1, code="b", aliases=("char", "i8")),
+        DType("int64", "long long", "int", 8, code="q", xla=5, aliases=("long", "i64")),
+        DType("int32", "int", "int", 4, code="i", xla=4, aliases=("i32",)),
+        DType("int16", "short", "int", 2, code="h", xla=3, aliases=("i16",)),
+        DType("int8", "signed char", "int", 1, code="b", xla=2, aliases=("char", "i8")),
         DType(
-            "uint64", "unsigned long long", "uint", 8, code="Q", aliases=("unsigned long", "ulonglong", "size_t", "u64")
+            "uint64",
+            "unsigned long long",
+            "uint",
+            8,
+            code="Q",
+            xla=9,
+            aliases=("unsigned long", "ulonglong", "size_t", "u64"),
         ),
-        DType("uint32", "unsigned int", "uint", 4, code="I", aliases=("unsigned", "uint", "u32")),
-        DType("uint16", "unsigned short", "uint", 2, code="H", aliases=("ushort", "u16")),
-        DType("uint8", "unsigned char", "uint", 1, code="B", aliases=("uchar", "byte", "u8")),
-        DType("bool", "bool", "bool", 1, code="?", aliases=("boolean", "i1")),
+        DType("uint32", "unsigned int", "uint", 4, code="I", xla=8, aliases=("unsigned", "uint", "u32")),
+        DType("uint16", "unsigned short", "uint", 2, code="H", xla=7, aliases=("ushort", "u16")),
+        DType("uint8", "unsigned char", "uint", 1, code="B", xla=6, aliases=("uchar", "byte", "u8")),
+        DType("bool", "bool", "bool", 1, code="?", xla=1, aliases=("boolean", "i1")),
     )
 }

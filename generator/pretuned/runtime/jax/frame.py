@@ -22,6 +22,8 @@ from ctypes import (
 from ctypes import sizeof as bytes_of
 from struct import Struct
 
+from ..types import DTYPES
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,25 +46,7 @@ MAJOR = 0  # of the versions whose layouts these are
 # In XLA_FFI_Api.
 ERROR_CREATE, ERROR_MESSAGE, ERROR_DESTROY, STREAM_GET, DEVICE_ORDINAL_GET = 48, 56, 64, 80, 184
 FAILED_PRECONDITION, INTERNAL = 9, 13  # XLA_FFI_Error_Code
-DTYPES_OF_XLA = {
-    1: "bool",
-    2: "int8",
-    3: "int16",
-    4: "int32",
-    5: "int64",
-    6: "uint8",
-    7: "uint16",
-    8: "uint32",
-    9: "uint64",
-    10: "float16",
-    11: "float32",
-    12: "float64",
-    15: "complex64",
-    16: "bfloat16",
-    18: "complex128",
-    19: "float8_e5m2",
-    20: "float8_e4m3fn",
-}
+DTYPES_OF_XLA = {dtype.xla: name for name, dtype in DTYPES.items()}
 _FUNCTION = PYFUNCTYPE(c_void_p, c_void_p)  # keeps the GIL: what is called here returns at once
 _functions: dict[int, Callable[[int], int | None]] = {}
 

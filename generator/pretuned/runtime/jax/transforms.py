@@ -66,7 +66,8 @@ class Transformed:
         try:
             signature = trace(self.kernel, forms, self.scalars, self.keywords)
         except ArgumentTypeError as error:
-            if self._wide() and not jax.config.jax_enable_x64:
+            types = {name for array in self.kernel.arrays for name in types_of(self.kernel, array.dtype)}
+            if any(map(_wide, types)) and not jax.config.jax_enable_x64:
                 raise ArgumentTypeError(f"{error}; {_X64}") from None
             raise
         operands, kind = [array.name for array in self.given], _varying(given)
@@ -85,15 +86,9 @@ class Transformed:
 
     def _result(self, array: Array, form: Form, kind: dict[str, Foreign]) -> jax.ShapeDtypeStruct:
         """Return what an output is; raises ArgumentError for a type that JAX would narrow."""
-        dtype = DTYPES[form[0]].numpy()
-        if jax.dtypes.canonicalize_dtype(dtype) != dtype:
-            raise ArgumentError(f"{qualified(self.kernel.name)}: {array.name}: is of {dtype}, and {_X64}")
-        return jax.ShapeDtypeStruct(form[1], dtype, **kind)
-
-    def _wide(self) -> bool:
-        """Return whether some array may be of a type that JAX has to be told to make."""
-        types = {name for array in self.kernel.arrays for name in types_of(self.kernel, array.dtype)}
-        return any(sizeof(name) // DTYPES[name].parts >= _WIDE for name in types)
+        if _wide(form[0]) and not jax.config.jax_enable_x64:
+            raise ArgumentError(f"{qualified(self.kernel.name)}: {array.name}: is of {form[0]}, and {_X64}")
+        return jax.ShapeDtypeStruct(form[1], DTYPES[form[0]].numpy(), **kind)
 
     # vmap
 
@@ -157,7 +152,7 @@ class Transformed:
                 f"{qualified(self.kernel.name)}: has no gradient, and one through {' and '.join(names)} is asked for; "
                 f"pass jax.lax.stop_gradient({names[0]}), or write [backward] in its spec"
             )
-        return outputs, tuple(zero(jax.typeof(one).to_tangent_aval()) for one in outputs)
+        return outputs, tuple(map(_no_tangent, outputs))
 
     def _forward(self, *primals: Foreign) -> tuple[Arrays, Arrays]:
         """Run the kernel and return what its gradient reads besides."""
@@ -184,7 +179,7 @@ class Transformed:
         results = [array for array in self.kernel.arrays if array.role != "in"]
         outer = dict(zip(self.written, cotangents, strict=False))
         words: dict[str, Foreign] = {
-            name: next(kept) if kind != "gradient" else _whole(outer[results[index]])
+            name: next(kept) if kind != "gradient" else _dense(outer[results[index]])
             for name, kind, index in backward.inputs
         }
         names = [*(scalar.name for scalar in self.kernel.scalars), *self.kernel.keywords]
@@ -197,11 +192,23 @@ class Transformed:
         return tuple(gradients.get(array) for array in self.given)
 
 
+def _wide(dtype: str) -> bool:
+    """Return whether JAX makes arrays of a type only where it was told to."""
+    return DTYPES[dtype].kind != "bool" and sizeof(dtype) // DTYPES[dtype].parts >= _WIDE
+
+
 def _form(array: Foreign) -> Form:
     return str(array.dtype), tuple(array.shape)
 
 
-def _whole(cotangent: Foreign) -> Foreign:
+def _no_tangent(output: Foreign) -> Foreign:
+    """Return the tangent of an output that depends on nothing; integers have one of a type of their own."""
+    if jax.numpy.issubdtype(output.dtype, jax.numpy.inexact):
+        return jax.numpy.zeros_like(output)
+    return importlib.import_module("numpy").zeros(output.shape, jax.dtypes.float0)
+
+
+def _dense(cotangent: Foreign) -> Foreign:
     """Return a cotangent as an array; one that is known to be zero has none yet."""
     if isinstance(cotangent, jax.custom_derivatives.SymbolicZero):
         return jax.numpy.zeros(cotangent.shape, cotangent.dtype)
