@@ -4,6 +4,10 @@ import ctypes
 import importlib
 import os
 import sys
+from importlib.machinery import SourceFileLoader
+from importlib.util import spec_from_file_location
+from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -23,6 +27,36 @@ def baked(tmp_path_factory):
     return folder
 
 
+class Remembered(SourceFileLoader):
+    """Loads modules whose code is read once a process: thousands of tests import the same package anew."""
+
+    codes: ClassVar = {}
+
+    def get_code(self, fullname):
+        found = Path(self.path).stat()
+        key = self.path, found.st_mtime_ns, found.st_size
+        if key not in self.codes:
+            self.codes[key] = super().get_code(fullname)
+        return self.codes[key]
+
+
+class Finder:
+    """Finds the modules of `pkg` in a folder, before others are asked."""
+
+    def __init__(self, folder):
+        self.folder = str(folder)
+
+    def find_spec(self, name, _path=None, _target=None):
+        if name.partition(".")[0] != "pkg":
+            return None
+        place = f"{self.folder}/{name.replace('.', '/')}"
+        for file, inside in ((f"{place}.py", None), (f"{place}/__init__.py", [place])):
+            if os.path.isfile(file):  # noqa: PTH113 - a path object for each import takes long
+                loader = Remembered(name, file)
+                return spec_from_file_location(name, file, loader=loader, submodule_search_locations=inside)
+        return None
+
+
 @pytest.fixture
 def load(monkeypatch):
     """Import `pkg.tuned` from a folder as a new process would."""
@@ -30,8 +64,7 @@ def load(monkeypatch):
     def load(folder):
         for name in [name for name in sys.modules if name.partition(".")[0] == "pkg"]:
             monkeypatch.delitem(sys.modules, name)
-        monkeypatch.syspath_prepend(str(folder))
-        importlib.invalidate_caches()
+        monkeypatch.setattr(sys, "meta_path", [Finder(folder), *sys.meta_path])
         return importlib.import_module("pkg.tuned")
 
     yield load
