@@ -1,9 +1,10 @@
-"""The order in which tests run, and the figures that they measure and do not judge.
+"""The order in which tests run, the libraries that they may lack, and the figures that they measure and do not judge.
 
 Tests that take seconds come first, dealt to all workers of pytest-xdist, so that none is left with a long one at the
 end. The order within a module stays, but for modules whose tests share no work and are dealt one by one.
 """
 
+import importlib
 import os
 from pathlib import Path
 
@@ -23,6 +24,19 @@ LONG = (*APART, "host/", "hostile/", "compile/", "strategies/", "tune/test_libra
 def compiled(tmp_path_factory):
     """A user cache: what one test has compiled, those behind it find."""
     return tmp_path_factory.mktemp("compiled")
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--all-libraries",
+        action="store_true",
+        help="fail, rather than skip, where a test asks for a library that is not installed",
+    )
+
+
+def pytest_configure(config):
+    if config.getoption("--all-libraries"):
+        pytest.importorskip = lambda name, *_, **__: importlib.import_module(name)
 
 
 @pytest.hookimpl(trylast=True)  # after what is deselected has gone
