@@ -109,6 +109,7 @@ EXAMPLES: Final = {
     "project.architectures": 'architectures = ["sm_80", "sm_90a"]',
     "project.cubins": "cubins = true",
     "project.jax": "jax = true",
+    "project.torch": 'torch = "mypkg"',
     "project.require-tuned": "require-tuned = true",
     "project.max-loss": "max-loss = 0.02",
     "project.max-configurations": "max-configurations = 12",
@@ -117,4 +118,5 @@ EXAMPLES: Final = {
     "project.modules.declarations": 'declarations = "kernels/a/declared.py"',
     "project.modules.jax": "jax = true",
     "project.modules.module": 'module = "src/mypkg/a"',
+    "project.modules.torch": 'torch = "mypkg_a"',
 }
