@@ -1,88 +1,18 @@
 """Calls through every adapter, executed on the host: right results, and wrong calls in clear words.
 
-The table is tests/support/adapter_calls.py.
+The table is tests/support/adapter_calls.py. tests/adapters has it through arrays of further libraries.
 """
 
 from __future__ import annotations
 
-import ctypes
-import importlib
-import re
-import sys
-
-import numpy as np
 import pytest
 
 import adapter_calls
-import fake_cuda
-import fake_torch
-import sample
-from asked_calls import Odd, asked, expressible, message, specs, wanted
-from capsules import capsule
-from fake_cupy import FakeCupy, external
-from host_launches import HostDriver, HostMemory, at
-from pretuned.bake.package import files
-from pretuned.bake.plan import plan
+from adapter_world import World, calls_rightly, cases, refuses
 from pretuned.compile.host import compiler
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="no C++ compiler here")
-SIGNATURES = {
-    "planes": "QQQqiQii",
-    "add_scaled": "QQQfq",
-    "double_pairs": "QQq",
-    "double_as": "QQq",
-    "shift": "QQQii",
-    "row_sums": "QQQQii",
-    "apart": "QQfqqi",
-    "add_rows": "QQQQqqqi",
-}
-LIBRARIES = ("cupy", "torch", "interface", "dlpack")
-
-
-class OfDlpack:
-    """An array that has DLPack alone."""
-
-    def __init__(self, array):
-        self.array = array
-
-    def __dlpack__(self, *, stream=None):
-        array = self.array
-        strides = None if array.flags.c_contiguous else array.strides
-        return capsule(array.data.ptr, array.shape, array.dtype, strides, array.data.device_id)
-
-    def __dlpack_device__(self):
-        return 2, self.array.data.device_id
-
-
-class World:
-    """The kernels, baked, over a driver that executes them on the host, with a CuPy and a PyTorch over its memory."""
-
-    def __init__(self, patch, folder):
-        choices = [
-            sample.choice(2.0, ratio=(0.4, 0.5), vec=4, wrong="nothing"),
-            sample.choice(4.0, vec=1, wrong="nothing"),
-        ]
-        row = sample.row("apart", sample.H100, {"T": "float32"}, {"rows": 16, "cols": 64}, *choices)
-        made = plan(specs(), [row], {sample.H100.name: sample.H100})
-        sample.write({"__init__.py": b""}, folder / "pkg")
-        sample.write(files(made, sample.binaries(made), version="0.0.0"), folder / "pkg" / "tuned")
-        self.memory, self.driver = HostMemory(), HostDriver(source for source, _ in made.jobs)
-        self.cupy, self.torch = FakeCupy(self.driver), fake_torch.FakeTorch()
-        self.cupy._addresses = self.memory
-        self.cupy.from_dlpack = lambda value: value.array
-        patch.setattr(fake_torch, "_addresses", self.memory)
-        patch.setattr(ctypes, "CDLL", lambda _name: self.driver)
-        patch.setenv("PRETUNED_WARN", "0")
-        for name, codes in SIGNATURES.items():
-            patch.setitem(fake_cuda.SIGNATURES, name, codes)
-        modules = {"cupy": self.cupy, "cupy.cuda": self.cupy.cuda, "torch": self.torch, "cuda.pathfinder": None}
-        for name, module in modules.items():
-            patch.setitem(sys.modules, name, module)
-        for name in [name for name in sys.modules if name.partition(".")[0] == "pkg"]:
-            patch.delitem(sys.modules, name)
-        patch.syspath_prepend(str(folder))
-        importlib.invalidate_caches()
-        self.tuned = importlib.import_module("pkg.tuned")
+LIBRARIES = ("cupy", "torch", "interface", "dlpack", "jax")
 
 
 @pytest.fixture(scope="module")
@@ -91,116 +21,11 @@ def world(tmp_path_factory):
         yield World(patch, tmp_path_factory.mktemp("adapters"))
 
 
-class Passed:
-    """A call as a library passes it: its buffers in memory, and the arrays of the library that are views of them."""
-
-    def __init__(self, world, library, call):
-        self.world, self.library, self.asked = world, library, asked(call)
-        world.memory.clear()
-        self.addresses = [next(world.memory) for _ in self.asked.buffers]
-        for address, buffer in zip(self.addresses, self.asked.buffers, strict=True):
-            at(address, buffer.shape, buffer.dtype)[...] = buffer
-        self.made = {}
-        self.positional, self.keywords = self.asked.made_of(self.array)
-
-    def array(self, view):
-        """Return the library's array for a view; one for each, since a call may name one twice."""
-        how, view = (view.how, view.array) if isinstance(view, Odd) else ("", view)
-        place, offset = self.asked.buffer_of(view)
-        address = self.addresses[place] + offset
-        key = address, view.shape, view.strides, view.dtype, how
-        if key not in self.made:
-            self.made[key] = self._array(address, view, how, self.library)
-        return self.made[key]
-
-    def _array(self, address, view, how, library):
-        strides = None if view.flags.c_contiguous else view.strides
-        shape, dtype, device = view.shape, view.dtype.name, 1 if how == "on_other" else 0
-        if how == "as_numpy":
-            return view
-        if how == "as_tensor":
-            return self.world.torch.Tensor(shape, dtype, device="cpu")
-        if library == "each another":
-            library = ("torch", "interface", "dlpack", "cupy")[len(self.made) % 4]
-        if library == "torch":
-            elements = strides and tuple(stride // view.itemsize for stride in strides)
-            grown = how == "recorded"
-            tensor = self.world.torch.Tensor
-            return tensor(shape, dtype, address=address, strides=elements, device=device, requires_grad=grown)
-        if library in {"cupy", "dlpack"}:
-            array = self.world.cupy.ndarray(shape, view.dtype, address=address, strides=strides, device=device)
-            return OfDlpack(array) if library == "dlpack" else array
-        typestr = {"swapped": ">", "unnamed": ""}.get(how, "<") + view.dtype.str[1:]
-        address = 16 if how == "nowhere" else address
-        self.world.driver.addresses[address] = device
-        data = address, how == "sealed"
-        return external({"shape": shape, "typestr": typestr, "data": data, "strides": view.strides, "version": 3})
-
-    def values(self, array):
-        """Return what an array of any library holds."""
-        array = getattr(array, "array", array)
-        if isinstance(array, self.world.torch.Tensor):
-            dtype = array.dtype.name
-            strides = None if array.is_contiguous() else tuple(np.dtype(dtype).itemsize * one for one in array.stride())
-            return at(array.data_ptr(), array.shape, dtype, strides)
-        if isinstance(array, self.world.cupy.ndarray):
-            return at(array.data.ptr, array.shape, array.dtype, None if array.flags.c_contiguous else array.strides)
-        facts = array.__cuda_array_interface__
-        return at(facts["data"][0], facts["shape"], facts["typestr"], facts["strides"])
-
-    def buffers(self):
-        return [
-            at(one, buffer.shape, buffer.dtype) for one, buffer in zip(self.addresses, self.asked.buffers, strict=True)
-        ]
-
-
-def cases(calls, libraries):
-    return [
-        pytest.param(library, call, id=f"{call.name}, {library}")
-        for call in calls
-        for library in libraries
-        if expressible(library, call)
-    ]
-
-
-def same(found, wanted):
-    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
-
-
 @pytest.mark.parametrize(("library", "call"), cases(adapter_calls.RIGHT, (*LIBRARIES, "each another")))
 def test_a_right_call_gives_what_the_reference_says(world, library, call):
-    """From the beginning, by the fast path, packed, and bound; it writes nothing but its outputs."""
-    kernel = getattr(world.tuned, call.kernel)
-    for bound in (False, False, False, False, True):
-        passed = Passed(world, library, call)
-        if bound:
-            found = kernel.bind(*passed.positional, **passed.keywords)()
-        else:
-            found = kernel(*passed.positional, **passed.keywords)
-        found = found if isinstance(found, tuple) else (found,)
-        results, given = wanted(passed.asked, kernel)
-        for one, result, theirs in zip(found, results, given, strict=True):
-            same(passed.values(one), result)
-            assert theirs is None or one is passed.array(theirs)
-        for one, buffer in zip(passed.buffers(), passed.asked.buffers, strict=True):
-            same(one, buffer)
+    calls_rightly(world, library, call)
 
 
 @pytest.mark.parametrize(("library", "call"), cases(adapter_calls.WRONG, LIBRARIES))
 def test_a_wrong_call_is_refused_in_clear_words(world, library, call):
-    """Before and after right ones; it launches nothing and writes nothing."""
-    kernel = getattr(world.tuned, call.kernel)
-    right = next(one for one in adapter_calls.RIGHT if one.kernel == call.kernel)
-    for turn in range(4):
-        passed = Passed(world, library, call)
-        before = len(world.driver.launches)
-        with pytest.raises(call.kind) as caught:
-            (kernel if turn < 3 else kernel.bind)(*passed.positional, **passed.keywords)
-        found = re.sub(r"\(\d{9,}, ", "(ADDRESS, ", str(caught.value))
-        assert found == f"pkg.tuned.{call.kernel}: {message(library, call)}"
-        assert isinstance(caught.value, world.tuned.PretunedError)
-        assert len(world.driver.launches) == before
-        for one, buffer in zip(passed.buffers(), passed.asked.buffers, strict=True):
-            assert one.tobytes() == buffer.tobytes()
-        again = Passed(world, library, right)
-        kernel(*again.positional, **again.keywords)
+    refuses(world, library, call)

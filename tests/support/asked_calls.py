@@ -20,8 +20,8 @@ KERNELS = Path(__file__).parents[1] / "data" / "arrays"
 OF_INTERFACE = {"sealed", "swapped", "unnamed", "nowhere"}  # what only __cuda_array_interface__ can say
 OF_TORCH = {"as_tensor", "recorded"}
 COPIES = {  # what a message names where it has {copy:x} and {anew:x}
-    "copy": {"cupy": "cupy.ascontiguousarray({})", "torch": "{}.contiguous()", "interface": "its library"},
-    "anew": {"cupy": "{}.copy()", "torch": "{}.clone()", "interface": "its library"},
+    "copy": {"cupy": "cupy.ascontiguousarray({})", "torch": "{}.contiguous()", "warp": "{}.contiguous()"},
+    "anew": {"cupy": "{}.copy()", "torch": "{}.clone()", "warp": "warp.clone({})"},
 }
 
 
@@ -147,14 +147,24 @@ def passed_views(call: AdapterCall) -> tuple[frozenset[str], list[tuple[np.ndarr
 def expressible(library: str, call: AdapterCall) -> bool:
     """Return whether a library has such arrays."""
     odd, views = passed_views(call)
+    arrays = [one for one, _ in views]
     if odd & OF_INTERFACE:
         return library == "interface"
-    if library == "torch":
-        return all(stride >= 0 and not stride % one.itemsize for one, _ in views for stride in one.strides)
-    return not odd & OF_TORCH
+    if odd & OF_TORCH and library != "torch":
+        return False
+    if library == "jax":  # whose arrays are contiguous, and never written
+        written = call.kernel == "planes" or re.search(r"\b(y|out|sums)=", call.text)
+        return not (odd or written) and all(one.flags.c_contiguous for one in arrays)
+    if library == "warp":  # whose arrays have 1 to 4 dims, and so have sums that it allocates
+        return all(1 <= one.ndim <= 4 for one in arrays) and not (call.kernel == "row_sums" and arrays[0].ndim == 1)
+    if library in {"torch", "tvm_ffi", "dlpack"} and any(
+        stride % one.itemsize for one in arrays for stride in one.strides
+    ):
+        return False
+    return library != "torch" or all(stride >= 0 for one in arrays for stride in one.strides)
 
 
 def message(library: str, call: AdapterCall) -> str:
     """Return the message of a wrong call of a library."""
-    owner = "cupy" if library == "dlpack" else library
-    return re.sub(r"{(copy|anew):(\w+)}", lambda found: COPIES[found[1]][owner].format(found[2]), call.message)
+    copies = {kind: ways.get(library, "its library") for kind, ways in COPIES.items()}
+    return re.sub(r"{(copy|anew):(\w+)}", lambda found: copies[found[1]].format(found[2]), call.message)

@@ -10,8 +10,12 @@ if TYPE_CHECKING:
     from .table import Array, Kernel
 
 # By the adapter that owns an array: what copies it into a C-contiguous one, and what copies one that is that already.
-CONTIGUOUS = {"cupy": "cupy.ascontiguousarray({name})", "torch": "{name}.contiguous()"}
-ANEW = {"cupy": "{name}.copy()", "torch": "{name}.clone()"}
+CONTIGUOUS = {
+    "cupy": "cupy.ascontiguousarray({name})",
+    "torch": "{name}.contiguous()",
+    "warp": "{name}.contiguous()",
+}
+ANEW = {"cupy": "{name}.copy()", "torch": "{name}.clone()", "warp": "warp.clone({name})"}
 
 
 def copied(array: Array, view: ArrayView, ways: dict[str, str] = CONTIGUOUS) -> str:

@@ -12,7 +12,10 @@ from .cupy import CuPy, launch_kernel, nvrtc, thread_context
 from .dlpack import DLPack
 from .interface import Interface
 from .jax import JAX
+from .numba import Numba
 from .torch import PyTorch
+from .tvm_ffi import TvmFfi
+from .warp import Warp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,7 +69,10 @@ def adapter_of(value: object) -> Adapter | None:
     return None
 
 
-_libraries: list[Adapter] = [CuPy(), PyTorch(), JAX(adapter_of)]
+_libraries: list[Adapter] = [
+    *(CuPy(), PyTorch()),
+    *(library(adapter_of) for library in (Numba, Warp, TvmFfi, JAX)),
+]
 _protocols: list[Adapter] = [Interface(adapter_of), DLPack(adapter_of, _libraries)]
 
 

@@ -23,12 +23,12 @@ else:
 
 
 class ArrayView:
-    """An array as launches see it: memory on a GPU. `owner` has to live until the launch.
+    """An array as launches see it: memory on a GPU. `owner`, and what is `kept`, have to live until the launch.
 
     `strides`, in bytes, are None for a C-contiguous array; `nbytes` is from its first byte to its last.
     """
 
-    __slots__ = ("address", "device", "dtype", "nbytes", "owner", "shape", "strides")
+    __slots__ = ("address", "device", "dtype", "kept", "nbytes", "owner", "shape", "strides")
 
     def __init__(
         self,
@@ -42,6 +42,7 @@ class ArrayView:
     ) -> None:
         self.address, self.dtype, self.shape, self.device, self.nbytes = address, dtype, shape, device, nbytes
         self.owner, self.strides = owner, strides
+        self.kept: Foreign = None
 
 
 class Expressions:
@@ -50,8 +51,9 @@ class Expressions:
     An expression raises AttributeError for arrays of another library; the call then takes the slow path.
 
     Attributes:
-        facts: What is asked of an array first, and once in a call; in all others `{a}` is then the answer. May be
-            empty: for a library whose arrays are cheap to ask.
+        facts: What is asked of the array that leads a call first, and once; in all others `{a}` is then the answer. May
+            be empty: for a library whose arrays are cheap to ask.
+        beside: The same for the other arrays, which may be of other libraries.
         address: Its address.
         shape: Its shape, a tuple or what equals one.
         dtype: Its type. It is compared with `is`.
@@ -74,6 +76,7 @@ class Expressions:
 
     __slots__ = (
         "address",
+        "beside",
         "contiguous",
         "current_device",
         "device",
@@ -105,6 +108,7 @@ class Expressions:
         names: Mapping[str, Foreign],
         type_of: Callable[[str], Foreign],
         facts: str = "",
+        beside: str = "",
         shape: str = "{a}.shape",
         each: str = "",
         written: str = "",
@@ -117,7 +121,8 @@ class Expressions:
     ) -> None:
         self.address, self.dtype, self.device, self.contiguous = address, dtype, device, contiguous
         self.stream, self.current_device, self.names, self.type_of = stream, current_device, names, type_of
-        self.facts, self.shape, self.each, self.written, self.lazy = facts, shape, each, written, lazy
+        self.facts, self.beside, self.shape = facts, beside, shape
+        self.each, self.written, self.lazy = each, written, lazy
         self.on_gpu, self.maker = on_gpu, maker or partial(partial, names["empty"])
         self.once = once
         self.vector_extent, self.extent_of = vector_extent or (shape, ""), extent_of

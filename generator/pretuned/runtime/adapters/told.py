@@ -37,6 +37,7 @@ _at_home: dict[int, None] = {}
 class Told:
     """An adapter of arrays that are read by their facts; `adapter_of` finds that of arrays which come with them."""
 
+    name = ""
     stream = "stream_of(ordinal)"
     current_device = "current_device()"
 
@@ -67,11 +68,17 @@ class Told:
         """Return the objects that `stream` and `current_device` name, besides those here."""
         return {}
 
+    def _own(self, value: object) -> Adapter | None:
+        """Return the adapter of an array that may lead a call here: one of another library goes on another stream."""
+        found = self._adapter_of(value)
+        return found if found is not None and found.name == self.name else None
+
     def expressions(self) -> Expressions:
         """Return how the fast path asks arrays by their facts."""
         found, facts_of = driver(""), _reading(self._adapter_of)
         return Expressions(
-            facts="facts_of({a})",
+            facts="own_facts({a})",
+            beside="facts_of({a})",
             shape="{a}[0]",
             dtype="{a}[1]",
             address="{a}[2]",
@@ -82,6 +89,7 @@ class Told:
             stream=self.stream,
             current_device=self.current_device,
             names={
+                "own_facts": _reading(self._own),
                 "facts_of": facts_of,
                 "device_of": found.device_of,
                 "stream_of": self.current_stream,
@@ -123,7 +131,9 @@ def viewed(where: str, value: Foreign, facts: Facts, stream: int) -> ArrayView:
     wait_for(where, ordinal, stream, theirs)
     size = DTYPES[dtype].size_bytes if dtype in DTYPES else 1  # the kernel refuses another
     nbytes = size * math.prod(shape) if strides is None else reach(shape, strides, size)
-    return ArrayView(address, dtype, shape, ordinal, nbytes, (value, kept), strides)
+    made = ArrayView(address, dtype, shape, ordinal, nbytes, value, strides)
+    made.kept = kept
+    return made
 
 
 def apart(shape: tuple[int, ...], size: int, strides: Sequence[int] | None) -> tuple[int, ...] | None:

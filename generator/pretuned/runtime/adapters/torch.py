@@ -62,7 +62,8 @@ class PyTorch:
 
     def stream_of(self, stream: Foreign) -> tuple[int, int | None] | None:
         """Return a stream's handle and device."""
-        return (int(stream.cuda_stream), stream.device_index) if hasattr(stream, "cuda_stream") else None
+        known = hasattr(stream, "cuda_stream") and hasattr(stream, "device_index")  # Warp's have the first alone
+        return (int(stream.cuda_stream), stream.device_index) if known else None
 
     @contextmanager
     def on(self, device: int, stream: int | None) -> Iterator[None]:

@@ -224,10 +224,10 @@ class FastPathSource:
         yield "    entry = entry[1]"
 
     def _asking(self, places: Sequence[int]) -> Iterator[str]:
-        """Yield what asks the facts of arrays, where a library's arrays are asked once."""
         for i in places if self.expressions.facts else ():
+            asked = (self.expressions.facts if i == self._lead else self.expressions.beside).format(a=f"a{i}")
             given = self._arrays[i].role != "out" and not self._arrays[i].optional
-            yield f"f{i} = {'' if given else f'None if a{i} is None else '}{self.expressions.facts.format(a=f'a{i}')}"
+            yield f"f{i} = {asked}" if given else f"f{i} = None if a{i} is None else {asked}"
 
     def _distances(self, i: int) -> str:
         """Return what asks the strides of an array whose rows may lie apart; None where it is contiguous."""
