@@ -32,7 +32,7 @@ from .types import INVALID
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from .adapters import Adapter, ArrayView
     from .lookup import Decision
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 _PLAIN = frozenset({int, float, complex, bool})
 callers: dict[str, Caller] = {}
-kinds: dict[str, type[Caller]] = {}  # of kernels whose calls have more to decide, by name
+kinds: dict[str, Callable[[Kernel], Caller]] = {}  # of kernels whose calls have more to decide, by name
 _warned: set[tuple[str, str | None]] = set()  # the devices at hand, and whose rows they take
 _lock = threading.RLock()
 

@@ -6,7 +6,9 @@ operator, which PyTorch knows. Inputs that require a gradient go to autograd. Al
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
+from types import FunctionType
 
 from ..adapters import Expressions, register
 from ..adapters.torch import PyTorch
@@ -20,8 +22,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ..plans import PreparedCall
     from ..records import Value
-    from ..table import Foreign
+    from ..table import Foreign, Run
 
 torch: Foreign = import_module("torch")
 forward_mode: Foreign = import_module("torch.autograd.forward_ad")
@@ -48,32 +51,95 @@ class WatchedPyTorch(PyTorch):
 def route(function: Callable[..., Foreign], traced: Callable[..., Foreign]) -> None:
     """Have calls of a kernel's function that need an operator go by `traced`, and torch.compile trace that instead."""
     kernel = KERNELS[function.__name__]
-    made: Foreign = function
-    # As torch.jit has it. torch.compiler.substitute_in_graph loads all of torch._dynamo, which takes seconds.
-    made._torchdynamo_inline = traced  # noqa: SLF001
-
-    class Routed(Caller):
-        """A kernel's calls, of which some go by its operator."""
-
-        def slow(
-            self, arrays: Sequence[Foreign], scalars: Sequence[Foreign], keywords: tuple[Value, ...], stream: Foreign
-        ) -> Foreign:
-            """Run a call from its beginning, or by the operator."""
-            if _concerned(kernel, arrays, stream):
-                return traced(**_named(kernel, traced, arrays, scalars, keywords, stream))
-            return super().slow(arrays, scalars, keywords, stream)
+    by_operator = _by_operator(kernel, traced)
 
     def first(*call: Foreign) -> Foreign:
         """Make a call, the first perhaps; one that goes by the operator needs no driver."""
-        arrays, numbers = call[: len(kernel.arrays)], len(kernel.arrays) + len(kernel.scalars)
-        if _concerned(kernel, arrays, call[-1]):
-            parts = arrays, call[len(arrays) : numbers], call[numbers:-1], call[-1]
-            return traced(**_named(kernel, traced, *parts))
+        if _concerned(kernel, call[: len(kernel.arrays)], call[-1]):
+            return by_operator(*call)
         return Kernel.begin(kernel, *call)
 
-    kinds[kernel.name] = Routed
+    _trace_instead(function, traced)
+    _trace_instead(first, by_operator)
+    kinds[kernel.name] = partial(Routed, by_operator=by_operator)
     callers.pop(kernel.name, None)
     kernel.run = first
+
+
+def _trace_instead(function: Callable[..., Foreign], traced: Callable[..., Foreign]) -> None:
+    """Have torch.compile trace another function where it meets one.
+
+    So it is with torch.jit. torch.compiler.substitute_in_graph would do it too, but loads all of torch._dynamo, which
+    takes seconds, and cannot be told of a module that is loaded again.
+    """
+    made: Foreign = function
+    made._torchdynamo_inline = traced  # noqa: SLF001 - see above
+
+
+class Routed(Caller):
+    """A kernel's calls, of which some go by its operator."""
+
+    def __init__(self, kernel: Kernel, *, by_operator: Run) -> None:
+        self._by_operator = by_operator
+        super().__init__(kernel)
+
+    def slow(
+        self, arrays: Sequence[Foreign], scalars: Sequence[Foreign], keywords: tuple[Value, ...], stream: Foreign
+    ) -> Foreign:
+        """Run a call from its beginning, or by the operator."""
+        if _concerned(self.kernel, arrays, stream):
+            return self._by_operator(*arrays, *scalars, *keywords, stream)
+        return super().slow(arrays, scalars, keywords, stream)
+
+    def forget(self) -> None:
+        """Begin anew."""
+        super().forget()
+        self._mark()
+
+    def _enter(self, prepared: PreparedCall) -> None:
+        super()._enter(prepared)
+        self._mark()
+
+    def _mark(self) -> None:
+        """Have torch.compile trace the operator where it compiles the kernel's function itself, which calls `run`."""
+        run = self.kernel.run
+        if not isinstance(run, FunctionType):
+            run = _as_function(self.dispatch)
+        _trace_instead(run, self._by_operator)
+        self.kernel.run = run
+
+
+def _as_function(dispatch: Run) -> Run:
+    """Return a function that calls a method."""
+
+    def run(*call: Foreign) -> Foreign:
+        return dispatch(*call)
+
+    return run
+
+
+def _by_operator(kernel: Kernel, traced: Callable[..., Foreign]) -> Run:
+    """Return what is called as a kernel's `run`, and calls `traced`, which takes arguments by name and lists whole."""
+    code = traced.__code__
+    taken = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    parts: list[tuple[str, int, int]] = []  # name, where it begins, and of how many arrays it is, 0 for none
+    place = 0
+    for argument in kernel.arguments:
+        if isinstance(argument, Array):
+            parts.append((argument.name, place, len(argument.members)))
+            place += len(argument.members) or 1
+    rest = [*(scalar.name for scalar in kernel.scalars), *kernel.keywords, "stream"]
+    parts += [(name, place + index, 0) for index, name in enumerate(rest)]
+    parts = [part for part in parts if part[0] in taken]
+
+    def by_operator(*call: Foreign) -> Foreign:
+        named = {}
+        for name, begin, several in parts:
+            whole = [one for one in call[begin : begin + several] if one is not None] or None
+            named[name] = whole if several else call[begin]
+        return traced(**named)
+
+    return by_operator
 
 
 def watch() -> None:
@@ -106,26 +172,3 @@ def _refuse_tangents(kernel: Kernel, arrays: Sequence[Foreign]) -> None:
                 "through this kernel; use reverse mode, or pass torch.autograd.forward_ad.unpack_dual"
                 f"({array.name}).primal"
             )
-
-
-def _named(
-    kernel: Kernel,
-    traced: Callable[..., Foreign],
-    arrays: Sequence[Foreign],
-    scalars: Sequence[Foreign],
-    keywords: Sequence[Value],
-    stream: Foreign,
-) -> dict[str, Foreign]:
-    """Return the arguments of a call by their names, lists put together again."""
-    found = {one.name: value for one, value in zip(kernel.scalars, scalars, strict=True)}
-    found |= dict(zip(kernel.keywords, keywords, strict=True))
-    rest = iter(arrays)
-    for argument in kernel.arguments:
-        if isinstance(argument, Array):
-            several = [next(rest) for _ in argument.members or (argument,)]
-            found[argument.name] = (
-                ([one for one in several if one is not None] or None) if argument.count else several[0]
-            )
-    code = traced.__code__
-    taken = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    return {name: value for name, value in found.items() if name in taken} | {"stream": stream}

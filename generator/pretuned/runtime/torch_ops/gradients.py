@@ -29,6 +29,7 @@ def differentiable(function: Callable[..., Foreign], backward: Callable[..., For
     kept, kept_results, passed = parts.kept, parts.kept_results, parts.passed
     arrays, numbers, gradients = parts.arrays, parts.numbers, parts.gradients
     constant, places, count = parts.constant, parts.places, len(names)
+    strided = tuple(array.name for array in KERNELS[backward.__name__].arrays if array.strides)
 
     def forward(*inputs: Foreign) -> Foreign:
         return function(**dict(zip(names, inputs, strict=True)))
@@ -37,18 +38,24 @@ def differentiable(function: Callable[..., Foreign], backward: Callable[..., For
         several = output if isinstance(output, tuple) else (output,)
         context.save_for_backward(*[inputs[place] for place in kept], *[several[place] for place in kept_results])
         context.passed = [inputs[place] for place in passed]
-        context.mark_non_differentiable(*[several[place] for place in constant])
+        if constant:
+            context.mark_non_differentiable(*[several[place] for place in constant])
+        if len(gradients) == 1 and not torch.compiler.is_compiling():  # or zeros are filled in for the constant ones
+            context.set_materialize_grads(False)
 
     def of_gradients(context: Foreign, *given: Foreign) -> Foreign:
-        named = dict(zip(arrays, context.saved_tensors, strict=True))
-        named.update(zip(numbers, context.passed, strict=True))
-        for name, place in gradients:
-            named[name] = given[place].contiguous()
+        results: list[Foreign] = [None] * count
+        if len(gradients) == 1 and given[gradients[0][1]] is None:
+            return tuple(results)
+        named = dict(zip(numbers, context.passed, strict=True))
+        for name, tensor in zip(arrays, context.saved_tensors, strict=True):
+            named[name] = tensor if tensor is None or name in strided else tensor.contiguous()
+        for name, place in gradients:  # which may be expanded: of a sum, say
+            named[name] = given[place] if name in strided else given[place].contiguous()
         found = backward(**named)
         several = found if isinstance(found, tuple) else (found,)
-        results: list[Foreign] = [None] * count
         for place, one in zip(places, several, strict=True):
-            results[place] = one
+            results[place] = one if context.needs_input_grad[place] else None
         return tuple(results)
 
     members = {
