@@ -196,7 +196,7 @@ def calls(folder):
     begin = time.perf_counter_ns()
     tuned.scale0(arrays[0][0], 2.0, y=arrays[0][1])
     yield "the first call of the process, ms", (time.perf_counter_ns() - begin) / 1e6
-    caller = importlib.import_module("baked.tuned._runtime.calls")._callers["scale0"]
+    caller = importlib.import_module("baked.tuned._runtime.calls").callers["scale0"]
     parts = importlib.import_module("baked.tuned._runtime.calls")
     recorded = {"problem": [], "decide": [], "make": []}
     for name, found in recorded.items():
