@@ -43,7 +43,8 @@ class CalledProblem:
 
 def evaluate(function: Formula, known: Operands) -> int:
     """Return the value of an expression, given what it reads."""
-    result: int = function(*[known[name] for name in _names.get(function) or read_by(function)])
+    names = _names.get(function)
+    result: int = function(*[known[name] for name in (read_by(function) if names is None else names)])
     return result
 
 
@@ -64,6 +65,8 @@ def holds(condition: Formula, known: Operands) -> bool:
 
 def default_at(kernel: Kernel, known: Operands) -> Values:
     """Return the values that the default takes at a problem, of the parameters that depend on it."""
+    if not kernel.default:  # as of nearly all kernels
+        return {}
     return {
         name: next(value for condition, value in branches if condition is None or holds(condition, known))
         for name, branches in kernel.default.items()

@@ -180,10 +180,19 @@ class ShippedConfiguration:
 
     `source` is the stem of its files, and empty for a library's function; `align` the bytes of alignment that it asks
     of arguments; `operands` its configuration as expressions read it. `may_be_default` marks what the default may be,
-    besides the first that ships.
+    besides the first that ships. `blocks` has, by launch and device, what is the same at every problem.
     """
 
-    __slots__ = ("align", "configuration", "implementation", "may_be_default", "operands", "source", "specialisation")
+    __slots__ = (
+        "align",
+        "blocks",
+        "configuration",
+        "implementation",
+        "may_be_default",
+        "operands",
+        "source",
+        "specialisation",
+    )
 
     def __init__(
         self,
@@ -202,6 +211,7 @@ class ShippedConfiguration:
             align,
         )
         self.operands, self.may_be_default = operands(configuration), may_be_default
+        self.blocks: dict[tuple[object, object], Any] = {}
 
     def runs(self, implementation: str | None, configuration: Values) -> bool:
         """Return whether this is a configuration, of an implementation or of any (None)."""
@@ -211,12 +221,13 @@ class ShippedConfiguration:
 class Shipment:
     """What ships for one specialisation: first the `defaults`, one or all that it may be."""
 
-    __slots__ = ("_known", "defaults", "listed", "specialisation")
+    __slots__ = ("_found", "_known", "defaults", "listed", "specialisation")
 
     def __init__(self, listed: list[ShippedConfiguration]) -> None:
         self.listed, self.specialisation = listed, listed[0].specialisation
         self.defaults = [listed[0], *(one for one in listed if one.may_be_default)]
         self._known = {_key(one.implementation, one.configuration): one for one in listed}
+        self._found: dict[TableChoice | SelectedConfiguration, ShippedConfiguration | None] = {}
 
     def default(self, chosen: Values) -> ShippedConfiguration:
         """Return the default whose parameters have the values that are `chosen` for a problem, if any are."""
@@ -227,7 +238,11 @@ class Shipment:
 
     def of(self, one: TableChoice | SelectedConfiguration) -> ShippedConfiguration | None:
         """Return what ships for a choice of the table, if that does."""
-        return self._known.get(_key(one.implementation, one.configuration))
+        try:
+            return self._found[one]
+        except KeyError:
+            found = self._found[one] = self._known.get(_key(one.implementation, one.configuration))
+            return found
 
 
 def _key(implementation: str, configuration: Values) -> tuple[object, ...]:

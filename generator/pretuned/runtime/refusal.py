@@ -7,7 +7,7 @@ import math
 from .devices import DeviceOfLaunch, runs
 from .launching import NO_CLUSTER
 from .limits import BLOCK_LIMITS, CLUSTERS_FROM, GRID_LIMITS, LARGEST_CLUSTER, blocks_of_sm, registers_taken
-from .problem import evaluate, extent, holds, sizes_of
+from .problem import evaluate, extent, holds, read_by, sizes_of
 from .records import EntryPoint
 from .tensor_maps import MAPS_FROM, misfit
 from .types import DTYPES
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     Aligned = Callable[[str, int], bool]  # whether an argument's address is a multiple of so many bytes
     # Grid, block and dynamic shared bytes of each launch, and the blocks of its clusters.
     Extents = list[tuple[Extent, Extent, int, Extent]]
+    Block = tuple[Extent, int, Extent, str | None]  # a block, its shared bytes, its cluster, why it cannot run
     # The most blocks that a device holds at once: of a source, a launch of it, its block, shared bytes and cluster.
     Residency = Callable[[str, Launch, Extent, int, Extent], int]
 
@@ -53,7 +54,7 @@ def refusal(
         return reason
     for launch in implementation.launches:
         try:
-            found = _extents(kernel, entry.source, launch, known, device, residency or _estimate(kernel, device))
+            found = _extents(kernel, entry, launch, known, device, residency or _estimate(kernel, device))
         except ArithmeticError as error:
             return f"what it launches cannot be worked out ({error})"
         if isinstance(found, str):
@@ -81,7 +82,9 @@ def _without_value(kernel: Kernel, implementation: Implementation, known: Operan
 
 def _unmapped(kernel: Kernel, implementation: Implementation, known: Operands, device: Device) -> str | None:
     """Return why an implementation's tensor maps cannot be made, or None."""
-    if implementation.tensor_maps and 0 < device.compute_capability < MAPS_FROM:
+    if not implementation.tensor_maps:
+        return None
+    if 0 < device.compute_capability < MAPS_FROM:
         here = f"{device.compute_capability / 10:.1f}"
         return f"tensor maps need compute capability {MAPS_FROM / 10:.1f}, and the device has {here}"
     arrays = {array.name: array for array in kernel.arrays}
@@ -98,25 +101,45 @@ def _unmapped(kernel: Kernel, implementation: Implementation, known: Operands, d
 
 
 def _extents(
-    kernel: Kernel, source: str, launch: Launch, known: Operands, device: Device, residency: Residency
+    kernel: Kernel,
+    entry: ShippedConfiguration,
+    launch: Launch,
+    known: Operands,
+    device: Device,
+    residency: Residency,
 ) -> tuple[Extent, Extent, int, Extent] | str:
     """Return grid, block, shared bytes and cluster of a launch, or why the device does not take them.
 
     Raises ArithmeticError where one of them has no value.
     """
-    block, shared_bytes = extent(launch.block, known), int(evaluate(launch.shared, known))
-    cluster = NO_CLUSTER if launch.cluster is None else extent(launch.cluster, known)
-    reason = _misfit(kernel.binaries[source], launch, block, shared_bytes, device) or _cluster_misfit(cluster, device)
+    found: Block = entry.blocks.get((launch, device)) or _block(kernel, entry, launch, known, device)
+    block, shared_bytes, cluster, reason = found
     if reason is not None:
         return reason
     if not _asks(launch, cluster):
         grid = extent(launch.grid, known)
         reason = _grid_misfit(grid)
     else:
-        held = residency(source, launch, block, shared_bytes, cluster)
+        held = residency(entry.source, launch, block, shared_bytes, cluster)
         grid = extent(launch.grid, {**known, "device": DeviceOfLaunch(device, held)})
         reason = _grid_misfit(grid) or _residency_misfit(launch, grid, cluster, held, device)
     return reason or (grid, block, shared_bytes, cluster)
+
+
+def _block(kernel: Kernel, entry: ShippedConfiguration, launch: Launch, known: Operands, device: Device) -> Block:
+    """Return block, shared bytes and cluster of a launch, and why the device does not take them, or None.
+
+    It is kept for other problems where it does not depend on the problem.
+    """
+    block, shared_bytes = extent(launch.block, known), int(evaluate(launch.shared, known))
+    cluster = NO_CLUSTER if launch.cluster is None else extent(launch.cluster, known)
+    binaries = kernel.binaries[entry.source]
+    reason = _misfit(binaries, launch, block, shared_bytes, device) or _cluster_misfit(cluster, device)
+    found = block, shared_bytes, cluster, reason
+    formulas = [launch.block, launch.shared, *([launch.cluster] if launch.cluster else [])]
+    if device.ordinal >= 0 and {name for one in formulas for name in read_by(one)} <= entry.operands.keys():
+        entry.blocks[launch, device] = found
+    return found
 
 
 def _asks(launch: Launch, cluster: Extent) -> bool:
