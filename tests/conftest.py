@@ -6,6 +6,8 @@ end. The order within a module stays, but for modules whose tests share no work 
 
 import importlib
 import os
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -37,6 +39,13 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     if config.getoption("--all-libraries"):
         pytest.importorskip = lambda name, *_, **__: importlib.import_module(name)
+
+
+@pytest.fixture(autouse=True)
+def locks_of_their_own(monkeypatch):
+    """Have GPUs that tests make up be locked by tests of the same TMPDIR alone."""
+    if (session := sys.modules.get("pretuned.tune.session")) is not None:
+        monkeypatch.setattr(session, "SHARED", Path(tempfile.gettempdir()))
 
 
 @pytest.hookimpl(trylast=True)  # after what is deselected has gone

@@ -139,7 +139,18 @@ def test_what_was_certified_is_summed_up(machine):
     assert "\nscale: mean 3.1% is over max-loss 2.0% after 1 refinement: the time for it ended\n" in printed
     (found,) = json.loads(machine.run("--json", "--force")[1])["certificates"]
     assert (found["kernel"], found["seed"], found["inside"]["worst_at"]) == ("scale", 3, {"n": 1031})
-    assert (found["outside"], found["refinements"], found["budget spent"]) == (None, 1, True)
+    assert (found["outside"], found["refinements"], found["budget spent"], found["hurried"]) == (None, 1, True, False)
+
+
+def test_json_says_which_selections_the_budget_left_wide_or_untried(machine):
+    inside = Losses(problems=32, mean=0.01, p95=0.05, worst=0.08, slower=0.0, worst_at=(("n", 1031),))
+    event = Certified(kernel="scale", specialisation=(), certificate=Certificate(seed=3, inside=inside), hurried=True)
+    first, second = selections(machine.spec)[:2]
+    left = replace(first, certificate=None, space="")
+    machine.ending = {"certified": (event,), "selections": (left, replace(second, certificate=None))}
+    found = json.loads(machine.run("--json", "--force")[1])
+    assert [one["hurried"] for one in found["certificates"]] == [True]
+    assert found["uncertified"] == [{"kernel": "scale", "specialisation": dict(first.specialisation)}]
 
 
 def test_certificates_are_renewed_and_nothing_is_tuned(machine):

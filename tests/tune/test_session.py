@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 import threading
 import time
 from contextlib import contextmanager
@@ -110,6 +111,41 @@ def test_one_session_at_a_time_measures_on_a_gpu(wanted):
         assert done == []
     waiting.join()
     assert len(done[0].rows) == 4
+
+
+def test_users_with_other_folders_and_modes_take_turns_on_a_gpu(wanted, tmp_path, monkeypatch):
+    shared, other = tmp_path / "shared", tmp_path / "other"
+    shared.mkdir()
+    other.mkdir()
+    monkeypatch.setattr(session, "SHARED", shared)
+    before = os.umask(0o077)
+    try:
+        with session.device_lock(DEVICE):
+            (file,) = shared.iterdir()
+            assert file.stat().st_mode & 0o777 == 0o666
+            monkeypatch.setattr(os, "getuid", lambda: 4321)
+            monkeypatch.setattr(tempfile, "tempdir", str(other))
+            with pytest.raises(DeviceError, match="another tuning has used"):
+                session.tune([wanted], DEVICE, cache_folder=None, patience_s=0.0)
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.parametrize("trap", ["a link", "no folder"])
+def test_a_lock_that_cannot_be_shared_is_the_users_own(tmp_path, monkeypatch, trap):
+    shared, own = tmp_path / "shared", tmp_path / "own"
+    own.mkdir()
+    monkeypatch.setattr(session, "SHARED", shared)
+    monkeypatch.setattr(tempfile, "tempdir", str(own))
+    name = f"pretuned-{DEVICE.backend.lock_name(DEVICE.place.index)}"
+    if trap == "a link":
+        shared.mkdir()
+        (tmp_path / "precious").write_text("kept")
+        (shared / f"{name}.lock").symlink_to(tmp_path / "precious")
+    with session.device_lock(DEVICE):
+        assert [file.name for file in own.iterdir()] == [f"{name}-{os.getuid()}.lock"]
+    if trap == "a link":
+        assert (tmp_path / "precious").read_text() == "kept"
 
 
 def test_patience_with_others_ends(wanted):

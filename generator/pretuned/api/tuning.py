@@ -80,6 +80,11 @@ class TuningResult:
             "device": self.device,
             "rows": [line.to_json() for line in self.rows],
             "certificates": list(map(_certified, self.tuned.certified)),
+            "uncertified": [
+                {"kernel": one.kernel, "specialisation": dict(one.specialisation)}
+                for one in self.tuned.selections
+                if one.certificate is None and not one.space  # for want of time
+            ],
             "left": self.left,
             "seconds": {name: round(seconds, 3) for name, seconds in effort.seconds.items()},
             "device seconds": round(effort.device_s, 3),
@@ -298,4 +303,5 @@ def _certified(event: Certified) -> dict[str, object]:
         **certificate_json(event.certificate),
         "refinements": event.attempts,
         "budget spent": event.spent,
+        "hurried": event.hurried,
     }

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from filelock import FileLock, Timeout
+from filelock import BaseFileLock, FileLock, Timeout
 
 from pretuned.device import host
 from pretuned.errors import DeviceError
@@ -33,6 +33,7 @@ from pretuned.tune.sanitize import Sanitizer
 from pretuned.tune.workbench import Clock, Demands, NoiseWatch, Workbench
 
 ORDINARY: Final = Demands()
+SHARED: Final = Path("/tmp")  # noqa: S108 - where all users of a machine find the lock of a GPU
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,8 +220,7 @@ def device_lock(
     If another process has the lock, `meanwhile` is called once before the wait. Raises DeviceError after `patience_s`
     seconds.
     """
-    name = device.backend.lock_name(device.place.index)
-    lock = FileLock(Path(tempfile.gettempdir()) / f"pretuned-{name}-{os.getuid()}.lock")
+    lock = _lock_of(device)
     try:
         lock.acquire(timeout=0)
     except Timeout:
@@ -234,3 +234,16 @@ def device_lock(
         yield
     finally:
         lock.release()
+
+
+def _lock_of(device: TuningDevice) -> BaseFileLock:
+    """Return the lock of a GPU, one for all users of the machine: their TMPDIRs may differ.
+
+    It is each user's own where the file cannot be had, and on the host device, whose times mean nothing.
+    """
+    name = device.backend.lock_name(device.place.index)
+    shared = SHARED / f"pretuned-{name}.lock"
+    usable = os.access(shared if shared.exists() else SHARED, os.R_OK | os.W_OK) and not shared.is_symlink()
+    if device.record.is_gpu and usable:
+        return FileLock(shared, mode=0o666)  # others have to open it, whatever the umask
+    return FileLock(Path(tempfile.gettempdir()) / f"pretuned-{name}-{os.getuid()}.lock")
