@@ -50,8 +50,8 @@ def differentiable(function: Callable[..., Foreign], backward: Callable[..., For
         named = dict(zip(numbers, context.passed, strict=True))
         for name, tensor in zip(arrays, context.saved_tensors, strict=True):
             named[name] = tensor if tensor is None or name in strided else tensor.contiguous()
-        for name, place in gradients:  # which may be expanded: of a sum, say
-            named[name] = given[place] if name in strided else given[place].contiguous()
+        for name, place in gradients:  # which may be expanded: of a sum, say, with strides that no spec has
+            named[name] = given[place].contiguous()
         found = backward(**named)
         several = found if isinstance(found, tuple) else (found,)
         for place, one in zip(places, several, strict=True):
@@ -61,10 +61,23 @@ def differentiable(function: Callable[..., Foreign], backward: Callable[..., For
     members = {
         "forward": staticmethod(forward),
         "setup_context": staticmethod(setup_context),
-        "backward": staticmethod(of_gradients),
+        "backward": staticmethod(of_gradients if KERNELS[backward.__name__].backward else _once(of_gradients)),
         "__module__": __name__,
     }
     return type(kernel.name, (torch.autograd.Function,), members)
+
+
+def _once(of_gradients: Callable[..., Foreign]) -> Callable[..., Foreign]:
+    """Return what computes a gradient that has no gradient itself: PyTorch reports where one is asked for.
+
+    torch.compile has first derivatives alone, and does not know the wrapper.
+    """
+    wrapped = torch.autograd.function.once_differentiable(of_gradients)
+
+    def once(context: Foreign, *given: Foreign) -> Foreign:
+        return (of_gradients if torch.compiler.is_compiling() else wrapped)(context, *given)
+
+    return once
 
 
 class _Parts:
