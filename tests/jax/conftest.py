@@ -12,6 +12,17 @@ from fake_cuda import SIGNATURES, FakeCuda
 from pairs import pair
 from pretuned.bake.package import files
 
+COUNTED = """\
+format = 1
+arguments = [
+  { name = "count", role = "out", dtype = "int32", shape = [1], init = 0 },
+  { name = "x", role = "in", dtype = "float32", shape = ["n"] },
+  { name = "n", dtype = "int32" },
+]
+dims = { n = { sizes = [64] } }
+launches = [{ function = "counted", grid = [1], block = [32] }]
+"""
+TEMPLATE = 'extern "C" __global__ void counted(int* count, const float* x, int n) {}\n'
 FLOATS = ctypes.POINTER(ctypes.c_float)
 
 
@@ -58,6 +69,8 @@ def package(tmp_path_factory):
     """Bake the sample with `jax = true` as `jpkg.tuned`, and import it once: XLA takes a name once."""
     folder = tmp_path_factory.mktemp("jax")
     (folder / "specs").mkdir()
+    (folder / "specs" / "counted.toml").write_text(COUNTED)
+    (folder / "specs" / "counted.cu.jinja").write_text(TEMPLATE)
     specs = sample.specs() | pair(folder / "specs")
     plan = sample.plan(specs, sample.rows(), sample.DEVICES, selections=sample.selections())
     sample.write({"__init__.py": b""}, folder / "jpkg")
@@ -81,6 +94,7 @@ def tuned(package, monkeypatch):
 @pytest.fixture
 def cuda(tuned, monkeypatch):
     """A driver with one H100, to which XLA's calls on the CPU go: by the handler that a GPU's go through."""
+    monkeypatch.setitem(SIGNATURES, "counted", "QQi")
     monkeypatch.setitem(SIGNATURES, "norm", "QQQQfii")
     monkeypatch.setitem(SIGNATURES, "norm_backward", "QQQQQQii")
     fake = ComputingCuda()

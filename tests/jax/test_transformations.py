@@ -107,6 +107,11 @@ def test_what_is_behind_stop_gradient_is_not_asked_for(tuned, cuda):
     np.testing.assert_allclose(slope, 2 * X, rtol=1e-6)
 
 
+def test_integers_that_a_kernel_writes_have_no_gradient_and_ask_for_none(tuned, cuda):
+    slope = jax.jit(jax.grad(lambda x: (x * (2 + tuned.counted(x)[0])).sum()))(X[0])
+    np.testing.assert_allclose(slope, np.full(64, 2.0))
+
+
 def test_an_input_without_a_gradient_is_an_error_that_names_it(tuned, cuda, monkeypatch):
     record = importlib.import_module("jpkg.tuned._runtime.table").KERNELS["norm"].backward
     monkeypatch.setattr(record, "outputs", record.outputs[:1])

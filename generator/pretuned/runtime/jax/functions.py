@@ -81,7 +81,7 @@ class JaxFunction:
             if isinstance(error, ArgumentTypeError):
                 raise
             for array, one in zip(compress(self.kernel.arrays, here), given, strict=True):
-                if not isinstance(one, jax.typing.ArrayLike):
+                if not isinstance(one, (jax.Array, jax.typing.ArrayLike)):
                     hint = f"; pass jax.dlpack.from_dlpack({array.name})" if hasattr(one, "__dlpack__") else ""
                     raise ArgumentTypeError(
                         f"{qualified(self.name)}: {array.name}: expected an array of JAX, found {kind_of(one)}{hint}"

@@ -67,7 +67,7 @@ class Transformed:
             signature = trace(self.kernel, forms, self.scalars, self.keywords)
         except ArgumentTypeError as error:
             types = {name for array in self.kernel.arrays for name in types_of(self.kernel, array.dtype)}
-            if any(map(_wide, types)) and not jax.config.jax_enable_x64:
+            if any(_wide(name) and name in str(error) for name in types) and not jax.config.jax_enable_x64:
                 raise ArgumentTypeError(f"{error}; {_X64}") from None
             raise
         operands, kind = [array.name for array in self.given], _varying(given)
