@@ -194,6 +194,7 @@ def test_operators_of_pytorch_are_written_where_they_are_asked_for(content, tmp_
     ("name", "argument", "message"),
     [
         ("torch", "x", "a kernel cannot be named 'torch' where the table has a `torch`; rename"),
+        ("name", "x", "a kernel cannot be named 'name' where the table has a `torch`; rename"),
         ("affine", "NoneType", "'NoneType' cannot be an argument of an operator of PyTorch; rename it"),
     ],
 )
@@ -330,7 +331,8 @@ def test_a_kernel_cannot_take_a_name_that_the_package_uses(tmp_path, kernel):
 
 def test_odd_but_possible_names_pass_the_tools(tmp_path):
     specs = rename(tmp_path, "alpha", "l", kernel="aFFine") | rename(tmp_path, "x", "sum")
-    content = files(plan(specs, [], {}, cubins=False), {})
+    specs |= rename(tmp_path, "x", "result", kernel="aFFinE")
+    content = files(plan(specs, [], {}, cubins=False), {}, torch="mypkg", jax=True)
     sample.write(content, tmp_path / "tuned")
     check_with_tools(tmp_path)
 

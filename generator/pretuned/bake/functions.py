@@ -27,10 +27,22 @@ def check_names(spec: KernelSpec) -> None:
         raise BakeError(
             f"a kernel cannot be named '{spec.name}': the generated package uses that name; rename {spec.file}"
         )
-    names = [*positional(spec), *keywords(spec), *(argument.name for argument in omissible(spec)), "stream"]
+    names = parameters(spec)
     for name in names:
         if names.count(name) > 1 or name.startswith("_") or not name.isascii():
             raise BakeError(f"{spec.file}: '{name}' cannot be an argument of the generated function; rename it")
+
+
+def parameters(spec: KernelSpec) -> list[str]:
+    """Return the names of all that the generated function takes."""
+    return [*positional(spec), *keywords(spec), *(argument.name for argument in omissible(spec)), "stream"]
+
+
+def local(spec: KernelSpec, name: str) -> str:
+    """Return a name for a variable of the generated function that none of its parameters has."""
+    while name in parameters(spec):
+        name += "_"
+    return name
 
 
 _WIDTH: Final = ("bool", "int", "float", "complex")  # Python's numbers, each of which stands for those before it
@@ -101,8 +113,9 @@ def function_lines(kernel: KernelPlan) -> Iterator[str]:
     if len(spec.whole(spec.outputs)) == 1 and not spec.lists:
         yield f"    return {run}"
     else:
-        yield f"    result: {_returns(spec)} = {run}"
-        yield "    return result"
+        result = local(spec, "result")
+        yield f"    {result}: {_returns(spec)} = {run}"
+        yield f"    return {result}"
 
 
 def signature_lines(spec: KernelSpec) -> Iterator[str]:

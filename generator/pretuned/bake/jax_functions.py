@@ -10,6 +10,7 @@ from pretuned.bake.functions import (
     described_arguments,
     facts,
     keywords,
+    local,
     number,
     omissible,
     required,
@@ -73,8 +74,9 @@ def _function(kernel: KernelPlan) -> Iterator[str]:
     returns = returned[0] if len(outputs) == 1 else f"tuple[{', '.join(returned)}]"
     yield f") -> {returns}:"
     yield from _docstring(kernel)
-    yield f"    result: {returns} = _call({', '.join(_call(spec))})"
-    yield "    return result"
+    result = local(spec, "result")
+    yield f"    {result}: {returns} = _call({', '.join(_call(spec))})"
+    yield f"    return {result}"
 
 
 def _taken(argument: Argument) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from pretuned.bake.functions import chosen, number_of, omissible, required, signature_lines
+from pretuned.bake.functions import chosen, local, number_of, omissible, required, signature_lines
 from pretuned.bake.literals import literal
 from pretuned.bake.plan import KernelPlan
 from pretuned.errors import BakeError
@@ -21,6 +21,7 @@ from pretuned.spec.space import dtypes_of
 from pretuned.spec.structs import layouts
 
 FILE: Final = "torch.py"
+_TAKEN: Final = {"torch", "name"}  # by the package, and by each namespace of torch.ops
 _HEAD: Final = '''"""The kernels as operators of PyTorch, in torch.ops.{namespace}. Written by {writer}; do not edit.
 
 Import it beside the package: from then on the package's functions, which are here too, may be called under
@@ -28,7 +29,7 @@ torch.compile and torch.export, and with tensors that require a gradient.
 """
 
 # ruff: noqa: E501 - a schema is one line
-# ruff: noqa: A002, A004, E741, N802, N803, PLR0913, RUF100 - names are the kernel specs'; not all of these are needed
+# ruff: noqa: A001, A002, A004, E741, N802, N803, N816, PLR0913, RUF100 - names are the specs'; not all are needed
 
 from __future__ import annotations
 
@@ -70,8 +71,8 @@ def source(kernels: Iterable[KernelPlan], namespace: str, writer: str) -> str:
 def _kernel(plan: KernelPlan) -> Iterator[str]:
     """Yield the operators of a kernel, and what is traced in the place of its function."""
     spec = plan.spec
-    if spec.name == "torch":
-        raise BakeError(f"a kernel cannot be named 'torch' where the table has a `torch`; rename {spec.file}")
+    if spec.name in _TAKEN:
+        raise BakeError(f"a kernel cannot be named '{spec.name}' where the table has a `torch`; rename {spec.file}")
     new = _new(spec)
     if not new or required(spec):
         returns = ", ".join("Tensor[]" if one.count else "Tensor" for one in new)
@@ -158,8 +159,9 @@ def _traced(plan: KernelPlan, new: list[Argument]) -> Iterator[str]:
         yield f"if _ops.recorded({', '.join(differentiable)}):"
         yield f"    _ops.refuse_outputs({name}, {_by_name(one.name for one in new)})"
         several = f"tuple[{', '.join(['GpuArray'] * len(new))}]" if len(new) > 1 else "GpuArray"
-        yield f"    result: {several} = _gradient_{spec.name}.apply({', '.join(_inputs(spec))})"
-        yield "    return result"
+        result = local(spec, "result")
+        yield f"    {result}: {several} = _gradient_{spec.name}.apply({', '.join(_inputs(spec))})"
+        yield f"    return {result}"
     others = ", ".join(_arguments(spec, new))
     all_of_them = ", ".join([*([others] if others else []), *(f"{one.name}={one.name}" for one in new)])
     if not new:
@@ -173,13 +175,14 @@ def _traced(plan: KernelPlan, new: list[Argument]) -> Iterator[str]:
         yield f"if {' and '.join(f'{one.name} is None' for one in new)}:"
         yield f"    {made} = _op_{spec.name}({others})"
         if len(new) > 1:
+            several = local(spec, "made")
             yield f"elif {' or '.join(f'{one.name} is None' for one in new)}:"
-            yield f"    made = _op_{spec.name}({others})"
+            yield f"    {several} = _op_{spec.name}({others})"
             for place, one in enumerate(new):
-                yield f"    {one.name} = _ops.filled({name}, {literal(one.name)}, {one.name}, made[{place}])"
+                yield f"    {one.name} = _ops.filled({name}, {literal(one.name)}, {one.name}, {several}[{place}])"
         yield "else:"
         yield f"    _out_{spec.name}({all_of_them})"
-    results = [f"list({one.name})" if one.count else one.name for one in spec.whole(spec.outputs)]
+    results = [f"[*{one.name}]" if one.count else one.name for one in spec.whole(spec.outputs)]
     yield f"return {', '.join(results)}"
 
 

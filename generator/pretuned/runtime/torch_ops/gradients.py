@@ -121,7 +121,7 @@ def recorded(*arrays: Foreign) -> bool:
     return False
 
 
-def refuse_gradients(kernel: str, **arrays: Foreign) -> None:
+def refuse_gradients(kernel: str, /, **arrays: Foreign) -> None:
     """Raise ArgumentError for an argument that requires a gradient, where there is none for it."""
     for name, array in arrays.items():
         if recorded(array):
@@ -131,7 +131,7 @@ def refuse_gradients(kernel: str, **arrays: Foreign) -> None:
             )
 
 
-def refuse_outputs(kernel: str, **outputs: Foreign) -> None:
+def refuse_outputs(kernel: str, /, **outputs: Foreign) -> None:
     """Raise ArgumentError for an output that a call brings, where autograd is to record what is written into it."""
     for name, output in outputs.items():
         if output is not None:
