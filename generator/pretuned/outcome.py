@@ -55,6 +55,7 @@ class Crashed:
     message: str
 
 
+SCRATCH: Final = "scratch: "  # begins the message of a launch whose scratch cannot be had at a problem
 Failure = CompileError | LaunchFailed | WrongResult | TimedOut | Crashed
 Outcome = Timed | Failure
 

@@ -19,6 +19,7 @@ from pretuned.errors import ConfigError
 from pretuned.record.lock import Lock
 from pretuned.spec.loader import load
 from reported import Reported
+from specs import loaded
 
 A100 = replace(H100, compute_capability=80)
 CAME = "came with compute capability 9.0, which is newer than"
@@ -113,3 +114,27 @@ def test_an_architecture_that_is_newer_than_nvrtc_is_an_error(spec, machine, tmp
 )
 def test_the_release_that_brought_an_architecture(architecture, nvrtc, newer):
     assert newer_release(architecture, nvrtc) == newer
+
+
+SCALE_WHERE = ("n % vec == 0", 'n % vec == 0", "n * vec <= device.l2_bytes // 100", "device.compute_capability >= 90')
+
+
+def test_a_default_that_a_condition_about_the_device_excludes_is_warned_of(machine, tmp_path):
+    spec = loaded(tmp_path, SCALE_WHERE)
+    small = replace(H100, name="NVIDIA Small", l2_bytes=5_000_000)
+    assert said(spec, tmp_path, "sm_90", devices=[H100]) == []
+    machine(replace(PROBED, name="NVIDIA Little", l2_bytes=4_000_000))
+    end = "calls there without another choice are errors, and it cannot be tuned; "
+    end += "choose a default that every device admits"
+    default = "excludes the default (block=256, vec=1) on"
+    head = "warning: scale.toml: constraints.where"
+    assert said(spec, tmp_path, "sm_80", devices=[H100, small]) == [
+        (
+            f"{head}[3]: 'device.compute_capability >= 90' {default} sm_80 (`architectures`), as at n=1024, T=float16: "
+            f"{end}"
+        ),
+        (
+            f"{head}[2]: 'n * vec <= device.l2_bytes // 100' {default} NVIDIA Small (pretuned.lock.json) and "
+            f"NVIDIA Little (this machine), as at n=65536, T=float16: {end}"
+        ),
+    ]

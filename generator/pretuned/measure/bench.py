@@ -33,7 +33,7 @@ from pretuned.measure.rounds import summary
 from pretuned.measure.stage import Stage, footprint
 from pretuned.measure.verdict import judge, wrong
 from pretuned.measure.workspace import POISONS, GuardCheck, Workspace
-from pretuned.outcome import Failure, LaunchFailed, Timed, WrongResult
+from pretuned.outcome import SCRATCH, Failure, LaunchFailed, Timed, WrongResult
 from pretuned.spec.expressions import ExpressionError
 from pretuned.spec.space import Pairs, Problem
 
@@ -168,9 +168,9 @@ class Bench(Generic[K]):
             buffers = scratch(request.spec, request.problem, entry.configuration, self.machine.facts)
             own = Workspace(self.machine, buffers, {}, count) if buffers else None
         except (ExpressionError, OutOfMemory) as error:
-            raise Refused(LaunchFailed(message=f"scratch: {error}")) from None
+            raise Refused(LaunchFailed(message=f"{SCRATCH}{error}")) from None
         if own is not None and own.count < count:
-            message = f"scratch: {own.count} of the {count} sets to rotate through fit into the memory"
+            message = f"{SCRATCH}{own.count} of the {count} sets to rotate through fit into the memory"
             raise Refused(LaunchFailed(message=message))
         return own
 

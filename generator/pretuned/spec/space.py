@@ -266,15 +266,16 @@ def legal(spec: KernelSpec, problem: Problem, configuration: Configuration, devi
     implementation = spec.all_implementations[configuration.implementation]
     if device is not None and not available(implementation.tensor_maps, device.compute_capability):
         return False
-    return _holds(implementation.constraints.where, environment(spec, problem, configuration, device))
+    return holds(implementation.constraints.where, environment(spec, problem, configuration, device))
 
 
 def admitted(spec: KernelSpec, problem: Problem) -> bool:
     """Return whether the kernel itself accepts `problem`; a demand that divides by zero does not."""
-    return _holds(spec.constraints.demands, environment(spec, problem)) if spec.constraints.requires else True
+    return holds(spec.constraints.demands, environment(spec, problem)) if spec.constraints.requires else True
 
 
-def _holds(expressions: Iterable[Expression], values: Environment) -> bool:
+def holds(expressions: Iterable[Expression], values: Environment) -> bool:
+    """Return whether all conditions hold; one that has no value does not."""
     try:
         return all(expression.evaluate(values) for expression in expressions)
     except ExpressionError:

@@ -14,7 +14,7 @@ from typing import Final
 from pretuned.measure.launch import arrays
 from pretuned.measure.requests import PrepareRequest
 from pretuned.measure.runner import TuningError
-from pretuned.outcome import WrongResult
+from pretuned.outcome import SCRATCH, LaunchFailed, WrongResult
 from pretuned.spec.lists import held
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.sizes import fits_arguments, sizes_of
@@ -30,7 +30,7 @@ TINY: Final = (0, 1, 37)  # no element, one element, a warp and a few more
 def verify_around(task: TuningTask, problem: Problem, chosen: Sequence[Configuration]) -> bool:
     """Verify candidates at the odd and boundary problems around `problem`; return whether all are right.
 
-    What is wrong anywhere is dropped from the task.
+    What is wrong anywhere is dropped from the task; what lacks room for its scratch at one of them is not.
     """
     with task.workbench.effort.stage("checking"):
         for other in check_problems(task.spec, problem):
@@ -72,7 +72,10 @@ def _check(task: TuningTask, problem: Problem, asked: Sequence[Configuration], s
             _judge_default(task, problem)
             if task.prepare(problem, seed, trust_default=True) is not None:
                 return
-        task.drop(configuration, problem, failure)
+        if isinstance(failure, LaunchFailed) and failure.message.startswith(SCRATCH):
+            task.fail(configuration, problem, failure)  # which says nothing of other sizes
+        else:
+            task.drop(configuration, problem, failure)
 
 
 def _judge_default(task: TuningTask, problem: Problem) -> None:
