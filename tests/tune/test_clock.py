@@ -48,6 +48,18 @@ def test_screening_gets_six_tenths_of_its_tasks_share(at):
     assert not clock.over
 
 
+def test_a_selection_gets_two_tenths_and_what_its_screening_left(at):
+    clock = Clock(100.0)
+    clock.begin_screening(share=0.5)  # 30 s of 50
+    at(10.0)
+    clock.begin_selecting()
+    assert clock.screening_left_s == pytest.approx(20.0 + 10.0)
+    at(90.0)
+    clock.begin_screening(share=1.0)  # nothing is left of the budget
+    clock.begin_selecting()
+    assert clock.late
+
+
 def test_without_a_budget_nothing_ends(at):
     clock = Clock()
     clock.begin_screening(share=1.0)

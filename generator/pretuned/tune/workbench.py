@@ -77,9 +77,9 @@ class Clock:
             self._screening_ends_s = time.monotonic() + SCREENING_SHARE * self._task_s
 
     def begin_selecting(self) -> None:
-        """Give what is measured for a selection its part of the task's time, beginning now."""
+        """Give what is measured for a selection its part of the task's time, and what the screening left of its own."""
         if self._screening_ends_s is not None:
-            self._screening_ends_s = time.monotonic() + SELECTING_SHARE * self._task_s
+            self._screening_ends_s = max(self._screening_ends_s, time.monotonic()) + SELECTING_SHARE * self._task_s
 
     @property
     def screening_left_s(self) -> float | None:
