@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 INVALID = (struct.error, OverflowError, TypeError)  # what packing raises for a number that cannot be passed
 ML = "ml_dtypes"  # gives NumPy what it has not by itself
+DLPACK_KINDS = {"int": 0, "uint": 1, "float": 2, "complex": 5, "bool": 6}
 
 
 class DType:
@@ -38,11 +39,12 @@ class DType:
             result is `2 ** -(fraction_bits + 1)`, and the rest is slack for another order of summation. 0 for types
             without rounding.
         xla: Its number in XLA (XLA_FFI_DataType).
+        dlpack: Its code in DLPack (DLDataTypeCode), which knows most types by their kind.
         aliases: What it is called elsewhere, besides `cuda`: messages translate these, and nothing else accepts them.
     """
 
     __slots__ = (
-        *("aliases", "code", "cuda", "fraction_bits", "header", "infinite"),
+        *("aliases", "code", "cuda", "dlpack", "fraction_bits", "header", "infinite"),
         *("kind", "module", "name", "rtol", "size_bytes", "xla"),
     )
 
@@ -59,6 +61,7 @@ class DType:
         infinite: bool = True,
         rtol: float = 0.0,
         xla: int = 0,
+        dlpack: int | None = None,
         aliases: tuple[str, ...] = (),
     ) -> None:
         self.name, self.cuda, self.kind, self.size_bytes, self.fraction_bits = (
@@ -70,6 +73,7 @@ class DType:
         )
         self.code, self.header, self.module, self.infinite, self.rtol = code, header, module, infinite, rtol
         self.xla, self.aliases = xla, aliases
+        self.dlpack = DLPACK_KINDS[kind] if dlpack is None else dlpack
 
     @property
     def floating(self) -> bool:
@@ -225,6 +229,7 @@ DTYPES = {
             module=ML,
             rtol=1.6e-2,
             xla=16,
+            dlpack=4,
             aliases=("nv_bfloat16", "bf16"),
         ),
         DType(
@@ -239,6 +244,7 @@ DTYPES = {
             infinite=False,
             rtol=0.065,  # one rounding is 0.0588 at most (midway from 1 to 1.125); neighbours are 0.0667 apart
             xla=20,
+            dlpack=10,
             aliases=("nv_fp8_e4m3", "fp8_e4m3", "fp8_e4m3fn", "float8_e4m3", "fp8"),
         ),
         DType(
@@ -252,6 +258,7 @@ DTYPES = {
             module=ML,
             rtol=0.12,
             xla=19,
+            dlpack=12,
             aliases=("nv_fp8_e5m2", "fp8_e5m2"),
         ),
         DType(

@@ -47,8 +47,10 @@ class CuPy:
 
     def facts(self, value: Foreign) -> Facts:
         """Return what an array tells beside one of another library."""
-        strides = None if value.flags.c_contiguous else value.strides
-        dtype = value.dtype
+        contiguous = getattr(value, "_c_contiguous", None)  # as in `expressions`
+        if contiguous is None:
+            contiguous = value.flags.c_contiguous
+        strides, dtype = None if contiguous else value.strides, value.dtype
         return value.shape, _names.get(dtype) or _named(dtype), value.data.ptr, strides, False, None, None
 
     def device_of(self, value: Foreign) -> int | None:
@@ -151,6 +153,11 @@ def _type_of(dtype: str) -> Foreign:
 def made(cupy: Foreign, where: str, shape: tuple[int, ...], dtype: str) -> Foreign:
     """Return a new array of a type by its name; raises UnavailableError where NumPy does not have it here."""
     return _empty(cupy, shape, _numpy(where, dtype))
+
+
+def making(cupy: Foreign, where: str, shape: tuple[int, ...], dtype: str) -> Callable[[], Foreign]:
+    """Return what makes such arrays, for calls that come again."""
+    return partial(_empty, cupy, shape, _numpy(where, dtype))
 
 
 def _empty(cupy: Foreign, shape: Foreign, dtype: Foreign) -> Foreign:

@@ -34,15 +34,7 @@ CUDA_DEVICES = {2, 13}  # kDLCUDA, kDLCUDAManaged
 _TENSOR = struct.Struct("=QiiiBBHQQQ")
 _pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer.argtypes, _pointer.restype = [ctypes.py_object, ctypes.c_char_p], ctypes.c_void_p
-
-
-def _code_of(name: str, kind: str) -> int:
-    """Return the DLDataTypeCode of a type."""
-    named = {"bfloat16": 4, "float8_e4m3fn": 10, "float8_e5m2": 12}
-    return named.get(name) or {"int": 0, "uint": 1, "float": 2, "complex": 5, "bool": 6}[kind]
-
-
-_BY_CODE = {(_code_of(one.name, one.kind), 8 * one.size_bytes): one for one in DTYPES.values()}
+_BY_CODE = {(one.dlpack, 8 * one.size_bytes): one for one in DTYPES.values()}
 
 
 class DLPack(Nameless):
@@ -105,8 +97,16 @@ def tell(value: Foreign, stream: int) -> Facts:
     """
     try:
         capsule = value.__dlpack__(stream=stream or LEGACY)
-        address = _pointer(capsule, b"dltensor")
     except (BufferError, RuntimeError, TypeError, ValueError):
+        raise AttributeError from None
+    return told_by(capsule, stream)
+
+
+def told_by(capsule: Foreign, stream: int | None) -> Facts:
+    """Return what a capsule tells; raises AttributeError for one that is not read so."""
+    try:
+        address = _pointer(capsule, b"dltensor")
+    except (TypeError, ValueError):
         raise AttributeError from None
     (data, device, _, rank, code, bits, lanes, shape_at, strides_at, offset) = _TENSOR.unpack(
         ctypes.string_at(address, _TENSOR.size)
@@ -117,7 +117,11 @@ def tell(value: Foreign, stream: int) -> Facts:
     shape = struct.unpack(f"={rank}q", ctypes.string_at(shape_at, 8 * rank))
     strides = None
     if strides_at:
-        size = dtype.size_bytes
         in_elements = struct.unpack(f"={rank}q", ctypes.string_at(strides_at, 8 * rank))
-        strides = apart(shape, size, [size * stride for stride in in_elements])
+        strides = apart(shape, dtype.size_bytes, [_in_bytes(stride * dtype.size_bytes) for stride in in_elements])
     return shape, sys.intern(dtype.name), data + offset, strides, False, stream, capsule
+
+
+def _in_bytes(stride: int) -> int:
+    """Return a stride as addresses take it, modulo 2^64: CuPy divides negative ones as if they had no sign."""
+    return (stride + (1 << 63)) % (1 << 64) - (1 << 63)

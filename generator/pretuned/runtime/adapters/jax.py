@@ -41,7 +41,7 @@ class JAX(Nameless):
             raise AttributeError from None
         if not ready:
             return _waited_for(value, self.current_stream(0))
-        found = value.__cuda_array_interface__  # not of bfloat16, say
+        found = value.__cuda_array_interface__  # not of types that it cannot name
         return found["shape"], BY_TYPESTR[found["typestr"]], found["data"][0], None, True, None, None
 
     def device_of(self, value: Foreign) -> int | None:

@@ -10,12 +10,12 @@ import sys
 
 from ..types import DTYPES
 from .cupy import NAME as CUPY
-from .cupy import CuPy, made
+from .cupy import CuPy, made, making
 from .told import Told
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
 
     from ..table import Foreign
@@ -53,6 +53,11 @@ class Nameless(Told):
     def empty(self, shape: tuple[int, ...], dtype: str) -> Foreign:
         """Return a new array of CuPy's; raises AttributeError where it is not imported yet."""
         return made(sys.modules.get(CUPY), CUPY, shape, dtype)
+
+    def maker(self, shape: tuple[int, ...], dtype: str) -> Callable[[], Foreign]:
+        """Return what makes such an array of CuPy's."""
+        cupy = sys.modules.get(CUPY)
+        return super().maker(shape, dtype) if cupy is None else making(cupy, CUPY, shape, dtype)
 
     def names(self) -> Mapping[str, Foreign]:
         """Return what CuPy asks itself, where it is imported."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
+from functools import partial
 
 from ..types import DTYPES
 from .told import Told, apart
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ..table import Foreign
     from .adapter import Allocate
@@ -75,6 +76,10 @@ class Numba(Told):
     def taken_in(self, value: Foreign) -> Foreign:
         """Return an array of another library as one of Numba's, over the same memory."""
         return sys.modules["numba.cuda"].as_cuda_array(value, sync=False)
+
+    def maker(self, shape: tuple[int, ...], dtype: str) -> Callable[[], Foreign]:
+        """Return what makes such an array."""
+        return partial(sys.modules["numba.cuda"].device_array, shape, DTYPES[dtype].numpy())
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Foreign:
         """Return a new array on Numba's current device."""

@@ -64,6 +64,10 @@ class Told:
         """Return a new array on the library's current device and stream; raises AttributeError where it cannot yet."""
         raise NotImplementedError
 
+    def maker(self, shape: tuple[int, ...], dtype: str) -> Callable[[], Foreign]:
+        """Return what makes such an array, as `empty` does, for calls that come again."""
+        return partial(self.empty, shape, dtype)
+
     def names(self) -> Mapping[str, Foreign]:
         """Return the objects that `stream` and `current_device` name, besides those here."""
         return {}
@@ -94,10 +98,10 @@ class Told:
                 "device_of": found.device_of,
                 "stream_of": self.current_stream,
                 "current_device": found.current,
-                "empty": self.empty,
                 "strides_of": partial(_strides, facts_of),
                 **self.names(),
             },
+            maker=self.maker,
             type_of=intern,  # facts name types by interned strings
         )
 
