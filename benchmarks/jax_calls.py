@@ -89,7 +89,11 @@ def main() -> None:
         print(f"{cupy.cuda.runtime.getDeviceProperties(0)['name'].decode()}, JAX {jax.__version__}")
         for name, flags in FLAGS.items():
             print(f"{name}:", flush=True)
-            environment = os.environ | {"XLA_FLAGS": flags, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+            environment = os.environ | {
+                "XLA_FLAGS": flags,
+                "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+                "PRETUNED_WARN": "0",
+            }
             subprocess.run([sys.executable, __file__, folder], env=environment, check=False)
 
 

@@ -131,3 +131,4 @@ def forget():
     for one in sys.modules["jpkg.tuned as XLA knows it"].__dict__.values():
         if hasattr(one, "target"):
             one.target.known.clear()
+            one.target._driver = None

@@ -69,6 +69,9 @@ class StreamGet(Structure):
     _fields_ = (("struct_size", c_size_t), ("extension", c_void_p), ("context", c_void_p), ("stream", c_void_p))
 
 
+_STREAM_GET_BYTES = bytes_of(StreamGet)
+
+
 class DeviceOrdinalGet(Structure):
     """XLA_FFI_DeviceOrdinal_Get_Args."""
 
@@ -79,14 +82,18 @@ class ForeignError(Exception):
     """A function of XLA answered with an error, whose text this has."""
 
 
+_at = c_uint64.from_address
+
+
 def word(address: int) -> int:
     """Return the 8 bytes at an address as an integer."""
-    return c_uint64.from_address(address).value
+    return _at(address).value
 
 
-def words(address: int, count: int) -> tuple[int, ...]:
-    """Return several words from an address on."""
-    return Struct(f"={count}Q").unpack(string_at(address, 8 * count)) if count else ()
+def words_of(count: int) -> Callable[[int], tuple[int, ...]]:
+    """Return what reads so many words from an address on."""
+    unpack, nbytes = Struct(f"={count}Q").unpack, 8 * count
+    return lambda address: unpack(string_at(address, nbytes)) if nbytes else ()
 
 
 def text_of(frame: tuple[int, ...]) -> bytes:
@@ -98,10 +105,10 @@ def text_of(frame: tuple[int, ...]) -> bytes:
 def buffers_of(frame: tuple[int, ...]) -> list[tuple[str, tuple[int, ...]]]:
     """Return dtype and shape of a call's operands and results; a type that no kernel can have is its number."""
     found = []
-    operands = words(frame[ARGUMENT_LIST], frame[ARGUMENTS])
-    for address in (*operands, *words(frame[RESULT_LIST], frame[RESULTS])):
+    operands = words_of(frame[ARGUMENTS])(frame[ARGUMENT_LIST])
+    for address in (*operands, *words_of(frame[RESULTS])(frame[RESULT_LIST])):
         _, _, dtype, _, rank, dims = BUFFER.unpack(string_at(address, BUFFER.size))
-        found.append((DTYPES_OF_XLA.get(dtype, f"XLA's type {dtype}"), words(dims, rank)))
+        found.append((DTYPES_OF_XLA.get(dtype, f"XLA's type {dtype}"), words_of(rank)(dims)))
     return found
 
 
@@ -128,7 +135,7 @@ def describe(frame: tuple[int, ...]) -> None:
 
 def stream_of(frame: tuple[int, ...]) -> int:
     """Return the handle of the stream that a call is to be launched on."""
-    asked = StreamGet(bytes_of(StreamGet), None, frame[CONTEXT], None)
+    asked = StreamGet(_STREAM_GET_BYTES, None, frame[CONTEXT], None)
     _ask(frame, STREAM_GET, addressof(asked))
     return asked.stream or 0
 

@@ -11,7 +11,6 @@ Nothing is raised into XLA: every exception becomes an error of XLA's.
 
 from __future__ import annotations
 
-import math
 import threading
 from contextlib import contextmanager, suppress
 from ctypes import byref, c_int, string_at
@@ -23,16 +22,15 @@ from ..driver import DriverError, failed
 from ..driver import driver as find_driver
 from ..errors import ArgumentError, qualified
 from ..overrides import on_change, process_overrides
+from ..plans import REMEMBERED, remember
 from ..table import PretunedError
 from .frame import (
     ARGUMENT_LIST,
-    ARGUMENTS,
     DATA_AT,
     EXTENSION_START,
     FAILED_PRECONDITION,
     FRAME,
     RESULT_LIST,
-    RESULTS,
     buffers_of,
     describe,
     ordinal_of,
@@ -40,21 +38,22 @@ from .frame import (
     stream_of,
     text_of,
     word,
-    words,
+    words_of,
 )
 from .signature import nbytes, read
 from .tracing import rooms
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from ..driver import Driver
     from ..plans import LaunchPlan
-    from ..table import Array, Kernel
+    from ..table import Array, Foreign, Kernel
     from .signature import Form, Signature
 
     Frame = tuple[int, ...]
+    Packed = tuple[Callable[[], int | None], Foreign]
 
 _NO_CONTEXT = 201  # CUDA_ERROR_INVALID_CONTEXT
 _UNCAPTURED = 2  # CU_STREAM_PER_THREAD, which XLA does not capture
@@ -67,7 +66,8 @@ class FfiTarget:
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        self.known: dict[int, dict[bytes, Call]] = {}
+        self.known: dict[tuple[int, bytes], Call] = {}
+        self._driver: Driver | None = None
         on_change.append(self.known.clear)
 
     def execute(self, address: int) -> int | None:
@@ -90,7 +90,7 @@ class FfiTarget:
                 describe(frame)
                 return None
             text = text_of(frame)
-            driver = find_driver(qualified(self.kernel.name))
+            driver = self._found()
             for ordinal in filter(driver.in_use, range(driver.count)):
                 with suppress(DriverError, PretunedError):
                     self._call(driver, ordinal, text).prepare()
@@ -99,13 +99,14 @@ class FfiTarget:
         return None
 
     def _execute(self, frame: Frame) -> None:
-        driver = find_driver(qualified(self.kernel.name))
-        ordinal = 0 if driver.count == 1 else self._ordinal(driver, frame)
-        text = text_of(frame)
-        call = self.known.get(ordinal, {}).get(text)
-        if call is None:
-            call = self._call(driver, ordinal, text)
+        driver = self._driver or self._found()
+        ordinal, text = 0 if driver.count == 1 else self._ordinal(driver, frame), text_of(frame)
+        call = self.known.get((ordinal, text)) or self._call(driver, ordinal, text)
         call.launch(self._stream(frame), frame)
+
+    def _found(self) -> Driver:
+        self._driver = find_driver(qualified(self.kernel.name))
+        return self._driver
 
     def _ordinal(self, driver: Driver, frame: Frame) -> int:
         found = ordinal_of(frame)
@@ -118,7 +119,7 @@ class FfiTarget:
         """Return what is known of a call on a device."""
         made = Call(self.kernel, driver, ordinal, read(text))
         with _lock:
-            return self.known.setdefault(ordinal, {}).setdefault(text, made)
+            return self.known.setdefault((ordinal, text), made)
 
 
 class RefusedTarget(FfiTarget):
@@ -146,18 +147,35 @@ def elsewhere(kernel: Kernel) -> str:
 
 
 class Call:
-    """All calls of one signature on one device: what to read of a frame, and plans by how the addresses are aligned."""
+    """All calls of one signature on one device: plans by how addresses are aligned, what was packed by the addresses.
 
-    __slots__ = ("_checked", "_direct", "driver", "kernel", "mask", "moduli", "ordinal", "places", "plans", "signature")
+    XLA gives out the same memory again and again, so that a call is packed once, as a rule.
+    """
+
+    __slots__ = (
+        "_checked",
+        "_direct",
+        "_operands",
+        "_results",
+        "driver",
+        "kernel",
+        "moduli",
+        "ordinal",
+        "packed",
+        "places",
+        "plans",
+        "signature",
+    )
 
     def __init__(self, kernel: Kernel, driver: Driver, ordinal: int, signature: Signature) -> None:
         self.kernel, self.driver, self.ordinal, self.signature = kernel, driver, ordinal, signature
         self.places = signature.places(kernel)
         self.moduli = caller(kernel).moduli
-        whole = math.lcm(*self.moduli)
-        self.mask = whole - 1 if whole & (whole - 1) == 0 else -1  # what aligned addresses have in no bit
         self.plans: dict[tuple[int, ...], tuple[LaunchPlan, list[int]]] = {}
-        self._direct = driver.count == 1 and not kernel.mapped  # tensor maps are made in a context
+        self.packed: dict[tuple[int, ...], Packed] = {}
+        self._direct = driver.count == 1
+        count = sum(array.role != "out" for array, form in self._pairs() if form is not None)
+        self._operands, self._results = words_of(count), words_of(len(signature.buffers(kernel)) - count)
         self._checked = False  # whether the buffers of a frame were held against the text
 
     def _pairs(self) -> Iterator[tuple[Array, Form | None]]:
@@ -171,25 +189,32 @@ class Call:
         """Enqueue a call; raises what the driver reports."""
         if not self._checked:
             self._check(frame)
-        given = (*words(frame[ARGUMENT_LIST], frame[ARGUMENTS]), *words(frame[RESULT_LIST], frame[RESULTS]))
-        addresses = [0 if place is None else word(given[place] + DATA_AT) for place in self.places]
-        joined = 0
-        for address in addresses:
-            joined |= address
-        classes = tuple([a % m for a, m in zip(addresses, self.moduli, strict=True)]) if joined & self.mask else ()
-        plan, offsets = self.plans.get(classes) or self._plan(addresses, classes)
-        values = [*addresses, *self.signature.scalars]
-        if offsets:
-            block = word(given[-1] + DATA_AT)
-            values += [block + offset for offset in offsets]
-        status = plan.launch(self.driver, stream, values) if self._direct else _NO_CONTEXT
+        given = self._operands(frame[ARGUMENT_LIST]) + self._results(frame[RESULT_LIST])
+        key = stream, *[word(buffer + DATA_AT) for buffer in given]
+        enqueue, counter = self.packed.get(key) or self._packed(key)
+        status = enqueue() if self._direct else _NO_CONTEXT
         if status == _NO_CONTEXT:  # which refuses the first of a call already
             with self.driver.on(self.ordinal):
-                status = plan.launch(self.driver, stream, values)
+                status = enqueue()
         if status:
             raise failed(qualified(self.kernel.name), self.driver.named(status))
-        if plan.counter is not None:
-            next(plan.counter)
+        if counter is not None:
+            next(counter)
+
+    def _packed(self, key: tuple[int, ...]) -> Packed:
+        """Return what enqueues a call for a stream and the addresses of buffers, and what counts it.
+
+        It is only read when it runs, so that several threads may launch it at once.
+        """
+        stream, *buffers = key
+        addresses = [0 if place is None else buffers[place] for place in self.places]
+        classes = tuple([address % modulus for address, modulus in zip(addresses, self.moduli, strict=True)])
+        plan, offsets = self.plans.get(classes) or self._plan(addresses, classes)
+        values = [*addresses, *self.signature.scalars, *[buffers[-1] + offset for offset in offsets]]
+        with self.driver.on(self.ordinal):  # where tensor maps are made
+            found = plan.bound(self.driver, stream, values), plan.counter
+        remember(self.packed, key, found, REMEMBERED)
+        return found
 
     def _check(self, frame: Frame) -> None:
         """Raise ArgumentError where the buffers of a call are not those that its text names."""
@@ -216,7 +241,7 @@ class Call:
                 f"{qualified(kernel.name)}: needs {needed} bytes of scratch on this device and was traced with "
                 f"{self.signature.scratch_bytes}; trace and lower it where this device is"
             )
-        found = self.plans[classes if any(classes) else ()] = plan, offsets
+        found = self.plans[classes] = plan, offsets
         return found
 
 
