@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import struct
 from pathlib import Path
 
@@ -175,3 +176,56 @@ def test_each_array_has_to_lie_where_the_kernel_demands(tuned, cupy, cuda):
         ValueError, match=r"g\[1\]: requires aligned\(g, 8\), found an address 4 bytes beyond a multiple"
     ):
         tuned.descend(p, g, 0.5)
+
+
+@pytest.mark.usefixtures("fast_path")
+@pytest.mark.parametrize("direct", [True, False])
+def test_calls_that_come_again_take_the_fast_path_by_how_many_arrays_they_have(tuned, cupy, cuda, monkeypatch, direct):
+    if not direct:
+        del cupy.cuda.driver.launchKernel
+    calls = importlib.import_module("pkg.tuned._runtime.calls")
+    slow, whole = [], calls.Caller.slow
+    monkeypatch.setattr(calls.Caller, "slow", lambda *call: slow.append(call) or whole(*call))
+    shapes = ([5, 6, 7], [5], list(range(1, 9)), [6, 5])
+    for turn in range(6):
+        before = len(slow)
+        for rows in shapes:
+            a, b = groups(cupy, rows)
+            given = [cupy.ndarray((m, 32), np.float16) for m in rows]
+            c = tuned.grouped(a, b, c=given if turn % 2 else None)
+            assert type(c) is list
+            assert [array.shape for array in c] == [(m, 32) for m in rows]
+            tables = addresses(c, 8), addresses(a, 8), addresses(b, 8), numbers(rows, 8)
+            assert cuda.launches[-1].arguments == (*tables, 32, 16, len(rows))
+        assert len(slow) == before or turn < 3
+    for rows in ([7, 6, 5], [5, 6, 7, 8]):  # known numbers of arrays of other extents, and a number that is not known
+        before = len(slow)
+        tuned.grouped(*groups(cupy, rows))
+        assert len(slow) == before + 1
+
+
+def test_what_the_fast_path_of_a_list_does_not_take_is_refused_in_words(tuned, cupy, cuda):
+    a, b = groups(cupy, [5, 6])
+    c = [cupy.ndarray((m, 32), np.float16) for m in (5, 6)]
+    wrong = [
+        (([a[0], a[1].view(np.int16)], b, c), r"a\[1\]: expected dtype float16 \(T\), found int16"),
+        ((a, [b[0], cupy.ndarray((16, 32), np.float16, device=1)], c), r"b\[1\]: expected device 0"),
+        ((a, b, [c[0], cupy.ndarray((6, 33), np.float16)]), r"c\[1\]: expected shape"),
+        (
+            (a, b, [c[0], cupy.ndarray((6, 32), np.float16, address=a[1].data.ptr)]),
+            r"c\[1\]: shares memory with a\[1\]",
+        ),
+        ((a, b, [c[0], c[0]]), "c"),
+        (
+            (a, [b[0], cupy.ndarray((16, 32), np.float16, contiguous=False)], c),
+            r"b\[1\]: expected a C-contiguous array",
+        ),
+        ((a, b[:1], c), "expected 2 arrays as a has, found 1"),
+    ]
+    for _ in range(4):
+        tuned.grouped(a, b, c=c)
+        for (x, y, z), message in wrong:
+            before = len(cuda.launches)
+            with pytest.raises(tuned.PretunedError, match=message):
+                tuned.grouped(x, y, c=z)
+            assert len(cuda.launches) == before

@@ -19,7 +19,7 @@ from .devices import in_hand
 from .driver import DriverError, failed
 from .driver import driver as find_driver
 from .errors import ArgumentTypeError, UntunedWarning, qualified, warn
-from .fastpath.paths import FastPath
+from .fastpath.paths import FastPath, known_again
 from .libraries import call, missing
 from .lists import aligning, together
 from .lookup import decide
@@ -80,18 +80,21 @@ class Caller:
         # The first input: its library allocates outputs, and says which stream is the current one.
         self.lead = leading_input(self.arrays)
         self.collapses = any(array.trailing is not None for array in self.arrays)
+        # Where a call says, ahead of its stream, how many arrays lists have: for each such number there is a fast path.
+        counts, first = {one.count for one in kernel.lists}, -1 - len(kernel.keywords)
+        self._counts = [place for place, name in enumerate(kernel.keywords, first) if name in counts]
         self.forget()
 
     def forget(self) -> None:
         """Begin anew: no plans, no fast paths."""
         self.plans: dict[Overrides, dict[Foreign, LaunchPlan]] = {}
-        self.paths: dict[str, FastPath] = {}
-        self.by_type: dict[type, Run] = {}
+        self.paths: dict[tuple[Foreign, ...], FastPath] = {}
+        self.by_type: dict[tuple[Foreign, ...], Run] = {}
         self.kernel.run = self.dispatch
 
     def dispatch(self, *call: Foreign) -> Foreign:
         """Run a call by the fast path of its library; from its beginning where there is none."""
-        path = self.by_type.get(type(call[self.lead]))
+        path = self.by_type.get((type(call[self.lead]), *[call[place] for place in self._counts]))
         return self.slow(*self._parted(call)) if path is None else path(*call)
 
     def _parted(self, call: Sequence[Foreign]) -> tuple[Foreign, Foreign, Foreign, Foreign]:
@@ -291,11 +294,9 @@ class Caller:
             )
 
     def _remember(self, prepared: PreparedCall) -> None:
-        """Enter the problem into the fast path of the call's library, if every array is aligned as that asks."""
+        """Enter the problem into the fast path of the call's library, if that can take it."""
         plan = prepared.plan
-        aligned = not any(seen.address % m for seen, m in zip(prepared.views, self.moduli, strict=True))
-        usual = prepared.usual and not self.kernel.lists
-        if not (aligned and plan.launches and usual and prepared.overrides.fast_path):
+        if not (prepared.overrides.fast_path and known_again(self.kernel, self.moduli, prepared)):
             return
         if not plan.again:  # a fast path takes as long to write as many calls: not for the first of a problem
             plan.again = True
@@ -306,19 +307,19 @@ class Caller:
 
     def _enter(self, prepared: PreparedCall) -> None:
         """Put a call's problem into the fast path of its library, which is opened with the first."""
-        adapter = prepared.adapter
-        path = self.paths.get(adapter.name)
+        adapter, counts = prepared.adapter, [prepared.keywords[place + 1] for place in self._counts]
+        path = self.paths.get((adapter.name, *counts))
         if path is None:
             expressions = adapter.expressions()
             if expressions is None:
                 return
             path = FastPath(self.kernel, self.driver, self.moduli, expressions, prepared, self.slow)
-            self.paths[adapter.name] = path
+            self.paths[adapter.name, *counts] = path
         path.enter(prepared)
-        kind = type(prepared.arrays[self.lead])
+        kind = (type(prepared.arrays[self.lead]), *counts)
         if kind not in self.by_type:
             self.by_type[kind] = path.call
-            self.kernel.run = path.call if len(self.by_type) == 1 else self.dispatch
+            self.kernel.run = path.call if len(self.by_type) == 1 and not counts else self.dispatch
 
 
 def _report(kernel: Kernel, decision: Decision, device: str, overrides: Overrides) -> None:

@@ -29,6 +29,17 @@ if TYPE_CHECKING:
     from ..table import Foreign, Kernel, Run
 
 
+LISTED = 32  # arrays of a call with lists that a fast path is written for: it has every pair of them that may overlap
+
+
+def known_again(kernel: Kernel, moduli: Sequence[int], call: PreparedCall) -> bool:
+    """Return whether a fast path can take calls like one: those whose arrays are aligned for all configurations."""
+    if kernel.lists and sum(bool(seen.dtype) for seen in call.views) > LISTED:
+        return False
+    aligned = not any(seen.address % m for seen, m in zip(call.views, moduli, strict=True))
+    return aligned and call.usual and bool(call.plan.launches)
+
+
 class FastPath:
     """A kernel's fast path for the arrays of one library.
 
@@ -51,7 +62,7 @@ class FastPath:
         self._source = FastPathSource(
             kernel,
             moduli,
-            [len(seen.shape) for seen in first.views],
+            {i: len(seen.shape) for i, seen in enumerate(first.views) if seen.dtype},
             expressions,
             several_gpus=driver.count > 1,
             counted=first.plan.counter is not None,
@@ -84,7 +95,8 @@ class FastPath:
         slots = {"kind": ask.type_of(call.views[source.typing].dtype), **self._launching(call)}
         slots |= {"counter": call.plan.counter, "pack": self._packing(call)}
         slots |= source.of_numbers(call.plan.numbers)
-        for i, seen in enumerate(call.views):
+        for i in source.there:
+            seen = call.views[i]
             slots |= {f"t{i}": ask.type_of(seen.dtype), f"e{i}": source.extent_of(i, seen.shape)}
             slots |= {f"x{i}": ask.maker(tuple(seen.shape), ask.type_of(seen.dtype)), f"n{i}": seen.nbytes}
         for i, j in source.interleaved:

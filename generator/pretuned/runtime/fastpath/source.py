@@ -43,11 +43,12 @@ from ..plans import POINTER, called
 from ..scalars import packer, type_of
 from ..table import PACKAGE
 from ..types import DTYPES
+from .arguments import deciding, results_of
 from .numbers import Numbers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ..adapters import Expressions
     from ..table import Foreign, Kernel
@@ -56,7 +57,7 @@ FALLS = (AttributeError, IndexError, KeyError, OverflowError, RuntimeError, Type
 
 
 class FastPathSource:
-    """What the fast path of a kernel asks, by number; `ranks` are those of its arrays.
+    """What the fast path of a kernel asks, by number; `ranks` are those of its arrays, all or what its lists have.
 
     With `direct` it launches by CuPy's own `launchKernel`, which raises that exception; a call that meets it is left to
     `slow`, which knows how to report it, and what to do in a thread that has no context yet.
@@ -89,7 +90,7 @@ class FastPathSource:
         self,
         kernel: Kernel,
         moduli: Sequence[int],
-        ranks: Sequence[int],
+        ranks: Mapping[int, int],
         expressions: Expressions,
         *,
         several_gpus: bool,
@@ -98,35 +99,25 @@ class FastPathSource:
     ) -> None:
         self.kernel, self.expressions, self.several_gpus = kernel, expressions, several_gpus
         self.counted, self._direct, self._moduli, self._ranks = counted, direct, moduli, ranks
-        self._arrays, self._numbers = kernel.arrays, Numbers(kernel)
-        names = [array.name for array in self._arrays]
-        deciding = {names.index(place[0]) for place in kernel.dims.values() if place}
-        for name in kernel.types:
-            typed = [
-                i
-                for i, array in enumerate(self._arrays)
-                if array.dtype == name and array.role != "out" and not array.optional
-            ]
-            if not deciding & set(typed):
-                deciding.add(typed[0])
-        self.deciding = sorted(deciding)
+        self._arrays, self._numbers, self.there = kernel.arrays, Numbers(kernel), sorted(ranks)
+        self.deciding = deciding(kernel, self.there)
         apart = "strides_of" in expressions.names
         self.apart = [i for i, array in enumerate(self._arrays) if array.strides and apart]
         self._lead = leading_input(self._arrays)
         self.typing = self.deciding[0] if self.deciding else self._lead
         self._first = sorted({*self.deciding, *self.apart, self.typing, *([self._lead] if several_gpus else [])})
-        self.others = [i for i in range(len(names)) if i not in deciding]
-        self.outputs = [i for i, array in enumerate(self._arrays) if array.role == "out"]
+        self.others = [i for i in self.there if i not in self.deciding]
+        self.outputs = [i for i in self.there if self._arrays[i].role == "out"]
         self._pairs = [
             (i, j)
-            for i, written in enumerate(self._arrays)
-            for j, other in enumerate(self._arrays)
-            if written.role != "in" and i != j and (other.role == "in" or i < j)
+            for i in self.there
+            for j in self.there
+            if self._arrays[i].role != "in" and i != j and (self._arrays[j].role == "in" or i < j)
         ]
         self.interleaved = [pair for pair in self._pairs if {*pair} <= {*self.apart}]
         self.paired = sorted({i for pair in self._pairs for i in pair})
         self.slots = ["kind", "next", "known", "function"]
-        for i in range(len(names)):
+        for i in self.there:
             self.slots += [f"t{i}"] if i != self.typing else []
             self.slots += [f"e{i}"] if i in self.others else []
         self.slots += [*self._numbers.slots, *(["counter"] if counted else []), "rest"]
@@ -177,9 +168,10 @@ class FastPathSource:
         """Return the source."""
         arrays, scalars = _numbered("a", len(self._arrays)), _numbered("s", len(self.kernel.scalars))
         words = _numbered("k", len(self.kernel.keywords))
-        values = [*_numbered("p", len(arrays)), *self._numbers.values]
+        places = [f"p{i}" if i in self.there else "0" for i in range(len(arrays))]
+        values = [*places, *self._numbers.values]
         packed = _tuple(values if self._direct else ["handle", *values])
-        results = [f"a{i}" for i, array in enumerate(self._arrays) if array.role != "in"]
+        results = results_of(self.kernel, self.there)
         answer = f"return {results[0] if len(results) == 1 else _tuple(results)}"
         count = ["next(counter)"] if self.counted else []
         return "\n".join(
@@ -226,7 +218,7 @@ class FastPathSource:
     def _asking(self, places: Sequence[int]) -> Iterator[str]:
         for i in places if self.expressions.facts else ():
             asked = (self.expressions.facts if i == self._lead else self.expressions.beside).format(a=f"a{i}")
-            given = self._arrays[i].role != "out" and not self._arrays[i].optional
+            given = self._arrays[i].role != "out" and not self._may_lack(i)
             yield f"f{i} = {asked}" if given else f"f{i} = None if a{i} is None else {asked}"
 
     def _distances(self, i: int) -> str:
@@ -237,8 +229,9 @@ class FastPathSource:
     def _unpacking(self) -> Iterator[str]:
         yield f"{', '.join(['_', '_', *self.slots[2:]])} = entry"
         yield f"handle = {self.expressions.stream} if stream is None else handle_of(stream, ordinal)"
-        if self.several_gpus:
-            yield f"if {self.expressions.current_device} != ordinal:"
+        asked = [f"{self.expressions.current_device} == ordinal"] if self.several_gpus else []
+        if asked := [*asked, *([self.expressions.once] if self.expressions.once else [])]:
+            yield f"if not ({' and '.join(asked)}):"
             yield "    raise TypeError"
         yield from self._numbers.made_bytes()
 
@@ -253,18 +246,17 @@ class FastPathSource:
             yield "    raise TypeError"
 
     def _addresses(self) -> Iterator[str]:
-        yield from self._asking([i for i in range(len(self._arrays)) if i not in {*self.outputs, *self._first}])
-        for i, array in enumerate(self._arrays):
-            absent = f"0 if a{i} is None else " if array.optional else ""
+        yield from self._asking([i for i in self.there if i not in {*self.outputs, *self._first}])
+        for i in self.there:
+            absent = f"0 if a{i} is None else " if self._may_lack(i) else ""
             yield f"p{i} = {absent}{self._ask(self.expressions.address, i)}"
 
     def _conditions(self) -> Iterator[str]:
-        yield from [self.expressions.once] if self.expressions.once else []
-        for i, array in enumerate(self._arrays):
+        for i in self.there:
             if i in self.outputs:
                 continue
             conditions = list(self._of_array(i))
-            if array.optional:  # whether it is there is in the key
+            if self._may_lack(i):  # whether it is there is in the key
                 conditions = [f"(a{i} is None or ({' and '.join(conditions)}))"]
             yield from conditions
         yield from self._numbers.conditions(floating=False)
@@ -292,7 +284,7 @@ class FastPathSource:
 
         A packed block is found by any number that equals the one that it holds, which is the one that would be packed.
         """
-        aligned = [f"p{i} % {modulus}" for i, modulus in enumerate(self._moduli) if modulus > 1]
+        aligned = [f"p{i} % {self._moduli[i]}" for i in self.there if self._moduli[i] > 1]
         if aligned:
             yield f"not ({' or '.join(aligned)})"
         for i, j in self._pairs:
@@ -314,6 +306,9 @@ class FastPathSource:
         else:
             yield "if not launch(block.configuration, function, block.addresses, None):"
             yield from _indented(1, done)
+
+    def _may_lack(self, index: int) -> bool:
+        return self._arrays[index].optional and not self._arrays[index].whole  # those of a list are there, or not asked
 
     def _extent(self, index: int) -> tuple[str, str]:
         of_any_rank = self._arrays[index].trailing is not None
