@@ -63,7 +63,8 @@ class Expressions:
         written: A condition that every array has to meet that is written; may be empty.
         on_gpu: A condition that an array on a GPU meets, where a library has others; asked where `device` is not.
         lazy: A condition that one of a complex type, or whose rows may lie apart, must not meet; may be empty.
-        once: A condition of every call, which does not name an array; may be empty.
+        once: A condition of every call, which does not name an array; it is asked first, and may be empty.
+        before: A condition that every array has to meet before an output is allocated; may be empty.
         stream: The handle of the library's current stream on the device `ordinal`.
         current_device: The ordinal of the library's current device.
         names: The objects that the expressions name, `empty`, which makes an array from (shape, dtype), and
@@ -76,6 +77,7 @@ class Expressions:
 
     __slots__ = (
         "address",
+        "before",
         "beside",
         "contiguous",
         "current_device",
@@ -116,6 +118,7 @@ class Expressions:
         on_gpu: str = "",
         maker: Callable[[tuple[int, ...], Foreign], Callable[[], Foreign]] | None = None,
         once: str = "",
+        before: str = "",
         vector_extent: tuple[str, str] | None = None,
         extent_of: Callable[[tuple[int, ...]], Foreign] = tuple,
     ) -> None:
@@ -124,7 +127,7 @@ class Expressions:
         self.facts, self.beside, self.shape = facts, beside, shape
         self.each, self.written, self.lazy = each, written, lazy
         self.on_gpu, self.maker = on_gpu, maker or partial(partial, names["empty"])
-        self.once = once
+        self.once, self.before = once, before
         self.vector_extent, self.extent_of = vector_extent or (shape, ""), extent_of
 
     def extent(self, rank: int) -> tuple[str, str]:

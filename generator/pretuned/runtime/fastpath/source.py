@@ -178,6 +178,7 @@ class FastPathSource:
             (
                 f"def call({', '.join([*arrays, *scalars, *words, 'stream'])}):",
                 "    try:",
+                *_indented(2, self._admitting()),
                 *_indented(2, self._lookup(words, watched=watched)),
                 *_indented(2, self._unpacking()),
                 *_indented(2, self._outputs()),
@@ -201,6 +202,16 @@ class FastPathSource:
                 "",
             )
         )
+
+    def _admitting(self) -> Iterator[str]:
+        """Yield what leaves a call to the slow path as it came, before an output is made for it."""
+        ask, asked = self.expressions, [self.expressions.once] if self.expressions.once else []
+        for i in self.there if ask.before else ():
+            absent = f"a{i} is None or " if i in self.outputs or self._may_lack(i) else ""
+            asked.append(f"({absent}{ask.before.format(a=f'a{i}')})")
+        if asked:
+            yield f"if not ({' and '.join(asked)}):"
+            yield "    raise TypeError"
 
     def _lookup(self, words: Sequence[str], *, watched: bool) -> Iterator[str]:
         yield from self._asking(self._first)

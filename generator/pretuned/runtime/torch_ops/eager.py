@@ -42,9 +42,11 @@ class WatchedPyTorch(PyTorch):
     def expressions(self) -> Expressions:
         """Return how the fast path asks tensors, and when it may not be taken."""
         found = super().expressions()
-        found.each = f"type({{a}}) in plain and {found.each}"
+        found.before = f"(type({{a}}) is tensor or type({{a}}) is parameter) and {found.each}"
+        found.each = ""
         found.once = "not modes() and forward_mode._current_level < 0"
-        found.names = {**found.names, "plain": PLAIN, "modes": _modes, "forward_mode": forward_mode}
+        plain = {"tensor": torch.Tensor, "parameter": torch.nn.Parameter}
+        found.names = {**found.names, **plain, "modes": _modes, "forward_mode": forward_mode}
         return found
 
 

@@ -26,10 +26,10 @@ def differentiable(function: Callable[..., Foreign], backward: Callable[..., For
     """
     kernel = KERNELS[function.__name__]
     parts = _Parts(kernel, names)
-    kept, kept_results, passed = parts.kept, parts.kept_results, parts.passed
-    arrays, numbers, gradients = parts.arrays, parts.numbers, parts.gradients
-    constant, places, count = parts.constant, parts.places, len(names)
-    strided = tuple(array.name for array in KERNELS[backward.__name__].arrays if array.strides)
+    kept, kept_results, passed, constant = parts.kept, parts.kept_results, parts.passed, parts.constant
+    single = len(parts.gradients) == 1
+    of_gradients = _of_gradients(parts, backward, len(names))
+    ends = KERNELS[backward.__name__].backward is None
 
     def forward(*inputs: Foreign) -> Foreign:
         return function(**dict(zip(names, inputs, strict=True)))
@@ -40,8 +40,68 @@ def differentiable(function: Callable[..., Foreign], backward: Callable[..., For
         context.passed = [inputs[place] for place in passed]
         if constant:
             context.mark_non_differentiable(*[several[place] for place in constant])
-        if len(gradients) == 1 and not torch.compiler.is_compiling():  # or zeros are filled in for the constant ones
+        if single and not torch.compiler.is_compiling():  # or zeros are filled in for the constant ones
             context.set_materialize_grads(False)
+
+    def differentiated(context: Foreign, *given: Foreign) -> Foreign:
+        """Compute the gradient. Where it has none of its own, a second derivative is an error, and a first is not."""
+        if not ends or torch.compiler.is_compiling() or not torch.is_grad_enabled():
+            return of_gradients(context, *given)
+        with torch.no_grad():
+            results = list(of_gradients(context, *given))
+        places = [place for place, one in enumerate(results) if one is not None]
+        made = [results[place] for place in places]
+        last = _LAST.apply(backward.__name__, len(made), *made, *context.saved_tensors, *given) if made else ()
+        for place, one in zip(places, last, strict=True):
+            results[place] = one
+        return tuple(results)
+
+    members = {
+        "forward": staticmethod(forward),
+        "setup_context": staticmethod(setup_context),
+        "backward": staticmethod(differentiated),
+        "__module__": __name__,
+    }
+    return type(kernel.name, (torch.autograd.Function,), members)
+
+
+def _make_last() -> Foreign:
+    """Return the torch.autograd.Function that hands gradients on, and has none itself.
+
+    It takes the name of the kernel, how many gradients there are, the gradients, and what they were computed from.
+    """
+
+    def forward(_kernel: str, count: int, *tensors: Foreign) -> Foreign:
+        return tuple([one.view_as(one) for one in tensors[:count]])
+
+    def setup_context(context: Foreign, inputs: Sequence[Foreign], _output: Foreign) -> None:
+        context.kernel = inputs[0]
+
+    def backward(context: Foreign, *_given: Foreign) -> Foreign:
+        raise ArgumentError(
+            f"{qualified(context.kernel)}: is differentiated, and there is no kernel of its gradient; name one in "
+            "[backward] of its spec, or leave out create_graph=True"
+        )
+
+    members = {
+        "forward": staticmethod(forward),
+        "setup_context": staticmethod(setup_context),
+        "backward": staticmethod(backward),
+        "__module__": __name__,
+    }
+    return type("Last", (torch.autograd.Function,), members)
+
+
+_LAST: Foreign = _make_last()
+
+
+def _of_gradients(parts: _Parts, backward: Callable[..., Foreign], count: int) -> Callable[..., Foreign]:
+    """Return what computes the gradients by `count` arguments, by what was kept and the gradients that come in.
+
+    It is traced: what it reads are functions, and tuples of names and places.
+    """
+    arrays, numbers, gradients, places = parts.arrays, parts.numbers, parts.gradients, parts.places
+    strided = tuple(array.name for array in KERNELS[backward.__name__].arrays if array.strides)
 
     def of_gradients(context: Foreign, *given: Foreign) -> Foreign:
         results: list[Foreign] = [None] * count
@@ -50,34 +110,15 @@ def differentiable(function: Callable[..., Foreign], backward: Callable[..., For
         named = dict(zip(numbers, context.passed, strict=True))
         for name, tensor in zip(arrays, context.saved_tensors, strict=True):
             named[name] = tensor if tensor is None or name in strided else tensor.contiguous()
-        for name, place in gradients:  # which may be expanded: of a sum, say, with strides that no spec has
-            named[name] = given[place].contiguous()
+        for name, place in gradients:
+            named[name] = given[place].contiguous()  # of a sum it is one element, expanded
         found = backward(**named)
         several = found if isinstance(found, tuple) else (found,)
         for place, one in zip(places, several, strict=True):
             results[place] = one if context.needs_input_grad[place] else None
         return tuple(results)
 
-    members = {
-        "forward": staticmethod(forward),
-        "setup_context": staticmethod(setup_context),
-        "backward": staticmethod(of_gradients if KERNELS[backward.__name__].backward else _once(of_gradients)),
-        "__module__": __name__,
-    }
-    return type(kernel.name, (torch.autograd.Function,), members)
-
-
-def _once(of_gradients: Callable[..., Foreign]) -> Callable[..., Foreign]:
-    """Return what computes a gradient that has no gradient itself: PyTorch reports where one is asked for.
-
-    torch.compile has first derivatives alone, and does not know the wrapper.
-    """
-    wrapped = torch.autograd.function.once_differentiable(of_gradients)
-
-    def once(context: Foreign, *given: Foreign) -> Foreign:
-        return (of_gradients if torch.compiler.is_compiling() else wrapped)(context, *given)
-
-    return once
+    return of_gradients
 
 
 class _Parts:

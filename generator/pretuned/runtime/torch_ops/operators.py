@@ -72,12 +72,8 @@ def _run_by(kernel: Kernel, function: Callable[..., Foreign], names: Sequence[st
     def run(*arguments: Foreign, **keywords: Foreign) -> Foreign:
         before, running.operator = getattr(running, "operator", False), True
         try:
-            if kernel.structs:
-                arguments, keywords = (
-                    (),
-                    with_structs(kernel, {**dict(zip(names, arguments, strict=False)), **keywords}),
-                )
-            results = function(*arguments, **keywords)
+            named = {**dict(zip(names, arguments, strict=False)), **keywords}
+            results = function(**(with_structs(kernel, named) if kernel.structs else named))
         finally:
             running.operator = before
         if whole:
