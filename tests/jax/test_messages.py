@@ -152,3 +152,18 @@ def test_importing_the_package_imports_no_jax(package):
     folder = Path(package.__file__).parents[2]
     code = f"import sys; sys.path.insert(0, {str(folder)!r}); import jpkg.tuned; assert 'jax' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_program_is_exported_without_a_gpu_for_sizes_that_are_known(tuned):
+    export = importlib.import_module("jax.export")
+    allowed = [export.DisabledSafetyCheck.custom_call("jpkg.tuned.affine")]
+    function = jax.jit(lambda x: tuned.affine(x, 1.5, relu=False))
+    made = export.export(function, platforms=["cuda"], disabled_checks=allowed)
+    assert "stablehlo.custom_call @jpkg.tuned.affine" in made(X).mlir_module()
+    sizes = export.symbolic_shape("rows, 64")
+    with pytest.raises(ValueError, match="known when JAX traces") as error:
+        made(jax.ShapeDtypeStruct(sizes, "float32"))
+    assert str(error.value) == (
+        "jpkg.tuned.affine: x: expected sizes that are known when JAX traces, found rows; export a program for each "
+        "size"
+    )

@@ -11,6 +11,7 @@ from itertools import compress
 from ..adapters.adapter import kind_of
 from ..errors import ArgumentTypeError, UnavailableError, qualified
 from ..lists import listed, together
+from ..plans import REMEMBERED, remember
 from ..scalars import wrong_scalar
 from ..table import KERNELS
 from .handler import elsewhere
@@ -61,7 +62,8 @@ class JaxFunction:
         key = here, told, repr(numbers)
         made = self._made.get(key)
         if made is None:
-            made = self._made[key] = Transformed(self.kernel, here, told, numbers).function
+            made = Transformed(self.kernel, here, told, numbers).function
+            remember(self._made, key, made, REMEMBERED)
         return self._answer(self._called(made, list(compress(arrays, here)), here), here)
 
     def _of(self, arrays: Sequence[Foreign]) -> Iterator[tuple[Array, Foreign]]:

@@ -119,7 +119,9 @@ class FfiTarget:
         """Return what is known of a call on a device."""
         made = Call(self.kernel, driver, ordinal, read(text))
         with _lock:
-            return self.known.setdefault((ordinal, text), made)
+            found = self.known.get((ordinal, text), made)
+            remember(self.known, (ordinal, text), found, REMEMBERED)
+        return found
 
 
 class RefusedTarget(FfiTarget):

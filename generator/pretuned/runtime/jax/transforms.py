@@ -61,8 +61,8 @@ class Transformed:
 
     def _call(self, *given: Foreign) -> Arrays:
         """Trace XLA's call of the kernel."""
-        arrays = iter(given)
-        forms = [_form(next(arrays)) if here else told for here, told in zip(self.here, self.told, strict=True)]
+        arrays = iter(zip(self.given, given, strict=True))
+        forms = [self._form(*next(arrays)) if here else told for here, told in zip(self.here, self.told, strict=True)]
         try:
             signature = trace(self.kernel, forms, self.scalars, self.keywords)
         except ArgumentTypeError as error:
@@ -83,6 +83,16 @@ class Transformed:
             results.append(jax.ShapeDtypeStruct((signature.scratch_bytes,), jax.numpy.uint8, **kind))
         made = jax.ffi.ffi_call(qualified(self.kernel.name), results, input_output_aliases=aliases)
         return tuple(made(*given, **{ATTRIBUTE: signature.text})[:count])
+
+    def _form(self, array: Array, given: Foreign) -> Form:
+        """Return dtype and shape of an array; raises ArgumentError for a size that is not known yet."""
+        for extent in given.shape:
+            if not isinstance(extent, int):
+                raise ArgumentError(
+                    f"{qualified(self.kernel.name)}: {array.name}: expected sizes that are known when JAX traces, "
+                    f"found {extent}; export a program for each size"
+                )
+        return str(given.dtype), tuple(given.shape)
 
     def _result(self, array: Array, form: Form, kind: dict[str, Foreign]) -> jax.ShapeDtypeStruct:
         """Return what an output is; raises ArgumentError for a type that JAX would narrow."""
@@ -195,10 +205,6 @@ class Transformed:
 def _wide(dtype: str) -> bool:
     """Return whether JAX makes arrays of a type only where it was told to."""
     return DTYPES[dtype].kind != "bool" and sizeof(dtype) // DTYPES[dtype].parts >= _WIDE
-
-
-def _form(array: Foreign) -> Form:
-    return str(array.dtype), tuple(array.shape)
 
 
 def _no_tangent(output: Foreign) -> Foreign:
