@@ -10,6 +10,7 @@ from pretuned.api.projects import CallingReporter, Report, ignore, opened, specs
 from pretuned.backends import named
 from pretuned.bake.plan import Extra
 from pretuned.build.core import Baked, bake_project
+from pretuned.build.hub import LAYOUT
 from pretuned.build.place import place, recover
 from pretuned.config import Place
 from pretuned.errors import UsageError
@@ -35,6 +36,7 @@ def bake(
     output: str | Path | None = None,
     on: Place | str | None = None,
     extra: Sequence[str] = (),
+    layout: str | None = None,
     listen: Listener = ignore,
     report: Report = ignore,
 ) -> tuple[WrittenPackage, ...]:
@@ -46,6 +48,7 @@ def bake(
         on: `"cuda"`, `"cuda:1"`, or `"host"`, whose rows are baked only where it is named. By default PRETUNED_TUNE_ON,
             or the first GPU.
         extra: Configurations to ship as well, as in `"softmax:block=256,vec=4"`.
+        layout: `"hf-kernel"` for a kernel repository, as Hugging Face's `kernels` loads it, below `output`.
         listen: Called with each `pretuned.Event` of a tuning as it happens.
         report: Called with each `pretuned.Diagnostic`: what was baked, and what is missing.
 
@@ -55,22 +58,34 @@ def bake(
     Raises:
         ConfigError: The project's table or an environment variable is wrong.
         SpecError: A kernel spec is wrong, or a kernel does not take what its spec passes.
-        UsageError: There is no such kernel or device.
+        UsageError: There is no such kernel, device or layout, or no `output` for a layout.
         LockError: The lock cannot be read, or is not fresh in mode `locked`.
         DeviceError: A compiler is missing, or the table requires rows that are not there.
         TuningError: The reference or the default of a kernel is wrong.
         BakeError: What ships does not compile, or the folder holds other files.
         StorageError: A file cannot be written; the old package is then as it was.
     """
+    demand_layout(layout, output)
     found, settings = opened(project, on)
     specs = specs_of(found)
     chosen = [parse_extra(text, specs) for text in extra]
     below = found.root if output is None else Path(output)
     every = on is not None and not named(settings.device.backend).ships
-    for module in found.modules:
+    for module in found.modules if layout is None else ():
         recover(below / module.module)
-    baked = bake_project(found, settings, CallingReporter(report), listen, extra=chosen, every_backend=every)
+    reporter = CallingReporter(report)
+    baked = bake_project(found, settings, reporter, listen, extra=chosen, every_backend=every, layout=layout)
     return tuple(write(package, below) for package in baked)
+
+
+def demand_layout(layout: str | None, output: object) -> None:
+    """Raise UsageError for a layout that there is not, or one that would be written into the source tree."""
+    if layout is not None and layout != LAYOUT:
+        raise UsageError(no_such("layout", layout, [LAYOUT]))
+    if layout is not None and output is None:
+        raise UsageError(
+            f"layout {layout}: name the folder to write below (--output); the source tree is no place for it"
+        )
 
 
 def write(package: Baked, below: Path) -> WrittenPackage:

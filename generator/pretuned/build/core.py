@@ -7,12 +7,13 @@ import sys
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
 
 from pretuned.backends import named
 from pretuned.bake.package import files
 from pretuned.bake.plan import BakePlan, Compiled, Extra, Job, plan
-from pretuned.build import contract, metadata
+from pretuned.build import contract, hub, metadata
 from pretuned.build.freshness import Freshness
 from pretuned.build.requirements import Needs, installed, requirements
 from pretuned.build.table import BakedRows, resolve
@@ -100,12 +101,14 @@ def bake_project(
     *,
     extra: Sequence[Extra] = (),
     every_backend: bool = False,
+    layout: str | None = None,
 ) -> tuple[Baked, ...]:
     """Return the generated packages of `project`, tuning for the device at hand where the mode says so.
 
     `extra` are configurations to ship besides the rows'; those of other devices than GPUs are baked with
-    `every_backend` only.
+    `every_backend` only. With the layout `hub.LAYOUT` the packages are kernel repositories.
     """
+    repositories = {one.module: hub.repository(project, one.module) for one in project.modules if layout == hub.LAYOUT}
     project = overlay(project, settings)
     modules = load_specs(project)
     table = resolve(project, settings, Freshness(_all(modules)), reporter, listen, every_backend=every_backend)
@@ -122,12 +125,20 @@ def bake_project(
         _demand_digests(table.devices, plans, binaries)
     _report_compiler(compiler, binaries, reporter)
     tables = {table.module: table for table in project.modules}
-    return tuple(Baked(module=module, files=_files(found, binaries, tables[module])) for module, found in plans.items())
+    return tuple(_baked(found, binaries, tables[name], repositories.get(name)) for name, found in plans.items())
 
 
-def _files(plan: BakePlan, binaries: Compiled, table: ModuleTable) -> dict[str, bytes]:
-    content = files(plan, binaries, version=__version__, torch=table.torch, jax=table.jax)
-    return content | {metadata.FILE: metadata.dumps(metadata.describe(plan, binaries, content, __version__))}
+def _baked(plan: BakePlan, binaries: Compiled, table: ModuleTable, repository: hub.Repository | None) -> Baked:
+    def described(content: Mapping[str, bytes]) -> dict[str, bytes]:
+        return {metadata.FILE: metadata.dumps(metadata.describe(plan, binaries, content, __version__))}
+
+    if repository is None:
+        content = files(plan, binaries, version=__version__, torch=table.torch, jax=table.jax)
+        return Baked(module=table.module, files=content | described(content))
+    make = partial(files, plan, binaries, version=__version__)
+    architectures = [architecture for _, architecture in plan.jobs]
+    laid_out = hub.lay_out(repository, make, described, architectures, operators=table.torch is not None)
+    return Baked(module=repository.module, files=laid_out)
 
 
 def _all(modules: Mapping[str, Mapping[str, KernelSpec]]) -> dict[str, KernelSpec]:

@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
 from pretuned.build import metadata
+from pretuned.build.hub import METADATA
 from pretuned.build.metadata import Metadata
 from pretuned.errors import BakeError
 
@@ -154,7 +155,7 @@ def _differences(found: Metadata, contents: Contents) -> Iterator[str]:
             yield f"{name}: has {size} bytes, and had {baked.size_bytes} when it was baked"
         elif (trouble := _digest(contents, name)) != baked.sha256:
             yield f"{name}: is not what was baked (its SHA-256 is {trouble})"
-    for name in sorted(contents.sizes.keys() - found.files.keys() - {metadata.FILE}):
+    for name in sorted(contents.sizes.keys() - found.files.keys() - {metadata.FILE, METADATA}):
         yield f"{name}: was not baked"
 
 

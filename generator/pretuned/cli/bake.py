@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from pretuned.api.baking import bake, parse_extra
+from pretuned.api.baking import bake, demand_layout, parse_extra
 from pretuned.api.projects import opened, specs_of
 from pretuned.backends import named
 from pretuned.build.core import bake_project
@@ -23,7 +23,8 @@ def run(options: Namespace) -> ExitCode:
     """
     if options.check:
         return _check(options)
-    packages = bake(options.project, output=options.output, on=options.on, extra=options.extra, report=console.report)
+    asked = {"output": options.output, "on": options.on, "extra": options.extra, "layout": options.layout}
+    packages = bake(options.project, **asked, report=console.report)
     for package in packages:
         print(f"{package.folder}: {counted(len(package.files), 'file')}")
     return ExitCode.SUCCESS
@@ -31,11 +32,12 @@ def run(options: Namespace) -> ExitCode:
 
 def _check(options: Namespace) -> ExitCode:
     """Compare what lies in the folders with what the lock gives."""
+    demand_layout(options.layout, options.output)
     project, settings = opened(options.project, options.on)
     specs, settings = specs_of(project), _untuned(project, settings)
     extra = [parse_extra(text, specs) for text in options.extra]
     asked = options.on is not None and not named(options.on.backend).ships
-    baked = bake_project(project, settings, console, extra=extra, every_backend=asked)
+    baked = bake_project(project, settings, console, extra=extra, every_backend=asked, layout=options.layout)
     differing = sum(_compare(package.files, (options.output or project.root) / package.module) for package in baked)
     return ExitCode.FOUND if differing else ExitCode.SUCCESS
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from pretuned import strategies
+from pretuned.build.hub import LAYOUT
 from pretuned.cli import (
     bake,
     check,
@@ -263,6 +264,8 @@ def _add_bake(command: argparse.ArgumentParser) -> None:
         metavar="KERNEL:k=v,...",
         help="ship this configuration as well (may be repeated)",
     )
+    text = f"write a kernel repository, as Hugging Face's kernels loads it ({LAYOUT}), below --output"
+    command.add_argument("--layout", metavar="LAYOUT", help=text)
     text = "write nothing; list what differs from what the lock gives (status 8 if something does)"
     command.add_argument("--check", action="store_true", help=text)
     command.set_defaults(run=bake.run)
