@@ -37,7 +37,7 @@ def made(request, world):
     """Return arrays of the library that a test is about; skipped where it is not installed."""
     name = next(known for known in ("numba", "tvm_ffi", "warp") if request.node.originalname.endswith(known))
     if name not in world.libraries:
-        pytest.skip(f"{name} is not installed")
+        pytest.importorskip("numba.cuda" if name == "numba" else name)
     world.memory.clear()
     world.driver.addresses.clear()
     world.driver.events.clear()
@@ -57,7 +57,7 @@ def slow(world, monkeypatch):
 @pytest.fixture(params=["numba", "tvm_ffi", "warp"])
 def each(request, world):
     if request.param not in world.libraries:
-        pytest.skip(f"{request.param} is not installed")
+        pytest.importorskip("numba.cuda" if request.param == "numba" else request.param)
     world.memory.clear()
     world.driver.addresses.clear()
     return Made(world, request.param)

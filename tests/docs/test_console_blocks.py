@@ -19,7 +19,9 @@ NEEDS_FILES = "is about files that a reader has"
 NOT_RUN = {
     "pip install . && pretuned show": INSTALLS,
     "pip install -e '.[test,cuda13]' && python -m pytest -n auto --dist worksteal": INSTALLS,
-    "pip install -e '.[test,frameworks]' && python -m pytest --all-libraries tests/torch tests/jax": INSTALLS,
+    "pip install -e '.[test,frameworks]' && python -m pytest --all-libraries tests/torch tests/jax tests/adapters": (
+        INSTALLS
+    ),
     "pip install -e '.[docs]' && sphinx-build -W --keep-going docs build/docs": INSTALLS,
     "pip install '/path/to/pretuned[cuda13]'": INSTALLS,
     "python -m pytest tests/spec -x -q": "runs tests",

@@ -24,7 +24,11 @@ SRC: Final[Mapping[str, str]] = {"": "src"}  # where packages lie unless the pro
 _VERSION: Final = r"[0-9]{2}\.[0-9]"  # \d is every digit of Unicode
 ARCHITECTURE: Final = r"sm_[0-9]{2,3}[af]?"
 
-_NAMESPACES: Final = frozenset({"aten", "higher_order", "inductor", "mkl", "prim", "prims", "quantized", "torch"})
+_NAMESPACES: Final = frozenset(
+    {"aten", "c10d", "export", "higher_order", "inductor", "mkl", "mkldnn", "onednn", "onnx", "prim", "prims"}
+    | {"profiler", "quantized", "sparse", "streams", "torch"}
+    | {"import_module", "load_library", "loaded_libraries"}  # of torch.ops itself
+)
 _UNKNOWN: Final = "unknown key"
 _MISSING: Final = "missing"
 _EXAMPLES: Final = {
