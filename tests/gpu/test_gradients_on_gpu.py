@@ -100,11 +100,11 @@ def test_compiled_gradients_are_those_of_eager_calls(tuned):
 @pytest.mark.parametrize("program", ["train.py", "train_jax.py"])
 def test_it_trains(built, program):
     """As PyTorch's norm does, and JAX's operations."""
-    if program == "train_jax.py":
-        pytest.importorskip("jax_cuda13_plugin")
-    environment = {**os.environ, "PYTHONPATH": str(built / "src"), "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-    ended = subprocess.run(
-        [sys.executable, program], cwd=built, env=environment, capture_output=True, text=True, check=False, timeout=300
-    )
+    path = os.pathsep.join(filter(None, [str(built / "src"), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": path, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    command = [sys.executable, program]
+    ended = subprocess.run(command, cwd=built, env=environment, capture_output=True, text=True, check=False)
+    if program == "train_jax.py" and ("No module named 'jax'" in ended.stderr or "needs an NVIDIA GPU" in ended.stderr):
+        pytest.skip("JAX has no GPU here")
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "largest difference" in ended.stdout
