@@ -116,7 +116,7 @@ def imported(name):
     return True
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def world(tmp_path_factory):
     kinds = {name: kind for name, kind in KINDS.items() if imported(name)}
     if "warp" in kinds:

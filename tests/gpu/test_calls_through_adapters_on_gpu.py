@@ -17,7 +17,8 @@ from pretuned.cli import main
 cupy = pytest.importorskip("cupy")
 
 pytestmark = pytest.mark.gpu
-LIBRARIES = ("cupy", "torch", "interface", "dlpack")
+LIBRARIES = ("cupy", "torch", "interface", "dlpack", "numba", "tvm_ffi", "warp")
+MODULES = {"each another": "torch", "numba": "numba.cuda", "interface": "cupy", "dlpack": "cupy"}
 PACKAGE = "adapters_on_gpu"
 SPARE = 8  # elements behind each buffer, which has to have an address
 
@@ -54,6 +55,28 @@ class OfDlpack:
 
     def __dlpack_device__(self):
         return self.array.__dlpack_device__()
+
+
+def of_numba(array):
+    cuda = importlib.import_module("numba.cuda")
+    with cuda.gpus[array.device.id]:
+        return cuda.as_cuda_array(array, sync=False)
+
+
+def of_tvm_ffi(array):
+    return importlib.import_module("tvm_ffi").from_dlpack(array)
+
+
+def of_warp(array):
+    warp = importlib.import_module("warp")
+    dtype, device = getattr(warp, array.dtype.name), f"cuda:{array.device.id}"
+    made = warp.array(ptr=array.data.ptr, shape=array.shape, strides=array.strides, dtype=dtype, device=device)
+    made.kept = array
+    return made
+
+
+# A library's array over the memory of one of CuPy's.
+MADE = {"cupy": lambda array: array, "dlpack": OfDlpack, "numba": of_numba, "tvm_ffi": of_tvm_ffi, "warp": of_warp}
 
 
 class Passed:
@@ -94,10 +117,8 @@ class Passed:
         with cupy.cuda.Device(device):
             array = cupy.ndarray(view.shape, view.dtype, room.data + offset, view.strides)
         assert array.data.ptr == room.data.ptr + offset
-        if library == "cupy":
-            return array
-        if library == "dlpack":
-            return OfDlpack(array)
+        if library in MADE:
+            return MADE[library](array)
         typestr = {"swapped": ">", "unnamed": ""}.get(how, "<") + view.dtype.str[1:]
         address = 16 if how == "nowhere" else array.data.ptr
         facts = {"shape": view.shape, "typestr": typestr, "data": (address, how == "sealed")}
@@ -121,8 +142,11 @@ def tensor(room, offset, view, *, recorded):
 
 
 def values(array):
-    """Return what an array of CuPy or PyTorch holds."""
-    return cupy.asnumpy(array) if isinstance(array, cupy.ndarray) else array.cpu().numpy()
+    """Return what an array of any library holds, once its own stream has ended."""
+    cupy.cuda.Device().synchronize()
+    if hasattr(array, "__cuda_array_interface__"):
+        return cupy.asnumpy(cupy.asarray(array))
+    return cupy.asnumpy(cupy.from_dlpack(array))
 
 
 def has(library, call):
@@ -130,7 +154,9 @@ def has(library, call):
     _, views = passed_views(call)
     if library in {"torch", "each another"} and any(begin % one.itemsize for one, begin in views):
         return False
-    if library == "dlpack" and any(stride % one.itemsize for one, _ in views for stride in one.strides):
+    if library in {"numba", "tvm_ffi"} and any(stride < 0 for one, _ in views for stride in one.strides):
+        return False
+    if library in {"dlpack", "tvm_ffi"} and any(stride % one.itemsize for one, _ in views for stride in one.strides):
         return False
     return expressible("torch" if library == "each another" else library, call)
 
@@ -151,8 +177,7 @@ def same(found, reference):
 @pytest.fixture
 def library(request):
     """The library that arrays are of; skipped where PyTorch is not installed, or a second GPU is not there."""
-    if request.param in {"torch", "each another"}:
-        pytest.importorskip("torch")
+    pytest.importorskip(MODULES.get(request.param, request.param))
     call = request.node.callspec.params["call"]
     if "on_other" in call.text and cupy.cuda.runtime.getDeviceCount() == 1:
         pytest.skip("one GPU here")

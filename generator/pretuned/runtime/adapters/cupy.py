@@ -51,7 +51,8 @@ class CuPy:
         if contiguous is None:
             contiguous = value.flags.c_contiguous
         strides, dtype = None if contiguous else value.strides, value.dtype
-        return value.shape, _names.get(dtype) or _named(dtype), value.data.ptr, strides, False, None, None
+        data = value.data
+        return value.shape, _names.get(dtype) or _named(dtype), data.ptr, strides, False, None, data.device_id, None
 
     def device_of(self, value: Foreign) -> int | None:
         """Return the ordinal of an array's device."""

@@ -20,7 +20,7 @@ from ..errors import ArgumentTypeError, UnavailableError
 from ..types import DTYPES
 from .adapter import ArrayView, kind_of, not_an_array
 from .nameless import STREAMS, Nameless
-from .told import LEGACY, apart, at_home, viewed
+from .told import LEGACY, apart, home_of, viewed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class DLPack(Nameless):
     def facts(self, value: Foreign) -> Facts:
         """Return what an array hands over on CuPy's current stream; raises AttributeError for one not read so."""
         told = tell(value, self.current_stream(int(value.__dlpack_device__()[1])))
-        at_home(told[2])
+        home_of(told[2])
         return told
 
     def device_of(self, value: Foreign) -> int | None:
@@ -108,18 +108,18 @@ def told_by(capsule: Foreign, stream: int | None) -> Facts:
         address = _pointer(capsule, b"dltensor")
     except (TypeError, ValueError):
         raise AttributeError from None
-    (data, device, _, rank, code, bits, lanes, shape_at, strides_at, offset) = _TENSOR.unpack(
+    (data, kind, device, rank, code, bits, lanes, shape_at, strides_at, offset) = _TENSOR.unpack(
         ctypes.string_at(address, _TENSOR.size)
     )
     dtype = _BY_CODE.get((code, bits)) if lanes == 1 else None
-    if dtype is None or device not in CUDA_DEVICES:
+    if dtype is None or kind not in CUDA_DEVICES:
         raise AttributeError
     shape = struct.unpack(f"={rank}q", ctypes.string_at(shape_at, 8 * rank))
     strides = None
     if strides_at:
         in_elements = struct.unpack(f"={rank}q", ctypes.string_at(strides_at, 8 * rank))
         strides = apart(shape, dtype.size_bytes, [_in_bytes(stride * dtype.size_bytes) for stride in in_elements])
-    return shape, sys.intern(dtype.name), data + offset, strides, False, stream, capsule
+    return shape, sys.intern(dtype.name), data + offset, strides, False, stream, device, capsule
 
 
 def _in_bytes(stride: int) -> int:

@@ -8,7 +8,7 @@ import sys
 from ..errors import ArgumentError, ArgumentTypeError
 from .adapter import ArrayView, reach
 from .nameless import BY_TYPESTR, Nameless
-from .told import LEGACY, apart, at_home, not_writable, ordinal_of, wait_for
+from .told import LEGACY, apart, home_of, not_writable, ordinal_of, wait_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,10 +38,11 @@ class Interface(Nameless):
         return (
             shape,
             BY_TYPESTR[order],
-            at_home(address),
+            address,
             None if strides is None else apart(shape, SIZES[order], strides),
             sealed,
             0 if theirs == LEGACY else theirs,
+            home_of(address),
             None,
         )
 

@@ -13,7 +13,7 @@ from ..errors import ArgumentError, ArgumentTypeError
 from .adapter import ArrayView, kind_of
 from .dlpack import tell
 from .nameless import BY_TYPESTR, Nameless
-from .told import elsewhere, not_writable, viewed
+from .told import elsewhere, home_of, not_writable, viewed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ class JAX(Nameless):
         if not ready:
             return _waited_for(value, self.current_stream(0))
         found = value.__cuda_array_interface__  # not of types that it cannot name
-        return found["shape"], BY_TYPESTR[found["typestr"]], found["data"][0], None, True, None, None
+        address = found["data"][0]
+        return found["shape"], BY_TYPESTR[found["typestr"]], address, None, True, None, home_of(address), None
 
     def device_of(self, value: Foreign) -> int | None:
         """Return the ordinal of an array's device; None for one that is not on one GPU."""
@@ -65,8 +66,8 @@ class JAX(Nameless):
 
 def _waited_for(value: Foreign, stream: int) -> Facts:
     """Return what an array hands over for a stream, which waits until it is made."""
-    shape, dtype, address, strides, _, theirs, capsule = tell(value, stream)
-    return shape, dtype, address, strides, True, theirs, capsule
+    shape, dtype, address, strides, _, theirs, device, capsule = tell(value, stream)
+    return shape, dtype, address, strides, True, theirs, device, capsule
 
 
 def _device_of(value: Foreign) -> Foreign:

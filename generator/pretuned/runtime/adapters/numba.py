@@ -43,7 +43,8 @@ class Numba(Told):
         strides = apart(shape, dtype.itemsize, value.strides)
         stream = value.stream
         theirs = None if stream is None or stream == 0 else int(stream)
-        return shape, name, value.gpu_data.device_pointer_value or 0, strides, False, theirs, None
+        memory = value.gpu_data
+        return shape, name, memory.device_pointer_value or 0, strides, False, theirs, memory.context.device.id, None
 
     def device_of(self, value: Foreign) -> int | None:
         """Return the ordinal of an array's device."""

@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from ..table import Foreign
     from .adapter import Adapter
 
-    # shape, dtype, address, strides in bytes (None for a C-contiguous one), read-only, the stream to wait for, what has
-    # to live until the launch
-    Facts = tuple[tuple[int, ...], str, int, tuple[int, ...] | None, bool, int | None, Foreign]
+    # shape, dtype, address, strides in bytes (None for a C-contiguous one), read-only, the stream to wait for, the
+    # ordinal of the device, what has to live until the launch
+    Facts = tuple[tuple[int, ...], str, int, tuple[int, ...] | None, bool, int | None, int, Foreign]
     Read = Callable[[Foreign], Facts]
 
 KEPT = 4096  # layouts that are known to be contiguous, and addresses that are known to be a GPU's
 LEGACY = 1  # the default stream, as the interface and DLPack write it; the driver takes 0 for it as well
 _dense: dict[Foreign, bool] = {}
-_at_home: dict[int, None] = {}
+_homes: dict[int, int] = {}
 
 
 class Told:
@@ -89,13 +89,12 @@ class Told:
             contiguous="{a}[3] is None",
             written="not {a}[4]",
             each="({a}[5] is None or {a}[5] == handle)",
-            device="device_of({a}[2])",
+            device="{a}[6]",
             stream=self.stream,
             current_device=self.current_device,
             names={
                 "own_facts": _reading(self._own),
                 "facts_of": facts_of,
-                "device_of": found.device_of,
                 "stream_of": self.current_stream,
                 "current_device": found.current,
                 "strides_of": partial(_strides, facts_of),
@@ -130,7 +129,7 @@ def _reading(adapter_of: Callable[[object], Adapter | None]) -> Read:
 
 def viewed(where: str, value: Foreign, facts: Facts, stream: int) -> ArrayView:
     """Return the view of an array that told its facts."""
-    shape, dtype, address, strides, _, theirs, kept = facts
+    shape, dtype, address, strides, _, theirs, _, kept = facts
     ordinal = ordinal_of(where, address, shape)
     wait_for(where, ordinal, stream, theirs)
     size = DTYPES[dtype].size_bytes if dtype in DTYPES else 1  # the kernel refuses another
@@ -164,24 +163,25 @@ def _is_dense(shape: tuple[int, ...], size: int, strides: tuple[int, ...]) -> bo
     return not nbytes or all(extent <= 1 or found == wanted for extent, found, wanted in lying)
 
 
-def at_home(address: int) -> int:
-    """Return an address that is a GPU's; raises AttributeError for another, 0 included.
+def home_of(address: int) -> int:
+    """Return the ordinal of the GPU that an address belongs to; raises AttributeError for another, 0 included.
 
     With several GPUs the driver is asked at every call, since memory may come back on another one.
     """
-    if address not in _at_home:
+    home = _homes.get(address)
+    if home is None:
         found = driver("")
         try:
-            known = address and found.device_of(address) >= 0
+            home = found.device_of(address) if address else -1
         except DriverError:
-            known = False
-        if not known:
+            home = -1
+        if home < 0:
             raise AttributeError
         if found.count == 1:
-            if len(_at_home) >= KEPT:
-                _at_home.clear()
-            _at_home[address] = None
-    return address
+            if len(_homes) >= KEPT:
+                _homes.clear()
+            _homes[address] = home
+    return home
 
 
 def ordinal_of(where: str, address: int, shape: Sequence[int]) -> int:

@@ -39,12 +39,13 @@ class Warp(Told):
 
     def facts(self, value: Foreign) -> Facts:
         """Return what an array tells; raises AttributeError for one that `demand` has to see."""
-        if value.device.ordinal < 0 or (value.requires_grad and _recorded()):
+        device = value.device.ordinal
+        if device < 0 or (value.requires_grad and _recorded()):
             raise AttributeError
         dtype = value.dtype
         name, extents, apart = _read.get(dtype) or _reading(dtype)
         strides = None if value.is_contiguous else (*value.strides, *apart)
-        return (*value.shape, *extents), name, value.ptr or 0, strides, False, None, None
+        return (*value.shape, *extents), name, value.ptr or 0, strides, False, None, device, None
 
     def demand(self, where: str, value: Foreign, *, written: bool) -> None:
         """Raise an error for an array that launches cannot use."""
