@@ -22,6 +22,7 @@ RSTD = 'name = "rstd", role = "in", dtype = "float32", shape = ["rows..."]'
 WEIGHT = 'name = "weight", role = "in", dtype = "T", shape = ["cols"]'
 GRAD_WEIGHT = 'name = "grad_weight", role = "out", dtype = "T", shape = ["cols"]'
 T = '"float32", "float16"]'
+COLS = "cols = { sizes = [64] }"
 
 # Edits of the forward kernel's spec and of the other, and the one message, without the file.
 BAD = {
@@ -179,6 +180,11 @@ BAD = {
             "backward.kernel: 'grad_weight' of norm_backward has the shape (cols + 1,), and 'weight' of norm "
             "(cols,), as in (10081,) and (10080,); give both the same shape"
         ),
+    ),
+    "a constant size that is not taken": (
+        [(COLS, "cols = { constant = true, values = [64, 128] }")],
+        [(COLS, "cols = { constant = true, values = [64] }")],
+        "backward.kernel: 'cols' of norm_backward may be 64, and 'cols' here 128 too; give both the same values",
     ),
     "dims that are two sizes": (
         [],

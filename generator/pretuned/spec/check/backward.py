@@ -226,12 +226,28 @@ def _shape_faults(spec: KernelSpec, other: KernelSpec) -> Iterator[PathFault]:
             message = f"'{own.name}' of {spec.name} has any number of leading dims, '{one.name}' of {other.name} not"
             yield _place(spec, one.name), f'{message}; write `"{own.leading}"` there too'
             return
+    if faults := list(_constant_faults(spec, other, inputs)):
+        yield faults[0]
+        return
     compared = [_different(spec, other, inputs, outputs, problem) for problem in _drawn(spec)]
     if compared and all(compared) and compared[0] is not None:
         one, own, said = compared[0]
         there, here = (_tuple(argument.shape or ()) for argument in (one, own))
         message = f"'{one.name}' of {other.name} has the shape {there}, and '{own.name}' of {spec.name} {here}"
         yield _place(spec, one.name), f"{message}{said}; give both the same shape"
+
+
+def _constant_faults(spec: KernelSpec, other: KernelSpec, inputs: list[Counterpart]) -> Iterator[PathFault]:
+    """Yield the dims that are constant in both kernels, and of which the gradient's has not all sizes."""
+    for one, own in inputs:
+        for there, here in zip(one.shape or (), own.shape or (), strict=False):
+            taken, given = other.constant_dims.get(there.python), spec.constant_dims.get(here.python)
+            if taken is None or given is None:
+                continue
+            if lacking := sorted(set(given.values or ()) - set(taken.values or ())):
+                known, more = (", ".join(map(str, sizes)) for sizes in (taken.values or (), lacking))
+                message = f"'{there}' of {other.name} may be {known}, and '{here}' here {more} too"
+                yield _place(spec, one.name), f"{message}; give both the same values"
 
 
 def _drawn(spec: KernelSpec) -> list[Problem]:
