@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from ..types import DTYPES
-from .told import Told, apart
+from .told import LEGACY, Told, apart
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ class Numba(Told):
         strides = apart(shape, dtype.itemsize, value.strides)
         stream = value.stream
         theirs = None if stream is None or stream == 0 else int(stream)
+        theirs = 0 if theirs == LEGACY else theirs
         memory = value.gpu_data
         return shape, name, memory.device_pointer_value or 0, strides, False, theirs, memory.context.device.id, None
 

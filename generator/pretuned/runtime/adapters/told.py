@@ -79,10 +79,10 @@ class Told:
 
     def expressions(self) -> Expressions:
         """Return how the fast path asks arrays by their facts."""
-        found, facts_of = driver(""), _reading(self._adapter_of)
+        found, own, others = driver(""), Readers(self._own), Readers(self._adapter_of)
         return Expressions(
-            facts="own_facts({a})",
-            beside="facts_of({a})",
+            facts="(own_reader_of(type({a})) or own_reader({a}))({a})",
+            beside="(reader_of(type({a})) or reader({a}))({a})",
             shape="{a}[0]",
             dtype="{a}[1]",
             address="{a}[2]",
@@ -93,11 +93,13 @@ class Told:
             stream=self.stream,
             current_device=self.current_device,
             names={
-                "own_facts": _reading(self._own),
-                "facts_of": facts_of,
+                "own_reader_of": own.known,
+                "own_reader": own.reader,
+                "reader_of": others.known,
+                "reader": others.reader,
                 "stream_of": self.current_stream,
                 "current_device": found.current,
-                "strides_of": partial(_strides, facts_of),
+                "strides_of": others.strides_of,
                 **self.names(),
             },
             maker=self.maker,
@@ -105,26 +107,26 @@ class Told:
         )
 
 
-def _strides(facts_of: Read, value: Foreign) -> Foreign:
-    """Return an array's strides; for one without facts, what no array has."""
-    try:
-        return facts_of(value)[3]
-    except (AttributeError, LookupError, TypeError, ValueError):
-        return ...
+class Readers:
+    """What reads arrays, by their class: `known` finds it; `reader` finds it for a class that was not seen before."""
 
+    def __init__(self, adapter_of: Callable[[object], Adapter | None]) -> None:
+        self._adapter_of = adapter_of
+        self._by_class: dict[type, Read] = {}
+        self.known = self._by_class.get
 
-def _reading(adapter_of: Callable[[object], Adapter | None]) -> Read:
-    """Return what reads an array of any class; raises AttributeError for one that has no facts."""
-    readers: dict[type, Read] = {}
+    def reader(self, value: Foreign) -> Read:
+        """Return what reads an array, and note it; raises AttributeError for one that has no facts."""
+        found: Read = getattr(self._adapter_of(value), "facts")  # noqa: B009 - None has none
+        self._by_class[type(value)] = found
+        return found
 
-    def facts_of(value: Foreign) -> Facts:
-        reader = readers.get(type(value))
-        if reader is None:
-            reader = getattr(adapter_of(value), "facts")  # noqa: B009 - None has none
-            readers[type(value)] = reader
-        return reader(value)
-
-    return facts_of
+    def strides_of(self, value: Foreign) -> Foreign:
+        """Return an array's strides; for one without facts, what no array has."""
+        try:
+            return self.reader(value)(value)[3]
+        except (AttributeError, LookupError, RuntimeError, TypeError, ValueError):
+            return ...
 
 
 def viewed(where: str, value: Foreign, facts: Facts, stream: int) -> ArrayView:
