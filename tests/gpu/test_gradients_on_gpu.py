@@ -15,7 +15,7 @@ from pretuned.cli import main
 
 torch = pytest.importorskip("torch")
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore")]  # torch.compile warns of much of its own
 EXAMPLE = Path(__file__).parents[2] / "examples" / "rms-norm"
 TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
 EPS = 1e-6
