@@ -1,10 +1,11 @@
 """The bundled hgemm beside cuBLAS: `python benchmarks/hgemm_vs_cublas.py --out FOLDER [--lock FILE]`, under a minute.
 
 At 4096 and 8192, and at the 64 inputs of Hochgraf's study. What runs is what a real call of the baked package runs,
-by rows and selection of `--lock`; without it the kernel is tuned first, from nothing. Beside it, on the same tensors of
-random values: `torch.mm(out=)`, and every libcublas that PyTorch and CuPy have loaded, called as C does. All are
-captured into graphs; a sample is one replay, behind a sweep through L2. Rounds go through all of them in turn, and the
-median counts. *cold*: the launches of a graph rotate through three times L2; *warm*: all have the same tensors.
+by rows and selection of `--lock`; without it the kernel is tuned first, from nothing. *untuned* is its default, which
+runs where there are no rows. Beside them, on the same tensors of random values: `torch.mm(out=)`, and every libcublas
+that PyTorch and CuPy have loaded, called as C does. All are captured into graphs; a sample is one replay, behind a
+sweep through L2. Rounds go through all of them in turn, and the median counts. *cold*: the launches of a graph rotate
+through three times L2; *warm*: all have the same tensors.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ SAMPLE_US = 300.0
 MOST = 50  # launches in a graph
 L2_FACTOR = 3
 SWEEP_FACTOR = 2
-OURS, TORCH = "ours", "torch.mm"
+OURS, UNTUNED, TORCH = "ours", "untuned", "torch.mm"
+OWN = (OURS, UNTUNED)
 WORKSPACE_BYTES = 32 << 20  # what cuBLAS asks for on Hopper
 # https://docs.nvidia.com/cuda/cublas: cublasGemmEx, cudaDataType_t, cublasComputeType_t
 HALVES = {torch.float16: 2, torch.bfloat16: 14}
@@ -167,8 +169,13 @@ def measure(package, peers, options):
     """Yield dtype, input, times by peer, cold and warm, the configuration that ran, and whether it was wrong."""
     l2_bytes = torch.cuda.get_device_properties(0).L2_cache_size
     swept = torch.ones(SWEEP_FACTOR * l2_bytes // 4, device="cuda")
-    works = {OURS: lambda a, b, c: package.hgemm(a, b, c=c), TORCH: lambda a, b, c: torch.mm(a, b, out=c)}
-    works |= {one.name: one for one in peers}
+
+    def untuned(a, b, c):
+        with package.using(defaults=True):
+            package.hgemm(a, b, c=c)
+
+    works = {OURS: lambda a, b, c: package.hgemm(a, b, c=c), UNTUNED: untuned}
+    works |= {TORCH: lambda a, b, c: torch.mm(a, b, out=c), **{one.name: one for one in peers}}
     end = time.perf_counter() + options.seconds
     for name, dtype in DTYPES.items():
         for m, n, k in dict.fromkeys((*LARGE, *INPUTS)):
@@ -188,9 +195,9 @@ def geomean(values):
     return math.exp(sum(map(math.log, values)) / len(values)) if values else math.nan
 
 
-def lead(times):
+def lead(times, name=OURS):
     """How much faster than the best peer: its time by ours."""
-    return min(us for name, us in times.items() if name != OURS) / times[OURS]
+    return min(us for peer, us in times.items() if peer not in OWN) / times[name]
 
 
 def lines_of(found, names):
@@ -208,14 +215,16 @@ def lines_of(found, names):
         if not ratios:
             continue
         worst = min(ratios, key=ratios.__getitem__)
+        untuned = geomean(lead(one[place], UNTUNED) for one in found if one[0] in INPUTS)
         yield (
             f"{title}, {len(ratios)} inputs: geomean {geomean(ratios.values()):.3f} of the best peer, "
             f"worst {ratios[worst]:.3f} at {worst}, faster at {sum(one > 1 for one in ratios.values())}; "
             + ", ".join(
                 f"{geomean(one[place][name] / one[place][OURS] for one in found if one[0] in INPUTS):.3f} of {name}"
                 for name in names
-                if name != OURS
+                if name not in OWN
             )
+            + f"; untuned {untuned:.3f} of the best peer"
         )
 
 
@@ -233,7 +242,7 @@ def main():
     options.out.mkdir(parents=True, exist_ok=True)
     package = baked(load(options.templates / "hgemm.toml"), options)
     peers = loaded_cublas()
-    names = [OURS, TORCH, *(one.name for one in peers)]
+    names = [*OWN, TORCH, *(one.name for one in peers)]
     lines = [json.dumps({**provenance(find_device(GPU, {})), "torch": torch.__version__})]
     found = {}
     for dtype, *rest in measure(package, peers, options):

@@ -30,6 +30,7 @@ from pretuned.record.rows import TunedDevice
 from pretuned.record.selections import PredictedChoice
 from pretuned.runtime.types import DTYPES
 from pretuned.spec import space
+from pretuned.spec.defaults import defaults
 from pretuned.spec.guards import guards as guards_of
 from pretuned.spec.loader import load_folder
 from pretuned.spec.sizes import fits_arguments, sizes_of
@@ -74,13 +75,13 @@ def made_up_rows(specs, name):
     """Yield rows of a device: for each specialisation of a kernel a few winners, wherever they are legal."""
     facts, draw = facts_of(ROWS_OF[name]), random.Random(name)
     for spec in specs.values():
-        default = space.default(spec)
-        every = [
-            one for way, of in spec.all_implementations.items() for one in space.combinations(way, of) if one != default
-        ]
+        every = [one for way, of in spec.all_implementations.items() for one in space.combinations(way, of)]
         for specialisation in space.specialisations(spec):
-            pool = draw.sample(every, min(12, len(every)))
+            own = defaults(spec, specialisation)
+            others = [one for one in every if one not in own]
+            pool = draw.sample(others, min(12, len(others)))
             for problem in space.problems(spec, specialisation):
+                default = space.default_at(spec, problem)
                 winners = [
                     one
                     for one in pool
@@ -98,18 +99,18 @@ def made_up_selections(specs, name):
     """Yield a selection for each specialisation of a kernel: configurations with costs that let most of them win."""
     draw = random.Random(name)
     for spec in specs.values():
-        default = space.default(spec)
         every = [one for way, of in spec.all_implementations.items() for one in space.combinations(way, of)]
         for specialisation in space.specialisations(spec):
-            others = [one for one in every if one != default and admits(spec, specialisation, one)]
+            own = defaults(spec, specialisation)
+            others = [one for one in every if one not in own and admits(spec, specialisation, one)]
             costs = {
                 one: (("1", draw.randrange(10**6)), *((dim, draw.randrange(100)) for dim in sorted(spec.free_dims)))
                 for one in draw.sample(others, min(7, len(others)))
             }
-            costs[default] = (("1", 10**9),)
+            costs |= dict.fromkeys(own, (("1", 10**9),))
             choices = [PredictedChoice(configuration=c, candidate="", cubin="", cost=cost) for c, cost in costs.items()]
             made = selection(spec, specialisation, device=name)
-            yield dataclasses.replace(made, choices=tuple(choices))
+            yield dataclasses.replace(made, choices=tuple(choices), defaults=len(own))
 
 
 def device_of(name):
@@ -251,7 +252,7 @@ def test_whatever_runs_is_legal_and_fits(bundle, runtime, record_property):
         )
         assert not bundle.refusal(spec, problem, chosen, gpu, addresses), (gpu, str(problem), str(chosen), decision.why)
         told[gpu].update(kinds(decision, asked))
-        told[gpu]["default" if chosen == space.default(spec) else "winner"] += 1
+        told[gpu]["default" if chosen == space.default_at(spec, problem) else "winner"] += 1
     record_property("figure", table(told))
     passed_over = sum((Counter({kind: count[kind] for kind in OVER}) for count in told.values()), Counter())
     assert all(passed_over[kind] > 50 for kind in OVER)  # or nothing was put to the test
