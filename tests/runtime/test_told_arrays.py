@@ -2,6 +2,7 @@
 
 import importlib
 import itertools
+import subprocess
 import sys
 
 import numpy as np
@@ -196,6 +197,19 @@ def test_dlpack_has_the_library_wait_on_the_stream_of_the_call(tuned, cuda, cupy
         with cupy.cuda.Stream(55):
             called(tuned, cuda, x, y=y)
         assert x.asked == [55]
+
+
+def test_adapters_import_no_library():
+    """Each is looked for among what is imported, also where a value is of none of them."""
+    code = """
+import sys
+from pretuned.runtime import adapters
+assert adapters.adapter_of(object()) is None
+assert adapters.handle_of("a kernel", 5, 0) == 5
+libraries = {"cupy", "torch", "numba", "warp", "tvm_ffi", "jax", "numpy"}
+assert not libraries & sys.modules.keys(), libraries & sys.modules.keys()
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 # JAX.

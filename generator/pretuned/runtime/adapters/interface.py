@@ -8,7 +8,7 @@ import sys
 from ..errors import ArgumentError, ArgumentTypeError
 from .adapter import ArrayView, reach
 from .nameless import BY_TYPESTR, Nameless
-from .told import LEGACY, apart, home_of, not_writable, ordinal_of, wait_for
+from .told import HOMES, LEGACY, apart, home_of, not_writable, ordinal_of, wait_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Interface(Nameless):
         shape, (address, sealed), order, strides = found["shape"], found["data"], found["typestr"], found.get("strides")
         if found.get("mask") is not None:
             raise AttributeError
-        theirs = found.get("stream")
+        theirs, home = found.get("stream"), HOMES.get(address)
         return (
             shape,
             BY_TYPESTR[order],
@@ -42,7 +42,7 @@ class Interface(Nameless):
             None if strides is None else apart(shape, SIZES[order], strides),
             sealed,
             0 if theirs == LEGACY else theirs,
-            home_of(address),
+            home_of(address) if home is None else home,
             None,
         )
 

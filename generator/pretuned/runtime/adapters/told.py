@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 KEPT = 4096  # layouts that are known to be contiguous, and addresses that are known to be a GPU's
 LEGACY = 1  # the default stream, as the interface and DLPack write it; the driver takes 0 for it as well
 _dense: dict[Foreign, bool] = {}
-_homes: dict[int, int] = {}
+HOMES: dict[int, int] = {}  # addresses that are known to be a GPU's: its ordinal
 
 
 class Told:
@@ -170,7 +170,7 @@ def home_of(address: int) -> int:
 
     With several GPUs the driver is asked at every call, since memory may come back on another one.
     """
-    home = _homes.get(address)
+    home = HOMES.get(address)
     if home is None:
         found = driver("")
         try:
@@ -180,9 +180,9 @@ def home_of(address: int) -> int:
         if home < 0:
             raise AttributeError
         if found.count == 1:
-            if len(_homes) >= KEPT:
-                _homes.clear()
-            _homes[address] = home
+            if len(HOMES) >= KEPT:
+                HOMES.clear()
+            HOMES[address] = home
     return home
 
 
