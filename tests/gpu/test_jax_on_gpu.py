@@ -147,7 +147,7 @@ def test_each_device_runs_its_part(tuned):
         with jax.default_device(device):
             here, there = (jax.device_put(one, device) for one in (x, weight))
             close(jax.jit(tuned.rms_norm)(here, there)[0], plain(x, weight))
-    mesh = jax.make_mesh((2,), ("rows",), devices=devices[:2])
+    mesh = jax.make_mesh((2,), ("rows",), axis_types=(jax.sharding.AxisType.Auto,), devices=devices[:2])
     rows, whole = jax.sharding.PartitionSpec("rows"), jax.sharding.PartitionSpec()
     part = jax.shard_map(lambda x, w: tuned.rms_norm(x, w)[0], mesh=mesh, in_specs=(rows, whole), out_specs=rows)
     close(jax.jit(part)(x, weight), plain(x, weight))

@@ -21,6 +21,7 @@ from pretuned.spec.space import Problem, pairs
 
 jax = pytest.importorskip("jax")
 
+enable_x64 = getattr(jax, "enable_x64", None) or importlib.import_module("jax.experimental").enable_x64
 ROOT = Path(__file__).parents[2]
 FOLDERS = [ROOT / "templates", ROOT / "examples/gallery/kernels"]
 FOLDERS += [
@@ -88,7 +89,7 @@ def test_a_call_of_each_specialisation_is_traced_with_the_shapes_that_the_spec_s
             one.name: jax.ShapeDtypeStruct(*reversed(form)) for one, form in written(spec, problem) if one.role == "out"
         }
         rest |= {one: outputs[one] for one in telling_outputs(spec)}
-        with jax.enable_x64(new_val=True):
+        with enable_x64(True):
             traced = jax.jit(lambda arrays, rest=rest: function(**arrays, **rest)).trace(arrays)
             found = [(str(one.dtype), one.shape) for one in jax.tree.leaves(traced.out_info)]
             text = traced.lower(lowering_platforms=("cuda",)).as_text()

@@ -124,7 +124,7 @@ def test_an_input_without_a_gradient_is_an_error_that_names_it(tuned, cuda, monk
 
 @pytest.mark.skipif(not hasattr(jax, "shard_map"), reason="this JAX has it elsewhere")
 def test_shard_map_calls_the_kernel_with_the_part_of_each_device(tuned):
-    mesh = jax.sharding.AbstractMesh((2,), ("rows",))
+    mesh = jax.sharding.AbstractMesh((2,), ("rows",), axis_types=(jax.sharding.AxisType.Auto,))
     spec = jax.sharding.PartitionSpec("rows")
     sharded = jax.shard_map(lambda x: tuned.affine(x, 2.0, relu=False), mesh=mesh, in_specs=spec, out_specs=spec)
     text = jax.jit(sharded).trace(jax.ShapeDtypeStruct((32, 64), "float32")).lower(lowering_platforms=("cuda",))

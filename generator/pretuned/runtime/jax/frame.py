@@ -1,6 +1,6 @@
 """What XLA hands a handler, as bytes: the call frame, its buffers, its attributes, the table of functions.
 
-Names and layouts are those of XLA's public header `xla/ffi/api/c_api.h`, version 0.1 to 0.3, which every jaxlib ships.
+Names and layouts are those of XLA's public header `xla/ffi/api/c_api.h`, versions 0.1 to 0.4, which every jaxlib ships.
 The structs are read by `struct`, in one step each: ctypes' own attributes take several times as long.
 """
 
@@ -42,7 +42,7 @@ METADATA = 1  # XLA_FFI_Extension_Type
 # In XLA_FFI_Metadata: `api_version.major_version`, `.minor_version`, `traits`.
 MAJOR_AT, MINOR_AT, TRAITS_AT = 24, 28, 32
 COMMAND_BUFFER_COMPATIBLE = 1
-MAJOR = 0  # of the versions whose layouts these are
+MAJOR, MINOR = 0, 4  # the newest version whose layouts these are; JAX 0.10 has 0.3, and 0.11 has 0.4
 # In XLA_FFI_Api.
 ERROR_CREATE, ERROR_MESSAGE, ERROR_DESTROY, STREAM_GET, DEVICE_ORDINAL_GET = 48, 56, 64, 80, 184
 FAILED_PRECONDITION, INTERNAL = 9, 13  # XLA_FFI_Error_Code
@@ -58,9 +58,15 @@ class ErrorCreate(Structure):
 
 
 class ErrorMessage(Structure):
-    """XLA_FFI_Error_GetMessage_Args; those of XLA_FFI_Error_Destroy lack the last field."""
+    """XLA_FFI_Error_GetMessage_Args, which from version 0.4 on is XLA_FFI_Error_GetDetails_Args and has a code.
 
-    _fields_ = (("struct_size", c_size_t), ("extension", c_void_p), ("error", c_void_p), ("message", c_char_p))
+    Those of XLA_FFI_Error_Destroy end with the error.
+    """
+
+    _fields_ = (
+        *(("struct_size", c_size_t), ("extension", c_void_p), ("error", c_void_p), ("message", c_char_p)),
+        ("code", c_int),
+    )
 
 
 class StreamGet(Structure):
@@ -121,7 +127,7 @@ def version_of(api: int) -> tuple[int, int]:
 def describe(frame: tuple[int, ...]) -> None:
     """Answer a question for metadata: the version that this handler is written for, and that it may be captured.
 
-    XLA takes every minor version up to its own, and one that differs in the major version has other layouts.
+    XLA takes the minor versions of a year up to its own, and one that differs in the major version has other layouts.
     """
     extension = frame[EXTENSION_START]
     _, kind, _, metadata = EXTENSION.unpack(string_at(extension, EXTENSION.size))
@@ -129,7 +135,7 @@ def describe(frame: tuple[int, ...]) -> None:
         return
     major, minor = version_of(frame[API_AT]) if frame[API_AT] else (MAJOR, 1)
     c_int32.from_address(metadata + MAJOR_AT).value = MAJOR
-    c_int32.from_address(metadata + MINOR_AT).value = minor if major == MAJOR else 1
+    c_int32.from_address(metadata + MINOR_AT).value = min(minor, MINOR) if major == MAJOR else 1
     c_int32.from_address(metadata + TRAITS_AT).value = COMMAND_BUFFER_COMPATIBLE
 
 
@@ -161,7 +167,7 @@ def _ask(frame: tuple[int, ...], function: int, arguments: int) -> None:
     error = _function(frame[API_AT], function)(arguments)
     if not error:
         return
-    asked = ErrorMessage(bytes_of(ErrorMessage), None, error, None)
+    asked = ErrorMessage(ErrorMessage.code.offset + 4, None, error, None, 0)
     _function(frame[API_AT], ERROR_MESSAGE)(addressof(asked))
     message = asked.message or b""
     asked.struct_size = ErrorMessage.message.offset
