@@ -21,7 +21,7 @@ from pretuned.spec.space import Problem, pairs
 
 jax = pytest.importorskip("jax")
 
-enable_x64 = getattr(jax, "enable_x64", None) or importlib.import_module("jax.experimental").enable_x64
+enable_x64 = (jax if hasattr(jax, "enable_x64") else importlib.import_module("jax.experimental")).enable_x64
 ROOT = Path(__file__).parents[2]
 FOLDERS = [ROOT / "templates", ROOT / "examples/gallery/kernels"]
 FOLDERS += [
