@@ -195,6 +195,7 @@ def test_operators_of_pytorch_are_written_where_they_are_asked_for(content, tmp_
     [
         ("torch", "x", "a kernel cannot be named 'torch' where the table has a `torch`; rename"),
         ("name", "x", "a kernel cannot be named 'name' where the table has a `torch`; rename"),
+        ("affine", "mode", "'mode' cannot be an argument of an operator of PyTorch; rename it"),
         ("affine", "NoneType", "'NoneType' cannot be an argument of an operator of PyTorch; rename it"),
     ],
 )

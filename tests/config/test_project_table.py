@@ -12,6 +12,7 @@ HOOK = "tool.hatch.build.hooks.pretuned"
 MODES = "expected 'auto', 'locked', 'force' or 'off'"
 OUTSIDE = "leads outside the project; write a path below the project's folder, without '..'"
 ABSOLUTE = "is absolute; write a path relative to the project's folder"
+SPACE = '`torch = "mypkg"`'
 KNOWN = (
     "'architectures', 'budget', 'cubins', 'cuda', 'declarations', 'jax', 'kernels', 'lock', "
     "'max-configurations', 'max-loss', 'mode', 'module', 'modules', 'require-tuned', 'torch' or 'usage'"
@@ -130,6 +131,20 @@ def test_all_faults_of_a_table_come_at_once():
         (
             {"module": "src/a/tuned", "color": "red"},
             f"color: unknown key; known are {KNOWN}",
+        ),
+        *(
+            (
+                {"module": "a", "torch": name},
+                f'torch: is "{name}"; write a name for the operators in torch.ops: {SPACE}',
+            )
+            for name in ("", "a.b", "class", "_own")
+        ),
+        *(
+            (
+                {"module": "a", "torch": name},
+                f"torch: '{name}' is a namespace of PyTorch's own; write one of this package: {SPACE}",
+            )
+            for name in ("aten", "torch", "load_library")
         ),
         (
             {"module": "/opt/tuned"},

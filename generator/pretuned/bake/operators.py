@@ -22,6 +22,8 @@ from pretuned.spec.structs import layouts
 
 FILE: Final = "torch.py"
 _TAKEN: Final = {"torch", "name"}  # by the package, and by each namespace of torch.ops
+# PyTorch's schemas cannot have the first; torch.compile passes what an operator changes beside a `mode` of its own.
+_REFUSED: Final = {"NoneType", "mode"}
 _HEAD: Final = '''"""The kernels as operators of PyTorch, in torch.ops.{namespace}. Written by {writer}; do not edit.
 
 Import it beside the package: from then on the package's functions, which are here too, may be called under
@@ -111,7 +113,7 @@ def _schema(spec: KernelSpec, given: tuple[Argument, ...] | list[Argument]) -> s
     words = [f"{_word(values)} {name}" for name, values in chosen(spec).items()]
     words += [f"{_tensor(one, letters)} {one.name}" for one in given]
     names = [part.rpartition(" ")[2] for part in (*parts, *words)]
-    if wrong := next((name for name in names if names.count(name) > 1 or name == "NoneType"), None):
+    if wrong := next((name for name in names if names.count(name) > 1 or name in _REFUSED), None):
         raise BakeError(f"{spec.file}: '{wrong}' cannot be an argument of an operator of PyTorch; rename it")
     return f"({', '.join([*parts, *(['*', *words] if words else [])])})"
 

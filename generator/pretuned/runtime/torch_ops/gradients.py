@@ -157,7 +157,7 @@ def recorded(*arrays: Foreign) -> bool:
     for array in arrays:
         several = array if isinstance(array, (list, tuple)) else (array,)
         for tensor in several:
-            if tensor is not None and tensor.requires_grad:
+            if isinstance(tensor, torch.Tensor) and tensor.requires_grad:
                 return True
     return False
 
