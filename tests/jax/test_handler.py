@@ -59,6 +59,18 @@ def test_scratch_is_a_result_that_is_dropped(tuned, cuda):
     assert (partials.arguments[0], 0, 64 * 2 * 4, 7) in cuda.memsets
 
 
+def test_a_call_that_has_nothing_to_do_launches_nothing(tuned, cuda):
+    assert tuned.affine(jnp.ones((0, 64)), 1.5, relu=False).shape == (0, 64)
+    assert cuda.launches == []
+
+
+def test_a_call_with_two_gpus_goes_to_the_one_that_xla_names(tuned, cuda, monkeypatch):
+    cuda.devices = [*cuda.devices, *cuda.devices]
+    y = jax.jit(lambda x: tuned.affine(x, 3.0, relu=False))(jnp.ones((16, 64)))
+    assert float(y[0, 0]) == 3
+    assert [launch.device for launch in cuda.launches] == [0]
+
+
 def test_a_loop_of_xlas(tuned, cuda):
     def step(total, x):
         return tuned.accumulate(total, x)[0], None
