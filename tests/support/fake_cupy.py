@@ -38,7 +38,8 @@ class FakeCupy(types.ModuleType):
                 self.shape, self.dtype = tuple(shape), np.dtype(dtype)
                 self.size, self.ndim = math.prod(self.shape), len(self.shape)
                 base = next(fake._addresses) if address is None else address
-                self.data = types.SimpleNamespace(ptr=base + offset, device_id=device or 0)
+                ordinal = getattr(fake._local, "device", 0) if device is None else device
+                self.data = types.SimpleNamespace(ptr=base + offset, device_id=ordinal)
                 self.flags = types.SimpleNamespace(c_contiguous=contiguous and strides is None)
                 self.nbytes = self.size * self.dtype.itemsize
                 self.strides = strides or (0,) * len(self.shape)  # in bytes

@@ -120,9 +120,16 @@ class CuPy:
                 "strides_of": attrgetter("strides"),
             },
             type_of=_type_of,
+            maker=partial(_maker, cupy),
             vector_extent=("{a}.size", "{a}.ndim == 1"),
             extent_of=lambda shape: shape[0] if len(shape) == 1 else shape,
         )
+
+
+def _maker(cupy: Foreign, shape: tuple[int, ...], dtype: Foreign) -> Callable[[], Foreign]:
+    """Return what makes an array; `cupy.empty` itself takes half as long again as the array that it makes."""
+    plain = getattr(dtype, "kind", "V") in "biufc"
+    return partial(cupy.ndarray, shape, dtype) if plain else partial(_empty, cupy, shape, dtype)
 
 
 def _named(dtype: Foreign) -> str:
