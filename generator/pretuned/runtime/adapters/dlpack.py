@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 CUDA_DEVICES = {2, 13}  # kDLCUDA, kDLCUDAManaged
 _TENSOR = struct.Struct("=QiiiBBHQQQ")
-_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer = ctypes.pythonapi["PyCapsule_GetPointer"]  # an object of its own: others set the types of the attribute
 _pointer.argtypes, _pointer.restype = [ctypes.py_object, ctypes.c_char_p], ctypes.c_void_p
 _BY_CODE = {(one.dlpack, 8 * one.size_bytes): one for one in DTYPES.values()}
 
