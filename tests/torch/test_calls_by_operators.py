@@ -10,10 +10,12 @@ from typing import NamedTuple
 import pytest
 
 import cpu_operators
+from pretuned.spec.loader import load_folder
 
 torch = pytest.importorskip("torch")
 testing = pytest.importorskip("torch._dynamo.testing")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # of PyTorch's own code
+ROOT = cpu_operators.ROOT
 SIZES = range(5, 25)
 
 
@@ -113,6 +115,15 @@ def test_an_output_may_be_an_input_where_the_kernel_allows_it(tuned, gallery):
     found = torch.compile(turned, fullgraph=True, backend="aot_eager")(x, cos_sin)
     assert found is x
     assert torch.allclose(x, wanted)
+
+
+def test_a_kernel_that_changes_arrays_and_makes_lists_is_given_the_lists(offered):
+    tuned, _ = offered(load_folder(ROOT / "tests/data/lists"))
+    p, g, squares = ([torch.empty(*shape, device="meta")] * 2 for shape in ((64,), (64,), (1,)))
+    with pytest.raises(TypeError, match="squares: pass this output, since no operator of PyTorch can make it"):
+        tuned.descend(p, g, 0.5)
+    compiled = torch.compile(lambda: tuned.descend(p, g, 0.5, squares=squares), fullgraph=True, backend="aot_eager")
+    assert [len(one) for one in compiled()] == [2, 2]
 
 
 @pytest.mark.parametrize("strict", [True, False])

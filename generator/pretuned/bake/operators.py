@@ -23,7 +23,7 @@ from pretuned.spec.structs import layouts
 FILE: Final = "torch.py"
 _TAKEN: Final = {"torch", "name"}  # by the package, and by each namespace of torch.ops
 # PyTorch's schemas cannot have the first; torch.compile passes what an operator changes beside a `mode` of its own.
-_REFUSED: Final = {"NoneType", "mode"}
+_REFUSED: Final = {"NoneType", "mode", "self"}
 _HEAD: Final = '''"""The kernels as operators of PyTorch, in torch.ops.{namespace}. Written by {writer}; do not edit.
 
 Import it beside the package: from then on the package's functions, which are here too, may be called under
@@ -76,7 +76,7 @@ def _kernel(plan: KernelPlan) -> Iterator[str]:
     if spec.name in _TAKEN:
         raise BakeError(f"a kernel cannot be named '{spec.name}' where the table has a `torch`; rename {spec.file}")
     new = _new(spec)
-    if not new or required(spec):
+    if not new or _may_make(spec, new):
         returns = ", ".join("Tensor[]" if one.count else "Tensor" for one in new)
         schema = f"{_schema(spec, ())} -> {returns if len(new) == 1 else f'({returns})'}"
         yield f"_op_{spec.name} = _operators.define({spec.name}, {literal(schema)})"
@@ -100,6 +100,12 @@ def _new(spec: KernelSpec) -> list[Argument]:
     """Return the outputs that an operator makes where a call does not bring them."""
     told = telling_outputs(spec)
     return [argument for argument in omissible(spec) if argument.role == "out" and argument.name not in told]
+
+
+def _may_make(spec: KernelSpec, new: list[Argument]) -> bool:
+    """Return whether an operator can make outputs: not without an input, nor lists where it changes arrays in place."""
+    changes = any(one.role == "inout" for one in spec.inputs) or bool(telling_outputs(spec))
+    return bool(required(spec)) and not (changes and any(one.count for one in new))
 
 
 def _schema(spec: KernelSpec, given: tuple[Argument, ...] | list[Argument]) -> str:
@@ -168,7 +174,7 @@ def _traced(plan: KernelPlan, new: list[Argument]) -> Iterator[str]:
     all_of_them = ", ".join([*([others] if others else []), *(f"{one.name}={one.name}" for one in new)])
     if not new:
         yield f"_op_{spec.name}({others})"
-    elif not required(spec):
+    elif not _may_make(spec, new):
         for one in new:
             yield f"_ops.demand_output({name}, {literal(one.name)}, {one.name})"
         yield f"_out_{spec.name}({all_of_them})"

@@ -40,11 +40,11 @@ def demand_none(kernel: str, stream: Foreign) -> None:
 
 
 def demand_output(kernel: str, name: str, output: Foreign) -> None:
-    """Raise ArgumentTypeError for an output that is missing, where no input says what would make it."""
+    """Raise ArgumentTypeError for an output that is missing where no operator can make it."""
     if output is None:
         raise ArgumentTypeError(
-            f"{qualified(kernel)}: {name}: expected a tensor, found None; this kernel has no input whose library and "
-            "device an operator could go by"
+            f"{qualified(kernel)}: {name}: pass this output, since no operator of PyTorch can make it: the kernel has "
+            "no input to go by, or changes arrays in place and makes lists"
         )
 
 
