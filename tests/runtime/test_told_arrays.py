@@ -212,6 +212,19 @@ assert not libraries & sys.modules.keys(), libraries & sys.modules.keys()
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_strides_that_go_backwards_are_read_with_their_sign(tuned, cuda, address):
+    """CuPy's capsules divide them as if they had none."""
+
+    class Backwards(OfDlpack):
+        def __dlpack__(self, *, stream):
+            return capsule(address(), SHAPE, "float32", (-4096, 4), unsigned=True)
+
+    for _ in range(3):
+        called(tuned, cuda, OfDlpack(address()))
+        with pytest.raises(ValueError, match=r"x: expected a C-contiguous array, found strides \(-4096, 4\) in bytes"):
+            tuned.affine(Backwards(address()), 2.0, relu=False)
+
+
 # JAX.
 
 
