@@ -295,6 +295,12 @@ def test_strides_that_say_contiguous_change_nothing_in_place(tmp_path):
     assert [array.name for array in spec.in_place_of(spec.arrays[0])] == ["x"]
 
 
+def test_an_input_whose_rows_may_lie_apart_is_named_where_nothing_can_be_in_its_place(tmp_path):
+    written = (f"{Y}, {SHAPE}", f'{Y}, dtype = "T", shape = ["m", "n"], in-place = true')
+    message = "the rows of 'x' may lie apart, and those of an output in its place may not; leave it out"
+    assert faults(tmp_path, APART, PASSED, written, M) == [f"scale.toml: arguments[0].in-place: {message}"]
+
+
 def test_a_demand_on_strides_that_no_measured_array_meets_is_named(tmp_path):
     demands = ("[constraints]\n", '[constraints]\nrequires = ["x_stride > n", "n > 0"]\n')
     message = "'x_stride > n' admits no array whose rows lie side by side, as tuning measures them; loosen it"
