@@ -240,16 +240,13 @@ class FastPathSource:
     def _unpacking(self) -> Iterator[str]:
         yield f"{', '.join(['_', '_', *self.slots[2:]])} = entry"
         yield f"handle = {self.expressions.stream} if stream is None else handle_of(stream, ordinal)"
-        asked = [f"{self.expressions.current_device} == ordinal"] if self.several_gpus else []
-        if asked := [*asked, *([self.expressions.once] if self.expressions.once else [])]:
-            yield f"if not ({' and '.join(asked)}):"
+        if self.several_gpus:
+            yield f"if {self.expressions.current_device} != ordinal:"
             yield "    raise TypeError"
         yield from self._numbers.made_bytes()
 
     def _outputs(self) -> Iterator[str]:
-        """Yield what looks at inputs that no output may be made for, what makes those missing, and looks at others."""
-        if early := [self._each(i) for i in range(len(self._arrays)) if self._is_early(i)]:
-            yield from (f"if not ({' and '.join(early)}):", "    raise TypeError")
+        """Yield what makes the outputs that are missing, and what looks at the others."""
         for i in self.outputs:
             yield f"if a{i} is None and stream is None:"
             yield f"    a{i} = rest[{self.rest.index(f'x{i}')}]()"
@@ -284,22 +281,13 @@ class FastPathSource:
         if i in self.others:
             yield f"{self._ask(extent, i)} == e{i}"
         on_gpu, written = "" if self.several_gpus else ask.on_gpu, ask.written if self._arrays[i].role != "in" else ""
-        each = "" if self._is_early(i) else ask.each
-        asked = [rank, "" if i in self.apart else ask.contiguous, on_gpu, each, written]
+        asked = [rank, "" if i in self.apart else ask.contiguous, on_gpu, ask.each, written]
         yield from (self._ask(expression, i) for expression in asked if expression)
         kinds = {DTYPES[name].kind for name in types_of(self.kernel, self._arrays[i].dtype)}
         if ask.lazy and (i in self.apart or "complex" in kinds):
             yield f"not ({self._ask(ask.lazy, i)})"
         if self.several_gpus and i != self._lead:
             yield f"{self._ask(ask.device, i)} == ordinal"
-
-    def _is_early(self, i: int) -> bool:
-        """Return whether `each` is asked of an array before outputs are made, which nothing has asked yet."""
-        return bool(self.expressions.each and self.outputs) and not self.expressions.facts and i not in self.outputs
-
-    def _each(self, i: int) -> str:
-        asked = self._ask(self.expressions.each, i)
-        return f"(a{i} is None or {asked})" if self._arrays[i].optional or self._arrays[i].whole else asked
 
     def _of_values(self) -> Iterator[str]:
         """Yield what a call that comes again with the same values need not check: alignment, overlap, real numbers.
