@@ -301,6 +301,11 @@ def test_an_input_whose_rows_may_lie_apart_is_named_where_nothing_can_be_in_its_
     assert faults(tmp_path, APART, PASSED, written, M) == [f"scale.toml: arguments[0].in-place: {message}"]
 
 
+def test_an_array_that_is_changed_itself_is_no_input_to_be_in_the_place_of(tmp_path):
+    changed = (X, 'name = "x", role = "inout"')
+    assert faults(tmp_path, IN_PLACE, changed) == [f"scale.toml: arguments[0].in-place: {NO_INPUT}"]
+
+
 def test_a_demand_on_strides_that_no_measured_array_meets_is_named(tmp_path):
     demands = ("[constraints]\n", '[constraints]\nrequires = ["x_stride > n", "n > 0"]\n')
     message = "'x_stride > n' admits no array whose rows lie side by side, as tuning measures them; loosen it"

@@ -28,11 +28,10 @@ def in_place_faults(spec: KernelSpec, path: str, argument: Argument) -> Iterator
     elif not apart and not spec.in_place_of(argument):
         shape = ", ".join(f'"{extent}"' for extent in argument.shape or ())
         wanted = f'`dtype = "{argument.dtype}"` and `shape = [{shape}]`'
-        if alike := [one.name for one in spec.inputs if (one.dtype, one.shape) == (argument.dtype, argument.shape)]:
-            yield (
-                path,
-                f"the rows of '{alike[0]}' may lie apart, and those of an output in its place may not; leave it out",
-            )
+        kind = "in", argument.dtype, argument.shape
+        if alike := [one.name for one in spec.arrays if (one.role, one.dtype, one.shape) == kind]:
+            rows = f"the rows of '{alike[0]}' may lie apart"
+            yield path, f"{rows}, and those of an output in its place may not; leave it out"
             return
         yield path, f"no `in` argument has {wanted}, so '{argument.name}' cannot be one; leave it out"
 
