@@ -101,7 +101,7 @@ class PyTorch:
             dtype="{a}.dtype",
             device="{a}.get_device()",
             contiguous="{a}.is_contiguous()",
-            each="not ({a}.requires_grad and recorded())",
+            before="not ({a}.requires_grad and recorded())",
             on_gpu="{a}.is_cuda",
             lazy="{a}.is_conj() or {a}.is_neg()",
             stream="stream_of().cuda_stream" if raw is None else "raw(ordinal)",

@@ -42,8 +42,7 @@ class WatchedPyTorch(PyTorch):
     def expressions(self) -> Expressions:
         """Return how the fast path asks tensors, and when it may not be taken."""
         found = super().expressions()
-        found.before = f"(type({{a}}) is tensor or type({{a}}) is parameter) and {found.each}"
-        found.each = ""
+        found.before = f"(type({{a}}) is tensor or type({{a}}) is parameter) and {found.before}"
         found.once = "not modes() and forward_mode._current_level < 0"
         plain = {"tensor": torch.Tensor, "parameter": torch.nn.Parameter}
         found.names = {**found.names, **plain, "modes": _modes, "forward_mode": forward_mode}
