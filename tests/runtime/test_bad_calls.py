@@ -152,7 +152,7 @@ def session(request, sessions, cuda, cupy, fast_path_on):
             one.good()
     calls = importlib.import_module("pkg.tuned._runtime.calls")
     for one in warm:
-        assert not fast_path_on or all(one.module.__name__ in calls.caller(kernel).paths for kernel in one.kernels)
+        assert not fast_path_on or all((one.module.__name__,) in calls.caller(kernel).paths for kernel in one.kernels)
     return sessions[library]
 
 
