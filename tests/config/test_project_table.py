@@ -63,6 +63,7 @@ def test_every_key_is_read():
         "max-configurations": 32,
         "usage": "locks/calls.jsonl",
         "jax": True,
+        "torch": "mypkg",
     }
     assert build_project(table, root=ROOT) == Project(
         root=ROOT,
@@ -72,6 +73,7 @@ def test_every_key_is_read():
                 module="src/mypkg/tuned",
                 declarations=ROOT / "templates/declared.py",
                 jax=True,
+                torch="mypkg",
             ),
         ),
         lock=ROOT / "locks/all.json",
@@ -252,6 +254,23 @@ def test_all_faults_of_a_table_come_at_once():
             "jax: write `jax` in each of the [[modules]] tables instead",
         ),
         ({"module": "a", "budget": -1}, "budget: is -1; expected 0 or more; write `budget = 60`"),
+        (
+            {"module": "a", "torch": "my-pkg"},
+            'torch: is "my-pkg"; write a name for the operators in torch.ops: `torch = "mypkg"`',
+        ),
+        (
+            {"module": "a", "torch": "class"},
+            'torch: is "class"; write a name for the operators in torch.ops: `torch = "mypkg"`',
+        ),
+        (
+            {"module": "a", "torch": "aten"},
+            "torch: 'aten' is a namespace of PyTorch's own; write one of this package: `torch = \"mypkg\"`",
+        ),
+        ({"module": "a", "torch": True}, 'torch: expected a string, found true; write `torch = "mypkg"`'),
+        (
+            {"modules": [{"module": "a", "torch": ""}]},
+            'modules[0].torch: is ""; write a name for the operators in torch.ops: `torch = "mypkg"`',
+        ),
         ({"module": "a", "cuda": "13"}, 'cuda: is "13"; write `cuda = "13.0"`'),
     ],
 )
