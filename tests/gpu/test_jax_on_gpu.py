@@ -174,7 +174,7 @@ handler.FfiTarget.execute = lambda self, frame: (executed.append(1), plain(self,
 def block(x, total, weight):
     for _ in range(8):
         x, _ = tuned.rms_norm(x, weight)
-        total, count = tuned.add_to(total, x[0], 0.5)
+        total, count = tuned.add_to(total, x.sum(0), 0.5)
     slope = jax.grad(lambda x: (tuned.rms_norm(x, weight)[0] ** 2).sum())(x)
     return x, total, count, slope
 
@@ -184,7 +184,7 @@ given = [jnp.asarray(rng.standard_normal(shape, dtype="float32")) for shape in (
 x, total, weight = (np.asarray(one, "float64") for one in given)
 for _ in range(8):
     x = x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-6) * weight
-    total = total + 0.5 * x[0]
+    total = total + 0.5 * x.sum(0)
 counts = []
 for turn in range(12):
     found = jax.block_until_ready(call(*given))
@@ -195,7 +195,8 @@ for turn in range(12):
     del found  # so that the next turn gets the same memory: XLA captures anew where addresses change
     counts.append(len(executed))
 print("handler calls after each execution:", counts)
-assert counts[-1] == counts[-4] if sys.argv[2] == "captured" else counts[-1] - counts[-2] == 18, counts
+again = counts[-1] - counts[-2]  # of 18 calls; XLA decides which of them it captures
+assert again < 18 if sys.argv[2] == "captured" else again == 18, counts
 """
 FLAGS = {
     "captured": "--xla_gpu_enable_command_buffer=FUSION,CUSTOM_CALL --xla_gpu_graph_min_graph_size=1",
