@@ -37,7 +37,9 @@ class PackedCalls:
         0.0 and NaN are not kept: -0.0 == 0.0 would find the wrong bits, and NaN never matches.
         """
         if key not in self._noted:
-            remember(self._noted, key, None, PACKED)
+            if len(self._noted) >= PACKED:
+                self._noted.clear()  # at once: to drop the oldest of a dict at each call costs a microsecond
+            self._noted[key] = None
             return
         if any(not (key[place] < 0 or key[place] > 0) for place in self._floats):
             return
