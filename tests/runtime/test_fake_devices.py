@@ -53,7 +53,7 @@ GPUS = {
     "NVIDIA H100 80GB HBM3 MIG 1g.10gb": (16, 9, 0, 6 << 20, 232448, 49152, 2619000, 640),
     "48 KB a block, no opt-in": (128, 8, 9, 72 << 20, 0, 49152, 10501000, 384),
 }
-NEEDED_BYTES = {"hgemm": 65536}  # by defaults for compute capability 8.0 and newer, all of which has more than that
+NEEDED_BYTES = {"hgemm": 98304}  # by defaults for compute capability 8.0 and newer, all of which has more than that
 ROWS_OF = {"NVIDIA A100-SXM4-40GB": A100, RTX: RTX}  # the devices with made-up rows, and whose facts they have
 ARCHITECTURES = ("sm_75", "sm_80", "sm_89", "sm_90", "sm_100")  # that defaults are compiled for
 

@@ -1,5 +1,6 @@
 """hgemm's templates keep their sums in registers, and take an epilogue from a template that extends them."""
 
+import itertools
 import random
 import shutil
 from pathlib import Path
@@ -18,6 +19,8 @@ nvrtc = pytest.importorskip("cupy.cuda").nvrtc
 TESTS = Path(__file__).parents[1]
 TEMPLATES = TESTS.parent / "templates"
 H100 = DeviceFacts(sm_count=132, compute_capability=90, shared_bytes=232_448, l2_bytes=50 << 20)
+A100 = DeviceFacts(sm_count=108, compute_capability=80, shared_bytes=166_912, l2_bytes=40 << 20)
+RTX_4090 = DeviceFacts(sm_count=128, compute_capability=89, shared_bytes=101_376, l2_bytes=72 << 20)
 HALF = (("T", "float16"),)
 
 
@@ -33,6 +36,18 @@ def test_sums_stay_in_registers(name):
     found = {one: made[source.key] for one, source in sources.items()}
     assert all(isinstance(one, Binary) for one in found.values()), found
     assert {one: binary.resources["hgemm"].spill_bytes for one, binary in found.items()} == dict.fromkeys(found, 0)
+
+
+@pytest.mark.parametrize("device", [A100, RTX_4090, H100], ids=["A100", "RTX 4090", "H100"])
+def test_a_default_is_legal_everywhere_and_keeps_the_device_busy(device):
+    spec = load_folder(TEMPLATES)["hgemm"]
+    sizes = (1, 8, 77, 256, 1023, 4096)
+    for m, n, k in itertools.product(sizes, repeat=3):
+        problem = Problem(specialisation=HALF, dims=(("k", k), ("m", m), ("n", n)))
+        default = space.default_at(spec, problem)
+        assert space.legal(spec, problem, default, device), (problem, default)
+        bm, bn = dict(default.values)["bm"], dict(default.values)["bn"]
+        assert -(-m // bm) * -(-n // bn) >= 100 or (bm, bn) == (32, 32), "another tile would give more blocks"
 
 
 def test_an_epilogue_goes_into_all(tmp_path):
