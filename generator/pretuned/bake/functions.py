@@ -150,17 +150,22 @@ def annotation(values: tuple[Value, ...]) -> str:
     return "bool" if values and all(isinstance(value, bool) for value in values) else "int"
 
 
-def _docstring(kernel: KernelPlan) -> Iterator[str]:
-    spec = kernel.spec
-    summary = prose(spec.summary) or f"Run the kernel {spec.name}."
+def documented(kernel: KernelPlan) -> Iterator[str]:
+    """Yield the lines that the docstrings of a kernel's functions begin with, up to those on arguments."""
+    summary = prose(kernel.spec.summary) or f"Run the kernel {kernel.spec.name}."
     first, *rest = wrapped(summary if summary.endswith((".", "!", "?")) else f"{summary}.", "    ")
     yield f'    """{first.strip()}'
     yield from rest
     yield ""
-    for line in facts(kernel):
+    for line in _facts(kernel):
         yield from wrapped(line, "    ")
     yield ""
     yield "    Args:"
+
+
+def _docstring(kernel: KernelPlan) -> Iterator[str]:
+    spec = kernel.spec
+    yield from documented(kernel)
     for name, text in described_arguments(spec):
         yield from wrapped(f"{name}: {text}", "        ", "    ")
     yield ""
@@ -172,7 +177,7 @@ def _docstring(kernel: KernelPlan) -> Iterator[str]:
     yield '    """'
 
 
-def facts(kernel: KernelPlan) -> Iterator[str]:
+def _facts(kernel: KernelPlan) -> Iterator[str]:
     """Yield what a caller should know of types, sizes, demands and devices, one line each."""
     spec = kernel.spec
     for name, choice in sorted(spec.specialisations.items()):

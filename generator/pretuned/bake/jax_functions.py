@@ -8,14 +8,14 @@ from pretuned.bake.functions import (
     annotation,
     chosen,
     described_arguments,
-    facts,
+    documented,
     keywords,
     local,
     number,
     omissible,
     required,
 )
-from pretuned.bake.literals import literal, prose, wrapped
+from pretuned.bake.literals import literal, wrapped
 from pretuned.bake.plan import BakePlan, KernelPlan
 from pretuned.errors import BakeError
 from pretuned.spec.model import Argument, KernelSpec
@@ -107,15 +107,7 @@ def _tuple(texts: Sequence[str]) -> str:
 
 def _docstring(kernel: KernelPlan) -> Iterator[str]:
     spec, told = kernel.spec, telling_outputs(kernel.spec)
-    summary = prose(spec.summary) or f"Run the kernel {spec.name}."
-    first, *rest = wrapped(summary if summary.endswith((".", "!", "?")) else f"{summary}.", "    ")
-    yield f'    """{first.strip()}'
-    yield from rest
-    yield ""
-    for line in facts(kernel):
-        yield from wrapped(line, "    ")
-    yield ""
-    yield "    Args:"
+    yield from documented(kernel)
     left_out = {"stream", *(one.name for one in spec.whole(spec.arrays) if one.role == "out" and one.name not in told)}
     for name, text in described_arguments(spec):
         if name in left_out:
