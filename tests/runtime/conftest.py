@@ -80,7 +80,8 @@ def cuda(monkeypatch, tmp_path):
     monkeypatch.setenv("PRETUNED_CACHE_DIR", str(tmp_path / "cache"))
     fake = FakeCuda()
     monkeypatch.setattr(ctypes, "CDLL", lambda _name: fake)
-    monkeypatch.setitem(sys.modules, "cuda.pathfinder", None)  # which loads libraries by ctypes too
+    for name in ("cuda.pathfinder", "cupy"):  # one loads libraries by ctypes too, the other asks a driver of its own
+        monkeypatch.setitem(sys.modules, name, None)
     return fake
 
 

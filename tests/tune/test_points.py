@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from pretuned.errors import SpecError
 from pretuned.spec import space
+from pretuned.spec.defaults import defaults
 from pretuned.spec.expressions import Expression
 from pretuned.spec.grammar import ExpressionError
 from pretuned.spec.loader import load_folder
@@ -27,25 +28,26 @@ FLOAT32 = (("T", "float32"),)
 PARAMETERS = ("a", "b", "c", "d")
 
 
-def reference(spec, problems, device=None):
-    """What the spec's own enumeration yields, over the problems, in its order; the default first."""
-    default = space.default(spec)
-    yield default
+def reference(spec, specialisation, problems, device=None):
+    """What the spec's own enumeration yields, over the problems, in its order; first all that the default may be."""
+    first = defaults(spec, specialisation)
+    yield from first
     for name, implementation in spec.all_implementations.items():
         for configuration in space.combinations(name, implementation):
-            if configuration != default and any(space.legal(spec, p, configuration, device) for p in problems):
+            if configuration not in first and any(space.legal(spec, p, configuration, device) for p in problems):
                 yield configuration
 
 
 def agree(spec, specialisation, problems, device=None):
     """Return the points, which are what the reference yields, legal where it says so."""
     points = Points.of(spec, specialisation, problems, device)
-    expected = list(reference(spec, problems, device))
+    expected = list(reference(spec, specialisation, problems, device))
     assert list(points) == expected
     assert [str(c) for c in points] == [str(c) for c in expected]  # true stays true
     assert [points.index(c) for c in expected] == list(range(len(expected)))
     for problem in problems:
-        legal = [place == 0 or space.legal(spec, problem, c, device) for place, c in enumerate(expected)]
+        own = space.default_at(spec, problem)
+        legal = [c == own or space.legal(spec, problem, c, device) for c in expected]
         assert points.legal(problem).tolist() == legal
     return points
 
