@@ -168,4 +168,5 @@ def test_threads_streams_and_captures_at_once(accumulate, cuda):
         sys.setswitchinterval(interval)
     assert wrong == []
     assert len(cuda.launches) >= 2 * 8 * 300
-    assert len([1 for stream, _ in written.values() if stream not in cuda.captured]) <= 3 * 8
+    rooms = 3 * 8  # and the first calls of each thread, which take the general path, have scratch of their own
+    assert len([1 for stream, _ in written.values() if stream not in cuda.captured]) <= rooms + 8 * 2
