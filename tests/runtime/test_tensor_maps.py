@@ -74,11 +74,11 @@ def test_every_way_to_call_passes_the_maps_of_its_arrays(turned, cupy, cuda, fas
         assert passed(cuda.launches[-1], cuda) == ([out.data.ptr, x.data.ptr], (128, 2.0, x.data.ptr))
     for _ in range(CALLS):
         kernel(x, 2.0, out=out)
+    assert (cuda.direct > 0) is fast_path_on  # by CuPy's binding, as a call without maps
     kernel.bind(x, 2.5, out=out)()
     for launched, factor in zip(cuda.launches[-CALLS - 1 :], [2.0] * CALLS + [2.5], strict=True):
         assert passed(launched, cuda) == ([out.data.ptr, x.data.ptr], (128, factor, x.data.ptr))
     assert {launched.function for launched in cuda.launches} == {"tiles"}
-    assert (cuda.direct > 0) is fast_path_on  # by CuPy's binding, as a call without maps
 
 
 def test_maps_beside_attributes_of_the_launch(turned, cupy, cuda):
