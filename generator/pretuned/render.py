@@ -22,6 +22,7 @@ from pretuned.spec.lines import lines_of, relocated
 from pretuned.spec.model import ImplementationSpec, KernelSpec
 from pretuned.spec.packages import PACKAGE
 from pretuned.spec.parts import FillRange
+from pretuned.spec.reference_texts import functions_text
 from pretuned.spec.scalars import tuning_values
 from pretuned.spec.space import Configuration, Pairs
 from pretuned.spec.space import rendered as rendered_values
@@ -264,11 +265,16 @@ def _texts(expressions: tuple[Expression, ...]) -> list[str]:
 
 
 def verification_key(spec: KernelSpec) -> str:
-    """Return the digest of what a result is judged by: the functions' files, tolerances, fills and scalar values."""
+    """Return the digest of what a result is judged by: functions with what they read, tolerances, fills and scalars."""
     verify = spec.verify
-    targets = (verify.reference, verify.inputs, verify.compare)
-    files = {target.partition(":")[0] for target in targets if target}
-    texts = [(spec.folder / file).read_text(encoding="utf-8") for file in sorted(files)]
+    functions: dict[str, list[str]] = {}
+    for target in filter(None, (verify.reference, verify.inputs, verify.compare)):
+        file, _, function = target.partition(":")
+        functions.setdefault(file, []).append(function)
+    texts = [
+        functions_text((spec.folder / file).read_text(encoding="utf-8"), names)
+        for file, names in sorted(functions.items())
+    ]
     passed = {name: one if isinstance(one, int | float) else str(one) for name, one in tuning_values(spec).items()}
     fills = [[argument.name, _spelled(argument.fill), passed.get(argument.name)] for argument in spec.arguments]
     return digest([verify.model_dump(mode="json"), texts, fills])

@@ -15,6 +15,7 @@ from pretuned.measure.runner import TuningError
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
 from pretuned.record.selections import Certificate, Losses
+from pretuned.spec.space import all_problems
 from pretuned.tune.events import Certified, Effort
 from pretuned.tune.request import TuningDevice
 from pretuned.tune.session import Tuned
@@ -35,7 +36,7 @@ class Machine:
         (root / "pyproject.toml").write_text(TABLE)
         self.spec = loaded(root / "kernels")
         self.lock = root / "pretuned.lock.json"
-        self.asked, self.given, self.skip, self.error, self.ending = [], {}, 0, None, {}
+        self.asked, self.given, self.skip, self.error, self.ending, self.noise = [], {}, 0, None, {}, ""
         monkeypatch.setattr(command, "find_device", lambda index, known: TARGET)
         monkeypatch.setattr(command, "tune_requests", self.tune)
         monkeypatch.setenv("PRETUNED_CACHE_DIR", str(root / "cache"))
@@ -47,7 +48,7 @@ class Machine:
         self.given = given
         self.requests = requests
         self.asked = [(one.spec, problem) for one in requests for problem in one.problems]
-        found = tuple(row(spec, problem) for spec, problem in self.asked[self.skip :])
+        found = tuple(replace(row(spec, problem), noise=self.noise) for spec, problem in self.asked[self.skip :])
         return Tuned(device=target, rows=found, skipped=(), left=self.skip, effort=Effort(launched=9), **self.ending)
 
     def run(self, *arguments):
@@ -108,8 +109,53 @@ def test_force_tunes_everything_anew_without_the_cache_and_confirms(machine):
     status, _, err = machine.run("--force")
     assert status == 0
     assert err == "pretuned.lock.json: every row confirmed, nothing to write\n"
-    assert (len(machine.asked), machine.given["cache_folder"]) == (4, None)
+    assert (len(machine.asked), machine.given["demands"].anew) == (4, True)
     assert machine.lock.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("named", "asked"),
+    [
+        (("scale",), lambda _: True),
+        (("scale:T=float32",), lambda problem: "T=float32" in str(problem)),
+        (("scale: T=float32, n = 1024",), lambda problem: str(problem) == "n=1024, T=float32"),
+        (("scale:T=float32,n=1024", "scale:T=float16,n=1024"), lambda problem: "n=1024" in str(problem)),
+    ],
+)
+def test_named_rows_are_tuned_again_though_they_are_fresh_and_only_those(machine, named, asked):
+    machine.write(rows(machine.spec))
+    status, _, _ = machine.run(*(part for name in named for part in ("--again", name)))
+    assert status == 0
+    wanted = [problem for problem in all_problems(machine.spec) if asked(problem)]
+    assert wanted
+    assert [problem for _, problem in machine.asked] == wanted
+    assert machine.given["demands"].anew
+    assert all(set(request.incumbents) >= set(request.problems) for request in machine.requests)
+
+
+def test_noisy_rows_come_with_the_commands_that_keep_clocks_steady(machine):
+    machine.noise = "clocks were 12% below their best"
+    status, _, err = machine.run()
+    assert status == 0
+    assert "4 rows noisy (clocks were 12% below their best): `sudo nvidia-smi --lock-gpu-clocks=MHZ`" in err
+    assert "then `pretuned tune --again scale`, and `sudo nvidia-smi --reset-gpu-clocks`" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--again", "scael"], "error: again scael: there is no kernel 'scael'"),
+        (
+            ["--again", "scale:n=5"],
+            "error: again scale:n=5: no row of scale has n=5; they have T=float16, T=float32, n=",
+        ),
+        (["--again", "scale", "--force"], "error: `--again` names all that is tuned; leave out --force, --certify and"),
+    ],
+)
+def test_rows_that_there_are_not_cannot_be_tuned_again(machine, arguments, message):
+    status, _, said = machine.run(*arguments)
+    assert status == 2
+    assert message in said
 
 
 @pytest.mark.parametrize(

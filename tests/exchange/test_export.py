@@ -40,7 +40,12 @@ def keep(home, row, outcomes):
     context = context_of(home.spec, row.device, H100, row.driver, row.compiler, row.verification)
     legal = list(space.configurations(home.spec, row.problem))
     with Cache(home.root / "cache") as cache:
-        known = KnownResults(cache, lambda: context, lambda wanted: candidate(home.spec, row.specialisation, wanted))
+        known = KnownResults(
+            cache,
+            lambda: context,
+            lambda wanted: candidate(home.spec, row.specialisation, wanted),
+            (row.kernel, row.device),
+        )
         for configuration, outcome in zip(legal, outcomes, strict=False):
             known.keep(configuration, row.problem, outcome)
     return legal

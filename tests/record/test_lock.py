@@ -6,6 +6,9 @@ import errno
 import json
 import random
 import re
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -91,6 +94,22 @@ def test_a_failing_write_leaves_the_old_file(tmp_path, lock, monkeypatch):
     with pytest.raises(StorageError, match="the lock cannot be written: No space left on device; make room there"):
         lockfile.write(path, Lock())
     assert path.read_bytes() == before
+
+
+def test_rows_that_several_tunings_add_at_the_same_moment_all_stay(tmp_path, spec):
+    path, found = tmp_path / "pretuned.lock.json", rows(spec)
+    together = threading.Barrier(len(found))
+
+    def add(row):
+        together.wait()
+        with lockfile.updating(path):
+            before = lockfile.read(path)
+            time.sleep(0.01)  # long enough for the others to read the same
+            lockfile.write(path, before.updated({H100.name: H100}, [row]))
+
+    with ThreadPoolExecutor(len(found)) as pool:
+        list(pool.map(add, found))
+    assert lockfile.read(path) == Lock().updated({H100.name: H100}, found)
 
 
 def test_no_file_is_an_empty_lock(tmp_path):

@@ -931,6 +931,19 @@ LAUNCHES = {
         [("[constraints]", '[compile]\noptions = ["-DX={{ blok }}"]\n\n[constraints]')],
         ["compile.options[0]: undefined name 'blok'; did you mean 'block'?"],
     ),
+    "architecture among the options": (
+        [("[constraints]", '[compile]\noptions = ["-lineinfo", "--gpu-architecture=sm_80"]\n\n[constraints]')],
+        [
+            (
+                "compile.options[1]: '--gpu-architecture=sm_80': remove it; "
+                "every device's own architecture is compiled for (`arch-specific = true` asks for sm_90a)"
+            ),
+        ],
+    ),
+    "option with two values": (
+        [("[constraints]", '[compile]\noptions = ["-DA=1", "-DA=2", "--ftz=true", "-ftz=false"]\n\n[constraints]')],
+        ["compile.options[3]: '-ftz=false' contradicts '--ftz=true', and the compiler would take the last; remove one"],
+    ),
     "option that is no template": (
         [("[constraints]", '[compile]\noptions = ["-DX={{ block"]\n\n[constraints]')],
         [

@@ -15,6 +15,7 @@ from pretuned.bake.plan import plan
 from pretuned.measure import data
 from pretuned.measure.functions import arrays_of, call, together
 from pretuned.spec import space
+from pretuned.spec.scalars import passed_values
 from pretuned.spec.space import Problem, pairs
 
 torch = pytest.importorskip("torch")
@@ -139,7 +140,7 @@ def arguments(spec, specialisation, device="cpu", **sizes):
         if isinstance(scalar.passed, dict):
             found |= {f"{scalar.name}_{name}": value for name, value in scalar.passed.items()}
         else:
-            found[scalar.name] = scalar.passed
+            found[scalar.name] = passed_values(spec, problem)[scalar.name]
     optional = {argument.presence for argument in spec.inputs if argument.optional}
     found |= {name: known[name] for name, one in spec.specialisations.items() if one.values and name not in optional}
     found |= {name: dims[name] for name, dim in spec.dims.items() if dim.keyword}

@@ -15,8 +15,8 @@ def closed_caches(monkeypatch):
     opened = []
     initialise = Cache.__init__
 
-    def remember(self, folder):
-        initialise(self, folder)
+    def remember(self, folder, **given):
+        initialise(self, folder, **given)
         opened.append(self)
 
     monkeypatch.setattr(Cache, "__init__", remember)

@@ -90,7 +90,7 @@ def test_the_benchmark_of_picks_between_sizes_runs_on_the_host_device(tmp_path):
             (kernels / path.name).write_bytes(path.read_bytes())
     text = (kernels / "axpby.toml").read_text()
     for old, new in (
-        ("sizes = [4096, 65536, 1048576, 16777216]", "sizes = [4096, 16384]"),
+        ("sizes = [4096, 16384, 65536, 262144, 1048576, 4194304, 16777216]", "sizes = [4096, 16384]"),
         ('dtypes = ["float32", "float16", "bfloat16"]', 'dtypes = ["float32"]'),
     ):
         assert old in text

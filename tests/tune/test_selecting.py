@@ -21,6 +21,7 @@ from pretuned.record.selections import Selection, confirms
 from pretuned.record.usage import digest_of
 from pretuned.spec import space
 from pretuned.spec.space import Problem, all_problems
+from pretuned.tune.certification import ComparedPick, Judgement
 from pretuned.tune.events import Certified, Effort, Refining
 from pretuned.tune.observation import Observations
 from pretuned.tune.request import EffortProfile, TuningRequest
@@ -87,6 +88,36 @@ def test_the_certificate_says_what_is_lost_and_by_which_seed(spec):
     assert inside.slower == 0
     (certified,) = [event for event in events if isinstance(event, Certified)]
     assert certified.certificate == selection.certificate
+
+
+@pytest.mark.parametrize(("chosen_us", "kept"), [(9.0, True), (10.0, True), (11.0, False)])
+def test_a_rule_that_loses_more_than_the_default_does_not_ship(spec, chosen_us, kept):
+    _, selection, _ = tuned(spec, FakeRunner(tails))
+    assert len(selection.choices) > 1
+    picks = tuple(
+        ComparedPick(problem=problem, chosen_us=chosen_us + turn, best_us=8.0, default_us=10.0 + turn)
+        for turn, problem in enumerate(all_problems(spec)[:2])
+    )
+    judged = Judgement(seed=5, inside=picks, outside=picks[:1], calls=False)
+    found, certificate = judged.kept(selection)
+    assert found.certificate == certificate
+    if kept:
+        assert found.choices == selection.choices
+        assert certificate.inside.mean == round((2 * chosen_us + 1) / 16 - 1, 4)
+    else:
+        assert found.choices == selection.choices[-1:]
+        assert (certificate.inside.slower, certificate.inside.mean) == (0, round(21 / 16 - 1, 4))
+
+
+def test_a_launch_of_many_definitions_has_a_selection_too(tmp_path):
+    written = "[let]\nwidth = 'ceil_div(n * sizeof(T), 16) if n * sizeof(T) % 16 == 0 else n'\n"
+    lanes = " else ".join(f"{lanes} if width > {lanes // 2}" for lanes in (32, 16, 8, 4, 2))
+    written += f"lanes = '{lanes} else 1'\n\n[space]"
+    grid = 'grid     = ["ceil_div(n, 128 // lanes * block * vec if n <= 32 * lanes else block * vec)"]'
+    spec = loaded(tmp_path, ("[space]", written), ('grid     = ["ceil_div(n, block * vec)"]', grid))
+    rows, selection, _ = tuned(spec, FakeRunner(tails))
+    assert rows
+    assert loss(spec, selection, 33333) < 0.05
 
 
 def test_rows_hold_what_ships_and_no_more_ship_than_are_asked_for(spec):

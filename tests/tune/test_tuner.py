@@ -192,6 +192,19 @@ def test_a_second_build_launches_nothing_and_finds_the_same(spec, tmp_path):
     assert all(event.cached for event in events if isinstance(event, Decided))
 
 
+def test_what_is_measured_anew_replaces_what_was_and_is_compiled_no_second_time(spec, tmp_path):
+    with Cache(tmp_path / "cache") as cache:
+        run(spec, FakeRunner(model), cache)
+    with Cache(tmp_path / "cache", anew=True) as cache:
+        again, _, effort = run(spec, FakeRunner(lambda *given: 2 * model(*given)), cache)
+    assert effort.launched > 0
+    assert effort.compiled == 0
+    with Cache(tmp_path / "cache") as cache:
+        later, _, effort = run(spec, FakeRunner(model), cache)
+    assert effort.launched == 0
+    assert later == again
+
+
 def test_a_spent_budget_keeps_what_was_measured(spec, tmp_path):
     with Cache(tmp_path / "cache") as cache:
         found, events, _ = run(spec, FakeRunner(model), cache, clock=Clock(-1.0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
 from pretuned.report.certificates import certificate_json
 from pretuned.report.lines import Line, of_rows
+from pretuned.runtime.text import no_such
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Pairs, Problem, all_problems, specialisations
 from pretuned.strategies import AUTO, named
@@ -107,8 +108,11 @@ class TuningOptions:
     from_usage: str | Path | None = None
     certify: int | None = None
     seed: int | None = None
+    again: Sequence[str] = ()
 
     def __post_init__(self) -> None:
+        if self.again and (self.force or self.certify is not None or self.from_usage is not None):
+            raise UsageError("again names all that is tuned; leave out force, certify and from_usage")
         if self.certify is not None and (self.force or self.from_usage is not None):
             raise UsageError("certify tunes nothing; leave out force, and write usage in place of from_usage")
 
@@ -120,6 +124,7 @@ class TuningOptions:
             max_loss=device.held_to(project.max_loss) if self.max_loss is None else self.max_loss,
             certify=self.certify,
             seed=self.seed,
+            anew=self.force or bool(self.again),
         )
 
 
@@ -136,6 +141,7 @@ def tune(  # noqa: PLR0913 - each is a keyword
     from_usage: str | Path | None = None,
     certify: int | None = None,
     seed: int | None = None,
+    again: Sequence[str] = (),
     listen: Listener = ignore,
     report: Report = ignore,
 ) -> TuningResult:
@@ -155,6 +161,7 @@ def tune(  # noqa: PLR0913 - each is a keyword
         from_usage: A usage file: tune only what it has, the most called first.
         certify: Only renew the certificates of the lock, at so many fresh problems of each specialisation.
         seed: What draws the problems of certificates. Default: one more than the last certificate's.
+        again: Tune only these rows, anew: `"KERNEL"`, or `"KERNEL:NAME=VALUE,..."` for those with these values.
         listen: Called with each `pretuned.Event` as it happens; `pretuned.describe` puts it into words.
         report: Called with each `pretuned.Diagnostic`: what to know about the project.
 
@@ -176,6 +183,7 @@ def tune(  # noqa: PLR0913 - each is a keyword
         from_usage=from_usage,
         certify=certify,
         seed=seed,
+        again=again,
     )
     result = tune_project(found, settings.device, options, settings.cache, listen, CallingReporter(report))
     result.demand()
@@ -205,22 +213,23 @@ def tune_project(
     tuned = tune_requests(
         wanted,
         device,
-        cache_folder=None if options.force else cache,
+        cache_folder=cache,
         budget_s=options.budget_s,
         demands=demands,
         listen=listen,
     )
-    lock = lockfile.read(project.lock)  # which the tuning of another GPU may have written meanwhile
-    obsolete = [] if options.kernels else _obsolete(project, lock)
-    renewed = [] if options.certify is None else [rule.key for rule in tuned.selections]
-    fresh = lock.without([*obsolete, *renewed]).updated(
-        {device.name: device.record},
-        tuned.rows,
-        tuned.skipped,
-        tuned.selections,
-        max_loss=demands.max_loss,
-    )
-    changed = lockfile.write(project.lock, fresh)
+    with lockfile.updating(project.lock):
+        lock = lockfile.read(project.lock)  # which the tuning of another GPU may have written meanwhile
+        obsolete = [] if options.kernels else _obsolete(project, lock)
+        renewed = [] if options.certify is None else [rule.key for rule in tuned.selections]
+        fresh = lock.without([*obsolete, *renewed]).updated(
+            {device.name: device.record},
+            tuned.rows,
+            tuned.skipped,
+            tuned.selections,
+            max_loss=demands.max_loss,
+        )
+        changed = lockfile.write(project.lock, fresh)
     return TuningResult(
         lock=project.lock, changed=changed, tuned=tuned, obsolete=len(obsolete), max_loss=demands.max_loss
     )
@@ -241,12 +250,37 @@ def _wanted(
     wanted = Freshness(specs).requests(
         lock,
         device,
-        everything=options.force,
+        everything=options.force or bool(options.again),
         max_loss=options.demands(project, device).max_loss,
         most=project.max_configurations,
     )
+    if options.again:
+        wanted = _again(options.again, wanted)
     wanted = calls.weighed(wanted, called)
     return calls.narrowed(wanted, called) if options.from_usage is not None and called is not None else wanted
+
+
+def _again(texts: Sequence[str], requests: Sequence[TuningRequest]) -> list[TuningRequest]:
+    """Return of `requests`, which are for all problems, those that `texts` name; raises UsageError."""
+    known = {request.spec.name: request for request in requests}
+    found: dict[str, set[Problem]] = {}
+    for text in texts:
+        kernel, _, values = (part.strip() for part in text.partition(":"))
+        if kernel not in known:
+            raise UsageError(f"again {text}: {no_such('kernel', kernel, known)}")
+        problems = known[kernel].problems
+        for part in filter(None, values.split(",")):
+            wanted = part.replace(" ", "")
+            fitting = tuple(problem for problem in problems if wanted in str(problem).split(", "))
+            if not fitting:
+                listed = sorted({one for problem in problems for one in str(problem).split(", ")})
+                raise UsageError(f"again {text}: no row of {kernel} has {wanted}; they have {', '.join(listed)}")
+            problems = fitting
+        found.setdefault(kernel, set()).update(problems)
+    return [
+        replace(known[kernel], problems=tuple(p for p in known[kernel].problems if p in chosen), select=())
+        for kernel, chosen in found.items()
+    ]
 
 
 def _certifications(

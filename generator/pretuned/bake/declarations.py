@@ -82,6 +82,8 @@ def _tables(spec: KernelSpec) -> Iterator[tuple[str, str]]:
     choices = sorted(spec.specialisations.items())
     yield "dims", literal({name: _place(spec, name) for name in sorted(spec.dims)})
     yield "types", literal(tuple(name for name, choice in choices if choice.dtypes))
+    alike = {name: choice.stands_for for name, choice in choices if choice.alike}
+    yield "alike", literal({name: dict(sorted(types.items())) for name, types in alike.items()})
     yield (
         "follows",
         literal(

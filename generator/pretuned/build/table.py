@@ -4,7 +4,7 @@
 | --- | --- | --- |
 | auto | fresh rows; in place of stale ones the default, with a warning | what this GPU lacks, within the budget |
 | locked | every row must be fresh and none missing, or it is an error | never |
-| force | ignored, and the cache too | everything, on this GPU |
+| force | ignored, and past measurements too | everything, on this GPU |
 | off | ignored | never: only defaults are baked |
 
 A build without a usable GPU does not fail: it reports so in one line, and bakes what it has. Only
@@ -239,10 +239,14 @@ def _tuned(
         tuned = tune(
             weighed(wanted, called),
             device,
-            cache_folder=None if project.mode == "force" else settings.cache,
+            cache_folder=settings.cache,
             budget_s=project.budget_s,
             patience_s=PATIENCE * project.budget_s,
-            demands=Demands(max_configurations=project.max_configurations, max_loss=device.held_to(project.max_loss)),
+            demands=Demands(
+                max_configurations=project.max_configurations,
+                max_loss=device.held_to(project.max_loss),
+                anew=project.mode == "force",
+            ),
             listen=report_waiting,
         )
     except DeviceError as error:

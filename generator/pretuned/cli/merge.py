@@ -32,8 +32,9 @@ def run(options: Namespace) -> ExitCode:
         output = project.lock
         files = [output, *files] if output.is_file() else files
     own = None if project is None else project.lock
-    found = merge([_source(file, own) for file in _distinct(files)], _judge(project))
-    changed = lockfile.write(output, found.lock)
+    with lockfile.updating(output):
+        found = merge([_source(file, own) for file in _distinct(files)], _judge(project))
+        changed = lockfile.write(output, found.lock)
     if options.json:
         conflicts = [asdict(conflict) for conflict in found.conflicts]
         print(json.dumps({"given": found.given, "conflicts": conflicts, "notes": found.notes}, indent=2))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from pretuned import strategies
 from pretuned.build.hub import LAYOUT
 from pretuned.cli import (
     bake,
+    cache,
     check,
     devices,
     drift,
@@ -25,6 +26,7 @@ from pretuned.cli import (
     show,
     tune,
 )
+from pretuned.cli.texts import TEXTS
 from pretuned.config.settings import Place
 from pretuned.config.toml import INT64_MAX
 from pretuned.errors import ExitCode
@@ -33,87 +35,6 @@ from pretuned.version import __version__
 
 DIGITS: Final = 40  # of a number that is read; Python refuses to read some thousands of them
 MOST_CERTIFIED: Final = 10_000  # problems, all of which are drawn before the first one is measured
-
-
-class _Text(NamedTuple):
-    """What the help of a command says: in the list of commands, above its options, and below them."""
-
-    summary: str
-    description: str
-    example: str
-
-
-_TEXTS: Final = {
-    "tune": _Text(
-        "tune kernels on this machine's GPU, and write the lock",
-        "Tune what the lock lacks and what has changed since, on this machine's GPU or on the host device, and write "
-        "the lock. What was measured is kept: the same command goes on where an earlier one ended.",
-        "pretuned tune --kernel softmax --budget 600",
-    ),
-    "bake": _Text(
-        "write the generated packages without building the project",
-        "Write the generated packages into the source tree, as an editable install does: from the lock, and from what "
-        "is tuned here.",
-        "pretuned bake --check",
-    ),
-    "show": _Text(
-        "print the table of tuned configurations",
-        "Print for each problem the winner, its time and how much faster than the default it is: of what is baked "
-        "where the project is installed, else of its lock.",
-        "pretuned show pretuned.lock.json --device H100",
-    ),
-    "explain": _Text(
-        "print which configuration a call would run, and why",
-        "Print which configuration a call of this problem would run, on which evidence, and what it was chosen over.",
-        "pretuned explain softmax rows=4096 cols=1024 T=float32 --device 'NVIDIA H200'",
-    ),
-    "check": _Text(
-        "check the specs and the lock; or run the kernels",
-        "Check that the specs are sound, that the kernels take what their specs pass (where NVRTC is installed), that "
-        "no device of the project is too old for them (a warning), and that every row of the lock is fresh (status 4 "
-        "if not). That needs no GPU. With --execute, --sanitize or --drift, run the kernels instead.",
-        "pretuned check --execute --sample 8",
-    ),
-    "merge": _Text(
-        "merge the locks of several machines",
-        "Merge locks into the project's own, or into the file that --output names, and print what had to be decided "
-        "between them.",
-        "pretuned merge h100.json h200.json",
-    ),
-    "prune": _Text(
-        "remove rows from the lock",
-        "Remove the rows that fit all the options given.",
-        "pretuned prune --device 'NVIDIA L4'",
-    ),
-    "inspect": _Text(
-        "print what a wheel was tuned for, and check its digests",
-        "Print what a wheel, a folder or an installed package was tuned for, and check that its files are what "
-        "was baked (status 8 if not). Nothing of it is imported or executed.",
-        "pretuned inspect mypkg-1.0-py3-none-any.whl",
-    ),
-    "export": _Text(
-        "write a tuning as a T4 file for other tools",
-        "Write what was measured of a kernel on a device as T4, the format of results that auto-tuners share: all that "
-        "this machine's cache remembers of the lock's rows, and otherwise what the rows themselves list.",
-        "pretuned export --kernel softmax -o softmax_T4.json",
-    ),
-    "init": _Text(
-        "add a first kernel and pretuned's table to this project",
-        "Add a first kernel and pretuned's table to this project, and pretuned to what its build requires. Nothing "
-        "that exists is overwritten.",
-        "pretuned init --module src/mypkg/tuned",
-    ),
-    "schema": _Text(
-        "print a JSON schema for editors",
-        "Print the JSON schema of a kernel spec, or of a pyproject.toml with pretuned's tables, for an editor.",
-        "pretuned schema spec > pretuned.schema.json",
-    ),
-    "devices": _Text(
-        "list the GPUs of this machine",
-        "List the driver and the GPUs of this machine, by the names that rows have and by CUDA's ordinals.",
-        "pretuned devices --json",
-    ),
-}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -132,7 +53,7 @@ def parser() -> argparse.ArgumentParser:
     on.add_argument("--on", type=_place, metavar="DEVICE", help=text)
 
     def command(name: str, *parents: argparse.ArgumentParser) -> argparse.ArgumentParser:
-        text = _TEXTS[name]
+        text = TEXTS[name]
         example = f"example: {text.example}"
         return commands.add_parser(
             name, parents=list(parents), help=text.summary, description=text.description, epilog=example
@@ -146,6 +67,7 @@ def parser() -> argparse.ArgumentParser:
     _add_merge(command("merge", project, json))
     _add_prune(command("prune", project, kernel))
     _add_inspect(command("inspect", json))
+    _add_cache(command("cache", json, kernel))
     _add_export(command("export", project))
     _add_init(command("init", project))
     _add_schema(command("schema"))
@@ -167,6 +89,11 @@ def _add_tune(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--force", action="store_true", help="tune everything anew, fresh rows too, and ignore past measurements"
     )
+    text = (
+        "tune only this kernel's rows, or those that have these values, anew: past measurements do not count (may be "
+        "repeated)"
+    )
+    command.add_argument("--again", action="append", metavar="KERNEL[:NAME=VALUE,...]", help=text)
     calls = command.add_mutually_exclusive_group()
     text = "tune only what programs called, the most called first; PRETUNED_USAGE has them write the file"
     calls.add_argument("--from-usage", type=Path, metavar="FILE", help=text)
@@ -316,6 +243,16 @@ def _add_init(command: argparse.ArgumentParser) -> None:
     text = "add the kernel that a T1 file describes (Kernel Tuner's and other tuners' input) instead of an example"
     command.add_argument("--from-t1", type=Path, metavar="FILE", help=text)
     command.set_defaults(run=init.run)
+
+
+def _add_cache(command: argparse.ArgumentParser) -> None:
+    text = "print what is there (the default), print the file's path, or remove"
+    command.add_argument("action", nargs="?", choices=cache.ACTIONS, default="list", help=text)
+    text = "only of this device, by its whole name, or of this architecture (may be repeated)"
+    command.add_argument("--device", action="append", metavar="NAME", help=text)
+    text = "only what is older than so many days"
+    command.add_argument("--older-than", type=_count_of("days", 36500), metavar="DAYS", help=text)
+    command.set_defaults(run=cache.run)
 
 
 def _add_export(command: argparse.ArgumentParser) -> None:

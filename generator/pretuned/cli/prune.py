@@ -30,10 +30,11 @@ def run(options: Namespace) -> ExitCode:
     _require("device", options.device, lock.devices)
     _require("kernel", options.kernel, kernels)
     gone = set(_chosen(options, project, lock))
-    kept = lock.without(gone)
     for line in _lines(gone):
         print(line)
-    changed = lockfile.write(project.lock, kept) if gone else False
+    with lockfile.updating(project.lock):
+        kept = lockfile.read(project.lock).without(gone)
+        changed = lockfile.write(project.lock, kept) if gone else False
     left = in_numbers(len(kept.rows), len(kept.selections))
     console.info(f"{project.lock.name}: " + (f"{left} left" if changed else "nothing to remove"))
     return ExitCode.SUCCESS

@@ -37,6 +37,8 @@ def run(options: Namespace) -> ExitCode:
     """Tune what is stale and missing (with `--force` all) or renew certificates, write the lock, and print that."""
     if options.certify is not None and (options.force or options.from_usage is not None):
         raise UsageError("`--certify` tunes nothing; leave out --force, and write --usage in place of --from-usage")
+    if options.again and (options.force or options.certify is not None or options.from_usage is not None):
+        raise UsageError("`--again` names all that is tuned; leave out --force, --certify and --from-usage")
     project, settings = opened(options.project, options.on)
     asked = TuningOptions(
         kernels=options.kernel or (),
@@ -48,6 +50,7 @@ def run(options: Namespace) -> ExitCode:
         from_usage=options.from_usage,
         certify=options.certify,
         seed=options.seed,
+        again=options.again or (),
     )
     with _progress(verbose=options.verbose) as listen:
         result = tune_project(project, settings.device, asked, settings.cache, listen, console)
@@ -93,6 +96,13 @@ def _print(options: Namespace, project: Project, result: TuningResult) -> None:
         console.info("interrupted; what was measured is kept")
     if tuned.left and not tuned.wrong:
         console.info(f"run the same command again to go on: {counted(tuned.left, 'row')} not reached")
+    if noisy := [row for row in tuned.rows if row.noise]:
+        again = " ".join(f"--again {name}" for name in dict.fromkeys(row.kernel for row in noisy))
+        console.info(
+            f"{counted(len(noisy), 'row')} noisy ({noisy[0].noise}): `sudo nvidia-smi --lock-gpu-clocks=MHZ`, with a "
+            f"clock that the GPU holds under load, keeps clocks steady; then `pretuned tune {again}`, and "
+            "`sudo nvidia-smi --reset-gpu-clocks`"
+        )
 
 
 @contextmanager

@@ -51,7 +51,12 @@ def results_of(rows: Iterable[Row], device: TunedDevice, spec: KernelSpec | None
 def _remembered(row: Row, device: TunedDevice, spec: KernelSpec, cache: Cache) -> Iterator[Measured]:
     """Yield what became of each configuration that was tried at the row's problem."""
     context = context_of(spec, row.device, device, row.driver, row.compiler, row.verification)
-    known = KnownResults(cache, lambda: context, lambda wanted: candidate(spec, row.specialisation, wanted))
+    known = KnownResults(
+        cache,
+        lambda: context,
+        lambda wanted: candidate(spec, row.specialisation, wanted),
+        (row.kernel, row.device),
+    )
     facts = DeviceFacts(
         sm_count=device.sm_count,
         compute_capability=device.compute_capability,

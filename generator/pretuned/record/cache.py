@@ -1,11 +1,11 @@
 """The user cache: every single measurement, row and compiled module, so that no build repeats another's work.
 
 One SQLite file in the platform's cache folder. Each value is committed as it is put, so a build that is killed loses at
-most the measurement in flight. Keys are digests of everything a value depends on; nothing is ever updated in place. A
-value stands behind a digest of itself and its key: one that does not fit (a damaged file's), or does not read back
-(another version's), counts as absent. A file that is not a database is
-set aside and a new one begun; where none can be written at all (a read-only folder, a full disk), the build goes on
-without: the cache may always be lost.
+most the measurement in flight. Keys are digests of everything a value depends on, and a value is only replaced where
+measurements are made anew. A value stands behind a digest of itself and its key: one that does not fit (a damaged
+file's), or does not read back (another version's), counts as absent. A file that is not a database is set aside and a
+new one begun; where none can be written at all (a read-only folder, a full disk), the build goes on without: the cache
+may always be lost.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import hashlib
 import json
 import sqlite3
 import time
-from dataclasses import asdict
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -26,21 +27,50 @@ from pretuned.compile.result import Binary, Resources
 from pretuned.files import alone_in
 from pretuned.outcome import Outcome
 
-FILE: Final = "measurements-1.sqlite"
-_SCHEMA: Final = "CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, kind TEXT, value TEXT, created REAL)"
+FILE: Final = "measurements-2.sqlite"
+MOST_BYTES: Final = 2 << 30  # of the file; beyond, the oldest third of its values goes
+_SCHEMA: Final = (
+    "CREATE TABLE IF NOT EXISTS entries "
+    "(key TEXT PRIMARY KEY, kind TEXT, kernel TEXT, device TEXT, value TEXT, created REAL)"
+)
 _BUSY_S: Final = 30.0  # another build may be writing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """What a value is of, by which it is listed and removed; a binary's `device` is its architecture."""
+
+    kernel: str = ""
+    device: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holding:
+    """The values of one subject: how many, their bytes, and when the oldest and the newest were put (Unix time, s)."""
+
+    subject: Subject
+    values: int
+    nbytes: int
+    oldest: float
+    newest: float
+
+
+NOTHING: Final = Subject()
 
 
 class Cache:
     """A key-value store of outcomes, rows and binaries; `folder` None keeps it in memory.
 
-    `path` is the file, None in memory, as also where no file can be opened in `folder`.
+    `path` is the file, None in memory, as also where no file can be opened in `folder`. With `anew`, what was measured
+    before this moment counts as absent, and what is measured from now on replaces it; binaries stay.
     """
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, *, anew: bool = False) -> None:
         self.path = None if folder is None else folder / FILE
+        self._since = time.time() if anew else 0.0
         try:
             self._connection = self._opened()
+            self._evict()
         except (OSError, sqlite3.DatabaseError):  # not writable, or locked for long by others
             self.path = None
             self._connection = self._connect()
@@ -81,6 +111,7 @@ class Cache:
         connection = sqlite3.connect(target, timeout=_BUSY_S, isolation_level=None)
         try:
             connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # takes effect in a new file
             # What is committed survives a killed process. A power cut may cost the last entries.
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute(_SCHEMA)
@@ -103,19 +134,20 @@ class Cache:
 
     def _get(self, kind: str, key: str) -> Any:  # noqa: ANN401 - JSON
         with contextlib.suppress(sqlite3.DatabaseError, AttributeError, TypeError, ValueError, RecursionError):
-            found = self._connection.execute("SELECT value FROM entries WHERE key = ?", (f"{kind}:{key}",)).fetchone()
-            if found is None:
+            query = "SELECT value, created FROM entries WHERE key = ?"
+            found = self._connection.execute(query, (f"{kind}:{key}",)).fetchone()
+            if found is None or (kind != "binary" and found[1] < self._since):
                 return None
             text = found[0].partition(" ")[2]
             return json.loads(text) if found[0] == sealed(f"{kind}:{key}", text) else None
         return None
 
-    def _put(self, kind: str, key: str, value: object) -> None:
+    def _put(self, kind: str, key: str, value: object, subject: Subject) -> None:
         text = json.dumps(value, separators=(",", ":"))
         name = f"{kind}:{key}"
-        row = (name, kind, sealed(name, text), time.time())
+        row = (name, kind, subject.kernel, subject.device, sealed(name, text), time.time())
         with contextlib.suppress(sqlite3.DatabaseError):
-            self._connection.execute("INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?)", row)
+            self._connection.execute("INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?, ?)", row)
 
     def outcome(self, key: str) -> Outcome | None:
         """Return what became of a candidate at a problem, if it was tried."""
@@ -124,18 +156,18 @@ class Cache:
             return outcome.from_json(data) if data is not None else None
         return None
 
-    def put_outcome(self, key: str, value: Outcome) -> None:
+    def put_outcome(self, key: str, value: Outcome, subject: Subject = NOTHING) -> None:
         """Keep an outcome."""
-        self._put("outcome", key, outcome.to_json(value))
+        self._put("outcome", key, outcome.to_json(value), subject)
 
     def record(self, key: str) -> dict[str, Any] | None:
         """Return the JSON object kept under `key`: a row, or the verdict of a check."""
         data = self._get("record", key)
         return data if isinstance(data, dict) else None
 
-    def put_record(self, key: str, value: dict[str, Any]) -> None:
+    def put_record(self, key: str, value: dict[str, Any], subject: Subject = NOTHING) -> None:
         """Keep a JSON object."""
-        self._put("record", key, value)
+        self._put("record", key, value, subject)
 
     def binary(self, key: str) -> Binary | None:
         """Return a compiled module, if its image still has its digest."""
@@ -152,7 +184,52 @@ class Cache:
     def put_binary(self, key: str, value: Binary) -> None:
         """Keep a compiled module."""
         data = asdict(value) | {"image": base64.b64encode(value.image).decode()}
-        self._put("binary", key, data)
+        self._put("binary", key, data, Subject(device=value.architecture))
+
+    def holdings(self) -> tuple[Holding, ...]:
+        """Return what there is, by kernel and device; binaries, which several kernels may share, come first."""
+        query = (
+            "SELECT kernel, device, COUNT(*), SUM(LENGTH(value)), MIN(created), MAX(created) FROM entries "
+            "GROUP BY kernel, device ORDER BY kernel, device"
+        )
+        with contextlib.suppress(sqlite3.DatabaseError):
+            return tuple(
+                Holding(
+                    subject=Subject(kernel=kernel, device=device),
+                    values=count,
+                    nbytes=nbytes,
+                    oldest=oldest,
+                    newest=newest,
+                )
+                for kernel, device, count, nbytes, oldest, newest in self._connection.execute(query)
+            )
+        return ()
+
+    def remove(self, subjects: Collection[Subject], *, before: float) -> int:
+        """Remove the values of `subjects` that were put before a moment (Unix time, s); returns how many those were."""
+        removed = 0
+        with contextlib.suppress(sqlite3.DatabaseError):
+            for subject in subjects:
+                query = "DELETE FROM entries WHERE kernel = ? AND device = ? AND created < ?"
+                removed += self._connection.execute(query, (subject.kernel, subject.device, before)).rowcount
+            self._shrink()
+        return removed
+
+    def _evict(self) -> None:
+        """Remove the oldest third of a file that has grown too large."""
+        if self.path is None or self.path.stat().st_size < MOST_BYTES:
+            return
+        with contextlib.suppress(sqlite3.DatabaseError):
+            self._connection.execute(
+                "DELETE FROM entries WHERE key IN (SELECT key FROM entries ORDER BY created LIMIT "
+                "(SELECT COUNT(*) / 3 FROM entries))"
+            )
+            self._shrink()
+
+    def _shrink(self) -> None:
+        """Give the space of what was removed back."""
+        self._connection.execute("PRAGMA incremental_vacuum").fetchall()
+        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
 def sealed(name: str, text: str) -> str:

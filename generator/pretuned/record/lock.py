@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from pretuned.errors import LockError
-from pretuned.files import storage_errors, write_whole
+from pretuned.files import alone_in, storage_errors, write_whole
 from pretuned.record import canonical
 from pretuned.record import selections as rules
 from pretuned.record.entries import device_from_json, row_from_json, row_to_json, skipped_from_json, skipped_to_json
@@ -186,6 +187,16 @@ def read(path: Path) -> Lock:
     if odd is not None:
         raise LockError(f"{path.name}: holds the text {odd!r:.80}, and pretuned writes printable characters only")
     return loads(document, path.name)
+
+
+@contextmanager
+def updating(path: Path) -> Iterator[None]:
+    """Run the block, which reads the lock and writes it, while no other process is in such a block for its folder.
+
+    Where the file system has no locks, the last one to write wins.
+    """
+    with alone_in(path.parent) if path.parent.is_dir() else nullcontext():
+        yield
 
 
 def _unprintable(value: Any) -> Iterator[str]:  # noqa: ANN401 - JSON

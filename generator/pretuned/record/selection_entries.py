@@ -95,7 +95,7 @@ def _cost(data: Mapping[str, Any], dims: set[str]) -> Cost:
     for term, femtoseconds in data.items():
         fields.whole(femtoseconds, f"the cost of {shown(term)}", 0, LIMIT - 1)
         try:
-            Expression.parse(term)
+            Expression.derived(term)
         except ExpressionError as error:
             raise ValueError(f"a cost's term {error}") from None
     cost = tuple(sorted(data.items()))

@@ -165,7 +165,7 @@ class Answers:
         constant = {name: called.dims[name] for name in self._spec.constant_dims}
         key = f"{called.specialisation} {constant}"
         if key not in self._read:
-            found = space.pairs({**called.specialisation, **constant})
+            found = space.pairs({**space.tuned(self._spec, called.specialisation), **constant})
             self._read[key] = found, repr(found)
         return self._read[key]
 

@@ -150,6 +150,9 @@ class TableOfKernel:
         """Return what there is for a specialisation, by its values."""
         if self._in_order is None:
             self._in_order = self._put_in_order()
+        if alike := self._kernel.alike:
+            names = self._kernel.specialisation_names
+            key = tuple([alike[name][str(one)] if name in alike else one for name, one in zip(names, key, strict=True)])
         return self._in_order.get(key) or OfSpecialisation()
 
     def _put_in_order(self) -> dict[tuple[Value, ...], OfSpecialisation]:

@@ -309,8 +309,17 @@ def selection_of(literal: tuple[Any, ...]) -> TableSelection:
     return TableSelection(specialisation, listed, costs, margins, *rest)
 
 
-def shipped_of(literal: tuple[tuple[Any, ...], ...]) -> tuple[ShippedConfiguration, ...]:
-    """Return what a kernel ships."""
+def shipped_of(
+    literal: tuple[tuple[Any, ...], ...], alike: dict[str, dict[str, str]]
+) -> tuple[ShippedConfiguration, ...]:
+    """Return what a kernel ships, once for each of the types that are alike."""
+    for name, types in alike.items():
+        literal = tuple(
+            ({**one[0], name: dtype}, *one[1:])
+            for dtype, tuned in types.items()
+            for one in literal
+            if one[0][name] == tuned
+        )
     return tuple(ShippedConfiguration(*one) for one in literal)
 
 

@@ -187,6 +187,7 @@ class Kernel:
     `run` is what the generated function calls. `dims` gives the argument and axis that each dim is read from; factor,
     offset and text of the extent there, where it is not the dim alone; and nothing where a keyword gives the dim. An
     argument `a[]` is a list, over whose arrays the dim is the sum.
+    `alike` gives by each type that a call may have the one of its size that was tuned and ships, for all of them.
     `follows` gives a type by the type of another specialisation; `keywords` the values that a keyword may have, and
     none for a dim; `addresses` the bytes that the address of an array has to be a multiple of. `shipped` begins, for
     each specialisation, with the default, or all that it may be; then `default` gives, by parameter, conditions on the
@@ -197,6 +198,7 @@ class Kernel:
 
     __slots__ = (
         "addresses",
+        "alike",
         "arguments",
         "arrays",
         "backward",
@@ -255,6 +257,7 @@ class Kernel:
         selections: SelectionLiterals | None = None,
         dims: dict[str, tuple[Any, ...]] | None = None,
         types: tuple[str, ...] = (),
+        alike: dict[str, dict[str, str]] | None = None,
         follows: dict[str, tuple[str, dict[str, str]]] | None = None,
         keywords: dict[str, tuple[Value, ...]] | None = None,
         requires: tuple[tuple[str, Formula], ...] = (),
@@ -267,6 +270,7 @@ class Kernel:
         self.addresses, self.structs, self.default, self.backward = addresses, structs or {}, default or {}, backward
         self.literals, self.devices = (shipped, rows, selections or {}, binaries), devices
         self.dims, self.types, self.follows, self.keywords = dims or {}, types, follows or {}, keywords or {}
+        self.alike = alike or {}
         self.run: Run = self._first
         KERNELS[name] = self
 
@@ -286,7 +290,7 @@ class Kernel:
         if name == "rows":  # which calls have no need of
             self.rows = rows_of(rows)
             return self.rows
-        self.shipped = shipped_of(shipped)
+        self.shipped = shipped_of(shipped, self.alike)
         self.binaries = binaries_of(binaries, {one.source for one in self.shipped if one.source})
         names = self.specialisation_names = tuple(self.shipped[0].specialisation)
         self.free_dims = tuple(sorted(dim for dim in self.dims if dim not in names))

@@ -136,6 +136,10 @@ DESCRIPTIONS: Final = {
     "Dim.keyword": "The call gives this dim as a keyword of the generated function: no input's shape tells it.",
     "Dim.constant": "Matched exactly and rendered into the template: each value has rows and a selection of its own.",
     "Specialisation.dtypes": "The types that the arrays may have.",
+    "Specialisation.alike": (
+        "'size': the kernel only moves elements, so types of one size share what is compiled and tuned, for the first "
+        "of them that `dtypes` lists."
+    ),
     "Specialisation.values": "The values of a keyword of the generated function: integers, bools or texts.",
     "Specialisation.from": (
         "The specialisation that this type follows, one of types or of texts; the other keys say how: "

@@ -45,6 +45,11 @@ class Expression:
             raise ExpressionError("is an integer beyond 2**62")
         return _parsed(str(source).strip())
 
+    @classmethod
+    def derived(cls, text: str) -> Expression:
+        """Parse what was made of several expressions, which may be longer than one that a person writes."""
+        return _parsed(text, derived=True)
+
     @cached_property
     def tree(self) -> ast.expr:
         """The whitelisted syntax tree."""
@@ -162,8 +167,8 @@ def has_value_everywhere(expression: Expression) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _parsed(text: str) -> Expression:
-    tree = syntax_tree(text)
+def _parsed(text: str, *, derived: bool = False) -> Expression:
+    tree = syntax_tree(text, derived=derived)
     for node in ast.walk(tree):
         if isinstance(node, ast.expr) and not names_in(node) and plain_literal(node) is None:
             _require_value(node, text)

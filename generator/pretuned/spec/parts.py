@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
+from pretuned.runtime.types import DTYPES
 from pretuned.spec.addresses import Alignment
 from pretuned.spec.expressions import Expression, ExpressionError
 from pretuned.spec.values import Bound, Expr, Name, Parameters, Requirement, Sizes, Tolerances, Zero
@@ -107,7 +108,19 @@ class Specialisation(Model):
 
     dtypes: Annotated[tuple[Name, ...], Field(min_length=1)] | None = None
     values: Parameters | None = None
+    alike: Literal["size"] | None = None
     from_: Name | None = Field(default=None, alias="from")
+
+    @property
+    def stands_for(self) -> dict[str, Name]:
+        """By each type that a call may have: the one that is compiled and tuned, the first of its size if `alike`."""
+        listed = self.dtypes or ()
+        if self.alike is None:
+            return {dtype: dtype for dtype in listed}
+        first: dict[int, Name] = {}
+        return {
+            dtype: first.setdefault(DTYPES[dtype].size_bytes, dtype) if dtype in DTYPES else dtype for dtype in listed
+        }
 
     @property
     def mapping(self) -> dict[str, Any]:

@@ -109,14 +109,23 @@ class DeviceFacts:
 
 
 def specialisations(spec: KernelSpec) -> Iterator[Pairs]:
-    """Yield every specialisation of `spec`, in sorted order."""
+    """Yield every specialisation of `spec` that is compiled and tuned, in sorted order."""
     choices: dict[str, tuple[Value, ...]] = {name: dim.values or () for name, dim in spec.constant_dims.items()}
     for name, choice in spec.specialisations.items():
         if choice.from_ is None:
-            choices[name] = choice.dtypes or choice.values or ()
+            choices[name] = tuple({*choice.stands_for.values()}) or choice.values or ()
     names = sorted(choices)
     for values in itertools.product(*(sorted(choices[name]) for name in names)):
         yield tuple(zip(names, values, strict=True))
+
+
+def tuned(spec: KernelSpec, specialisation: Mapping[str, Value]) -> dict[str, Value]:
+    """Return a call's specialisation with the type that was tuned for each, which is another where types are alike."""
+    found = dict(specialisation)
+    for name, choice in spec.specialisations.items():
+        if choice.alike and name in found:
+            found[name] = choice.stands_for.get(str(found[name]), found[name])
+    return found
 
 
 def problems(spec: KernelSpec, specialisation: Pairs) -> Iterator[Problem]:

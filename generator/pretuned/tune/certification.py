@@ -5,6 +5,9 @@ against the default's results. Then it races the default and what seems best of 
 that costs fitted to the survey expect to be fast are screened, and the fastest of them race. The loss is what the
 choice takes beyond the fastest of all in the race.
 
+A selection that loses more there than the default, at all of these problems together, is not kept: the default ships
+alone.
+
 Where more is lost than `max-loss` allows, these problems go to those that the rule is made from. It is made anew, and
 new problems certify it, twice: of many certificates one may hold by luck. So no certificate speaks of problems that
 its rule has seen.
@@ -49,6 +52,34 @@ class ComparedPick:
         return self.chosen_us / self.best_us - 1
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """The comparisons of a rule's choices inside the sizes, at least one, and outside; `calls`: they weigh by calls."""
+
+    seed: int
+    inside: tuple[ComparedPick, ...]
+    outside: tuple[ComparedPick, ...]
+    calls: bool
+
+    @property
+    def certificate(self) -> Certificate:
+        """What the comparisons say together."""
+        outside = losses(self.outside) if self.outside else None
+        return Certificate(seed=self.seed, inside=losses(self.inside), outside=outside, calls=self.calls)
+
+    def kept(self, selection: Selection) -> tuple[Selection, Certificate]:
+        """Return the selection with its certificate, or the default alone with its own where that loses less."""
+        inside, outside = (
+            tuple(replace(one, chosen_us=one.default_us) for one in part) for part in (self.inside, self.outside)
+        )
+        always = replace(self, inside=inside, outside=outside)
+        lost, lost_by_default = (statistics.fmean(one.loss for one in part) for part in (self.inside, inside))
+        if lost <= lost_by_default:
+            return replace(selection, certificate=self.certificate), self.certificate
+        alone = selection.choices[-selection.defaults :]
+        return replace(selection, choices=alone, certificate=always.certificate), always.certificate
+
+
 class Certification:
     """Certifies selections of a task, `count` problems at a time, against what `maker` has observed.
 
@@ -73,19 +104,21 @@ class Certification:
         seed = demands.seed if demands.seed is not None else 1 + last_seed(held)
         refined, again, selection = 0, False, self.maker.selection()
         while True:
-            certificate = self._certificate(selection, seed)
+            judged = self._judged(selection, seed)
             if any(choice.configuration in task.failed for choice in selection.choices):
                 self.maker.choose_again()  # what was wrong does not ship
                 selection = self.maker.selection()
                 continue
-            if certificate is None:  # nothing could be tried: for want of time, or of problems
+            if judged is None:  # nothing could be tried: for want of time, or of problems
                 return replace(selection, space="") if task.workbench.clock.over else selection
+            certificate = judged.certificate
             selection, seed = replace(selection, certificate=certificate), seed + 1
             met, over = certificate.inside.mean <= goal, task.workbench.clock.over
             if met and refined and not (again or over):
                 again = True  # of many certificates one may hold by luck: others have to bear it out
                 continue
             if met or refined == most or over:
+                selection, certificate = judged.kept(selection)
                 self._report(selection, certificate, refined, spent=not met, hurried=self.maker.hurried)
                 return selection
             refined, again = refined + 1, False
@@ -100,14 +133,14 @@ class Certification:
         """
         task, demands = self.task, self.task.workbench.demands
         task.request([choice.configuration for choice in held.choices])
-        certificate = self._certificate(held, demands.seed if demands.seed is not None else 1 + last_seed(held))
+        judged = self._judged(held, demands.seed if demands.seed is not None else 1 + last_seed(held))
         right = tuple(choice for choice in held.choices if choice.configuration not in task.failed)
         if right != held.choices:
             return replace(held, choices=right, certificate=None, space="")
-        if certificate is None:
+        if judged is None:
             return held
-        self._report(held, certificate, 0, spent=False)
-        return replace(held, certificate=certificate)
+        self._report(held, judged.certificate, 0, spent=False)
+        return replace(held, certificate=judged.certificate)
 
     def _refine(self, selection: Selection, certificate: Certificate, goal: float, attempt: int) -> None:
         self.task.workbench.listen(
@@ -134,8 +167,8 @@ class Certification:
             )
         )
 
-    def _certificate(self, selection: Selection, seed: int) -> Certificate | None:
-        """Return the certificate of a rule, or None where nothing could be tried.
+    def _judged(self, selection: Selection, seed: int) -> Judgement | None:
+        """Return what became of a rule's choices, or None where nothing could be tried.
 
         It speaks of problems that have no row, and of none that the rule has seen, except those that are called.
         """
@@ -149,8 +182,7 @@ class Certification:
             found = [list(self._comparisons(selection, problems)) for problems in (inside, outside)]
         if not found[0]:
             return None
-        within = losses(found[0])
-        return Certificate(seed=seed, inside=within, outside=losses(found[1]) if found[1] else None, calls=bool(calls))
+        return Judgement(seed=seed, inside=tuple(found[0]), outside=tuple(found[1]), calls=bool(calls))
 
     def _comparisons(self, selection: Selection, problems: Sequence[Problem]) -> Iterator[ComparedPick]:
         for place, problem in enumerate(problems):

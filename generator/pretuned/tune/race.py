@@ -212,10 +212,12 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
 def affordable(rounds: int, estimates_us: Collection[float]) -> int:
     """Return how many of `rounds` candidates that take `estimates_us` per call may race for.
 
-    One that is alone has no interval, so that a single round will do.
+    One that is alone has no interval, so that a single round will do. No launch takes less than a microsecond, whatever
+    a prediction says.
     """
     least = LEAST_ROUNDS if len(estimates_us) > 1 else 1
-    return max(min(rounds, least), min(rounds, int(ROUNDS_US / (PROBE_LAUNCHES * sum(estimates_us)))))
+    launched_us = sum(max(1.0, estimate_us) for estimate_us in estimates_us)
+    return max(min(rounds, least), min(rounds, int(ROUNDS_US / (PROBE_LAUNCHES * launched_us))))
 
 
 def race(

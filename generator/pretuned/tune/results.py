@@ -11,7 +11,7 @@ from typing import Final
 
 from pretuned.measure.libraries import release
 from pretuned.outcome import Crashed, Outcome, Timed, TimedOut, WrongResult, detail, from_json, to_json
-from pretuned.record.cache import Cache
+from pretuned.record.cache import Cache, Subject
 from pretuned.record.entries import row_from_json, row_to_json
 from pretuned.record.fields import FieldError, within
 from pretuned.record.rows import Row, TunedDevice
@@ -47,13 +47,18 @@ class KnownResults:
     """Keeps outcomes, checks and rows in `cache`.
 
     `context` returns plain data: what all of them depend on besides the candidate. `candidate` returns the candidate of
-    a configuration.
+    a configuration. `subject` is the kernel and the device that the cache lists them under.
     """
 
     def __init__(
-        self, cache: Cache, context: Callable[[], list[object]], candidate: Callable[[Configuration], Candidate]
+        self,
+        cache: Cache,
+        context: Callable[[], list[object]],
+        candidate: Callable[[Configuration], Candidate],
+        subject: tuple[str, str],
     ) -> None:
         self._cache = cache
+        self._subject = Subject(kernel=subject[0], device=subject[1])
         self._context = context
         self._candidate = candidate
         self._free: set[Configuration] = set()  # known not to be in quarantine: looked up once, not at every problem
@@ -79,10 +84,10 @@ class KnownResults:
             return
         if isinstance(outcome, WrongResult) and self._candidate(configuration).source is None:
             return
-        self._cache.put_outcome(self._at(configuration, problem, "screen"), outcome)
+        self._cache.put_outcome(self._at(configuration, problem, "screen"), outcome, self._subject)
         if isinstance(outcome, QUARANTINED):
             self._free.discard(configuration)
-            self._cache.put_record(self._quarantine(configuration), to_json(outcome))
+            self._cache.put_record(self._quarantine(configuration), to_json(outcome), self._subject)
 
     def checked(self, configuration: Configuration, problem: Problem, seed: int) -> bool:
         """Return whether a configuration was found right at `problem` with these inputs."""
@@ -90,7 +95,7 @@ class KnownResults:
 
     def keep_check(self, configuration: Configuration, problem: Problem, seed: int, error: float) -> None:
         """Keep that it was right, and its largest error as a share of the tolerance."""
-        self._cache.put_record(self._at(configuration, problem, f"check {seed}"), {"error": error})
+        self._cache.put_record(self._at(configuration, problem, f"check {seed}"), {"error": error}, self._subject)
 
     def times(
         self, problem: Problem, racing: Sequence[Configuration], rounds: int
@@ -107,7 +112,7 @@ class KnownResults:
     ) -> None:
         """Keep the times of a race; what failed in it is left out."""
         found = {str(place): times_us[c] for place, c in enumerate(racing) if c in times_us}
-        self._cache.put_record(self._race(problem, racing, rounds), found)
+        self._cache.put_record(self._race(problem, racing, rounds), found, self._subject)
 
     def selection(self, chosen_from: Sequence[object]) -> Selection | None:
         """Return the selection that was made from the same choice."""
@@ -119,7 +124,7 @@ class KnownResults:
 
     def keep_selection(self, selection: Selection, chosen_from: Sequence[object]) -> None:
         """Keep a selection that was made with time for all of it."""
-        self._cache.put_record(self._key("selection", *chosen_from), selection_to_json(selection))
+        self._cache.put_record(self._key("selection", *chosen_from), selection_to_json(selection), self._subject)
 
     def row(self, problem: Problem, chosen_from: Sequence[object]) -> Row | None:
         """Return the row that was settled at `problem` from the same choice."""
@@ -131,7 +136,7 @@ class KnownResults:
 
     def keep_row(self, row: Row, chosen_from: Sequence[object]) -> None:
         """Keep a settled row."""
-        self._cache.put_record(self._row(row.problem, chosen_from), row_to_json(row))
+        self._cache.put_record(self._row(row.problem, chosen_from), row_to_json(row), self._subject)
 
     def _key(self, *parts: object) -> str:
         return digest([PROTOCOL, prelude.VERSION, *self._context(), *parts])

@@ -180,7 +180,7 @@ def opened(
     backend.require()
     clock = Clock(budget_s)
     with ExitStack() as stack:
-        cache = stack.enter_context(Cache(cache_folder))
+        cache = stack.enter_context(Cache(cache_folder, anew=demands.anew))
         binaries = stack.enter_context(BinaryStore(cache, effort, toolchain=backend.toolchain))
         runner = stack.enter_context(backend.runner(index))
         stack.enter_context(termination_interrupts())

@@ -74,7 +74,7 @@ class TuningTask:
         self._refusals = pruning.Refusals(spec, self.facts)
         self._indexes: dict[Configuration, int] = {}
         self._candidates: dict[Configuration, Candidate] = {}
-        self.results = KnownResults(workbench.cache, self._context, self.candidate)
+        self.results = KnownResults(workbench.cache, self._context, self.candidate, (spec.name, workbench.device.name))
         self._architecture_of = workbench.device.record.architecture_of
         self.contract = KernelContract(workbench.binaries, self._architecture_of, self.candidate, spec, specialisation)
 

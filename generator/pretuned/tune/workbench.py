@@ -129,7 +129,8 @@ class Demands:
     included. `max_loss` is the mean that a certificate may say at most inside the sizes: a selection is refined until
     it holds or the budget ends; None asks for no refinement. `certify` renews the certificates of requests' selections
     with so many fresh problems each, and tunes nothing else; None: certificates are made for what is tuned. `seed`
-    draws the problems; None: one more than the last certificate's, 1 where there was none.
+    draws the problems; None: one more than the last certificate's, 1 where there was none. With `anew`, no past
+    measurement counts; what is found replaces it.
     """
 
     strategy: NamedStrategy = field(default_factory=lambda: named(AUTO))
@@ -137,6 +138,7 @@ class Demands:
     max_loss: float | None = None
     certify: int | None = None
     seed: int | None = None
+    anew: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,14 +25,15 @@ SPECS = {name: bundled(name) for name in ("axpby", "row_softmax", "sgemm", "tran
 def test_problems_are_distinct_and_where_they_were_asked_for(name, count, seed, reach):
     spec = SPECS[name]
     specialisation = next(iter(space.specialisations(spec)))
+    listed = {name: {int(dict(one.dims)[name]) for one in space.problems(spec, specialisation)} for name in spec.dims}
     problems = draw(spec, specialisation, count, seed, reach=reach)
     assert len(set(problems)) == len(problems) == count
     for problem in problems:
         assert space.admitted(spec, problem)
         assert problem.specialisation == specialisation
-        sizes = [(int(size), spec.free_dims[dim].sizes or ()) for dim, size in problem.dims]
-        assert all(min(listed) / reach <= size <= max(listed) * reach for size, listed in sizes)
-        inside = all(min(listed) <= size <= max(listed) for size, listed in sizes)
+        sizes = [(int(size), min(listed[dim]), max(listed[dim])) for dim, size in problem.dims]
+        assert all(least / reach <= size <= most * reach for size, least, most in sizes)
+        inside = all(least <= size <= most for size, least, most in sizes)
         assert inside == (reach == 1.0)
 
 

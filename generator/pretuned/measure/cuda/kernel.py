@@ -129,6 +129,13 @@ class CudaKernel:
         held = {name: scalar.members for name, scalar in self._scalars.items()}
         return [one for name in launch.made_of for one in held.get(name, (name,))]
 
+    def settled(self, place: int) -> bool:
+        """Return whether what ran before the call has ended when a launch begins, even one that may overlap.
+
+        So it is behind a launch of the same call that keeps plain order: that began when all before it had ended.
+        """
+        return place > 0 and not self._launches[place - 1][1].overlap
+
     def launch_one(self, place: int, buffers: CallBuffers, index: int, stream: int) -> None:
         """Enqueue one of the launches: what has attributes by cuLaunchKernelEx, which CuPy's binding lacks."""
         if (buffers, index) not in self._packed:

@@ -204,7 +204,7 @@ class CudaMachine:
         """Call a kernel on set `index`, each launch that may overlap behind one that writes its arrays late.
 
         Before that they hold NaN, or zeros of integers. A launch behind zeroed memory cannot begin early: fills of
-        memory are no kernels. Raises Refused or Poisoned.
+        memory are no kernels. Inputs may be read early by one that is `settled`. Raises Refused or Poisoned.
         """
         if isinstance(kernel, LibraryKernel):
             self.call(kernel, buffers, index)
@@ -212,7 +212,8 @@ class CudaMachine:
         zero(self, buffers, index)
         for place in range(kernel.count):
             regions = [buffers.sets[index][name] for name in kernel.overlapping(place)]
-            regions = [region for region in regions if region.buffer.nbytes]
+            early = {"in"} if kernel.settled(place) else set()
+            regions = [region for region in regions if region.buffer.nbytes and region.buffer.role not in early]
             if not regions or (place == 0 and buffers.zeroed[index]):
                 kernel.launch_one(place, buffers, index, self.stream.ptr)
                 continue

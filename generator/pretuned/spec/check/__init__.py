@@ -25,6 +25,7 @@ from pretuned.spec.check.implementations import (
 )
 from pretuned.spec.check.let import let_faults
 from pretuned.spec.check.names import PathFault, name_faults
+from pretuned.spec.check.options import option_faults
 from pretuned.spec.check.problems import problem_faults, refused_problems
 from pretuned.spec.check.scalars import scalar_value_faults
 from pretuned.spec.check.structs import passed_size_faults, struct_faults
@@ -57,6 +58,7 @@ def check(spec: KernelSpec) -> list[Fault]:
                 *configuration_faults(implementation),
                 *launch_faults(spec, implementation),
                 *header_faults(spec, implementation),
+                *option_faults(implementation.compile.options),
                 *template_faults(spec, implementation),
             ]
         entries += [(prefix_of(spec, name) + path, message) for path, message in own]

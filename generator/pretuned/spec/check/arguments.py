@@ -46,22 +46,30 @@ def key_faults(spec: KernelSpec) -> Iterator[PathFault]:
 def _specialisation(spec: KernelSpec, name: str, choice: Specialisation) -> Iterator[PathFault]:
     path = f"specialisations.{name}"
     if choice.from_ is not None:
-        if choice.dtypes or choice.values:
-            yield path, "has `from`, so its types follow from another; leave `dtypes` and `values` out"
+        if choice.dtypes or choice.values or choice.alike:
+            yield path, "has `from`, so its types follow from another; leave `dtypes`, `values` and `alike` out"
         yield from _mapped(spec, path, choice.from_, choice.mapping)
         return
     for key in sorted(choice.mapping):
         yield f"{path}.{key}", unknown_key(key, Specialisation)
+    yield from _dtypes(spec, name, choice)
     if (choice.dtypes is None) == (choice.values is None):
         if not choice.mapping or choice.dtypes:  # a misspelt key has been named
             yield path, 'must have one of `dtypes = ["float32", ...]`, `values = [false, true]` or `from = "T"`'
         return
-    for index, dtype in enumerate(choice.dtypes or ()):
-        if dtype not in DTYPES:
-            yield f"{path}.dtypes[{index}]", unknown_dtype(dtype)
     floats = any(isinstance(value, float) for value in choice.values or ())
     if message := "has floats; a keyword is an integer, a bool or a text" if floats else mixed(choice.values or ()):
         yield f"{path}.values", message
+
+
+def _dtypes(spec: KernelSpec, name: str, choice: Specialisation) -> Iterator[PathFault]:
+    """Yield the faults of the types of a specialisation."""
+    path = f"specialisations.{name}"
+    if choice.alike and choice.values:
+        yield f"{path}.alike", "only types are alike, and this is a keyword with `values`; leave `alike` out"
+    for index, dtype in enumerate(choice.dtypes or ()):
+        if dtype not in DTYPES:
+            yield f"{path}.dtypes[{index}]", unknown_dtype(dtype)
     if choice.dtypes and not any(argument.dtype == name for argument in spec.required_inputs):
         left_out = [one.name for one in spec.arrays if one.dtype == name and one.optional]
         which = f"a call may leave out '{left_out[0]}', and no other input" if left_out else "no input"
@@ -74,6 +82,10 @@ def _mapped(spec: KernelSpec, path: str, source: str, mapping: dict[str, object]
     if source not in followed:
         message = f"'{source}' is not a specialisation with `dtypes`, or with `values` that are texts"
         yield f"{path}.from", f"{message}{closest(source, followed)}"
+        return
+    if spec.specialisations[source].alike:
+        message = f"the types of '{source}' are alike, so nothing can follow from which of them a call has"
+        yield f"{path}.from", f"{message}; leave `alike` out of '{source}'"
         return
     for name in followed[source]:
         if name not in mapping:

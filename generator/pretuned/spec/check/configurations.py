@@ -82,7 +82,8 @@ def _rows(rows: tuple[dict[str, Value], ...]) -> Iterator[PathFault]:
             yield f"space[{index}]", f"every configuration names the same parameters; the first has {first}"
 
 
-TRIALS: Final = 10_000
+TRIALS: Final = 10_000  # of problems, shared by the defaults that a kernel may have and by its specialisations
+LEAST_TRIALS: Final = 400
 MAX_SEARCHED: Final = 200_000  # configurations looked at before a space is believed to have a legal one: seconds
 _SMALL: Final = range(131)
 _POWERS: Final = [2**exponent + step for exponent in range(1, 31) for step in (-1, 0, 1)]
@@ -152,6 +153,8 @@ class _Tried:
 
     def __init__(self, spec: KernelSpec, configuration: Configuration) -> None:
         self.spec, self.configuration = spec, configuration
+        shared = len(all_defaults(spec, configuration.implementation)) * len(list(space.specialisations(spec)))
+        self.count = max(LEAST_TRIALS, TRIALS // shared)
         self.serves = cache(self._serves)
         self._drawn = cache(lambda specialisation: itertools.tee(self._sizes(specialisation), 1)[0])
 
@@ -161,7 +164,7 @@ class _Tried:
 
     def _sizes(self, specialisation: Pairs) -> Iterator[tuple[dict[str, Value], tuple[Pairs, ...]]]:
         known = space.choices(self.spec, specialisation) | dict(self.configuration.values)
-        for turn, dims in enumerate(_trials(self.spec)):
+        for turn, dims in enumerate(_trials(self.spec, self.count)):
             strides = tried(self.spec, known | dims, turn) if self.spec.stride_names else ()
             yield dims, tuple(space.pairs(one) for one in strides)
 
@@ -230,7 +233,7 @@ def _counterexample(trials: _Tried, expression: Expression) -> Problem | None:
     return None
 
 
-def _trials(spec: KernelSpec) -> Iterator[dict[str, Value]]:
+def _trials(spec: KernelSpec, count: int) -> Iterator[dict[str, Value]]:
     """Yield sizes of the dims: each dim's every size, the others at 1 and at their first; then seeded random ones.
 
     The sizes have those around which the default changes.
@@ -244,7 +247,7 @@ def _trials(spec: KernelSpec) -> Iterator[dict[str, Value]]:
         for name, size in itertools.product(names, sizes):
             yield others | {name: size}
     generator = random.Random(0)  # noqa: S311 - a fixed sample, not a secret
-    for _ in range(max(0, TRIALS - 2 * len(names) * len(sizes))):
+    for _ in range(max(0, count - 2 * len(names) * len(sizes))):
         yield {name: generator.choice(sizes) for name in names}
 
 

@@ -67,6 +67,8 @@ def comparison_faults(
             yield path, f"unknown name '{name}' in {expression.quoted}{closest(name, readable)}"
         elif not any(type(value) is type(literal) for value in plain.get(name, ())):
             yield path, f"'{name}' is not {kind}, so it cannot be compared with {literal!r}"
+        elif name in spec.specialisations and spec.specialisations[name].alike:
+            yield path, f"the types of '{name}' are alike, so none can be told from another; compare sizeof({name})"
         elif isinstance(literal, str) and literal not in plain[name]:
             texts = [str(value) for value in in_order(plain[name])]
             yield path, f"'{name}' is never '{literal}'{closest(literal, texts) or f'; it is {_either(texts)}'}"

@@ -48,6 +48,9 @@ def scalar_faults(spec: KernelSpec, index: int) -> Iterator[PathFault]:
 def _number(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathFault]:
     if faults := list(dtype_faults(f"{path}.dtype", argument.dtype, spec)):
         yield from faults
+    elif argument.dtype in spec.specialisations and spec.specialisations[argument.dtype].alike:
+        message = f"the types of '{argument.dtype}' are alike, so the kernel cannot know which of them a number has"
+        yield f"{path}.dtype", f"{message}; leave `alike` out of '{argument.dtype}'"
     elif argument.name in {*spec.dims, *spec.specialisations, *spec.stride_names}:
         yield from _key(spec, path, argument)
     elif argument.name in spec.let:

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pretuned.compile.result import Resources
+from pretuned.runtime.costs import written
 from pretuned.runtime.limits import (
     BLOCKS_OF_SM,
     REGISTERS,
@@ -71,7 +72,7 @@ class Term:
 
     @property
     def text(self) -> str:
-        """The canonical text of the expression; "" where it is too long, or divides by what might be 0."""
+        """The canonical text of the expression; "" where costs cannot have it, or it divides by what might be 0."""
         return _text_of(self)
 
 
@@ -81,8 +82,9 @@ def _text_of(term: Term) -> str:
     if term.divisor > 1:
         product = f"({product}) // {term.divisor}"
     try:
-        expression = Expression.parse(f"{product} if ({term.where}) else 0" if term.where else product)
-    except ExpressionError:
+        expression = Expression.derived(f"{product} if ({term.where}) else 0" if term.where else product)
+        written([(expression.python, 1)], expression.names)
+    except (ExpressionError, ValueError):
         return ""
     return expression.python if has_value_everywhere(expression) else ""
 
@@ -102,10 +104,10 @@ class ProblemTable:
         """Return the value of an expression at each problem, nan where it has none."""
         if (found := self._known.get(text)) is None:
             if self._columns:
-                integers, known = evaluate(Expression.parse(text), self._columns, {})
+                integers, known = evaluate(Expression.derived(text), self._columns, {})
                 found = np.where(known, integers.astype(np.float64), np.nan)
             else:
-                found = np.full(self.size, float(Expression.parse(text).evaluate({})))
+                found = np.full(self.size, float(Expression.derived(text).evaluate({})))
             self._known[text] = found
         return found
 
@@ -205,7 +207,7 @@ def _shape(
     corners = [{name: ends(sizes_of(spec, name) or (1,)) for name in spec.free_dims} for ends in (min, max)]
     at_once = set()
     for dims in (*corners, _large(spec)):
-        threads = max(1, _value(Expression.parse(block), dims) or 1)
+        threads = max(1, _value(Expression.derived(block), dims) or 1)
         at_once.add(facts.sm_count * _blocks_of_sm(threads, _value(shared, dims) or 0, facts, resources))
     grid = [hoist(fold_in(extent, {**known, RESIDENT_BLOCKS: max(at_once)})) for extent in launch.grid]
     blocks, tails = multiply(grid), dict.fromkeys(pair for text in (*grid, block) for pair in ceil_divs_of(text))
@@ -213,7 +215,7 @@ def _shape(
     fixed = len(still) == len(spec.free_dims)
     return _Shape(
         blocks=blocks,
-        fixed=(_value(Expression.parse(blocks), _large(spec)) or 1) if fixed else 0,
+        fixed=(_value(Expression.derived(blocks), _large(spec)) or 1) if fixed else 0,
         work=() if fixed else still,
         threads=threads,
         at_once=tuple(sorted({min(at_once), max(at_once)})),
@@ -249,7 +251,7 @@ def _large(spec: KernelSpec) -> dict[str, int]:
 
 def _still(spec: KernelSpec, blocks: str) -> tuple[str, ...]:
     """Return the dims that more blocks do not divide: at large sizes the grid does not grow with them."""
-    large, grid = _large(spec), Expression.parse(blocks)
+    large, grid = _large(spec), Expression.derived(blocks)
     return tuple(name for name in large if _value(grid, large) == _value(grid, large | {name: 4 * large[name]}))
 
 

@@ -17,7 +17,7 @@ from pretuned.spec.expressions import Expression
 @lru_cache(maxsize=1 << 14)
 def simplify(text: str) -> str:
     """Return the canonical text of an expression, with what literals decide folded."""
-    return Expression.parse(text).fold({}).python
+    return Expression.derived(text).fold({}).python
 
 
 def fold_in(expression: Expression, known: Mapping[str, Value]) -> Expression:
@@ -43,7 +43,23 @@ def nest(text: str) -> str:
 
 
 class _Hoisting(ast.NodeTransformer):
-    """Takes conditions out of divisors: `ceil_div(n, 4 if c else 1)` becomes `ceil_div(n, 4) if c else n`."""
+    """Takes conditions out of divisors: `ceil_div(n, 4 if c else 1)` becomes `ceil_div(n, 4) if c else n`.
+
+    Those of what is divided by literals with a condition too: `128 // (4 if c else 1)` becomes `32 if c else 128`.
+    """
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        self.generic_visit(node)
+        match node:
+            case ast.BinOp(left=ast.Constant(), right=ast.IfExp() as by):
+                body, orelse = (
+                    self.visit_BinOp(ast.BinOp(left=node.left, op=node.op, right=one))
+                    if isinstance(one, ast.IfExp)
+                    else ast.BinOp(left=node.left, op=node.op, right=one)
+                    for one in (by.body, by.orelse)
+                )
+                return ast.IfExp(test=by.test, body=body, orelse=orelse)
+        return node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         self.generic_visit(node)
@@ -67,7 +83,7 @@ def hoist(expression: Expression) -> str:
 
 def turns_of(text: str) -> Iterator[str]:
     """Yield the conditions at which a launch changes: the tests of `x if c else y`, and where min and max take over."""
-    for node in ast.walk(Expression.parse(text).tree):
+    for node in ast.walk(Expression.derived(text).tree):
         match node:
             case ast.IfExp(test=test):
                 yield ast.unparse(test)
@@ -79,7 +95,7 @@ def turns_of(text: str) -> Iterator[str]:
 
 def test_of(text: str) -> str:
     """Return a condition that holds where `text` is not 0."""
-    match Expression.parse(text).tree:
+    match Expression.derived(text).tree:
         case ast.IfExp(test=test, body=ast.Constant(value=1), orelse=ast.Constant(value=0)):
             return ast.unparse(test)
     return text
@@ -87,7 +103,7 @@ def test_of(text: str) -> str:
 
 def ceil_divs_of(text: str) -> Iterator[tuple[str, int]]:
     """Yield (a, b) of each `ceil_div(a, b)` with a literal b above 1."""
-    for node in ast.walk(Expression.parse(text).tree):
+    for node in ast.walk(Expression.derived(text).tree):
         match node:
             case ast.Call(func=ast.Name(id="ceil_div"), args=[number, ast.Constant(value=int() as by)]) if by > 1:
                 yield ast.unparse(number), by
@@ -95,7 +111,7 @@ def ceil_divs_of(text: str) -> Iterator[tuple[str, int]]:
 
 def divide(text: str, by: int) -> str:
     """Return the text of `ceil_div(text, by)`; of a ceil_div, the same by the product of both divisors."""
-    match Expression.parse(text).tree:
+    match Expression.derived(text).tree:
         case ast.Call(func=ast.Name(id="ceil_div"), args=[number, ast.Constant(value=int() as inner)]) if inner > 0:
             return simplify(f"ceil_div({ast.unparse(number)}, {inner * by})")
     return simplify(f"ceil_div({text}, {by})")

@@ -1,0 +1,6 @@
+"""What the kernel computes, in NumPy."""
+
+
+def move(x, **_):
+    """Return x."""
+    return x
