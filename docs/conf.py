@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+sys.path.append(str(Path(__file__).parents[1] / "benchmarks" / "kernels"))  # what is measured there is drawn here
 os.environ["COLUMNS"] = "100"  # the commands' help is part of a page
 os.environ["NO_COLOR"] = "1"
 
@@ -18,6 +19,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinxcontrib.programoutput",
     "from_the_code",
+    "kernel_plot",
 ]
 exclude_patterns = ["_build", "examples"]
 source_suffix = {".md": "markdown"}

@@ -22,7 +22,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from kernels import COUNTS, bake
-
 from pretuned.config import GPU
 from pretuned.tune.request import find_device
 

@@ -13,8 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import cupy
-from kernels import SIZE, imported
 from routes import measured
+
+from kernels import SIZE, imported
 
 LIST = 4  # arrays
 

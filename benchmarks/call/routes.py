@@ -19,6 +19,7 @@ from itertools import cycle
 from pathlib import Path
 
 import cupy
+
 from kernels import COUNTS, SIZE, imported, source
 
 ROUNDS = 31

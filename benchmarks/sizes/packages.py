@@ -19,7 +19,7 @@ from pretuned.compile.pool import compile_all
 from pretuned.measure.launch import arrays
 from pretuned.record.lock import Lock
 from pretuned.spec.model import KernelSpec
-from pretuned.spec.scalars import tuning_values
+from pretuned.spec.scalars import passed_values
 from pretuned.spec.space import Configuration, Problem, pairs
 
 
@@ -102,7 +102,7 @@ def calls(package: Any):
         given = {
             one.name: cupy.zeros(one.shape, _dtype(one.dtype)) for one in arrays(spec, problem) if one.role != "out"
         }
-        known = given | tuning_values(spec)
+        known = given | passed_values(spec, problem)
         passed = {name: value for name, value in dict(problem.specialisation).items() if name in _keywords(spec)}
         getattr(package, spec.name)(**known, **passed)
         cupy.cuda.runtime.deviceSynchronize()

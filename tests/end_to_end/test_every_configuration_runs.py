@@ -38,6 +38,6 @@ def test_every_configuration_is_right(ways, sample, tmp_path, record_property):
             f"{report.execute_s:.1f} s executing",
         )
     assert [report.findings for report in reports] == [[]] * (len(SPECS) * len(ways))
-    assert {report.kernel for report in reports if report.refused} == FOR_GPUS_ONLY
+    assert {report.kernel for report in reports if report.refused and not report.executions} == FOR_GPUS_ONLY
     executed = [report for report in reports if report.kernel not in FOR_GPUS_ONLY]
     assert all(report.executions > report.configurations > 0 for report in executed)

@@ -31,7 +31,7 @@ SAMPLED = 12  # configurations of an implementation
 def folder(tmp_path_factory):
     """The bundled templates beside the kernel that extends them."""
     found = tmp_path_factory.mktemp("kernels")
-    for path in (*TEMPLATES.glob("hgemm*"), *(TESTS / "data" / "hgemm").iterdir()):
+    for path in (*TEMPLATES.glob("hgemm*"), *TEMPLATES.glob("*.cuh.jinja"), *(TESTS / "data" / "hgemm").iterdir()):
         if path.is_file() and path.name != "reference.py":
             shutil.copy(path, found)
     texts = [(one / "reference.py").read_text() for one in (TEMPLATES, TESTS / "data" / "hgemm")]

@@ -22,7 +22,11 @@ pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore")]  # torch.co
 ROOT = Path(__file__).parents[2]
 GALLERY, TEMPLATES = ROOT / "examples" / "gallery" / "kernels", ROOT / "templates"
 NORM = ROOT / "examples" / "rms-norm" / "kernels"
-SPECS = {name: spec for folder in (GALLERY, TEMPLATES) for name, spec in load_folder(folder).items()}
+SPECS = {  # by name and namespace: some kernels of the gallery have the name of a bundled one
+    (name, namespace): spec
+    for namespace, folder in (("gallery_ops", GALLERY), ("bundled_ops", TEMPLATES))
+    for name, spec in load_folder(folder).items()
+}
 SIZES = [33 + 7 * count for count in range(20)]
 
 
@@ -49,11 +53,11 @@ def silu(packages):
     return packages["gallery_ops"].silu_and_mul
 
 
-@pytest.mark.parametrize("name", SPECS)
-def test_every_kernel_passes_what_pytorch_checks(name, packages):
-    namespace = "gallery_ops" if (GALLERY / f"{name}.toml").exists() else "bundled_ops"
-    specialisation = next(iter(space.specialisations(SPECS[name])))
-    cpu_operators.check(namespace, SPECS[name], specialisation, "cuda")
+@pytest.mark.parametrize(("name", "namespace"), SPECS)
+def test_every_kernel_passes_what_pytorch_checks(name, namespace, packages):
+    spec = SPECS[name, namespace]
+    specialisation = next(iter(space.specialisations(spec)))
+    cpu_operators.check(namespace, spec, specialisation, "cuda")
 
 
 def test_open_sizes_compile_once(silu, packages):

@@ -51,7 +51,7 @@ def test_a_default_is_legal_everywhere_and_keeps_the_device_busy(device):
 
 
 def test_an_epilogue_goes_into_all(tmp_path):
-    for path in (*TEMPLATES.glob("hgemm_*"), *(TESTS / "data" / "hgemm").iterdir()):
+    for path in (*TEMPLATES.glob("hgemm_*"), *TEMPLATES.glob("*.cuh.jinja"), *(TESTS / "data" / "hgemm").iterdir()):
         shutil.copy(path, tmp_path)
     spec = load_folder(tmp_path)["scaled"]
     for name, architecture in (("mma", "sm_80"), ("wgmma", "sm_90a"), ("wgmma_plain", "sm_90a")):

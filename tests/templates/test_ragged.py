@@ -19,38 +19,83 @@ from pretuned.spec.space import Configuration, Problem
 pytestmark = pytest.mark.skipif(compiler() is None, reason="no C++ compiler here")
 TEMPLATES = Path(__file__).parents[2] / "templates"
 SPECS = load_folder(TEMPLATES)
-SHIFTS = [{}, {"x": 1, "a": 1}, {"out": 3, "c": 3}, {"x": 1, "y": 1, "out": 1}, {"b": 2, "y": 2, "out": 4}]
+SHIFTS = [{}, {"x": 1, "a": 1, "logits": 1, "weight": 3}, {"out": 3, "c": 3, "logits": 3}]
+SHIFTS += [{"x": 1, "y": 1, "out": 1}, {"b": 2, "y": 2, "out": 4}]
 SENTINEL = -77.0
 CASES = {  # by kernel: an implementation with its widest vectors, and sizes with every remainder of them
     "axpby": [("main", {"block": 128, "bytes": 16, "unroll": 2}, [(n,) for n in (1, 7, 1023, 1024, 1030, 2049)])],
-    "reduce_sum": [
-        (name, values, [(n,) for n in (0, 1, 13, 4096, 4103, 40961)])
-        for name, values in [
-            ("one_block", {"block": 256, "bytes": 16, "items": 16}),
-            ("two_launch", {"block": 256, "blocks": 256, "bytes": 16, "items": 8}),
-            ("atomic", {"block": 256, "blocks": 256, "bytes": 16, "items": 16}),
-        ]
+    "cross_entropy": [
+        ("blocks", {"cluster": 1, "block": 256, "items": 8}, [(5, c) for c in (1, 6, 37, 257, 1031, 5001)])
     ],
-    "row_softmax": [
-        ("online", {"block": 256, "bytes": 16, "items": 8}, [(3, c) for c in (1, 6, 16, 257, 1031, 4100)]),
+    "gemv": [
+        ("main", {"block": 128, "rows_each": 2, "unroll": 2}, [(r, c) for r in (1, 19) for c in (0, 5, 67, 2049, 4104)])
+    ],
+    "skinny_gemm": [
         (
-            "registers",
-            {"items": 8, "rows_per_block": 4, "threads_per_row": 32, "vec": 1},
-            [(5, c) for c in (1, 37, 255)],
-        ),
+            "blocks",
+            {
+                "bm": bm,
+                "parts": 2,
+                "warps_n": warps_n,
+                "warps_k": 4 // warps_n,
+                "depth": depth,
+                "split": 1,
+                "fetch": 128,
+            },
+            [(m, n, k) for m in (1, 11) for n in (3, 50) for k in (0, 5, 131, 264)],
+        )
+        for bm, warps_n, depth in ((16, 1, 2), (32, 4, 4))
+    ],
+    "rms_norm": [
+        (
+            "blocks",
+            {"cluster": 1, "block": 1024, "items": 16, "resident": 1024, "whole": whole},
+            [(3, c) for c in ((1, 6, 16, 37, 128, 257, 1031) if whole else (16391,))],
+        )
+        for whole in (False, True)
+    ],
+    **{
+        name: [
+            ("main", {"block": 256, "blocks": 1056, "items": 32, "alone": 8192}, [(n,) for n in (1, 13, 4103, 40961)])
+        ]
+        for name in ("reduce_argmax", "reduce_sum")
+    },
+    **{
+        name: [
+            (
+                "main",
+                {"block": 256, "blocks": 264, "bytes": 8, "unroll": 8},
+                [(1500, 1), (999, 7), (300, 66), (40, 300), (1, 2048)],
+            )
+        ]
+        for name in ("column_argmax", "column_sum")
+    },
+    **{
+        name: [
+            ("main", {"block": 256, "blocks": blocks, "items": 32}, [(5, c) for c in (1, 6, 16, 37, 257, 1031, 9999)])
+        ]
+        for name, blocks in (("row_argmax", 1056), ("row_sum", 1))
+    },
+    "row_softmax": [
+        (
+            "blocks",
+            {"cluster": 1, "block": 1024, "items": items, "resident": 1024, "whole": whole},
+            [(5, c) for c in ((37, 257, 1031, 8192) if whole else (1, 6, 16, 64, 257, 8201))],
+        )
+        for items, whole in ((8, False), (8, True), (32, True))
     ],
     "transpose": [
         (
             "main",
-            {"threads": 128, "tile_rows": 64, "tile_cols": 32, "vec": vec},
-            [(r, c) for r in (1, 66, 72) for c in (3, 34, 68)],
+            {"threads": 128, "high": 16, "wide": wide, "whole_sectors": wide == 16},
+            [(batch, r, c) for batch, r in ((1, 1), (3, 66), (2, 64)) for c in (1, 3, 34, 68)],
         )
-        for vec in (4, 8)
+        for wide in (16, 32)
     ],
     "sgemm": [
         (
-            "main",
-            {"tile_m": 32, "tile_n": 64, "depth": 16, "thread_m": 4, "thread_n": 4, "blocks_per_sm": 1},
+            "plain",
+            {"tile_m": 32, "tile_n": 64, "depth": 16, "thread_m": 8, "thread_n": 4, "blocks_per_sm": 1},
             [(m, n, k) for m in (1, 37) for n in (8, 67) for k in (0, 5, 40)],
         )
     ],
@@ -84,7 +129,7 @@ def run(spec, configuration, problem, image, shifts, inputs):
     kernel = HostKernel(
         image,
         launches(spec, problem, configuration, FACTS),
-        scalars(spec, problem),
+        scalars(spec, problem, configuration, FACTS),
         types={buffer.name: buffer.dtype for buffer in buffers},
         manner=Manner(),
     )
@@ -99,17 +144,113 @@ def run(spec, configuration, problem, image, shifts, inputs):
 def test_ragged_ends_on_arrays_that_begin_anywhere(reference, kernel, implementation, values, sizes):
     spec = SPECS[kernel]
     configuration = Configuration(implementation=implementation, values=space.pairs(values))
-    specialisation = next(one for one in space.specialisations(spec) if dict(one).get("T", "float16") == "float16")
+    offered = list(space.specialisations(spec))
+    specialisation = next((one for one in offered if dict(one).get("T", "float16") == "float16"), offered[0])
     generator = np.random.default_rng(3)
     binary = compile_source(source_of(spec, specialisation, configuration), HOST)
     assert isinstance(binary, Binary), binary
     for size in sizes:
         problem = Problem(specialisation=specialisation, dims=tuple(sorted(zip(spec.dims, size, strict=True))))
         assert space.legal(spec, problem, configuration, FACTS)
-        brought = {buffer.name: buffer.shape for buffer in arrays(spec, problem) if buffer.role == "in"}
-        inputs = {name: generator.integers(-8, 8, shape).astype(np.float64) for name, shape in brought.items()}
+        brought = {buffer.name: buffer for buffer in arrays(spec, problem) if buffer.role == "in"}
+        kinds = {name: np.int64 if np.dtype(one.dtype).kind == "i" else np.float64 for name, one in brought.items()}
+        inputs = {name: generator.integers(-8, 8, one.shape).astype(kinds[name]) for name, one in brought.items()}
         given = {one.name: one.value for one in scalars(spec, problem)}
         wanted = getattr(reference, kernel)(**inputs, **given)
+        wanted = wanted[spec.outputs[0].name] if isinstance(wanted, dict) else wanted
         for shifts in SHIFTS:
             found = run(spec, configuration, problem, binary.image, shifts, inputs)[spec.outputs[0].name]
             np.testing.assert_allclose(found.astype(np.float64), wanted.reshape(found.shape), rtol=2e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize(("kernel", "cols"), [("gemv", 71), ("gemv", 72), ("skinny_gemm", 71), ("skinny_gemm", 72)])
+def test_what_is_not_finite_stays_in_its_row(reference, kernel, cols):
+    spec, (implementation, values, _) = SPECS[kernel], CASES[kernel][0]
+    configuration = Configuration(implementation=implementation, values=space.pairs(values))
+    specialisation = next(one for one in space.specialisations(spec) if dict(one)["T"] == "float16")
+    dims = {"rows": 21, "cols": cols} if kernel == "gemv" else {"m": 3, "n": 21, "k": cols}
+    problem = Problem(specialisation=specialisation, dims=space.pairs(dims))
+    image = compile_source(source_of(spec, specialisation, configuration), HOST).image
+    matrix, rows = np.ones((21, cols)), np.ones((3, cols))
+    matrix[::2], matrix[6, -1], rows[1] = np.nan, np.inf, np.inf
+    x = rows[0] if kernel == "gemv" else rows
+    inputs = {"a" if kernel == "gemv" else "weight": matrix, "x": x}
+    found = run(spec, configuration, problem, image, {"x": 1}, inputs)["out"]
+    np.testing.assert_array_equal(found.astype(np.float64), getattr(reference, kernel)(**inputs))
+
+
+@pytest.mark.parametrize("case", [0, 1])
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (3, 2, 7), (5, 11, 13)], ids=str)
+def test_infinities_meet_nothing_beside_the_matrices(reference, sizes, case):
+    spec, (implementation, values, _) = SPECS["skinny_gemm"], CASES["skinny_gemm"][case]
+    configuration = Configuration(implementation=implementation, values=space.pairs(values))
+    specialisation = next(one for one in space.specialisations(spec) if dict(one)["T"] == "float16")
+    problem = Problem(specialisation=specialisation, dims=space.pairs(dict(zip("mnk", sizes, strict=True))))
+    image = compile_source(source_of(spec, specialisation, configuration), HOST).image
+    m, n, k = sizes
+    for place in range(k):
+        inputs = {"x": np.ones((m, k)), "weight": np.ones((n, k))}
+        inputs["x"][-1, place], inputs["weight"][0, -1] = -np.inf, np.inf
+        for shifts in ({}, {"x": 1, "weight": 3}):
+            found = run(spec, configuration, problem, image, shifts, inputs)["out"]
+            with np.errstate(invalid="ignore"):  # infinities of both signs
+                wanted = reference.skinny_gemm(**inputs)
+            np.testing.assert_array_equal(found.astype(np.float64), wanted)
+
+
+@pytest.mark.parametrize(("kernel", "cols"), [("row_argmax", 20003), ("row_max", 5)])
+def test_nan_wins_and_the_first_of_equal_elements(reference, kernel, cols):
+    spec = SPECS[kernel]
+    specialisation = (("T", "float32"),)
+    problem = Problem(specialisation=specialisation, dims=(("cols", cols), ("rows", 6)))
+    configuration = space.default(spec)
+    binary = compile_source(source_of(spec, specialisation, configuration), HOST)
+    assert isinstance(binary, Binary), binary
+    x = np.random.default_rng(5).integers(-8, 8, (6, cols)).astype(np.float64)
+    x[1] = -np.inf
+    x[2, [cols // 2, cols - 1]] = np.nan
+    x[3] = np.nan
+    x[4, [1, cols - 2]] = np.inf
+    x[5, [cols // 3, cols - 1]] = np.inf, np.nan
+    found = run(spec, configuration, problem, binary.image, {"x": 1}, {"x": x})["out"]
+    np.testing.assert_array_equal(found, getattr(reference, kernel)(x))
+
+
+@pytest.mark.parametrize("cols", [3, 1031])
+def test_the_loss_of_large_logits_loses_no_digits(reference, cols):
+    spec, specialisation = SPECS["cross_entropy"], (("T", "float32"),)
+    problem = Problem(specialisation=specialisation, dims=(("cols", cols), ("rows", 64)))
+    configuration = space.default_at(spec, problem)
+    image = compile_source(source_of(spec, specialisation, configuration), HOST).image
+    draw = np.random.default_rng(5)
+    rows = draw.normal(3e4, 2, (64, cols)).astype(np.float32).astype(np.float64)
+    inputs = {"logits": rows, "target": draw.integers(0, cols, 64)}
+    found = run(spec, configuration, problem, image, {}, inputs)["loss"]
+    wanted = reference.cross_entropy(**inputs, ignore_index=-100)["loss"]
+    np.testing.assert_allclose(found.astype(np.float64), wanted, rtol=1e-5, atol=1e-6)
+
+
+def special_rows(cols):
+    """Return rows of ordinary numbers but for one place, or none, and a target for each: ignored, outside, in it."""
+    rows = np.random.default_rng(5).integers(-8, 8, (8, cols)).astype(np.float64)
+    rows[1] = -np.inf
+    for row, value in ((2, np.nan), (3, np.inf), (4, -np.inf)):
+        rows[row, cols // 2] = value
+    return rows, np.array([0, cols // 2, 0, 0, cols // 2, -100, cols, -1])
+
+
+@pytest.mark.parametrize("cols", [3, 40, 1031])
+@pytest.mark.parametrize("kernel", ["row_softmax", "cross_entropy"])
+def test_rows_with_infinities_and_nans_and_any_target(reference, kernel, cols):
+    spec = SPECS[kernel]
+    specialisation = (("T", "float32"),)
+    problem = Problem(specialisation=specialisation, dims=(("cols", cols), ("rows", 8)))
+    configuration = space.default_at(spec, problem)
+    binary = compile_source(source_of(spec, specialisation, configuration), HOST)
+    assert isinstance(binary, Binary), binary
+    rows, target = special_rows(cols)
+    inputs = {"x": rows} if kernel == "row_softmax" else {"logits": rows, "target": target}
+    wanted = getattr(reference, kernel)(**inputs, ignore_index=-100)
+    found = run(spec, configuration, problem, binary.image, {}, inputs)
+    for name, values in wanted.items() if isinstance(wanted, dict) else [("out", wanted)]:
+        np.testing.assert_allclose(found[name].reshape(values.shape), values, rtol=1e-5, atol=1e-5)

@@ -49,6 +49,13 @@ def test_sum_of_nothing_is_zero(reference):
     assert reference.reduce_sum(np.zeros(0)).tolist() == [0.0]
 
 
+@pytest.mark.parametrize("row", [[1.0, 3.0, 3.0, 2.0], [-INF] * 3, [0.0, NAN, INF, NAN]], ids=str)
+def test_the_largest_element_and_its_place(reference, row):
+    place = next((i for i, value in enumerate(row) if np.isnan(value)), row.index(max(row)))
+    assert reference.row_argmax(np.array([row])).tolist() == [place]
+    np.testing.assert_array_equal(reference.row_max(np.array([row])), [row[place]])
+
+
 @pytest.mark.parametrize("specialisation", [(("T", "float16"),), (("T", "float32"),)], ids=space.describe)
 def test_inputs_of_the_sum_are_exact_in_a_random_order(specialisation):
     spec = load_folder(TEMPLATES)["reduce_sum"]
@@ -57,3 +64,38 @@ def test_inputs_of_the_sum_are_exact_in_a_random_order(specialisation):
         assert (x == np.round(x)).all()
         drift = np.abs(np.cumsum(np.random.default_rng(0).permutation(x))).max()
         assert 0 < drift < 2**24
+
+
+@pytest.mark.parametrize(
+    ("row", "wanted"), [([NAN, 1.0], [NAN, NAN]), ([INF, 1.0], [NAN, 0.0]), ([0, 0], [0, 0])], ids=str
+)
+def test_rms_norm_of_special_rows(reference, row, wanted):
+    np.testing.assert_equal(reference.rms_norm(np.array([row]), np.ones(2), 1e-6)[0], wanted)
+
+
+def test_8_bits_of_zeros_have_no_scale(reference):
+    found = reference.rms_norm_fp8(np.zeros((1, 3)), np.ones(3), 1e-6)
+    assert found["scale"].tolist() == [0.0]
+    assert found["out"].tolist() == [[0.0, 0.0, 0.0]]
+
+
+@pytest.mark.parametrize("row", [[NAN, 1.0], [INF, 1.0]], ids=str)
+def test_layer_norm_of_special_rows_is_nan(reference, row):
+    assert np.isnan(reference.layer_norm(np.array([row]), np.ones(2), np.zeros(2), 1e-5)).all()
+
+
+@pytest.mark.parametrize("name", ["rms_norm", "layer_norm"])
+def test_gradients_of_norms_are_their_slopes(reference, name):
+    draw = np.random.default_rng(0)
+    arrays = {"x": draw.normal(size=(3, 5)), "weight": draw.normal(size=5), "bias": draw.normal(size=5)}
+    grad = draw.normal(size=(3, 5))
+    found = getattr(reference, f"{name}_backward")(grad_out=grad, eps=0.01, **arrays)
+    for argument in ("x", "weight", "bias")[: 3 if name == "layer_norm" else 2]:
+        step = draw.normal(size=arrays[argument].shape)
+        ends = [
+            (
+                grad * getattr(reference, name)(eps=0.01, **arrays | {argument: arrays[argument] + sign * 1e-6 * step})
+            ).sum()
+            for sign in (1, -1)
+        ]
+        np.testing.assert_allclose((found[f"grad_{argument}"] * step).sum(), (ends[0] - ends[1]) / 2e-6, rtol=1e-6)
