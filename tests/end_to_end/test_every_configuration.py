@@ -13,6 +13,7 @@ from pretuned.render import source_of
 from pretuned.runtime.types import DTYPES
 from pretuned.spec import space
 from pretuned.spec.loader import load_folder
+from pretuned.spec.needs import need_of
 from pretuned.spec.space import DeviceFacts
 
 STRIDE = 20
@@ -59,6 +60,9 @@ def modules(spec, architecture):
             where = [expression for expression in implementation.constraints.where if expression.names <= known]
             for configuration in space.combinations(name, implementation):
                 values = chosen | facts | dict(configuration.values)
+                need = need_of(spec, specialisation, configuration)
+                if need is not None and need.capability > facts["device.compute_capability"]:
+                    continue
                 if all(expression.evaluate(values) for expression in where):
                     module = source_of(spec, specialisation, configuration)
                     found.setdefault(module.key, (module, f"{space.describe(specialisation)}: {configuration}"))

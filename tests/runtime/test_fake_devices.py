@@ -10,6 +10,7 @@ import importlib
 import itertools
 import math
 import random
+import struct
 from collections import Counter
 from pathlib import Path
 
@@ -53,7 +54,8 @@ GPUS = {
     "NVIDIA H100 80GB HBM3 MIG 1g.10gb": (16, 9, 0, 6 << 20, 232448, 49152, 2619000, 640),
     "48 KB a block, no opt-in": (128, 8, 9, 72 << 20, 0, 49152, 10501000, 384),
 }
-NEEDED_BYTES = {"hgemm": 98304}  # by defaults for compute capability 8.0 and newer, all of which has more than that
+# By defaults for compute capability 8.0 and newer, all of which has more than that.
+NEEDED_BYTES = {"hgemm": 98304, "skinny_gemm": 81920}
 ROWS_OF = {"NVIDIA A100-SXM4-40GB": A100, RTX: RTX}  # the devices with made-up rows, and whose facts they have
 ARCHITECTURES = ("sm_75", "sm_80", "sm_89", "sm_90", "sm_100")  # that defaults are compiled for
 
@@ -255,7 +257,8 @@ def test_whatever_runs_is_legal_and_fits(bundle, runtime, record_property):
         told[gpu]["default" if chosen == space.default_at(spec, problem) else "winner"] += 1
     record_property("figure", table(told))
     passed_over = sum((Counter({kind: count[kind] for kind in OVER}) for count in told.values()), Counter())
-    assert all(passed_over[kind] > 50 for kind in OVER)  # or nothing was put to the test
+    rare = {"alignment"}  # which hgemm's tensor maps alone ask for
+    assert all(passed_over[kind] > (0 if kind in rare else 50) for kind in OVER)  # or nothing was put to the test
     assert all(told[gpu]["selection"] > PAIRS // 20 for gpu in (A100, RTX)), "between the sizes a selection decides"
     assert told["48 KB a block, no opt-in"]["shared memory"] > told[RTX]["shared memory"]
 
@@ -297,6 +300,12 @@ def signatures(spec, implementation):
     return found
 
 
+def as_passed(spec, name, value):
+    """Return a number as the kernel gets it, in its own type."""
+    (dtype,) = (argument.dtype for argument in spec.arguments if argument.name == name)
+    return struct.unpack("f", struct.pack("f", value))[0] if dtype == "float32" else value
+
+
 @pytest.mark.parametrize("gpu", GPUS)
 def test_calls_launch_what_the_tuner_would(bundle, gpus, cupy, cuda, load, monkeypatch, gpu):
     """With the grid, block, shared memory and numbers that tuning measured; nothing is compiled for it."""
@@ -321,6 +330,6 @@ def test_calls_launch_what_the_tuner_would(bundle, gpus, cupy, cuda, load, monke
                 assert launched.shared_bytes == one.shared_bytes
                 passed = dict(zip(one.arguments, launched.arguments, strict=True))
                 assert {name: passed[name] for name in numbers if name in passed} == {
-                    name: value for name, value in numbers.items() if name in passed
+                    name: as_passed(spec, name, value) for name, value in numbers.items() if name in passed
                 }
     assert cupy.compiled == []

@@ -21,7 +21,7 @@ from pretuned.record.selections import Selection, confirms
 from pretuned.record.usage import digest_of
 from pretuned.spec import space
 from pretuned.spec.space import Problem, all_problems
-from pretuned.tune.certification import ComparedPick, Judgement
+from pretuned.tune.certification import ComparedPick, Comparisons
 from pretuned.tune.events import Certified, Effort, Refining
 from pretuned.tune.observation import Observations
 from pretuned.tune.request import EffortProfile, TuningRequest
@@ -98,7 +98,7 @@ def test_a_rule_that_loses_more_than_the_default_does_not_ship(spec, chosen_us, 
         ComparedPick(problem=problem, chosen_us=chosen_us + turn, best_us=8.0, default_us=10.0 + turn)
         for turn, problem in enumerate(all_problems(spec)[:2])
     )
-    judged = Judgement(seed=5, inside=picks, outside=picks[:1], calls=False)
+    judged = Comparisons(seed=5, inside=picks, outside=picks[:1], calls=False)
     found, certificate = judged.kept(selection)
     assert found.certificate == certificate
     if kept:

@@ -53,7 +53,7 @@ class ComparedPick:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
+class Comparisons:
     """The comparisons of a rule's choices inside the sizes, at least one, and outside; `calls`: they weigh by calls."""
 
     seed: int
@@ -167,7 +167,7 @@ class Certification:
             )
         )
 
-    def _judged(self, selection: Selection, seed: int) -> Judgement | None:
+    def _judged(self, selection: Selection, seed: int) -> Comparisons | None:
         """Return what became of a rule's choices, or None where nothing could be tried.
 
         It speaks of problems that have no row, and of none that the rule has seen, except those that are called.
@@ -182,7 +182,7 @@ class Certification:
             found = [list(self._comparisons(selection, problems)) for problems in (inside, outside)]
         if not found[0]:
             return None
-        return Judgement(seed=seed, inside=tuple(found[0]), outside=tuple(found[1]), calls=bool(calls))
+        return Comparisons(seed=seed, inside=tuple(found[0]), outside=tuple(found[1]), calls=bool(calls))
 
     def _comparisons(self, selection: Selection, problems: Sequence[Problem]) -> Iterator[ComparedPick]:
         for place, problem in enumerate(problems):

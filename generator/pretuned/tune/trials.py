@@ -34,6 +34,8 @@ REMAINDERS: Final = 64  # neighbouring sizes, among which there is every remaind
 AWKWARD: Final = 2  # odd problems of a configuration, besides one of round sizes
 ROUND: Final = (16, 32, 64, 128)  # multiples, at which vectors and tiles without a tail run
 TILE: Final = 129  # round sizes are larger than most tiles
+LONG: Final = tuple(2**power for power in range(9, 18))  # what a block, or a cluster of blocks, has to itself
+ODD_BESIDE, ROUND_BESIDE = (3, 1), (16, 1)  # the other dims of a long problem, smaller where the arrays are too large
 FAR: Final = 2**31 + 4099  # elements: more than an int32 can count, and odd
 
 
@@ -75,7 +77,8 @@ class TrialSizes:
     def all(self) -> list[Problem]:
         """All of them, with the problems that tuning measures."""
         own = space.problems(self.spec, self.specialisation)
-        return list(dict.fromkeys([*self.chosen, *self.small, *self.odd, *self.even, *self.edges, *own]))
+        usual = [*self.small, *self.odd, *self.even, *self.long_odd, *self.long_even, *self.edges]
+        return list(dict.fromkeys([*self.chosen, *usual, *own]))
 
     def of(self, configuration: Configuration, device: DeviceFacts) -> Trial:
         """Return the trial of a configuration: its problems, or why there are none."""
@@ -86,7 +89,11 @@ class TrialSizes:
         if self.by_hand:
             return self._trial(configuration, list(legal(self.chosen)), self.chosen, device)
         first = list(itertools.islice(legal(self.small), 1))
-        further = [*itertools.islice(legal(self.odd), AWKWARD), *itertools.islice(legal(self.even), 1)]
+        odd = [*itertools.islice(legal(self.odd), AWKWARD)]
+        if not any(_ragged(problem) for problem in odd):
+            odd += itertools.islice(legal(self.long_odd), 1)
+        even = [*itertools.islice(legal(self.even), 1)] or [*itertools.islice(legal(self.long_even), 1)]
+        further = [*odd, *even]
         found = [*first, *further, *(legal(self.edges) if first or further else ())]
         if not further:
             found += itertools.islice(legal(self.rare), 1)
@@ -112,6 +119,27 @@ class TrialSizes:
             further += [problem for problem in near if problem is not None]
         sizes = {problem: elements(self.spec, problem) for problem in further}
         return [p for p in sorted(sizes, key=lambda p: (sizes[p], p)) if sizes[p] <= MOST_ELEMENTS]
+
+    @cached_property
+    def long_odd(self) -> list[Problem]:
+        """Odd problems with one long dim, for what is legal at long rows alone, the smallest first."""
+        return list(self._long([size + 1 for size in LONG], ODD_BESIDE))
+
+    @cached_property
+    def long_even(self) -> list[Problem]:
+        """The same with round sizes."""
+        return list(self._long(LONG, ROUND_BESIDE))
+
+    def _long(self, lengths: Sequence[int], beside: Sequence[int]) -> Iterator[Problem]:
+        """Yield problems with one dim of each length; the others have the first of `beside` that is not too large."""
+        names = list(self.spec.free_dims)
+        for length, name in itertools.product(lengths, names if len(names) > 1 else ()):
+            sizes = ([length if other == name else size for other in names] for size in beside)
+            fitting = (one for one in sizes if elements(self.spec, self._at(one)) <= self.elements)
+            chosen = next(fitting, None)
+            problem = None if chosen is None else self._problem(chosen)
+            if problem is not None:
+                yield problem
 
     def _ladder(self, primes: Sequence[int] | None, multiples: Sequence[int], least: int) -> Iterator[Problem]:
         """Yield problems near the primes, of ever rounder sizes from `least` on, each with its sizes in two orders."""
@@ -194,6 +222,11 @@ def far(spec: KernelSpec, specialisation: Pairs) -> Problem | None:
 def elements(spec: KernelSpec, problem: Problem) -> int:
     """Return how many elements all arrays of a call have together."""
     return sum(buffer.size for buffer in arrays(spec, problem))
+
+
+def _ragged(problem: Problem) -> bool:
+    """Whether a size is no multiple of what vectors and tiles may ask for."""
+    return any(isinstance(size, int) and size % ROUND[0] for _, size in problem.dims)
 
 
 def _largest(spec: KernelSpec, specialisation: Pairs, extents: Sequence[int]) -> int:
