@@ -132,9 +132,8 @@ def arguments(spec, specialisation, device="cpu", **sizes):
         if argument.name in stored:
             dtype = space.dtype_of(spec, argument.dtype, specialisation)
             bits = np.ascontiguousarray(stored[argument.name].full)
-            found[argument.name] = (
-                torch.from_numpy(bits.view(f"int{8 * bits.itemsize}")).to(device).view(getattr(torch, dtype))
-            )
+            integers = bits.view(f"int{8 * min(bits.itemsize, 8)}")  # PyTorch has no wider ones
+            found[argument.name] = torch.from_numpy(integers).to(device).view(getattr(torch, dtype))
     found = together(spec, found)
     for scalar in spec.scalars:
         if isinstance(scalar.passed, dict):

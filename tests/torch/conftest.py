@@ -36,8 +36,10 @@ def offered(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def specs():
-    """The gallery's and the bundled kernels."""
-    return load_folder(ROOT / "examples/gallery/kernels") | load_folder(ROOT / "templates")
+    """The gallery's and the bundled kernels; those whose names the gallery has too begin with `bundled_`."""
+    own, bundled = load_folder(ROOT / "examples/gallery/kernels"), load_folder(ROOT / "templates")
+    named = ((f"bundled_{name}" if name in own else name, spec) for name, spec in bundled.items())
+    return own | {name: spec.model_copy(update={"name": name}) for name, spec in named}
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,8 @@ from pretuned.spec.loader import load_folder
 
 torch = pytest.importorskip("torch")
 ROOT = Path(__file__).parents[2]
-NAMES = sorted(load_folder(ROOT / "examples/gallery/kernels") | load_folder(ROOT / "templates"))
+OWN, BUNDLED = load_folder(ROOT / "examples/gallery/kernels"), load_folder(ROOT / "templates")
+NAMES = [*OWN, *(f"bundled_{name}" if name in OWN else name for name in BUNDLED)]
 
 
 @pytest.mark.parametrize("name", NAMES)
