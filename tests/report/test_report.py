@@ -14,7 +14,20 @@ from pretuned.report.lines import of_rows
 from pretuned.report.text import table
 from pretuned.spec import space
 from pretuned.spec.space import Configuration, Problem
-from pretuned.tune.events import Compiling, Decided, Effort, Failed, Measuring, OutOfBudget, Passed
+from pretuned.tune.events import (
+    AtProblem,
+    CandidatesScreened,
+    Compiling,
+    Decided,
+    Effort,
+    Failed,
+    Measuring,
+    OnDevice,
+    OutOfBudget,
+    Passed,
+    Racing,
+    SourcesCompiled,
+)
 from specs import SEVERAL, loaded
 
 FLOAT = (("T", "float32"),)
@@ -84,6 +97,27 @@ def test_the_steps_of_a_tuning(spec, won):
         Decided(row=default, cached=True): "scale: n=1024, T=float32: default (measured before)",
         Passed(entry=skipped): "scale: n=1024, T=float32: skipped: takes 99.0 GB",
         OutOfBudget(rows=3): "the budget is spent; 3 rows not reached",
+        SourcesCompiled(done=2, asked=6, workers=4): "compiled 2 of 6 sources",
+        CandidatesScreened(
+            kernel="scale",
+            problem=PROBLEM,
+            problems=2,
+            seen=3,
+            wanted=6,
+            best=fast,
+            best_us=8.0,
+            default_us=10.0,
+        ): "scale: n=1024, T=float32: screened 3 of 6 configurations",
+        AtProblem(kernel="scale", stage="certifying", problem=PROBLEM, done=4, problems=20): (
+            "scale: n=1024, T=float32: certifying, problem 5 of 20"
+        ),
+        Racing(kernel="scale", problem=PROBLEM, contenders=((fast, 8.0),), default=fast): (
+            "scale: n=1024, T=float32: 1 candidate racing"
+        ),
+        Racing(kernel="scale", problem=PROBLEM, contenders=((fast, 8.0),), default=fast, place=3): (
+            "scale: n=1024, T=float32: 1 candidate left in the duel, at place 3"
+        ),
+        OnDevice(device="cuda:1", event=OutOfBudget(rows=1)): "cuda:1: the budget is spent; 1 row not reached",
     }
     assert {event: describe(event) for event in events} == events
 

@@ -12,7 +12,7 @@ from pretuned.record.cache import Cache
 from pretuned.render import Source
 from pretuned.tune import binaries as binaries_module
 from pretuned.tune.binaries import BinaryStore
-from pretuned.tune.events import Effort
+from pretuned.tune.events import Effort, SourcesCompiled
 
 
 def module(name):
@@ -127,3 +127,14 @@ def test_the_compiler_is_asked_where_no_package_has_its_version(compiler, monkey
     with BinaryStore(Cache(None), Effort(), toolchain=TOOLCHAIN) as library:
         assert library.compiler == "13.0.88"
     assert len(Compiler.asked) == 1
+
+
+def test_what_goes_to_the_compilers_and_what_comes_back_is_reported(compiler):
+    heard = []
+    with BinaryStore(Cache(None), Effort(), workers=2, toolchain=TOOLCHAIN, listen=heard.append) as library:
+        library.request([(ONE, "sm_90"), (TWO, "sm_90")])
+        library.request([(ONE, "sm_90")])  # which is under way
+        library.poll()
+        library.request([(BAD, "sm_90")])
+    steps = [(0, 2), (2, 2), (2, 3)]
+    assert heard == [SourcesCompiled(done=done, asked=asked, workers=2) for done, asked in steps]

@@ -14,7 +14,18 @@ from pretuned.outcome import Crashed
 from pretuned.record.cache import Cache
 from pretuned.record.rows import Row, Skipped
 from pretuned.spec.space import Configuration, all_problems
-from pretuned.tune.events import Decided, Effort, Failed, Noisy, OutOfBudget, Planned
+from pretuned.tune.events import (
+    AtProblem,
+    CandidatesScreened,
+    Decided,
+    Effort,
+    Failed,
+    Measuring,
+    Noisy,
+    OutOfBudget,
+    Planned,
+    Racing,
+)
 from pretuned.tune.request import TuningRequest
 from pretuned.tune.task import TuningTask
 from pretuned.tune.tuner import Tuner
@@ -54,6 +65,29 @@ def test_the_fastest_wins_and_each_set_of_guards_keeps_its_best(spec):
         assert row.winner.ratio[1] < 0.52
         assert row.default.ratio == (1.0, 1.0)
     assert effort.launched > 0
+
+
+def test_the_steps_of_a_row_are_reported_with_what_is_known_by_then(spec):
+    (problem, *_) = all_problems(spec)
+    (row,), events, _ = run(spec, FakeRunner(model), problems=[problem])
+    (begun,) = [event for event in events if isinstance(event, Measuring)]
+    (planned,) = [event for event in events if isinstance(event, Planned)]
+    assert begun.seconds == pytest.approx(planned.seconds - planned.spent_s)
+    seen = [event for event in events if isinstance(event, CandidatesScreened)]
+    assert [event.seen for event in seen] == sorted(event.seen for event in seen)
+    last = seen[-1]
+    assert (last.seen, last.wanted, last.problem, last.best) == (6, 6, problem, row.winner.configuration)
+    assert last.default_us == pytest.approx(10, rel=0.05)
+    assert last.best_us == pytest.approx(5, rel=0.05)
+    assert AtProblem(kernel="scale", stage="deciding", problem=problem, done=0, problems=1) in events
+    races = [event for event in events if isinstance(event, Racing)]
+    assert [event.place for event in races] == [0, *range(1, len(races))]
+    default = row.default.configuration
+    for event in races:
+        assert default == event.default
+        assert default in dict(event.contenders)
+    left = [len(event.contenders) for event in races]
+    assert left == sorted(left, reverse=True)  # none comes back
 
 
 def test_a_default_that_is_best_stays(spec):

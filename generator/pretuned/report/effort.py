@@ -8,6 +8,8 @@ from pretuned.errors import counted
 from pretuned.outcome import detail, kind, kind_of
 from pretuned.report.certificates import chosen, sentence
 from pretuned.tune.events import (
+    AtProblem,
+    CandidatesScreened,
     Certified,
     Compiling,
     Decided,
@@ -16,16 +18,19 @@ from pretuned.tune.events import (
     Failed,
     Measuring,
     Noisy,
+    OnDevice,
     OutOfBudget,
     Passed,
     Planned,
+    Racing,
     Refining,
+    SourcesCompiled,
     Unconfirmed,
     Waiting,
 )
 
 
-def describe(event: Event) -> str:  # noqa: C901, PLR0911 - one return a kind of event
+def describe(event: Event) -> str:  # noqa: C901, PLR0911, PLR0912 - one return a kind of event
     """Return one line about a step of tuning."""
     match event:
         case Waiting(device=device, patience_s=patience_s):
@@ -38,6 +43,8 @@ def describe(event: Event) -> str:  # noqa: C901, PLR0911 - one return a kind of
         case Measuring(kernel=kernel, problem=problem, candidates=candidates, done=done, rows=rows):
             place = f" (row {done + 1} of {rows})" if done < rows else ""
             return f"{kernel}: {problem}: {counted(candidates, 'candidate')}{place}"
+        case SourcesCompiled() | CandidatesScreened() | AtProblem() | Racing():
+            return _step(event)
         case Failed(kernel=kernel, configuration=configuration, problem=problem, failure=failure):
             return f"{kernel}: {problem}: {configuration}: {kind(failure)}: {detail(failure)}"
         case Noisy(kernel=kernel, problem=problem, reason=reason, attempt=attempt):
@@ -62,6 +69,23 @@ def describe(event: Event) -> str:  # noqa: C901, PLR0911 - one return a kind of
             return f"{chosen(event.kernel, event.specialisation)}: {sentence(event.certificate)}{before}"
         case OutOfBudget(rows=rows):
             return f"the budget is spent; {counted(rows, 'row')} not reached"
+        case OnDevice(device=device, event=inner):
+            return f"{device}: {describe(inner)}"
+
+
+def _step(event: SourcesCompiled | CandidatesScreened | AtProblem | Racing) -> str:
+    if isinstance(event, SourcesCompiled):
+        return f"compiled {event.done} of {counted(event.asked, 'source')}"
+    place = f"{event.kernel}: {event.problem}"
+    match event:
+        case CandidatesScreened(seen=seen, wanted=wanted):
+            return f"{place}: screened {seen} of {counted(wanted, 'configuration')}"
+        case AtProblem(stage=stage, done=done, problems=problems):
+            return f"{place}: {stage}, problem {min(done + 1, problems)} of {problems}"
+        case Racing(contenders=contenders, place=0):
+            return f"{place}: {counted(len(contenders), 'candidate')} racing"
+        case Racing(contenders=contenders, place=at):
+            return f"{place}: {counted(len(contenders), 'candidate')} left in the duel, at place {at}"
 
 
 def _planned(plan: Planned) -> str:

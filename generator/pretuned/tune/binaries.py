@@ -8,13 +8,13 @@ from types import TracebackType
 from typing import Self
 
 from pretuned.compile.nvrtc import NVRTC
-from pretuned.compile.pool import CompileJob, CompilePool
+from pretuned.compile.pool import CompileJob, CompilePool, processors
 from pretuned.compile.result import Binary, Toolchain
 from pretuned.outcome import Failure
 from pretuned.record.cache import Cache
 from pretuned.render import Source, digest
 from pretuned.runtime import prelude
-from pretuned.tune.events import Effort
+from pretuned.tune.events import Effort, Listener, SourcesCompiled
 
 _EMPTY = Source(text='extern "C" __global__ void empty() {}', options=(), functions=("empty",))
 
@@ -26,9 +26,16 @@ class BinaryStore:
     """
 
     def __init__(
-        self, cache: Cache, effort: Effort, *, workers: int | None = None, toolchain: Toolchain = NVRTC
+        self,
+        cache: Cache,
+        effort: Effort,
+        *,
+        workers: int | None = None,
+        toolchain: Toolchain = NVRTC,
+        listen: Listener = lambda _event: None,
     ) -> None:
         self._toolchain = toolchain
+        self._listen = listen
         self._cache = cache
         self._effort = effort
         self._workers = workers
@@ -76,6 +83,7 @@ class BinaryStore:
         if fresh:
             self._under_way.update((source.key, architecture) for source, architecture in fresh)
             self.start().put(fresh, first=first)
+            self._report()
         return len(fresh)
 
     def poll(self, *, wait_s: float | None = 0.0) -> None:
@@ -90,6 +98,12 @@ class BinaryStore:
             self._known[source.key, architecture, self.compiler] = result
             if isinstance(result, Binary):
                 self._cache.put_binary(_key(source.key, architecture, result.compiler), result)
+        if ended:
+            self._report()
+
+    def _report(self) -> None:
+        done, workers = self._effort.compiled, self._workers or processors()
+        self._listen(SourcesCompiled(done=done, asked=done + len(self._under_way), workers=workers))
 
     def find(self, source: Source, architecture: str) -> Binary | Failure | None:
         """Return the binary of a source, why it did not compile, or None while it is not compiled."""

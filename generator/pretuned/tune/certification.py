@@ -188,6 +188,7 @@ class Certification:
         for place, problem in enumerate(problems):
             if place and self.task.workbench.clock.over:
                 return
+            self.task.report("certifying", problem, place, len(problems))
             if (compared := self._compared(selection, problem)) is not None:
                 yield compared
 

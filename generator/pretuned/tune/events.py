@@ -24,7 +24,10 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """What is ahead: rows to settle, configurations to choose from, sources to compile at most, estimated seconds."""
+    """What is ahead: rows to settle, configurations to choose from, sources to compile at most, estimated seconds.
+
+    `spent_s` of these seconds have passed already.
+    """
 
     kernels: int
     rows: int
@@ -32,6 +35,7 @@ class Planned:
     sources: int
     seconds: float
     budget_s: float | None
+    spent_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,14 +47,70 @@ class Compiling:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SourcesCompiled:
+    """Of the `asked` sources that went to the compilers so far, `done` came back; `workers` compile at once at most."""
+
+    done: int
+    asked: int
+    workers: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Measuring:
-    """The rows of a kernel are being tuned, `problem` first; `done` of `rows` are settled."""
+    """The rows of a kernel are being tuned, `problem` first; `done` of `rows` are settled.
+
+    `seconds` are what the kernel's specialisation is expected to take.
+    """
 
     kernel: str
     problem: Problem
     candidates: int
     done: int
     rows: int
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CandidatesScreened:
+    """Some more candidates were screened at `problem`, one of so many `problems` at which all of them are.
+
+    `seen` of the `wanted` candidates have been timed there or have failed. `best` is the fastest so far, None where all
+    have failed; times are in microseconds a call, and `default_us` is None until the default is timed.
+    """
+
+    kernel: str
+    problem: Problem
+    problems: int
+    seen: int
+    wanted: int
+    best: Configuration | None
+    best_us: float
+    default_us: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtProblem:
+    """A `stage` of a kernel's tuning has come to `problem`; `done` of its `problems` are behind it."""
+
+    kernel: str
+    stage: str
+    problem: Problem
+    done: int
+    problems: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Racing:
+    """Candidates race at `problem`: those that are left, each with the microseconds that a call is expected to take.
+
+    `place` is 0 for a race, and counts the places of a duel from 1.
+    """
+
+    kernel: str
+    problem: Problem
+    contenders: tuple[tuple[Configuration, float], ...]
+    default: Configuration
+    place: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,11 +195,23 @@ class OutOfBudget:
     rows: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnDevice:
+    """What a tuning on one of several devices reports; `device` tells them apart."""
+
+    device: str
+    event: Event
+
+
 Event = (
     Waiting
     | Planned
     | Compiling
+    | SourcesCompiled
     | Measuring
+    | CandidatesScreened
+    | AtProblem
+    | Racing
     | Failed
     | Noisy
     | Unconfirmed
@@ -148,6 +220,7 @@ Event = (
     | Refining
     | Certified
     | OutOfBudget
+    | OnDevice
 )
 Listener = Callable[[Event], None]
 

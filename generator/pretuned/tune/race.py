@@ -22,7 +22,7 @@ from pretuned.measure.rounds import Rule
 from pretuned.outcome import Failure
 from pretuned.spec.guards import Guards
 from pretuned.spec.space import Configuration, Problem
-from pretuned.tune.events import Noisy
+from pretuned.tune.events import Noisy, Racing
 from pretuned.tune.task import TuningTask
 
 LEAST_ROUNDS: Final = 7  # of slow kernels: one more than an interval of 95% needs
@@ -236,6 +236,14 @@ def race(
     why.
     """
     runner, chosen, default = task.workbench.runner, list(estimates_us), task.default_at(problem)
+    racing = Racing(
+        kernel=task.spec.name,
+        problem=problem,
+        contenders=tuple(estimates_us.items()),
+        default=default,
+        place=conduct.place,
+    )
+    task.workbench.listen(racing)
 
     def run(chosen: Sequence[Configuration]) -> Raced | Failure:
         task.workbench.effort.launched += 1

@@ -22,8 +22,8 @@ import numpy as np
 from pretuned.compile.result import Binary
 from pretuned.spec import space
 from pretuned.spec.space import Configuration, Problem
-from pretuned.strategies import OrderAware, ask
-from pretuned.tune.events import Compiling
+from pretuned.strategies import EVALUATIONS, OrderAware, ask
+from pretuned.tune.events import CandidatesScreened, Compiling
 from pretuned.tune.representatives import promising, representatives
 from pretuned.tune.space import pruning
 from pretuned.tune.task import TuningTask
@@ -89,11 +89,30 @@ class Screening:
                 work = self._ready(self._others)
             if work is not None:
                 self.task.screen(*work)
+                self._report(work[0])
             elif self._open():
                 binaries.poll(wait_s=self._left_s())
             elif not self._recall():
                 self.whole = True
                 return
+
+    def _report(self, problem: Problem) -> None:
+        task, times = self.task, self.task.times[problem]
+        legal, strategy = len(self._rows[problem]), self._strategies.get(problem)
+        best = min(times, key=lambda c: times[c], default=None)
+        best_us = math.inf if best is None else times[best]
+        self._workbench.listen(
+            CandidatesScreened(
+                kernel=task.spec.name,
+                problem=problem,
+                problems=len(self._ahead),
+                seen=len(times),
+                wanted=legal if strategy is None or strategy.complete else min(legal, EVALUATIONS),
+                best=best if math.isfinite(best_us) else None,
+                best_us=best_us,
+                default_us=times.get(task.default_at(problem)),
+            )
+        )
 
     def carry(self, problem: Problem, shipped: Sequence[Configuration] = ()) -> tuple[list[Configuration], bool]:
         """Screen the default, the incumbent, and the candidates that did well at the representatives, at `problem`.

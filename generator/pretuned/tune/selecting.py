@@ -142,6 +142,7 @@ class SelectionMaker:
         for place, problem in enumerate(drawn):
             if self.late:
                 return
+            task.report("surveying", problem, place, len(drawn))
             observed.survey(problem, everything if place < WHOLE else self._hopeful(everything))
 
     def _alive(self, candidates: Iterable[Configuration], most: int) -> list[Configuration]:
@@ -185,6 +186,7 @@ class SelectionMaker:
         for problem in problems:
             if self.late:
                 return
+            task.report("trying ragged sizes", problem, len(observed.times), len(self.problems) + len(self._tried))
             expected = {c: predicted_us(costs[c], problem) for c in wanted if c in costs and c not in task.failed}
             missing = {c for c in expected if c not in observed.times.get(problem, {})}
             default = task.default_at(problem)

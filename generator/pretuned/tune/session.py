@@ -181,7 +181,7 @@ def opened(
     clock = Clock(budget_s)
     with ExitStack() as stack:
         cache = stack.enter_context(Cache(cache_folder, anew=demands.anew))
-        binaries = stack.enter_context(BinaryStore(cache, effort, toolchain=backend.toolchain))
+        binaries = stack.enter_context(BinaryStore(cache, effort, toolchain=backend.toolchain, listen=listen))
         runner = stack.enter_context(backend.runner(index))
         stack.enter_context(termination_interrupts())
         monitor = backend.monitor(index)

@@ -26,7 +26,7 @@ from pretuned.spec.space import Configuration, Pairs, Problem, pairs
 from pretuned.strategies import AUTO
 from pretuned.tune.blame import culprits
 from pretuned.tune.contract import KernelContract
-from pretuned.tune.events import Failed
+from pretuned.tune.events import AtProblem, Failed
 from pretuned.tune.results import KnownResults, context_of
 from pretuned.tune.space import pruning
 from pretuned.tune.space.points import Points
@@ -94,6 +94,12 @@ class TuningTask:
             with self.workbench.effort.stage("rendering"):
                 self._candidates[configuration] = candidate(self.spec, self.specialisation, configuration)
         return self._candidates[configuration]
+
+    def report(self, stage: str, problem: Problem, done: int, problems: int) -> None:
+        """Report that a stage has come to `problem`, behind `done` of its `problems`."""
+        name = self.spec.name
+        event = AtProblem(kernel=name, stage=stage, problem=problem, done=min(done, problems), problems=problems)
+        self.workbench.listen(event)
 
     # What earlier builds found out.
 

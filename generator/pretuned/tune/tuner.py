@@ -215,15 +215,16 @@ class Tuner:
 
     def _announce(self, pending: Sequence[_Pending]) -> None:
         clock = self.workbench.clock
-        estimates = [one.estimate for one in pending]
+        estimates, spent_s = [one.estimate for one in pending], clock.spent_s
         self.workbench.listen(
             Planned(
                 kernels=len({one.task.spec.name for one in pending}),
                 rows=sum(len(one.problems) for one in pending),
                 configurations=sum(estimate.configurations for estimate in estimates),
                 sources=sum(estimate.sources for estimate in estimates),
-                seconds=clock.spent_s + sum(estimate.seconds for estimate in estimates),
+                seconds=spent_s + sum(estimate.seconds for estimate in estimates),
                 budget_s=clock.budget_s,
+                spent_s=spent_s,
             )
         )
 
@@ -254,9 +255,15 @@ class Tuner:
         self, pending: _Pending, problems: Sequence[Problem], done: int, rows: int, following: Sequence[_Pending]
     ) -> Iterator[Row | Selection]:
         task, workbench = pending.task, self.workbench
-        name, candidates = task.spec.name, len(task.points)
         workbench.listen(
-            Measuring(kernel=name, problem=(problems or task.problems)[0], candidates=candidates, done=done, rows=rows)
+            Measuring(
+                kernel=task.spec.name,
+                problem=(problems or task.problems)[0],
+                candidates=len(task.points),
+                done=done,
+                rows=rows,
+                seconds=pending.estimate.seconds,
+            )
         )
         winners = {problem: held[0] for problem, held in pending.incumbents.items() if held}
         screening = Screening(task, [p for p in task.problems if p not in task.unfit], winners)
@@ -287,6 +294,7 @@ class Tuner:
         for index, problem in enumerate(problems):
             if workbench.clock.over and index:
                 return
+            task.report("deciding", problem, index, len(problems))
             considered, whole = screening.carry(problem, shipped)
             if problem in task.unfit:
                 continue
