@@ -44,7 +44,7 @@ def lock_for(options, specs, device, folder):
     started = time.perf_counter()
     requests = [TuningRequest(spec=spec, problems=tuple(space.all_problems(spec))) for spec in specs.values()]
     tuned = tune(requests, device, cache_folder=folder / "cache")
-    print(f"tuned in {time.perf_counter() - started:.1f} s", *stages(tuned.effort), sep="\n  ", flush=True)
+    print(f"tuned in {time.perf_counter() - started:.1f} s", *stages(tuned.spending), sep="\n  ", flush=True)
     lock = packages.lock_of(tuned)
     lockfile.write(options.out / "pretuned.lock.json", lock)
     return lock

@@ -107,7 +107,7 @@ def baked(spec, options):
         print(
             f"tuned from nothing in {time.perf_counter() - began:.1f} s: {len(lock.rows)} rows, {tuned.left} left, "
             f"{len(failed)} failures of candidates",
-            *stages(tuned.effort),
+            *stages(tuned.spending),
             *failed[:10],
             sep="\n",
         )

@@ -100,15 +100,16 @@ def peer(folder, name, *options):
 
 def report(result, wall_s, configurations, times, peers):
     """Yield the lines of the report."""
-    effort, rows = result.effort, result.rows
+    spending, rows = result.spending, result.rows
     pairs = configurations * len(rows)
-    waiting_s = effort.seconds["waiting for compilers"]
-    yield f"{len(rows)} inputs, {configurations} configurations: {pairs} pairs decided, {effort.launched} measurements"
+    waiting_s = spending.seconds["waiting for compilers"]
+    decided = f"{pairs} pairs decided, {spending.launched} measurements"
+    yield f"{len(rows)} inputs, {configurations} configurations: {decided}"
     yield f"(a) wall for all                        {wall_s:8.2f} s"
     yield f"(b) a decided pair, with compiles       {1e3 * wall_s / pairs:8.3f} ms"
-    yield f"(c) a measurement, without compiles     {1e3 * (wall_s - waiting_s) / effort.launched:8.3f} ms"
+    yield f"(c) a measurement, without compiles     {1e3 * (wall_s - waiting_s) / spending.launched:8.3f} ms"
     yield f"    waiting for compilers               {waiting_s:8.2f} s ({waiting_s / wall_s:.0%})"
-    yield f"    candidates on the device            {effort.device_s:8.2f} s ({effort.device_s / wall_s:.0%})"
+    yield f"    candidates on the device            {spending.device_s:8.2f} s ({spending.device_s / wall_s:.0%})"
     faster = [row.default.time_us / row.winner.time_us for row in rows]
     yield f"winner against default: geomean {geomean(faster):.2f}x, most {max(faster):.2f}x"
     if times:
@@ -121,7 +122,7 @@ def report(result, wall_s, configurations, times, peers):
         ratios = [cublas[labelled(row.problem)] / row.winner.time_us for row in rows]
         yield f"cuBLAS's time as a share of the winner's: geomean {geomean(ratios):.2f}, least {min(ratios):.2f}"
     yield ""
-    yield from stages(effort)
+    yield from stages(spending)
     if "triton" in peers:
         yield ""
         yield from triton_lines(peers["triton"], wall_s)

@@ -69,7 +69,7 @@ def tuned_package(spec, device, folder, out):
     started = time.perf_counter()
     request = TuningRequest(spec=spec, problems=tuple(space.all_problems(spec)))
     tuned = tune([request], device, cache_folder=folder / "cache")
-    lines = [f"tuned in {time.perf_counter() - started:.1f} s: {len(request.problems)} inputs", *stages(tuned.effort)]
+    lines = [f"tuned in {time.perf_counter() - started:.1f} s: {len(request.problems)} inputs", *stages(tuned.spending)]
     lock = packages.lock_of(tuned)
     lockfile.write(out / "hochgraf.lock.json", lock)
     return packages.baked({spec.name: spec}, lock, folder / "baked", cubins=device.backend.ships), lines

@@ -81,8 +81,8 @@ def recorded(specs, target):
     decision.race, decision.finalists = original, chosen
     for row in result.rows:
         found.setdefault((row.kernel, row.problem), {"race": {}, "screened": {}})["winner"] = row.winner.configuration
-    stages = ", ".join(f"{name} {seconds:.1f}" for name, seconds in result.effort.longest())
-    return found, f"tuning: {sum(result.effort.seconds.values()):.1f} s: {stages}"
+    stages = ", ".join(f"{name} {seconds:.1f}" for name, seconds in result.spending.longest())
+    return found, f"tuning: {sum(result.spending.seconds.values()):.1f} s: {stages}"
 
 
 def median_ratio(samples, one, base):

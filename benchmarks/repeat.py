@@ -42,7 +42,7 @@ def tunings(specs, target, times):
     for _ in range(times):
         requests = [TuningRequest(spec=spec, problems=tuple(all_problems(spec))) for spec in specs.values()]
         result = tune(requests, target, cache_folder=None)
-        yield {(row.kernel, row.problem): row for row in result.rows}, dict(result.effort.longest())
+        yield {(row.kernel, row.problem): row for row in result.rows}, dict(result.spending.longest())
 
 
 def choices(specs, tuned):

@@ -97,11 +97,11 @@ def tuned(spec, problems, target):
         wall_s = time.perf_counter() - started
     faster = sorted(row.default.time_us / row.winner.time_us for row in result.rows)
     yield (
-        f"{len(points):,} configurations x {len(problems)} sizes: {wall_s:.2f} s, {result.effort.compiled} modules "
-        f"compiled, {result.effort.launched} measurements, winners {faster[0]:.2f}x to {faster[-1]:.2f}x"
+        f"{len(points):,} configurations x {len(problems)} sizes: {wall_s:.2f} s, {result.spending.compiled} modules "
+        f"compiled, {result.spending.launched} measurements, winners {faster[0]:.2f}x to {faster[-1]:.2f}x"
     )
     yield f"  {memory.describe()}"
-    yield from (f"  {line}" for line in stages(result.effort))
+    yield from (f"  {line}" for line in stages(result.spending))
 
 
 def main():

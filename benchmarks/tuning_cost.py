@@ -76,23 +76,24 @@ def first(name, specs, device, cache):
     requests = [TuningRequest(spec=spec, problems=tuple(space.all_problems(spec))) for spec in specs.values()]
     started = time.perf_counter()
     found = tune(requests, device, cache_folder=cache)
-    wall_s, effort = time.perf_counter() - started, found.effort
+    wall_s, spending = time.perf_counter() - started, found.spending
     rows = sum(len(request.problems) for request in requests)
     lines = [
         (
             f"{name}: {wall_s:.1f} s (target {TARGETS_S.get(name, 0):.0f} s): {len(found.rows)} of {rows} rows, "
-            f"{len(found.selections)} selections, {effort.launched} measurements, {effort.compiled} sources compiled"
+            f"{len(found.selections)} selections, {spending.launched} measurements, "
+            f"{spending.compiled} sources compiled"
         ),
-        *(f"  {line}" for line in stages(effort)),
-        *(f"  {line}" for line in columns(by_kernel(effort), frozenset(range(1, 40)))),
+        *(f"  {line}" for line in stages(spending)),
+        *(f"  {line}" for line in columns(by_kernel(spending), frozenset(range(1, 40)))),
         *map(certified, found.selections),
     ]
     started = time.perf_counter()
     cached = tune(requests, device, cache_folder=cache)
     same = (cached.rows, cached.selections) == (found.rows, found.selections)
     lines.append(
-        f"  the same tuning, from the cache: {time.perf_counter() - started:.2f} s, {cached.effort.launched} "
-        f"measurements, {cached.effort.compiled} sources compiled; {'the same' if same else 'ANOTHER'} result"
+        f"  the same tuning, from the cache: {time.perf_counter() - started:.2f} s, {cached.spending.launched} "
+        f"measurements, {cached.spending.compiled} sources compiled; {'the same' if same else 'ANOTHER'} result"
     )
     return found, lines
 

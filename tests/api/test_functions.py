@@ -15,7 +15,7 @@ from declaring import SCALE_MODULE, write_module
 from fake_runner import ROWS_ALONE
 from pretuned.api import tuning
 from pretuned.tune import request
-from pretuned.tune.events import Effort, Planned
+from pretuned.tune.events import Planned, Spending
 from pretuned.tune.request import TuningDevice
 from pretuned.tune.session import Tuned
 from project_home import TABLE, Home
@@ -41,7 +41,7 @@ def gpu(monkeypatch):
         listen(PLANNED)
         found = tuple(row(one.spec, problem) for one in requests for problem in one.problems)
         how = {name: value for name, value in ending.items() if name != "given"}
-        return Tuned(device=device, rows=found, skipped=(), left=0, effort=Effort(), **how)
+        return Tuned(device=device, rows=found, skipped=(), left=0, spending=Spending(), **how)
 
     monkeypatch.setattr(tuning, "find_device", lambda place, known: GPU)
     monkeypatch.setattr(tuning, "tune_requests", tune)
@@ -189,7 +189,7 @@ def test_the_same_kernel_in_a_file_and_in_python_gives_the_same_lock(tmp_path, m
     (home.root / "kernels" / "scale.cu.jinja").write_text(home.template)
     (home.root / "pyproject.toml").write_text(TABLE + 'declarations = "kernels/declared.py"\n')
     declared = pretuned.tune(on="host")
-    assert declared.tuned.effort.launched == 0, "all of it was measured before"
+    assert declared.tuned.spending.launched == 0, "all of it was measured before"
     assert declared.lock.read_bytes() == lock
     (other,) = pretuned.bake(on="host", output="python")
     assert other.files == package.files

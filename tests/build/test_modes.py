@@ -216,4 +216,4 @@ def test_a_second_build_finds_everything_measured(case):
     first = case.resolve()
     second = case.resolve()
     assert second.rows == first.rows
-    assert second.tuned.effort.launched == 0
+    assert second.tuned.spending.launched == 0

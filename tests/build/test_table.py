@@ -17,7 +17,7 @@ from pretuned.record.lock import Lock
 from pretuned.record.rows import Skipped
 from pretuned.render import candidate
 from pretuned.spec.space import Configuration, Problem
-from pretuned.tune.events import Effort
+from pretuned.tune.events import Spending
 from pretuned.tune.request import TuningDevice
 from pretuned.tune.session import Tuned
 from reported import Reported
@@ -53,7 +53,7 @@ class Build:
         ]
         self.given = given
         found = [row(self.spec, problem) for problem, _ in self.asked[self.left :]]
-        return Tuned(device=target, rows=tuple(found), skipped=(), left=self.left, effort=Effort(), **self.ending)
+        return Tuned(device=target, rows=tuple(found), skipped=(), left=self.left, spending=Spending(), **self.ending)
 
     def lock(self, entries, rules=()):
         lockfile.write(self.project.lock, Lock().updated({H100.name: H100}, entries, (), rules))

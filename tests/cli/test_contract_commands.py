@@ -13,7 +13,7 @@ from pretuned.record.cache import Cache
 from pretuned.spec.loader import load_folder
 from pretuned.spec.space import all_problems
 from pretuned.tune.binaries import BinaryStore
-from pretuned.tune.events import Effort
+from pretuned.tune.events import Spending
 from pretuned.tune.request import TuningRequest
 from pretuned.tune.tuner import Tuner
 from wrong_kernels import GRID_BARRIER, SOUND, SPEC, WRONG, write
@@ -102,9 +102,9 @@ def test_tuning_refuses_each_before_it_is_launched(wrong, kernels, project):
     gpu = FakeRunner(lambda _values, _dims: 1.0)
     specs = load_folder(wrong / "kernels")
     requests = [TuningRequest(spec=spec, problems=tuple(all_problems(spec))) for spec in specs.values()]
-    effort = Effort()
-    with Cache(project.cache) as cache, BinaryStore(cache, effort) as binaries:
-        workbench = fake_workbench(gpu, binaries=binaries, effort=effort)
+    spending = Spending()
+    with Cache(project.cache) as cache, BinaryStore(cache, spending) as binaries:
+        workbench = fake_workbench(gpu, binaries=binaries, spending=spending)
         with pytest.raises(TuningError) as refused:
             list(Tuner(workbench).tune(requests))
     said = str(refused.value).splitlines()

@@ -16,7 +16,7 @@ from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
 from pretuned.record.selections import Certificate, Losses
 from pretuned.spec.space import all_problems
-from pretuned.tune.events import Certified, Effort
+from pretuned.tune.events import Certified, Spending
 from pretuned.tune.request import TuningDevice
 from pretuned.tune.session import Tuned
 from specs import SCALE, loaded, write
@@ -49,7 +49,9 @@ class Machine:
         self.requests = requests
         self.asked = [(one.spec, problem) for one in requests for problem in one.problems]
         found = tuple(replace(row(spec, problem), noise=self.noise) for spec, problem in self.asked[self.skip :])
-        return Tuned(device=target, rows=found, skipped=(), left=self.skip, effort=Effort(launched=9), **self.ending)
+        return Tuned(
+            device=target, rows=found, skipped=(), left=self.skip, spending=Spending(launched=9), **self.ending
+        )
 
     def run(self, *arguments):
         with pytest.raises(SystemExit) as end:

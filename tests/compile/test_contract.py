@@ -22,7 +22,7 @@ from pretuned.render import Source, located, source_of
 from pretuned.spec import space
 from pretuned.spec.loader import load, load_folder
 from pretuned.tune.binaries import BinaryStore
-from pretuned.tune.events import Effort
+from pretuned.tune.events import Spending
 from wrong_kernels import GRID_BARRIER, SOUND, WRONG, write
 
 PTX, SM_90, SM_90A, TYPES = "compute_80", "sm_90", "sm_90a", "compute_80 with types"
@@ -152,6 +152,6 @@ def test_no_kernel_of_this_repository_is_refused(tmp_path):
 def test_no_bundled_kernel_is_refused_for_one_type(tmp_path):
     specs = load_folder(ROOT / "templates")
     subjects = {subject.key: subject for subject in interfaces(specs.values()) if "float16" not in str(subject)}
-    with Cache(tmp_path) as cache, BinaryStore(cache, Effort()) as binaries:
+    with Cache(tmp_path) as cache, BinaryStore(cache, Spending()) as binaries:
         found = compare(subjects.values(), binaries)
     assert (found.faults, found.unknown) == ({}, {})

@@ -24,7 +24,7 @@ from pretuned.record import lock as lockfile
 from pretuned.record.cache import FILE, Cache
 from pretuned.spec.loader import load_folder
 from pretuned.tune.binaries import BinaryStore
-from pretuned.tune.events import Effort
+from pretuned.tune.events import Spending
 
 FRESH = "NVIDIA H100 80GB HBM3: every row of pretuned.lock.json is fresh; nothing to tune"
 PIP = (sys.executable, "-m", "pip")
@@ -57,7 +57,7 @@ def prepared(once, minimal_for, own_python, run):
             [replace(entry, compiler=compiler) for entry in entries(specs["scale"])] for entries in (rows, selections)
         )
         planned = plan(specs, made, {H100.name: H100}, selections=[rule], architectures=["sm_80", "sm_90"])
-        with Cache(folder / "cache") as cache, BinaryStore(cache, Effort()) as library:
+        with Cache(folder / "cache") as cache, BinaryStore(cache, Spending()) as library:
             binaries = library.all(planned.jobs)
         *made, rule = (
             replace(entry, choices=tuple(named_after(binaries, planned.kernels[0], entry))) for entry in (*made, rule)

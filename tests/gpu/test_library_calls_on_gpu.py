@@ -154,7 +154,7 @@ def test_cublas_wins_over_a_simple_product_and_is_recorded(tmp_path):
     (row,) = found.rows
     assert (str(row.winner.configuration), row.winner.library, row.winner.cubin) == ("library", release("cupy"), "")
     again, _ = tuned(tmp_path, spec)
-    assert (again.rows, again.effort.launched) == (found.rows, 0)
+    assert (again.rows, again.spending.launched) == (found.rows, 0)
 
 
 def test_a_library_that_is_not_there_ends_no_tuning(tmp_path):

@@ -56,11 +56,11 @@ def test_every_planted_bug_has_its_outcome_and_the_good_one_wins(tmp_path, capsy
     assert dict(row.default.configuration.values) == {"bug": 0, "block": 64}
     assert isinstance(failures.pop(SOMETIMES, None), WrongResult | None)
     assert {bug: type(failure) for bug, failure in failures.items()} == EXPECTED
-    assert tuned.effort.pruned["does not fit the device"] == 1  # bug 5: too much shared memory, never launched
+    assert tuned.spending.pruned["does not fit the device"] == 1  # bug 5: too much shared memory, never launched
     assert failures[4].message == "out: written 1 element past its end"
 
     again = tune([request], target, cache_folder=tmp_path)
-    assert (again.rows, again.effort.compiled, again.effort.launched) == (tuned.rows, 0, 0)
+    assert (again.rows, again.spending.compiled, again.spending.launched) == (tuned.rows, 0, 0)
 
 
 def test_the_gpu_works_afterwards():

@@ -58,4 +58,4 @@ def test_every_candidate_has_its_outcome_and_nothing_is_left_behind(tmp_path, ca
     assert {case: type(failure) for case, failure in failures.items()} == expected
     assert len(tuned.rows) == 1
     again = tune([request], target, cache_folder=tmp_path)
-    assert (again.rows, again.effort.launched) == (tuned.rows, 0)
+    assert (again.rows, again.spending.launched) == (tuned.rows, 0)

@@ -19,7 +19,6 @@ from pretuned.tune.events import (
     CandidatesScreened,
     Compiling,
     Decided,
-    Effort,
     Failed,
     Measuring,
     OnDevice,
@@ -27,6 +26,7 @@ from pretuned.tune.events import (
     Passed,
     Racing,
     SourcesCompiled,
+    Spending,
 )
 from specs import SEVERAL, loaded
 
@@ -123,11 +123,11 @@ def test_the_steps_of_a_tuning(spec, won):
 
 
 def test_seconds_by_stage_the_longest_first():
-    effort = Effort(compiled=6, launched=20, device_s=0.75)
-    effort.seconds |= {"screening": 1.25, "waiting for compilers": 2.5}
-    effort.pruned["spills registers"] = 3
-    effort.failed[TimedOut] = 1
-    assert list(stages(effort)) == [
+    spending = Spending(compiled=6, launched=20, device_s=0.75)
+    spending.seconds |= {"screening": 1.25, "waiting for compilers": 2.5}
+    spending.pruned["spills registers"] = 3
+    spending.failed[TimedOut] = 1
+    assert list(stages(spending)) == [
         "waiting for compilers     2.50 s",
         "screening                 1.25 s",
         "in all                    3.75 s (20% of them with candidates on the device)",
@@ -140,10 +140,10 @@ def test_seconds_by_stage_the_longest_first():
 def test_a_stage_inside_another_is_counted_once(monkeypatch):
     ticks = iter([0.0, 1.0, 4.0, 10.0])
     monkeypatch.setattr("pretuned.tune.events.time.perf_counter", lambda: next(ticks))
-    effort = Effort()
-    with effort.stage("outer"), effort.stage("inner"):
+    spending = Spending()
+    with spending.stage("outer"), spending.stage("inner"):
         pass
-    assert dict(effort.seconds) == {"inner": 3.0, "outer": 7.0}
+    assert dict(spending.seconds) == {"inner": 3.0, "outer": 7.0}
 
 
 def test_every_configuration_of_the_table_is_one_of_the_spec(spec, won):

@@ -10,7 +10,7 @@ from pretuned.measure.requests import Raced, Screened, TooLarge, Verified
 from pretuned.measure.rounds import RunAll
 from pretuned.outcome import Crashed, Timed, WrongResult
 from pretuned.record.cache import Cache
-from pretuned.tune.events import Effort
+from pretuned.tune.events import Spending
 from pretuned.tune.request import EffortProfile, TuningDevice
 from pretuned.tune.workbench import Workbench
 
@@ -126,5 +126,5 @@ class FakeBinaries:
 
 def fake_workbench(runner, **given):
     """A workbench of `runner` and `given`; for the rest, what keeps nothing and reports to nobody."""
-    usual = {"binaries": FakeBinaries(), "cache": Cache(None), "effort": Effort(), "listen": lambda _event: None}
+    usual = {"binaries": FakeBinaries(), "cache": Cache(None), "spending": Spending(), "listen": lambda _event: None}
     return Workbench(runner=runner, device=DEVICE, **usual | given)

@@ -13,7 +13,7 @@ from pretuned.record.rows import Row
 from pretuned.spec.loader import load
 from pretuned.spec.space import all_problems
 from pretuned.tune.binaries import BinaryStore
-from pretuned.tune.events import Effort
+from pretuned.tune.events import Spending
 from pretuned.tune.request import TRIAL_PROFILE, TuningDevice, TuningRequest, find_device
 from pretuned.tune.tuner import Tuner
 from pretuned.tune.workbench import Workbench
@@ -23,10 +23,10 @@ FAKE = Toolchain(worker="killed_children:compiler", installed=lambda: "13.0.88",
 
 def main():
     spec, on_gpu = load(Path(sys.argv[1])), sys.argv[3] == "gpu"
-    effort = Effort()
+    spending = Spending()
     with (
         Cache(Path(sys.argv[2])) as cache,
-        BinaryStore(cache, effort, workers=2, toolchain=NVRTC if on_gpu else FAKE) as binaries,
+        BinaryStore(cache, spending, workers=2, toolchain=NVRTC if on_gpu else FAKE) as binaries,
         Runner("killed_children:gpu" if on_gpu else "killed_children:device", spares=1) as runner,
     ):
         workbench = Workbench(
@@ -34,11 +34,11 @@ def main():
             device=find_device(GPU, {}) if on_gpu else TuningDevice(record=H100, driver="580", effort=TRIAL_PROFILE),
             binaries=binaries,
             cache=cache,
-            effort=effort,
+            spending=spending,
             listen=lambda _event: None,
         )
         found = list(Tuner(workbench).tune([TuningRequest(spec=spec, problems=tuple(all_problems(spec)))]))
-    print(sum(isinstance(one, Row) for one in found), effort.launched, effort.compiled)
+    print(sum(isinstance(one, Row) for one in found), spending.launched, spending.compiled)
 
 
 if __name__ == "__main__":

@@ -43,8 +43,8 @@ def main():
     said = Reported()
     found = table.resolve(project, settings, Freshness(specs), said, lambda _event: None)
     rows = [[str(row.problem), str(row.winner.configuration)] for row in found.rows]
-    effort = found.tuned.effort
-    print(json.dumps({"said": said, "rows": rows, "compiled": effort.compiled, "launched": effort.launched}))
+    spending = found.tuned.spending
+    print(json.dumps({"said": said, "rows": rows, "compiled": spending.compiled, "launched": spending.launched}))
 
 
 if __name__ == "__main__":

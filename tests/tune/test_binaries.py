@@ -12,7 +12,7 @@ from pretuned.record.cache import Cache
 from pretuned.render import Source
 from pretuned.tune import binaries as binaries_module
 from pretuned.tune.binaries import BinaryStore
-from pretuned.tune.events import Effort, SourcesCompiled
+from pretuned.tune.events import SourcesCompiled, Spending
 
 
 def module(name):
@@ -82,10 +82,10 @@ def compiler(monkeypatch):
 def build(cache, *modules, wanted=None):
     """One build: what it got, by source, and what it compiled for that."""
     Compiler.asked.clear()
-    effort = Effort()
-    with BinaryStore(cache, effort, toolchain=TOOLCHAIN) as library:
+    spending = Spending()
+    with BinaryStore(cache, spending, toolchain=TOOLCHAIN) as library:
         found = library.all([(one, "sm_90") for one in modules], wanted)
-    assert effort.compiled == len(Compiler.asked)
+    assert spending.compiled == len(Compiler.asked)
     return {one.text: found[one.key, "sm_90"] for one in modules}, list(Compiler.asked)
 
 
@@ -97,7 +97,7 @@ def test_a_second_build_compiles_nothing(compiler, tmp_path):
 
 
 def test_what_does_not_compile_is_tried_once_a_build(compiler):
-    with BinaryStore(Cache(None), Effort()) as library:
+    with BinaryStore(Cache(None), Spending()) as library:
         for _ in range(2):
             library.compile([(BAD, "sm_90")])
         assert library.get(BAD, "sm_90") == CompileError(line="error: bad")
@@ -124,14 +124,14 @@ def test_binaries_of_two_compilers_are_never_mixed(compiler):
 
 def test_the_compiler_is_asked_where_no_package_has_its_version(compiler, monkeypatch):
     monkeypatch.setattr(Compiler, "installed", None)
-    with BinaryStore(Cache(None), Effort(), toolchain=TOOLCHAIN) as library:
+    with BinaryStore(Cache(None), Spending(), toolchain=TOOLCHAIN) as library:
         assert library.compiler == "13.0.88"
     assert len(Compiler.asked) == 1
 
 
 def test_what_goes_to_the_compilers_and_what_comes_back_is_reported(compiler):
     heard = []
-    with BinaryStore(Cache(None), Effort(), workers=2, toolchain=TOOLCHAIN, listen=heard.append) as library:
+    with BinaryStore(Cache(None), Spending(), workers=2, toolchain=TOOLCHAIN, listen=heard.append) as library:
         library.request([(ONE, "sm_90"), (TWO, "sm_90")])
         library.request([(ONE, "sm_90")])  # which is under way
         library.poll()

@@ -11,7 +11,7 @@ from pretuned.record.cache import Cache
 from pretuned.record.freshness import FreshnessJudge, State
 from pretuned.spec.space import all_problems
 from pretuned.tune import screening
-from pretuned.tune.events import Effort
+from pretuned.tune.events import Spending
 from pretuned.tune.request import TuningRequest
 from pretuned.tune.tuner import Tuner
 from pretuned.tune.workbench import Clock
@@ -39,9 +39,9 @@ class EndingClock(Clock):
 
 
 def tune(spec, gpu, cache, **given):
-    effort = Effort()
-    tuner = Tuner(fake_workbench(gpu, cache=cache, effort=effort, **given))
-    return list(tuner.tune([TuningRequest(spec=spec, problems=tuple(all_problems(spec)[:1]))])), effort
+    spending = Spending()
+    tuner = Tuner(fake_workbench(gpu, cache=cache, spending=spending, **given))
+    return list(tuner.tune([TuningRequest(spec=spec, problems=tuple(all_problems(spec)[:1]))])), spending
 
 
 def test_a_search_cut_short_gives_a_row_that_the_next_build_completes(spec, tmp_path, monkeypatch):
@@ -60,8 +60,8 @@ def test_a_search_cut_short_gives_a_row_that_the_next_build_completes(spec, tmp_
     assert FreshnessJudge(spec).judge(whole).state is State.FRESH
     assert dict(whole.winner.configuration.values) == {"block": 256, "vec": 4}
 
-    (again,), effort = tune(spec, FakeRunner(model), cache)
-    assert (again, effort.launched) == (whole, 0)
+    (again,), spending = tune(spec, FakeRunner(model), cache)
+    assert (again, spending.launched) == (whole, 0)
     cache.close()
 
 

@@ -9,7 +9,7 @@ import pytest
 from fake_runner import FakeRunner, fake_workbench
 from pretuned.outcome import Crashed
 from pretuned.spec.space import all_problems
-from pretuned.tune.events import Effort, Failed, Unconfirmed
+from pretuned.tune.events import Failed, Spending, Unconfirmed
 from pretuned.tune.request import TuningRequest
 from pretuned.tune.tuner import Tuner
 from specs import loaded
@@ -75,10 +75,10 @@ def test_a_clear_duel_ends_after_six_places(spec):
 
 
 def test_who_is_ahead_at_some_places_only_is_reported(spec):
-    events, effort = [], Effort()
-    tuned(spec, FakeRunner(slower, bias=0.03), listen=events.append, effort=effort)
+    events, spending = [], Spending()
+    tuned(spec, FakeRunner(slower, bias=0.03), listen=events.append, spending=spending)
     lost = [event.candidates for event in events if isinstance(event, Unconfirmed)]
-    assert sum(lost) == effort.unconfirmed > 0
+    assert sum(lost) == spending.unconfirmed > 0
 
 
 def test_a_candidate_that_crashes_at_another_place_loses(spec):

@@ -21,7 +21,7 @@ from pretuned.spec import space
 from pretuned.spec.space import all_problems
 from pretuned.tune import decision as decision_module
 from pretuned.tune import results as results_module
-from pretuned.tune.events import Effort, Failed
+from pretuned.tune.events import Failed, Spending
 from pretuned.tune.execute import execute
 from pretuned.tune.modes import PLAIN
 from pretuned.tune.request import TuningRequest
@@ -35,14 +35,14 @@ def takes_us(library_us):
 
 
 def run(spec, gpu, cache=None):
-    events, effort, compilers = [], Effort(), FakeBinaries()
-    given = {"cache": cache or Cache(None), "effort": effort, "listen": events.append}
+    events, spending, compilers = [], Spending(), FakeBinaries()
+    given = {"cache": cache or Cache(None), "spending": spending, "listen": events.append}
     rows = list(
         Tuner(fake_workbench(gpu, binaries=compilers, **given)).tune(
             [TuningRequest(spec=spec, problems=tuple(all_problems(spec)))]
         )
     )
-    return rows, events, effort, compilers
+    return rows, events, spending, compilers
 
 
 def test_a_faster_library_wins_and_is_recorded_with_its_version(tmp_path):
@@ -91,12 +91,12 @@ def test_a_second_build_measures_nothing_until_another_version_is_installed(tmp_
     spec = loaded(tmp_path)
     with Cache(tmp_path / "cache") as cache:
         first, _, _, _ = run(spec, FakeRunner(takes_us(5.0)), cache)
-        again, _, effort, _ = run(spec, FakeRunner(takes_us(5.0)), cache)
-        assert (again, effort.launched) == (first, 0)
+        again, _, spending, _ = run(spec, FakeRunner(takes_us(5.0)), cache)
+        assert (again, spending.launched) == (first, 0)
         for module in (results_module, decision_module):
             monkeypatch.setattr(module, "release", lambda library: f"{library} 99.0")
-        newer, _, effort, _ = run(spec, FakeRunner(takes_us(20.0)), cache)
-    assert effort.launched > 0
+        newer, _, spending, _ = run(spec, FakeRunner(takes_us(20.0)), cache)
+    assert spending.launched > 0
     assert {str(row.winner.configuration) for row in newer} == {"plain: block=256"}
 
 

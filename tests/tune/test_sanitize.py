@@ -28,7 +28,7 @@ extern "C" __global__ void twice(float* y, const float* x, int n) {
 def test_a_finalist_that_reads_past_an_end_is_refused_with_its_line_and_the_next_is_kept(tmp_path):
     spec = kernel(tmp_path, "twice", TEMPLATE, [0, 1, 2])
     tuned, kept, failures = tuned_on_host(spec, tmp_path / "cache")
-    assert tuned.effort.launched
+    assert tuned.spending.launched
     assert kept == [2, 0]
     assert failures == {
         1: Crashed(
@@ -37,5 +37,5 @@ def test_a_finalist_that_reads_past_an_end_is_refused_with_its_line_and_the_next
         )
     }
     tuned, kept, _ = tuned_on_host(spec, tmp_path / "cache")
-    assert not tuned.effort.launched
+    assert not tuned.spending.launched
     assert kept == [2, 0]

@@ -125,7 +125,7 @@ def test_a_candidate_that_spills_is_left_out_where_others_do_not(tmp_path):
     spec = loaded(tmp_path, template=template)
     task = screened(spec, Late(0, spilling=lambda source: "vec = 4" in source))
     assert {dict(c.values)["vec"] for times in task.times.values() for c in times} == {1, 2}
-    assert task.workbench.effort.pruned == {"spills registers": 2}
+    assert task.workbench.spending.pruned == {"spills registers": 2}
 
 
 def test_a_candidate_that_spills_is_tried_where_no_other_works(tmp_path):
@@ -133,4 +133,4 @@ def test_a_candidate_that_spills_is_tried_where_no_other_works(tmp_path):
     spec = loaded(tmp_path, template=template)
     task = screened(spec, Late(0, spilling=lambda _source: True))
     assert {dict(c.values)["vec"] for times in task.times.values() for c in times} == {1, 2, 4}
-    assert task.workbench.effort.pruned["spills registers"] == 0
+    assert task.workbench.spending.pruned["spills registers"] == 0

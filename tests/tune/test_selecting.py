@@ -22,7 +22,7 @@ from pretuned.record.usage import digest_of
 from pretuned.spec import space
 from pretuned.spec.space import Problem, all_problems
 from pretuned.tune.certification import ComparedPick, Comparisons
-from pretuned.tune.events import Certified, Effort, Refining
+from pretuned.tune.events import Certified, Refining, Spending
 from pretuned.tune.observation import Observations
 from pretuned.tune.request import EffortProfile, TuningRequest
 from pretuned.tune.selecting import TRIAL_SEED, SelectionMaker
@@ -547,10 +547,10 @@ def test_calls_draw_the_problems_of_the_certificate(spec):
     assert not confirms(replace(selection, usage=""), selection), "what was chosen by other calls is kept by its own"
 
 
-def test_effort_names_what_selections_cost(spec):
-    effort = Effort()
-    tuned(spec, FakeRunner(tails), effort=effort)
-    assert {"surveying", "trying ragged sizes", "choosing", "certifying"} <= effort.seconds.keys()
+def test_spending_names_what_selections_cost(spec):
+    spending = Spending()
+    tuned(spec, FakeRunner(tails), spending=spending)
+    assert {"surveying", "trying ragged sizes", "choosing", "certifying"} <= spending.seconds.keys()
 
 
 def test_the_default_alone_is_a_selection_too(spec):

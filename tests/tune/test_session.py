@@ -83,7 +83,7 @@ SECOND = TuningDevice(record=H100, driver="580", place=Place(index=1), effort=RO
 def test_rows_come_with_what_they_cost(wanted):
     tuned = session.tune([wanted], DEVICE, cache_folder=None)
     assert (len(tuned.rows), tuned.left, tuned.skipped) == (4, 0, ())
-    assert tuned.effort.launched > 0
+    assert tuned.spending.launched > 0
     assert session.tune([wanted], DEVICE, cache_folder=None, budget_s=0.0).left == 4
 
 
@@ -159,7 +159,7 @@ def test_a_session_that_finds_everything_measured_does_not_wait(wanted, tmp_path
     monkeypatch.setattr(Held, "prepare", None)  # nothing is asked of the device
     with session.device_lock(DEVICE):
         again = session.tune([wanted], DEVICE, cache_folder=tmp_path / "cache", patience_s=0.0)
-    assert (again.rows, again.effort.launched) == (found.rows, 0)
+    assert (again.rows, again.spending.launched) == (found.rows, 0)
 
 
 def test_a_lock_is_a_gpus_however_it_is_numbered(wanted, gpus):

@@ -18,13 +18,13 @@ from pretuned.tune.events import (
     AtProblem,
     CandidatesScreened,
     Decided,
-    Effort,
     Failed,
     Measuring,
     Noisy,
     OutOfBudget,
     Planned,
     Racing,
+    Spending,
 )
 from pretuned.tune.request import TuningRequest
 from pretuned.tune.task import TuningTask
@@ -45,11 +45,11 @@ def spec(tmp_path):
 
 def run(spec, gpu, cache=None, problems=None, incumbents=None, **given):
     events = []
-    effort = Effort()
-    workbench = fake_workbench(gpu, cache=cache or Cache(None), effort=effort, listen=events.append, **given)
+    spending = Spending()
+    workbench = fake_workbench(gpu, cache=cache or Cache(None), spending=spending, listen=events.append, **given)
     chosen = all_problems(spec) if problems is None else problems
     request = TuningRequest(spec=spec, problems=tuple(chosen), incumbents=incumbents or {})
-    return list(Tuner(workbench).tune([request])), events, effort
+    return list(Tuner(workbench).tune([request])), events, spending
 
 
 def winner(row):
@@ -57,14 +57,14 @@ def winner(row):
 
 
 def test_the_fastest_wins_and_each_set_of_guards_keeps_its_best(spec):
-    rows, _, effort = run(spec, FakeRunner(model))
+    rows, _, spending = run(spec, FakeRunner(model))
     assert [dict(row.problem.dims)["n"] for row in rows] == [1024, 65536, 1024, 65536]
     for row in rows:
         assert [dict(choice.configuration.values)["vec"] for choice in row.choices] == [4, 2, 1]
         assert {dict(choice.configuration.values)["block"] for choice in row.choices} == {256}
         assert row.winner.ratio[1] < 0.52
         assert row.default.ratio == (1.0, 1.0)
-    assert effort.launched > 0
+    assert spending.launched > 0
 
 
 def test_the_steps_of_a_row_are_reported_with_what_is_known_by_then(spec):
@@ -220,9 +220,9 @@ def test_a_second_build_launches_nothing_and_finds_the_same(spec, tmp_path):
         first, _, _ = run(spec, FakeRunner(model), cache)
     with Cache(tmp_path / "cache") as cache:
         gpu = FakeRunner(model)
-        second, events, effort = run(spec, gpu, cache)
+        second, events, spending = run(spec, gpu, cache)
     assert second == first
-    assert (effort.launched, gpu.requests) == (0, [])
+    assert (spending.launched, gpu.requests) == (0, [])
     assert all(event.cached for event in events if isinstance(event, Decided))
 
 
@@ -230,12 +230,12 @@ def test_what_is_measured_anew_replaces_what_was_and_is_compiled_no_second_time(
     with Cache(tmp_path / "cache") as cache:
         run(spec, FakeRunner(model), cache)
     with Cache(tmp_path / "cache", anew=True) as cache:
-        again, _, effort = run(spec, FakeRunner(lambda *given: 2 * model(*given)), cache)
-    assert effort.launched > 0
-    assert effort.compiled == 0
+        again, _, spending = run(spec, FakeRunner(lambda *given: 2 * model(*given)), cache)
+    assert spending.launched > 0
+    assert spending.compiled == 0
     with Cache(tmp_path / "cache") as cache:
-        later, _, effort = run(spec, FakeRunner(model), cache)
-    assert effort.launched == 0
+        later, _, spending = run(spec, FakeRunner(model), cache)
+    assert spending.launched == 0
     assert later == again
 
 
@@ -301,8 +301,8 @@ def test_times_with_warm_caches_are_not_those_with_cold_ones(tmp_path):
     cold, warm = loaded(tmp_path), loaded(tmp_path, ("format  = 1\n", 'format  = 1\ncache = "warm"\n'))
     with Cache(tmp_path / "cache") as cache:
         run(cold, FakeRunner(model), cache)
-        _, _, effort = run(warm, FakeRunner(model), cache)
-    assert effort.launched > 0
+        _, _, spending = run(warm, FakeRunner(model), cache)
+    assert spending.launched > 0
 
 
 def test_while_others_measure_the_first_sources_compile(spec, tmp_path):
@@ -321,15 +321,15 @@ def test_while_others_measure_the_first_sources_compile(spec, tmp_path):
 def test_what_others_have_settled_in_the_meantime_is_taken_over(spec, tmp_path):
     with Cache(tmp_path / "cache") as cache:
         gpu = FakeRunner(model)
-        rows, _, effort = run(spec, gpu, cache, take_device=lambda _: run(spec, FakeRunner(model), cache))
-    assert (len(rows), effort.launched, gpu.requests) == (4, 0, [])
+        rows, _, spending = run(spec, gpu, cache, take_device=lambda _: run(spec, FakeRunner(model), cache))
+    assert (len(rows), spending.launched, gpu.requests) == (4, 0, [])
 
 
 def test_seconds_are_counted_by_kernel(spec):
-    _, _, effort = run(spec, FakeRunner(model))
-    assert effort.by_kernel["scale"]["screening"] > 0
-    total = sum(sum(stages.values()) for stages in effort.by_kernel.values())
-    assert total == pytest.approx(sum(effort.seconds.values()))
+    _, _, spending = run(spec, FakeRunner(model))
+    assert spending.by_kernel["scale"]["screening"] > 0
+    total = sum(sum(stages.values()) for stages in spending.by_kernel.values())
+    assert total == pytest.approx(sum(spending.seconds.values()))
 
 
 def test_a_noisy_row_is_reported_marked_and_measured_again_by_the_next_build(spec, tmp_path):
@@ -342,5 +342,5 @@ def test_a_noisy_row_is_reported_marked_and_measured_again_by_the_next_build(spe
         rows, events, _ = run(spec, Slowing(model), cache, problems=all_problems(spec)[:1])
         assert rows[0].noise == "clocks were 33% below their best"
         assert [event.attempt for event in events if isinstance(event, Noisy)][:2] == [1, 2]
-        again, _, effort = run(spec, FakeRunner(model), cache, problems=all_problems(spec)[:1])
-    assert (again[0].noise, effort.launched > 0) == ("", True)
+        again, _, spending = run(spec, FakeRunner(model), cache, problems=all_problems(spec)[:1])
+    assert (again[0].noise, spending.launched > 0) == ("", True)

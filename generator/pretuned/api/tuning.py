@@ -23,7 +23,7 @@ from pretuned.runtime.text import no_such
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Pairs, Problem, all_problems, specialisations
 from pretuned.strategies import AUTO, named
-from pretuned.tune.events import Certified, Effort, Listener
+from pretuned.tune.events import Certified, Listener, Spending
 from pretuned.tune.request import TuningDevice, TuningRequest, find_device, label
 from pretuned.tune.session import Tuned
 from pretuned.tune.session import tune as tune_requests
@@ -76,7 +76,7 @@ class TuningResult:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data, as `pretuned tune --json` prints it."""
-        effort = self.tuned.effort
+        spending = self.tuned.spending
         return {
             "device": self.device,
             "rows": [line.to_json() for line in self.rows],
@@ -87,11 +87,11 @@ class TuningResult:
                 if one.certificate is None and not one.space  # for want of time
             ],
             "left": self.left,
-            "seconds": {name: round(seconds, 3) for name, seconds in effort.seconds.items()},
-            "device seconds": round(effort.device_s, 3),
-            "pruned": dict(effort.pruned),
-            "compiled": effort.compiled,
-            "launched": effort.launched,
+            "seconds": {name: round(seconds, 3) for name, seconds in spending.seconds.items()},
+            "device seconds": round(spending.device_s, 3),
+            "pruned": dict(spending.pruned),
+            "compiled": spending.compiled,
+            "launched": spending.launched,
         }
 
 
@@ -207,7 +207,7 @@ def tune_project(
     if not wanted:
         kept = lock.without([] if options.kernels else _obsolete(project, lock))
         changed = kept != lock and lockfile.write(project.lock, kept)
-        nothing = Tuned(device=device, rows=(), skipped=(), left=0, effort=Effort())
+        nothing = Tuned(device=device, rows=(), skipped=(), left=0, spending=Spending())
         gone = len(lock.rows) - len(kept.rows)
         return TuningResult(lock=project.lock, changed=changed, tuned=nothing, idle=True, obsolete=gone)
     tuned = tune_requests(

@@ -29,7 +29,7 @@ from pretuned.spec.model import KernelSpec
 from pretuned.spec.needs import FIRST_SPECIFIC
 from pretuned.spec.space import Configuration, Pairs, describe
 from pretuned.tune.binaries import BinaryStore
-from pretuned.tune.events import Effort
+from pretuned.tune.events import Spending
 
 # Where a source does not compile for the oldest architecture, it may be for newer ones.
 _NEWER: Final = (90, 100, 120)
@@ -98,7 +98,7 @@ def compare_specs(specs: Iterable[KernelSpec], cache_folder: Path | None, oldest
     subjects = list(interfaces(specs))
     workers = max(1, min(processors(), len({(subject.key, subject.passed) for subject in subjects})))
     try:
-        with Cache(cache_folder) as cache, BinaryStore(cache, Effort(), workers=workers) as binaries:
+        with Cache(cache_folder) as cache, BinaryStore(cache, Spending(), workers=workers) as binaries:
             return compare(subjects, binaries, oldest)
     except DeviceError as error:
         return str(error)

@@ -37,7 +37,7 @@ from pretuned.spec.headers import folder_files, plain
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import describe
 from pretuned.tune.binaries import BinaryStore
-from pretuned.tune.events import Effort, Listener
+from pretuned.tune.events import Listener, Spending
 from pretuned.tune.request import find_device
 from pretuned.version import __version__
 
@@ -117,7 +117,7 @@ def bake_project(
         reporter.warning(f"{reason}: no machine code is baked, the kernels ship as sources")
         project = replace(project, cubins=False)
     plans = {module: _plan(project, settings, specs, table, extra) for module, specs in modules.items()}
-    with Cache(settings.cache) as cache, BinaryStore(cache, Effort()) as library:
+    with Cache(settings.cache) as cache, BinaryStore(cache, Spending()) as library:
         binaries = _binaries(library, plans.values(), compiler)
         if project.cubins:
             contract.demand(plans.values(), binaries, library, reporter)
@@ -291,7 +291,7 @@ def _is_compiled(
     baked = freshness.status(lock).baked
     table = BakedRows(rows=baked.rows, selections=baked.selections, devices=baked.devices)
     plans = [_plan(project, settings, specs, table, ()) for specs in modules.values()]
-    with Cache(settings.cache) as cache, BinaryStore(cache, Effort()) as library:
+    with Cache(settings.cache) as cache, BinaryStore(cache, Spending()) as library:
         return not library.missing(_jobs(plans), compiler)
 
 

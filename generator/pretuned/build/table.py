@@ -327,10 +327,10 @@ def _report(project: Project, tuned: Tuned, reporter: Reporter) -> None:
         raise DeviceError(tuned.trouble)
     if tuned.trouble:
         reporter.warning(f"the tuning ended early: {tuned.trouble}")
-    effort = tuned.effort
-    stages = ", ".join(f"{name} {seconds:.1f}" for name, seconds in effort.longest() if seconds >= 0.05)  # noqa: PLR2004 - shown to a tenth
+    spending = tuned.spending
+    stages = ", ".join(f"{name} {seconds:.1f}" for name, seconds in spending.longest() if seconds >= 0.05)  # noqa: PLR2004 - shown to a tenth
     why = "anew (mode force)" if project.mode == "force" else f"that {project.lock.name} lacks"
-    done = f"{counted(effort.compiled, 'source')} compiled, {counted(effort.launched, 'measurement')}"
+    done = f"{counted(spending.compiled, 'source')} compiled, {counted(spending.launched, 'measurement')}"
     seconds = f"; seconds: {stages}" if stages else ""
     found = in_numbers(len(tuned.rows), len(tuned.selections))
     reporter.info(f"{tuned.device.name}: tuned {found} {why}: {done}{seconds}")

@@ -84,9 +84,9 @@ def _print(options: Namespace, project: Project, result: TuningResult) -> None:
             held = ", and the table's max-loss holds GPUs alone" if project.max_loss is not None else ""
             blocks.append(f"times of the {tuned.device.name} device say nothing about a GPU{held}")
         print("".join(f"{block}\n\n" for block in blocks if block), end="")
-        print("\n".join(stages(tuned.effort)))
+        print("\n".join(stages(tuned.spending)))
         if options.verbose:
-            table_of_kernels = by_kernel(tuned.effort)
+            table_of_kernels = by_kernel(tuned.spending)
             print()
             print("\n".join(columns(table_of_kernels, frozenset(range(1, len(table_of_kernels[0]))))))
     confirmed = tuned.rows and not (tuned.wrong or tuned.left)

@@ -13,7 +13,6 @@ from pretuned.tune.events import (
     Certified,
     Compiling,
     Decided,
-    Effort,
     Event,
     Failed,
     Measuring,
@@ -25,6 +24,7 @@ from pretuned.tune.events import (
     Racing,
     Refining,
     SourcesCompiled,
+    Spending,
     Unconfirmed,
     Waiting,
 )
@@ -99,31 +99,31 @@ def _planned(plan: Planned) -> str:
     )
 
 
-def by_kernel(effort: Effort) -> list[tuple[str, ...]]:
+def by_kernel(spending: Spending) -> list[tuple[str, ...]]:
     """Return a table of the seconds by kernel and stage, a heading first; the longest stages stand on the left."""
-    names = [name for name, _ in effort.longest()]
-    kernels = sorted(effort.by_kernel, key=lambda kernel: (not kernel, kernel))
+    names = [name for name, _ in spending.longest()]
+    kernels = sorted(spending.by_kernel, key=lambda kernel: (not kernel, kernel))
     rows = [
-        (kernel or "of none", *(f"{effort.by_kernel[kernel].get(name, 0.0):.2f}" for name in names))
+        (kernel or "of none", *(f"{spending.by_kernel[kernel].get(name, 0.0):.2f}" for name in names))
         for kernel in kernels
     ]
     return [("seconds", *names), *rows]
 
 
-def stages(effort: Effort) -> Iterator[str]:
+def stages(spending: Spending) -> Iterator[str]:
     """Yield the seconds by stage, the longest first, and the counts."""
-    whole_s = sum(effort.seconds.values())
-    for name, seconds in effort.longest():
+    whole_s = sum(spending.seconds.values())
+    for name, seconds in spending.longest():
         yield f"{name:<22}{seconds:8.2f} s"
-    share = f" ({effort.device_s / whole_s:.0%} of them with candidates on the device)" if whole_s else ""
+    share = f" ({spending.device_s / whole_s:.0%} of them with candidates on the device)" if whole_s else ""
     yield f"{'in all':<22}{whole_s:8.2f} s{share}"
-    yield f"{counted(effort.compiled, 'source')} compiled, {counted(effort.launched, 'measurement')}"
-    if effort.confirmed or effort.unconfirmed:
-        lost = f"; {counted(effort.unconfirmed, 'candidate')} at some places only" if effort.unconfirmed else ""
-        yield f"{counted(effort.confirmed, 'winner')} faster than the default wherever buffers lay{lost}"
-    pruned = [f"{count} ({why})" for why, count in sorted(effort.pruned.items()) if count]
+    yield f"{counted(spending.compiled, 'source')} compiled, {counted(spending.launched, 'measurement')}"
+    if spending.confirmed or spending.unconfirmed:
+        lost = f"; {counted(spending.unconfirmed, 'candidate')} at some places only" if spending.unconfirmed else ""
+        yield f"{counted(spending.confirmed, 'winner')} faster than the default wherever buffers lay{lost}"
+    pruned = [f"{count} ({why})" for why, count in sorted(spending.pruned.items()) if count]
     if pruned:
         yield f"not launched: {', '.join(pruned)}"
-    if effort.failed:
-        counts = sorted((kind_of(failure), count) for failure, count in effort.failed.items())
+    if spending.failed:
+        counts = sorted((kind_of(failure), count) for failure, count in spending.failed.items())
         yield "failed: " + ", ".join(f"{count} ({name})" for name, count in counts)

@@ -14,7 +14,7 @@ from pretuned.outcome import Failure
 from pretuned.record.cache import Cache
 from pretuned.render import Source, digest
 from pretuned.runtime import prelude
-from pretuned.tune.events import Effort, Listener, SourcesCompiled
+from pretuned.tune.events import Listener, SourcesCompiled, Spending
 
 _EMPTY = Source(text='extern "C" __global__ void empty() {}', options=(), functions=("empty",))
 
@@ -28,7 +28,7 @@ class BinaryStore:
     def __init__(
         self,
         cache: Cache,
-        effort: Effort,
+        spending: Spending,
         *,
         workers: int | None = None,
         toolchain: Toolchain = NVRTC,
@@ -37,7 +37,7 @@ class BinaryStore:
         self._toolchain = toolchain
         self._listen = listen
         self._cache = cache
-        self._effort = effort
+        self._spending = spending
         self._workers = workers
         self._pool: CompilePool | None = None
         self._known: dict[tuple[str, str, str], Binary | Failure] = {}  # by source, architecture and compiler
@@ -90,11 +90,11 @@ class BinaryStore:
         """Take what has been compiled since, and wait for it up to `wait_s` seconds (None: as long as it takes)."""
         if self._pool is None or not self._under_way:
             return
-        with contextlib.nullcontext() if wait_s == 0 else self._effort.stage("waiting for compilers"):
+        with contextlib.nullcontext() if wait_s == 0 else self._spending.stage("waiting for compilers"):
             ended = self._pool.take(wait_s=wait_s)
         for (source, architecture), result in ended:
             self._under_way.discard((source.key, architecture))
-            self._effort.compiled += 1
+            self._spending.compiled += 1
             self._known[source.key, architecture, self.compiler] = result
             if isinstance(result, Binary):
                 self._cache.put_binary(_key(source.key, architecture, result.compiler), result)
@@ -102,7 +102,7 @@ class BinaryStore:
             self._report()
 
     def _report(self) -> None:
-        done, workers = self._effort.compiled, self._workers or processors()
+        done, workers = self._spending.compiled, self._workers or processors()
         self._listen(SourcesCompiled(done=done, asked=done + len(self._under_way), workers=workers))
 
     def find(self, source: Source, architecture: str) -> Binary | Failure | None:

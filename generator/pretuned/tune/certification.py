@@ -91,7 +91,7 @@ class Certification:
         self.task = maker.task
         self.count = count
         known = {c for times in maker.observed.times.values() for c in times}
-        with maker.task.workbench.effort.stage("choosing"):
+        with maker.task.workbench.spending.stage("choosing"):
             self._costs = maker.predictor.costs(maker.observed.times, sorted(known))
 
     def certified(self, held: Selection | None = None) -> Selection:
@@ -178,7 +178,7 @@ class Certification:
         inside = draw(task.spec, task.specialisation, self.count, seed, calls=calls, without=seen)
         seen = {*seen, *inside}
         outside = draw(task.spec, task.specialisation, self.count // OUTSIDE, seed, reach=REACH, without=seen)
-        with task.workbench.effort.stage("certifying"):
+        with task.workbench.spending.stage("certifying"):
             found = [list(self._comparisons(selection, problems)) for problems in (inside, outside)]
         if not found[0]:
             return None

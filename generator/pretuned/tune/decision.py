@@ -71,7 +71,7 @@ class RowDecision:
         self.times = {c: known[c] for c in alive if math.isfinite(known.get(c, math.inf))}
         self.default = task.default_at(problem)
         self.guards = task.guards(list(self.times))
-        self.effort = task.workbench.effort
+        self.spending = task.workbench.spending
         self.profile = task.workbench.device.profile
         self.cut_short = False  # by the clock: not all finalists raced
 
@@ -110,12 +110,12 @@ class RowDecision:
     def _ranked(self, candidates: Sequence[Configuration]) -> list[RankedCandidate] | None:
         """Race the candidates, then the leaders against the default; None if one failed and was dropped."""
         default, guards = self.default, self.guards
-        with self.effort.stage("racing"):
+        with self.spending.stage("racing"):
             samples = self._raced(candidates, self.profile.race_rounds, Cut(slack=TIE)) if len(candidates) > 1 else {}
         if samples is None:
             return None
         fastest = leaders(samples, guards, default, self.incumbents)
-        with self.effort.stage("duelling"):
+        with self.spending.stage("duelling"):
             places, failures = duel(self.task, self.problem, {c: self.times[c] for c in [default, *fastest]})
         if self._dropped(failures):
             return None
@@ -127,9 +127,9 @@ class RowDecision:
         default = self.default
         first = {c for c in places[0] if c != default and shares_of(places[:1], c, default)[0] < 1 - MIN_GAIN}
         kept = {one.configuration for one in faster(places, default)}
-        self.effort.confirmed += bool(kept)
+        self.spending.confirmed += bool(kept)
         if lost := len(first - kept):
-            self.effort.unconfirmed += lost
+            self.spending.unconfirmed += lost
             self.task.workbench.listen(Unconfirmed(kernel=self.task.spec.name, problem=self.problem, candidates=lost))
 
     def _raced(self, chosen: Sequence[Configuration], rounds: int, rule: Cut) -> Samples | None:

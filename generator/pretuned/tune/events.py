@@ -226,7 +226,7 @@ Listener = Callable[[Event], None]
 
 
 @dataclass(slots=True)
-class Effort:
+class Spending:
     """Where time went and what was done.
 
     `seconds`: by stage; they add up to what was spent. The time of an inner stage does not count for the outer one,

@@ -36,7 +36,7 @@ from pretuned.runtime.records import Value
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, Problem
 from pretuned.tune.binaries import BinaryStore
-from pretuned.tune.events import Effort
+from pretuned.tune.events import Spending
 from pretuned.tune.examination import Examination, Pending
 from pretuned.tune.findings import ExecutionReport
 from pretuned.tune.modes import FAR, ExecutionMode
@@ -118,11 +118,11 @@ def execute(
         if budget_s is not None and len(modes) > 1:
             for mode in modes:
                 most_s = FIRST_FAR_SHARE * clock.left_s if mode is FAR else clock.left_s
-                with BinaryStore(cache, Effort(), workers=compilers, toolchain=CPP) as binaries:
+                with BinaryStore(cache, Spending(), workers=compilers, toolchain=CPP) as binaries:
                     _Round(mode, jobs[mode], binaries, Clock(most_s), count, listen).run(firsts=True)
         for index, mode in enumerate(modes):
             share = Clock(None if budget_s is None else clock.left_s / (len(modes) - index))
-            with BinaryStore(cache, Effort(), workers=compilers, toolchain=CPP) as binaries:
+            with BinaryStore(cache, Spending(), workers=compilers, toolchain=CPP) as binaries:
                 _Round(mode, jobs[mode], binaries, share, count, listen).run()
             for job in jobs[mode]:
                 job.close()

@@ -246,7 +246,7 @@ def race(
     task.workbench.listen(racing)
 
     def run(chosen: Sequence[Configuration]) -> Raced | Failure:
-        task.workbench.effort.launched += 1
+        task.workbench.spending.launched += 1
         entries = [task.entry(configuration) for configuration in chosen]
         expected_us = [estimates_us[configuration] for configuration in chosen]
         return runner.race(
@@ -292,7 +292,7 @@ def _without_noise(
         raced = run()
         if not isinstance(raced, Raced):
             return raced
-        workbench.effort.device_s += raced.device_s
+        workbench.spending.device_s += raced.device_s
         reason = workbench.noise.reason(raced.canary_us)
         if reason is None:
             return raced

@@ -270,7 +270,7 @@ class Screening:
         back = [c for c in off if c.implementation not in sound]
         self._recalled.update(back)
         self._left_out.update(c for c in off if c not in back)
-        task.workbench.effort.pruned["spills registers"] += len(off) - len(back)
+        task.workbench.spending.pruned["spills registers"] += len(off) - len(back)
         for problem, ahead in self._ahead.items():
             ahead += [c for c in back if self._legal(c, problem) and c not in task.times[problem]]
         return any(self._ahead[problem] for problem in self.representatives)

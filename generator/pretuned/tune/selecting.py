@@ -111,12 +111,12 @@ class SelectionMaker:
 
     def choose(self, incumbents: Iterable[Configuration] = ()) -> tuple[Configuration, ...]:
         """Measure where nobody tuned, and return the few configurations that ship, the default last."""
-        effort, profile = self.task.workbench.effort, self.task.workbench.device.profile
+        spending, profile = self.task.workbench.spending, self.task.workbench.device.profile
         self.task.workbench.clock.begin_selecting()
-        with effort.stage("surveying"):
+        with spending.stage("surveying"):
             surveyed = self.drawn(self._by_dims(profile.surveyed_problems), SURVEY_SEED, self.representatives)
             self._survey(surveyed)
-        with effort.stage("trying ragged sizes"):
+        with spending.stage("trying ragged sizes"):
             measured = [*self.problems, *surveyed]
             tried = profile.tried_problems * len(self.task.spec.free_dims)
             self._tried = self.drawn(tried, TRIAL_SEED, measured)
@@ -166,13 +166,13 @@ class SelectionMaker:
         if not self.observed.times:
             return
         held = [c for c in incumbents if c not in task.failed and c in task.points]
-        with task.workbench.effort.stage("choosing"):
+        with task.workbench.spending.stage("choosing"):
             listed = [*task.defaults, *self.predictor.shortlist(self.observed.times, self._by_dims(LISTED)), *held]
         self._ragged = telling(drawn, AGREED)
         first = len(drawn) // SHORTLISTED
         self._race_at((*self.problems, *drawn[:first]), listed)
         if not self.late:
-            with task.workbench.effort.stage("choosing"):
+            with task.workbench.spending.stage("choosing"):
                 listed = [*task.defaults, *self.predictor.choose(self._sound(), most)]
             self._race_at(drawn[first:], listed)
         self.choose_again()
@@ -181,7 +181,7 @@ class SelectionMaker:
         """Race candidates at each problem where most of them were not timed yet."""
         task, observed, wanted = self.task, self.observed, list(dict.fromkeys(listed))
         task.request(wanted)
-        with task.workbench.effort.stage("choosing"):
+        with task.workbench.spending.stage("choosing"):
             costs = self.predictor.costs(self._sound(), wanted)
         for problem in problems:
             if self.late:
@@ -199,7 +199,7 @@ class SelectionMaker:
         """Choose what ships from all that has been observed, and is right at awkward sizes too."""
         task, most = self.task, self.task.workbench.demands.max_configurations
         while True:
-            with task.workbench.effort.stage("choosing"):
+            with task.workbench.spending.stage("choosing"):
                 found = self.predictor.choose(self._sound(), most)
             self.chosen = (*(c for c in found if c not in task.defaults), *task.defaults)
             unproven = [c for c in self.chosen if c not in task.proven]
@@ -215,7 +215,7 @@ class SelectionMaker:
     def selection(self) -> Selection:
         """Return the rule for what ships, without a certificate."""
         task, device, times = self.task, self.task.workbench.device, self._sound()
-        with task.workbench.effort.stage("choosing"):
+        with task.workbench.spending.stage("choosing"):
             costs = self.predictor.costs(times, self.chosen)
             shipped = [c for c in self.chosen if c in costs or c in task.defaults]
             known = {c: costs[c] for c in shipped if c in costs}

@@ -27,7 +27,7 @@ from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Pairs
 from pretuned.tune.binaries import BinaryStore
 from pretuned.tune.drift import Drift
-from pretuned.tune.events import Certified, Effort, Event, Listener, Waiting
+from pretuned.tune.events import Certified, Event, Listener, Spending, Waiting
 from pretuned.tune.request import TuningDevice, TuningRequest
 from pretuned.tune.sanitize import Sanitizer
 from pretuned.tune.workbench import Clock, Demands, NoiseWatch, Workbench
@@ -38,7 +38,7 @@ SHARED: Final = Path("/tmp")  # noqa: S108 - where all users of a machine find t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuned:
-    """What a session found, and the effort; `left` problems were not reached.
+    """What a session found, and what it spent; `left` problems were not reached.
 
     `certified` has what was reported of certificates, in the order of the requests. `interrupted`: the user ended it.
     `trouble`: why the device was lost, or empty. `wrong`: which kernels cannot be tuned, and why, or empty. What was
@@ -49,7 +49,7 @@ class Tuned:
     rows: tuple[Row, ...]
     skipped: tuple[Skipped, ...]
     left: int
-    effort: Effort
+    spending: Spending
     selections: tuple[Selection, ...] = ()
     certified: tuple[Certified, ...] = ()
     interrupted: bool = False
@@ -76,21 +76,21 @@ def tune(
     Raises DeviceError if the backend lacks something, the device cannot be used, or patience ends. A kernel whose
     default or reference is wrong does not keep others from being tuned.
     """
-    effort, findings = Effort(), _Findings()
+    spending, findings = Spending(), _Findings()
     session = opened(
         device,
         cache_folder=cache_folder,
         budget_s=budget_s,
         patience_s=patience_s,
         demands=demands,
-        effort=effort,
+        spending=spending,
         listen=findings.listener(listen),
     )
-    with session as workbench, effort.whole():
+    with session as workbench, spending.whole():
         from pretuned.tune.tuner import Tuner  # noqa: PLC0415 - it imports NumPy
 
         findings.take(Tuner(workbench).tune(requests))
-    return findings.tuned(requests, device, effort)
+    return findings.tuned(requests, device, spending)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -127,7 +127,7 @@ class _Findings:
                 raise
             self.trouble = str(error)
 
-    def tuned(self, requests: Sequence[TuningRequest], device: TuningDevice, effort: Effort) -> Tuned:
+    def tuned(self, requests: Sequence[TuningRequest], device: TuningDevice, spending: Spending) -> Tuned:
         """Return it as the result of a session."""
         rows = tuple(entry for entry in self.entries if isinstance(entry, Row))
         skipped = tuple(entry for entry in self.entries if isinstance(entry, Skipped))
@@ -136,7 +136,7 @@ class _Findings:
             rows=rows,
             skipped=skipped,
             left=sum(len(request.problems) for request in requests) - len(rows) - len(skipped),
-            effort=effort,
+            spending=spending,
             selections=tuple({entry.key: entry for entry in self.entries if isinstance(entry, Selection)}.values()),
             certified=tuple(self.certified.values()),
             interrupted=self.interrupted,
@@ -157,7 +157,7 @@ def remeasure(
 
     Binaries come from the cache; times never do.
     """
-    session = opened(device, cache_folder=cache_folder, effort=Effort(), listen=listen)
+    session = opened(device, cache_folder=cache_folder, spending=Spending(), listen=listen)
     with session as workbench:
         from pretuned.tune.remeasure import drifts  # noqa: PLC0415 - it imports NumPy
 
@@ -169,7 +169,7 @@ def opened(
     device: TuningDevice,
     *,
     cache_folder: Path | None,
-    effort: Effort,
+    spending: Spending,
     listen: Listener,
     budget_s: float | None = None,
     patience_s: float | None = None,
@@ -181,7 +181,7 @@ def opened(
     clock = Clock(budget_s)
     with ExitStack() as stack:
         cache = stack.enter_context(Cache(cache_folder, anew=demands.anew))
-        binaries = stack.enter_context(BinaryStore(cache, effort, toolchain=backend.toolchain, listen=listen))
+        binaries = stack.enter_context(BinaryStore(cache, spending, toolchain=backend.toolchain, listen=listen))
         runner = stack.enter_context(backend.runner(index))
         stack.enter_context(termination_interrupts())
         monitor = backend.monitor(index)
@@ -198,7 +198,7 @@ def opened(
             device=device,
             binaries=binaries,
             cache=cache,
-            effort=effort,
+            spending=spending,
             listen=listen,
             clock=clock,
             noise=NoiseWatch(monitor),

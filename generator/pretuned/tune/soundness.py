@@ -32,7 +32,7 @@ def verify_around(task: TuningTask, problem: Problem, chosen: Sequence[Configura
 
     What is wrong anywhere is dropped from the task; what lacks room for its scratch at one of them is not.
     """
-    with task.workbench.effort.stage("checking"):
+    with task.workbench.spending.stage("checking"):
         for other in check_problems(task.spec, problem):
             default = task.default_at(other)
             if not task.launchable(default, other):
@@ -52,7 +52,7 @@ def agree(task: TuningTask, problem: Problem, chosen: Sequence[Configuration]) -
 
     What does not is dropped from the task. A problem that does not fit into the device's memory shows nothing.
     """
-    with task.workbench.effort.stage("checking"):
+    with task.workbench.spending.stage("checking"):
         default = task.default_at(problem)
         asked = [c for c in chosen if c not in task.failed and c != default and task.launchable(c, problem)]
         if task.launchable(default, problem):

@@ -60,7 +60,7 @@ class TuningTask:
         self.defaults = defaults(spec, specialisation)
         self.verification = verification_key(spec)
         self.space = space_key(spec)
-        with workbench.effort.stage("enumerating"):
+        with workbench.spending.stage("enumerating"):
             self.points = Points.of(spec, specialisation, problems, self.facts)
             self.legal = {problem: self.points.legal(problem) for problem in problems}
         self.times: dict[Problem, dict[Configuration, float]] = {problem: {} for problem in problems}
@@ -91,7 +91,7 @@ class TuningTask:
     def candidate(self, configuration: Configuration) -> Candidate:
         """Return a configuration's candidate, rendered at the first need."""
         if configuration not in self._candidates:
-            with self.workbench.effort.stage("rendering"):
+            with self.workbench.spending.stage("rendering"):
                 self._candidates[configuration] = candidate(self.spec, self.specialisation, configuration)
         return self._candidates[configuration]
 
@@ -202,7 +202,7 @@ class TuningTask:
             trust_default=trust_default,
             reference=reference,
         )
-        with self.workbench.effort.stage("preparing"):
+        with self.workbench.spending.stage("preparing"):
             return self.workbench.runner.prepare(request)
 
     def screen(self, problem: Problem, chosen: Sequence[Configuration]) -> None:
@@ -230,19 +230,19 @@ class TuningTask:
                 self._screen(problem, group, verify=verify)
 
     def _screen(self, problem: Problem, group: Sequence[Configuration], *, verify: bool) -> None:
-        effort, times, default = self.workbench.effort, self.times[problem], self.default_at(problem)
+        spending, times, default = self.workbench.spending, self.times[problem], self.default_at(problem)
         limit_s = LIMIT_S + LIMIT_CALLS * times[default] / 1e6 if default in times else None
         if self.spec.verify.compare is not None:  # a user's function, which may take any time
             limit_s = None
         entries = [self.entry(configuration) for configuration in group]
-        with effort.stage("screening"):
+        with spending.stage("screening"):
             best_us = min(times.values(), default=np.inf)
             found = self.workbench.runner.screen(entries, verify=verify, best_us=best_us, limit_s=limit_s)
             for configuration, screened in zip(group, found, strict=True):
-                effort.launched += 1
-                effort.move("screening", "loading", screened.load_s)
-                effort.move("screening", "verifying", screened.verify_s)
-                effort.device_s += screened.device_s
+                spending.launched += 1
+                spending.move("screening", "loading", screened.load_s)
+                spending.move("screening", "verifying", screened.verify_s)
+                spending.device_s += screened.device_s
                 outcome = screened.outcome
                 if not isinstance(outcome, Timed):
                     if configuration in self.defaults and self.cleared(configuration):
@@ -279,7 +279,7 @@ class TuningTask:
             return True
         if configuration not in self._pruned:
             self._pruned.add(configuration)
-            self.workbench.effort.pruned["does not fit the device"] += 1
+            self.workbench.spending.pruned["does not fit the device"] += 1
         self._note(configuration, problem, refused)
         if configuration == self.default_at(problem):
             self.fail(configuration, problem, refused)
@@ -287,7 +287,7 @@ class TuningTask:
 
     def check(self, configuration: Configuration, problem: Problem, seed: int = 0) -> Failure | None:
         """Verify a configuration at `problem`, which is prepared with `seed`; return its failure, or None."""
-        self.workbench.effort.launched += 1
+        self.workbench.spending.launched += 1
         verified = self.workbench.runner.verify(self.entry(configuration))
         if verified.failure is not None and configuration in self.defaults and self.cleared(configuration):
             verified = self.workbench.runner.verify(self.entry(configuration))
@@ -328,7 +328,7 @@ class TuningTask:
         failure = reworded(failure, partial(located, self.spec, self.specialisation, configuration))
         event = Failed(kernel=self.spec.name, configuration=configuration, problem=problem, failure=failure)
         self.workbench.listen(event)
-        self.workbench.effort.failed[type(failure)] += 1
+        self.workbench.spending.failed[type(failure)] += 1
         if configuration == self.default_at(problem):
             if isinstance(failure, LaunchFailed) and problem not in self.problems:  # which nobody listed
                 self.unfit[problem] = detail(failure)

@@ -155,7 +155,7 @@ class Tuner:
                 continue
             seconds = [other.estimate.seconds for other in pending[index:]]
             workbench.clock.begin_screening(seconds[0] / sum(seconds))
-            workbench.effort.kernel = one.task.spec.name
+            workbench.spending.kernel = one.task.spec.name
             try:
                 for found in self._settle(one, done, rows, pending[index + 1 : index + 2]):
                     done += not isinstance(found, Selection)

@@ -20,7 +20,7 @@ from pretuned.measure.runner import Runner
 from pretuned.record.cache import Cache
 from pretuned.strategies import AUTO, NamedStrategy, named
 from pretuned.tune.binaries import BinaryStore
-from pretuned.tune.events import Effort, Listener
+from pretuned.tune.events import Listener, Spending
 from pretuned.tune.request import TuningDevice
 from pretuned.tune.sanitize import Sanitizer
 
@@ -154,7 +154,7 @@ class Workbench:
     device: TuningDevice
     binaries: BinaryStore
     cache: Cache
-    effort: Effort
+    spending: Spending
     listen: Listener
     clock: Clock = field(default_factory=Clock)
     noise: NoiseWatch = field(default_factory=NoiseWatch)
