@@ -16,6 +16,8 @@ from pretuned.build.requirements import Installed, Needs
 from pretuned.device.probe import DriverVersion
 from pretuned.errors import LockError
 from pretuned.files import temporary
+from pretuned.tune.events import Waiting
+from progress_events import DEVICE, KERNEL, SMALL, passed, planned
 
 PYPROJECT = """\
 [build-system]
@@ -83,7 +85,7 @@ def project(tmp_path, monkeypatch):
 
 
 def bake(monkeypatch, *packages):
-    monkeypatch.setattr(core, "bake_project", lambda project, settings, reporter: packages)
+    monkeypatch.setattr(core, "bake_project", lambda project, settings, reporter, listen: packages)
 
 
 def wheel(root, version="standard"):
@@ -224,8 +226,23 @@ def test_what_must_be_installed_first(project, monkeypatch):
     assert SdistBuilder(str(project)).config.dependencies == []
 
 
+@pytest.mark.parametrize(("asked", "shown"), [("", True), ("plain", True), ("off", False)])
+def test_a_tuning_in_a_build_shows_its_progress_in_lines(project, monkeypatch, capsys, asked, shown):
+    def tuning(project, settings, reporter, listen):
+        for event in (Waiting(device=DEVICE), planned(), passed(SMALL)):
+            listen(event)
+        return ()
+
+    monkeypatch.setattr(core, "bake_project", tuning)
+    monkeypatch.setenv("PRETUNED_PROGRESS", asked)
+    wheel(project)
+    plan = "4 rows of 2 kernels to tune: 12 configurations, at most 12 sources, about 40 s of a budget of 60 s\n"
+    line = f"{KERNEL}: cols=1024, rows=4096, T=float32: skipped: takes 99 GB\n"
+    assert capsys.readouterr().err == (plan + line if shown else "")  # that it waits, the build reports itself
+
+
 def test_our_errors_end_the_build_without_a_traceback(project, monkeypatch, capsys):
-    def fail(project, settings, reporter):
+    def fail(project, settings, reporter, listen):
         reporter.info("tuning one")
         raise LockError("pretuned.lock.json: row 3 is stale")
 

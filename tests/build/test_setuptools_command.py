@@ -18,6 +18,7 @@ from pretuned.config.project import import_path
 from pretuned.device.probe import DriverVersion
 from pretuned.errors import DeviceError, LockError
 from pretuned.frontends import setuptools_entry as entry_point
+from progress_events import planned
 
 PROJECT = """\
 [build-system]
@@ -63,7 +64,7 @@ def write(root, files):
 
 
 def bake(monkeypatch, *packages):
-    monkeypatch.setattr(core, "bake_project", lambda project, settings, reporter: packages)
+    monkeypatch.setattr(core, "bake_project", lambda project, settings, reporter, listen: packages)
 
 
 @pytest.fixture
@@ -203,8 +204,19 @@ def test_preparing_metadata_bakes_nothing(project, monkeypatch, tmp_path):
     assert "pretuned.lock.json" in sdist()
 
 
+def test_a_tuning_in_a_build_logs_its_progress(project, monkeypatch, caplog):
+    def tuning(project, settings, reporter, listen):
+        listen(planned())
+        return ()
+
+    monkeypatch.setattr(core, "bake_project", tuning)
+    with caplog.at_level("INFO"):
+        wheel()
+    assert any(message.startswith("4 rows of 2 kernels to tune") for message in caplog.messages)
+
+
 def test_our_errors_end_the_build_without_a_traceback(project, monkeypatch):
-    def fail(project, settings, reporter):
+    def fail(project, settings, reporter, listen):
         raise LockError("pretuned.lock.json: row 3 is stale")
 
     monkeypatch.setattr(core, "bake_project", fail)
@@ -224,7 +236,7 @@ def test_our_errors_end_the_build_without_a_traceback(project, monkeypatch):
     ],
 )
 def test_a_missing_compiler_names_the_back_end_that_asks_for_it(project, monkeypatch, name, hint):
-    def fail(project, settings, reporter):
+    def fail(project, settings, reporter, listen):
         raise DeviceError("compiling needs CuPy and NVRTC")
 
     write(project, {"pyproject.toml": PROJECT.replace("setuptools.build_meta", name) + TABLE})

@@ -19,8 +19,11 @@ def test_every_variable_is_read(tmp_path):
         "PRETUNED_TUNE_ON": "cuda:1",
         "PRETUNED_BUDGET": "2.5",
         "PRETUNED_CACHE_DIR": str(tmp_path),
+        "PRETUNED_PROGRESS": "plain",
     }
-    assert read_settings(environ) == Settings(mode="force", device=Place(index=1), budget_s=2.5, cache=tmp_path)
+    assert read_settings(environ) == Settings(
+        mode="force", device=Place(index=1), budget_s=2.5, cache=tmp_path, progress="plain"
+    )
 
 
 PLACES = {
@@ -50,15 +53,17 @@ def test_all_bad_values_are_named_at_once(tmp_path):
         "PRETUNED_TUNE_ON": "gpu",
         "PRETUNED_BUDGET": "1m",
         "PRETUNED_CACHE_DIR": str(file),
+        "PRETUNED_PROGRESS": "no",
     }
     with pytest.raises(ConfigError) as caught:
         read_settings(environ)
     assert str(caught.value).splitlines() == [
-        "invalid configuration (4 problems):",
+        "invalid configuration (5 problems):",
         "  PRETUNED_MODE: is \"lock\"; expected 'auto', 'locked', 'force' or 'off'; did you mean 'locked'?",
         "  PRETUNED_TUNE_ON: is \"gpu\"; expected 'auto', 'cuda', 'cuda:1' or 'host'",
         "  PRETUNED_BUDGET: is \"1m\"; expected seconds, such as '60'",
         f"  PRETUNED_CACHE_DIR: '{file}' is a file; expected a folder",
+        "  PRETUNED_PROGRESS: is \"no\"; expected 'auto', 'plain' or 'off'",
     ]
 
 

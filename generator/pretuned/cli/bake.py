@@ -11,9 +11,11 @@ from pretuned.api.baking import bake, demand_layout, parse_extra
 from pretuned.api.projects import opened, specs_of
 from pretuned.backends import named
 from pretuned.build.core import bake_project
+from pretuned.cli.display import shown
 from pretuned.cli.project import console
-from pretuned.config import Project, Settings
+from pretuned.config import Project, Settings, read_settings
 from pretuned.errors import ExitCode, UsageError, counted
+from pretuned.report.progress_log import IN_BUILDS
 
 
 def run(options: Namespace) -> ExitCode:
@@ -24,7 +26,8 @@ def run(options: Namespace) -> ExitCode:
     if options.check:
         return _check(options)
     asked = {"output": options.output, "on": options.on, "extra": options.extra, "layout": options.layout}
-    packages = bake(options.project, **asked, report=console.report)
+    with shown(read_settings().progress, kinds=IN_BUILDS) as listen:
+        packages = bake(options.project, **asked, listen=listen, report=console.report)
     for package in packages:
         print(f"{package.folder}: {counted(len(package.files), 'file')}")
     return ExitCode.SUCCESS

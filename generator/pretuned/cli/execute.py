@@ -34,7 +34,7 @@ def run(options: Namespace) -> ExitCode:
     if chosen is not None:
         specs = {name: spec for name, spec in specs.items() if name in chosen}
     modes = (*([PLAIN] if options.execute else []), *(SANITIZERS if options.sanitize else []))
-    with progress_line(quiet=options.quiet) as line:
+    with progress_line(quiet=options.quiet or settings.progress != "auto") as line:
 
         def listen(progress: ExecutionProgress) -> None:
             if line is not None:

@@ -4,33 +4,16 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Final
 
 from pretuned.api.projects import opened
 from pretuned.api.tuning import TuningOptions, TuningResult, tune_project
-from pretuned.cli.progress import progress_line
+from pretuned.cli.display import shown
 from pretuned.cli.project import console
 from pretuned.config import Project
 from pretuned.errors import ExitCode, UsageError, counted
 from pretuned.report.certificates import summary
-from pretuned.report.effort import by_kernel, describe, stages
+from pretuned.report.effort import by_kernel, stages
 from pretuned.report.text import columns, table
-from pretuned.tune.events import (
-    Certified,
-    Decided,
-    Event,
-    Failed,
-    Listener,
-    Measuring,
-    Noisy,
-    OutOfBudget,
-    Passed,
-    Planned,
-    Refining,
-    Waiting,
-)
 
 
 def run(options: Namespace) -> ExitCode:
@@ -52,7 +35,7 @@ def run(options: Namespace) -> ExitCode:
         seed=options.seed,
         again=options.again or (),
     )
-    with _progress(verbose=options.verbose) as listen:
+    with shown(settings.progress, verbose=options.verbose) as listen:
         result = tune_project(project, settings.device, asked, settings.cache, listen, console)
     if result.idle:
         _print_idle(options, result)
@@ -103,31 +86,3 @@ def _print(options: Namespace, project: Project, result: TuningResult) -> None:
             f"clock that the GPU holds under load, keeps clocks steady; then `pretuned tune {again}`, and "
             "`sudo nvidia-smi --reset-gpu-clocks`"
         )
-
-
-@contextmanager
-def _progress(*, verbose: bool) -> Iterator[Listener]:
-    """Show progress: a bar on a terminal, lines elsewhere, every step with `verbose`."""
-    with progress_line(quiet=verbose) as line:
-        if line is None:
-            yield lambda event: _line(event, verbose=verbose)
-            return
-
-        def listen(event: Event) -> None:
-            match event:
-                case Measuring(kernel=kernel, problem=problem, done=done, rows=rows):
-                    line.show(f"{kernel} {problem}", done, rows)
-                case Failed() | OutOfBudget() | Passed() | Waiting() | Planned() | Noisy():
-                    line.print(describe(event))
-                case _:
-                    line.show(describe(event))
-
-        yield listen
-
-
-_TOLD: Final = Waiting | Planned | Noisy | Decided | Passed | Refining | Certified | OutOfBudget
-
-
-def _line(event: Event, *, verbose: bool) -> None:
-    if verbose or isinstance(event, _TOLD):
-        console.info(describe(event))

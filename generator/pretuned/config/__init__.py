@@ -1,13 +1,14 @@
 """Configuration: the project's table, and the environment that goes before it."""
 
 from pretuned.config.project import Mode, ModuleTable, Project, build_project
-from pretuned.config.settings import GPU, Place, Settings, is_backend, overlay, read_settings
+from pretuned.config.settings import GPU, Place, Progress, Settings, is_backend, overlay, read_settings
 
 __all__ = [
     "GPU",
     "Mode",
     "ModuleTable",
     "Place",
+    "Progress",
     "Project",
     "Settings",
     "build_project",

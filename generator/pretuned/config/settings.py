@@ -11,13 +11,15 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Final, Self, cast, get_args
+from typing import Final, Literal, Self, cast, get_args
 
 import platformdirs
 
 from pretuned.config.project import Mode, Project, bad_mode
 from pretuned.config.toml import spelled
 from pretuned.errors import ConfigError, Fault
+
+Progress = Literal["auto", "plain", "off"]
 
 BACKEND_GROUP: Final = "pretuned.backends"  # of entry points
 _TUNE_ON: Final = re.compile(r"([a-z][a-z0-9_]*)(?::([0-9]{1,4}))?")
@@ -72,16 +74,20 @@ GPU: Final = Place()  # the first one
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the environment says: None leaves it to the table. `device` is what to tune on."""
+    """What the environment says: None leaves it to the table. `device` is what to tune on.
+
+    `progress` says how a tuning shows it: on a terminal a display and elsewhere lines (`auto`), lines, or nothing.
+    """
 
     mode: Mode | None = None
     device: Place = GPU
     budget_s: float | None = None
     cache: Path | None  # None: there is no folder for it
+    progress: Progress = "auto"
 
 
 def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
-    """Read `PRETUNED_MODE`, `_TUNE_ON`, `_BUDGET` and `_CACHE_DIR`; empty ones count as unset.
+    """Read `PRETUNED_MODE`, `_TUNE_ON`, `_BUDGET`, `_CACHE_DIR` and `_PROGRESS`; empty ones count as unset.
 
     Raises ConfigError with every bad value, each under the variable's name.
     """
@@ -94,12 +100,13 @@ def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
     ]
     if faults:
         raise ConfigError(faults)
-    mode, tune_on, budget, cache = values.values()
+    mode, tune_on, budget, cache, progress = values.values()
     return Settings(
         mode=cast("Mode", mode) if mode else None,
         device=Place.parse(tune_on),
         budget_s=float(budget) if budget else None,
         cache=Path(cache).expanduser().absolute() if cache else _user_cache(),
+        progress=cast("Progress", progress) if progress else "auto",
     )
 
 
@@ -150,11 +157,16 @@ def _judge_cache(value: str) -> str:
     return f"'{value}' is a file; expected a folder" if is_file else ""
 
 
+def _judge_progress(value: str) -> str:
+    return "" if value in get_args(Progress) else f"is {spelled(value)}; expected 'auto', 'plain' or 'off'"
+
+
 _VARIABLES: Final = {
     "PRETUNED_MODE": _judge_mode,
     "PRETUNED_TUNE_ON": _judge_tune_on,
     "PRETUNED_BUDGET": _judge_budget,
     "PRETUNED_CACHE_DIR": _judge_cache,
+    "PRETUNED_PROGRESS": _judge_progress,
 }
 
 

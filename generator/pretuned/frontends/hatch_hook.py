@@ -25,6 +25,7 @@ from pretuned.errors import Error
 from pretuned.files import TEMPORARY, scratch, storage_errors, termination_interrupts
 from pretuned.frontends.hatch import Hatch, hook_path
 from pretuned.frontends.registry import project_of, refuse_second
+from pretuned.report.progress_log import reported
 
 EDITABLE: Final = "editable"  # Hatch's name for that version of the wheel target
 
@@ -75,7 +76,9 @@ class PretunedBuildHook(BuildHookInterface[BuilderConfig]):
             self._bake(project, version, build_data)
 
     def _bake(self, project: Project, version: str, build_data: dict[str, Any]) -> None:
-        baked = core.bake_project(project, read_settings(), _HatchReporter(self.app))
+        settings, reporter = read_settings(), _HatchReporter(self.app)
+        with reported(settings.progress, reporter) as listen:
+            baked = core.bake_project(project, settings, reporter, listen)
         if version == EDITABLE:
             for package in baked:
                 place(package.files, project.root / package.module)

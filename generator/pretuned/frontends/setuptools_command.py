@@ -28,6 +28,7 @@ from pretuned.errors import DeviceError, Error
 from pretuned.files import TEMPORARY, storage_errors, termination_interrupts
 from pretuned.frontends.registry import load_project
 from pretuned.frontends.setuptools import BACKEND
+from pretuned.report.progress_log import reported
 
 NAME: Final = "build_pretuned"
 _LOG: Final = logging.getLogger(__name__)
@@ -83,7 +84,10 @@ class BuildPretuned(Command):  # type: ignore[misc] # setuptools has no types
         project = project_of(self.distribution)
         with _errors_of_setuptools(project), storage_errors(), termination_interrupts():
             self._refuse_strays(project)
-            for baked in core.bake_project(project, read_settings(), _LogReporter()):
+            settings, reporter = read_settings(), _LogReporter()
+            with reported(settings.progress, reporter) as listen:
+                packages = core.bake_project(project, settings, reporter, listen)
+            for baked in packages:
                 place(baked.files, self._folder(project, baked.module))
 
     def get_source_files(self) -> list[str]:

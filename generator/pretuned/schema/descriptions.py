@@ -246,6 +246,10 @@ ENVIRONMENT: Final = {
         "building, `pretuned tune`, run time",
         "The folder of the user cache. Default: the platform's cache folder.",
     ),
+    "PRETUNED_PROGRESS": (
+        "building, `pretuned tune`",
+        "How a tuning shows its progress: auto (a display on a terminal, lines elsewhere), plain (lines) or off.",
+    ),
     "CXX": ("the host device", "The C++ compiler. Default: g++, else clang++."),
     "PRETUNED_DEVICE": (
         "run time",

@@ -144,6 +144,7 @@ class RowDecision:
 
     def _right(self, chosen: Sequence[Configuration]) -> bool:
         """Return whether all of `chosen` are right around the problem too; what is not is out."""
+        self.task.report("checking", self.problem, 0, 1)
         right = verify_around(self.task, self.problem, chosen)
         self.times = {c: time_us for c, time_us in self.times.items() if c not in self.task.failed}
         return right

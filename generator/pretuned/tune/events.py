@@ -26,7 +26,7 @@ class Waiting:
 class Planned:
     """What is ahead: rows to settle, configurations to choose from, sources to compile at most, estimated seconds.
 
-    `spent_s` of these seconds have passed already.
+    `spent_s` of these seconds have passed already; `device` is the one that is tuned for.
     """
 
     kernels: int
@@ -36,6 +36,7 @@ class Planned:
     seconds: float
     budget_s: float | None
     spent_s: float = 0.0
+    device: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,6 +224,13 @@ Event = (
     | OnDevice
 )
 Listener = Callable[[Event], None]
+
+
+def innermost(event: Event) -> Event:
+    """Return what happened, without the device on which it did."""
+    while isinstance(event, OnDevice):
+        event = event.event
+    return event
 
 
 @dataclass(slots=True)

@@ -131,9 +131,11 @@ class SelectionMaker:
 
     def _survey(self, drawn: Sequence[Problem]) -> None:
         task, observed = self.task, self.observed
-        for problem in self.representatives:
+        count = len(self.representatives) + len(drawn)
+        for place, problem in enumerate(self.representatives):
             if self.late:
                 return
+            task.report("surveying", problem, place, count)
             if problem not in task.unfit:
                 observed.survey(problem, [c for c in task.times[problem] if c not in task.failed])
         if not observed.times:  # no problem of the spec fits into the device's memory
@@ -142,7 +144,7 @@ class SelectionMaker:
         for place, problem in enumerate(drawn):
             if self.late:
                 return
-            task.report("surveying", problem, place, len(drawn))
+            task.report("surveying", problem, count - len(drawn) + place, count)
             observed.survey(problem, everything if place < WHOLE else self._hopeful(everything))
 
     def _alive(self, candidates: Iterable[Configuration], most: int) -> list[Configuration]:
@@ -203,9 +205,20 @@ class SelectionMaker:
                 found = self.predictor.choose(self._sound(), most)
             self.chosen = (*(c for c in found if c not in task.defaults), *task.defaults)
             unproven = [c for c in self.chosen if c not in task.proven]
-            around = all(verify_around(task, problem, unproven) for problem in self.representatives[:1] if unproven)
-            if around and all(agree(task, problem, self.chosen) for problem in self._ragged):
+            first = self.representatives[:1] if unproven else []
+            for problem in first:
+                task.report("checking what ships", problem, 0, 1 + len(self._ragged))
+            around = all(verify_around(task, problem, unproven) for problem in first)
+            if around and self._agrees():
                 return
+
+    def _agrees(self) -> bool:
+        """Whether what ships gives the default's results at ragged sizes; what does not has been dropped."""
+        for place, problem in enumerate(self._ragged, start=1):
+            self.task.report("checking what ships", problem, place, 1 + len(self._ragged))
+            if not agree(self.task, problem, self.chosen):
+                return False
+        return True
 
     def _sound(self) -> Mapping[Problem, Mapping[Configuration, float]]:
         """Return the times of what never failed."""

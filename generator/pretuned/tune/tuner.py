@@ -225,6 +225,7 @@ class Tuner:
                 seconds=spent_s + sum(estimate.seconds for estimate in estimates),
                 budget_s=clock.budget_s,
                 spent_s=spent_s,
+                device=self.workbench.device.name,
             )
         )
 
