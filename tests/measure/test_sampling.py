@@ -6,6 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from pretuned.measure import sampling
+
 timing = pytest.importorskip("pretuned.measure.cuda.timing", reason="no CuPy here", exc_type=ImportError)
 EVENT_US = 0.5  # what an event resolves
 KERNEL = SimpleNamespace(most_calls=None)
@@ -36,7 +38,7 @@ def test_a_kernel_that_begins_slowly_gets_samples_as_long_as_any():
     """Repetitions from cold launches, 40 us each, would stop at two of 2 us."""
     samples, timer, _ = screened(lambda launch: 40.0 if launch < 3 else 2.0)
     assert samples[-1] == pytest.approx(2.0)
-    assert timer.groups[-1][0] * samples[-1] >= timing.SCREEN_SAMPLE_US / 2
+    assert timer.groups[-1][0] * samples[-1] >= sampling.SCREEN_SAMPLE_US / 2
 
 
 @pytest.mark.parametrize("time_us", [0.8, 2.0, 7.0, 25.0, 60.0, 900.0])
@@ -44,7 +46,7 @@ def test_samples_are_long_against_what_an_event_resolves(time_us):
     samples, timer, _ = screened(lambda _launch: time_us)
     assert samples[-1] == pytest.approx(time_us)
     last = timer.groups[-1][-1]
-    assert last * time_us >= min(timing.SCREEN_SAMPLE_US / 2, timing.MAX_LAUNCHES * time_us)
+    assert last * time_us >= min(sampling.SCREEN_SAMPLE_US / 2, sampling.MAX_LAUNCHES * time_us)
     assert last * time_us > 30 * EVENT_US
 
 
@@ -55,7 +57,7 @@ def test_who_is_clearly_slower_gets_three_launches():
 
 
 def test_who_is_near_the_best_gets_samples_with_a_median():
-    assert len(screened(lambda _launch: 5.2, best_us=5.0)[0]) == timing.SAMPLES
+    assert len(screened(lambda _launch: 5.2, best_us=5.0)[0]) == sampling.SAMPLES
     assert len(screened(lambda _launch: 7.0, best_us=5.0)[0]) == 1
 
 

@@ -17,7 +17,7 @@ from pretuned.measure.cuda.judge import CudaJudge
 from pretuned.measure.cuda.kernel import CudaKernel, LoadedBinary, judged
 from pretuned.measure.cuda.launching import ERRORS
 from pretuned.measure.cuda.library import LibraryKernel
-from pretuned.measure.cuda.timing import Loaded, Timer, sets_wanted
+from pretuned.measure.cuda.timing import Loaded, Timer
 from pretuned.measure.data import HostArray
 from pretuned.measure.launch import BoundLaunch, BoundScalar
 from pretuned.measure.machine import (
@@ -32,6 +32,7 @@ from pretuned.measure.machine import (
     zero,
 )
 from pretuned.measure.regions import ALIGNMENT, CallBuffers, Region
+from pretuned.measure.sampling import sets_wanted
 from pretuned.measure.server import Answerer, server
 from pretuned.outcome import LaunchFailed
 from pretuned.runtime.driver import DriverError

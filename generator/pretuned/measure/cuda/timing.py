@@ -3,11 +3,7 @@
 Theory of operation. What the host takes for a launch, 4 us and more, must never show in a time. Two ways lead there.
 
 *Screening* enqueues a kernel that waits for the host, then events and launches, and lets all of it go at once: the
-device runs the launches back to back however long the host took. A candidate gets one warming launch, which counts for
-nothing, and two timed ones. If it is clearly slower than the best, it gets no more. A sample that was too short for
-what an event resolves is taken again with more launches, from the time that was just measured warm, until it is long
-enough: nothing is ever estimated from a cold launch and then trusted, which is how other tuners stop short with fast
-kernels.
+device runs the launches back to back however long the host took. `pretuned.measure.sampling` says how many.
 
 *Races* replay a graph of several launches between two events, which has the least spread; of as many launches for all,
 since each shares what a graph costs to start. The bench begins one sample of each kernel before it waits for any, so
@@ -24,7 +20,6 @@ are given their values back before the sample too, so a kernel with them has at 
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -33,6 +28,7 @@ from typing import Any, Final
 
 import cupy
 
+from pretuned.measure import sampling
 from pretuned.measure.cuda.judge import HOLD_NS, CudaJudge
 from pretuned.measure.cuda.kernel import CudaKernel
 from pretuned.measure.cuda.launching import ERRORS
@@ -43,27 +39,10 @@ from pretuned.measure.requests import PROBE_LAUNCHES
 
 Loaded = CudaKernel | LibraryKernel
 
-SAMPLE_US: Final = 200.0  # of device time a sample: long against the 0.5 us that an event resolves
-SLOWEST: Final = 10.0  # times that, for a sample of the slowest in a race
-SCREEN_SAMPLE_US: Final = 60.0
-MAX_LAUNCHES: Final = 50
 COLD_FACTOR: Final = 2  # times L2 that all sets together must take for rotation to do without a sweep
-LOSING: Final = 1.5  # times the best, after a warming launch and two more: worth no more launches
-NEAR: Final = 1.1  # times the best: worth more samples
-SAMPLES: Final = 3
 PATIENCE_S: Final = 0.8 * HOLD_NS / 1e9  # a host that took longer to enqueue has let the device run ahead
 TRIES: Final = 3
 UNCAPTURED: Final[tuple[type[Exception], ...]] = (Refused, Poisoned, *ERRORS)
-
-
-def sets_wanted(set_bytes: int, l2_bytes: int) -> int:
-    """Return how many sets keep a launch from meeting its own data: 3 times L2 in all, 2 at least, 50 at most."""
-    return max(2, min(MAX_LAUNCHES, math.ceil(3 * l2_bytes / max(1, set_bytes))))
-
-
-def launches_for(time_us: float, sample_us: float, most: int) -> int:
-    """Return how many launches of `time_us` make a sample of `sample_us`, at most `most`."""
-    return max(min(most, PROBE_LAUNCHES), min(most, math.ceil(sample_us / max(time_us, 0.1))))
 
 
 @dataclass(slots=True)
@@ -99,27 +78,14 @@ class Timer:
 
     def screen(self, kernel: Loaded, buffers: CallBuffers, best_us: float) -> tuple[list[float], list[int], float]:
         """Return samples of a kernel in microseconds a call, the sets it ran on last, and the device's seconds."""
-        most = self._most(buffers, [kernel])
-        if most > PROBE_LAUNCHES:
-            (warming_us, elapsed_us), sets = self._held(kernel, buffers, (1, PROBE_LAUNCHES))
-            launches = PROBE_LAUNCHES
-        else:  # so many sets are given their values back each time
-            (warming_us,), _ = self._held(kernel, buffers, (1,))
-            (elapsed_us,), sets = self._held(kernel, buffers, (most,))
-            launches = most
-        spent_us, samples = warming_us + elapsed_us, list[float]()
-        while True:
-            time_us = elapsed_us / launches
-            short = elapsed_us < SCREEN_SAMPLE_US / 2 and launches < most
-            if short and time_us <= LOSING * best_us:  # also where it was long enough before: launches were cold then
-                launches = max(launches + 1, launches_for(time_us, SCREEN_SAMPLE_US, most))
-                samples.clear()
-            else:
-                samples.append(time_us)
-                if len(samples) == SAMPLES or time_us > NEAR * best_us:
-                    return samples, sets, spent_us / 1e6
-            (elapsed_us,), sets = self._held(kernel, buffers, (launches,))
-            spent_us += elapsed_us
+        sets: list[int] = []
+
+        def held(groups: Sequence[int]) -> Sequence[float]:
+            times_us, sets[:] = self._held(kernel, buffers, groups)
+            return times_us
+
+        samples, spent_us = sampling.screened(held, self._most(buffers, [kernel]), best_us)
+        return samples, sets, spent_us / 1e6
 
     def samplers(self, calls: Sequence[tuple[Loaded, CallBuffers]], estimates_us: Sequence[float]) -> Sequence[Sampler]:
         """Return what begins one sample of each kernel, all of the same kind and launches."""
@@ -163,7 +129,7 @@ class Timer:
         return True
 
     def _most(self, buffers: CallBuffers, kernels: Sequence[Loaded]) -> int:
-        most = buffers.count if buffers.restores else MAX_LAUNCHES
+        most = buffers.count if buffers.restores else sampling.MAX_LAUNCHES
         return min(most, *(kernel.most_calls or most for kernel in kernels))
 
     def _cold(self, buffers: CallBuffers) -> bool:
@@ -226,28 +192,21 @@ class Timer:
     def _sources(
         self, calls: Sequence[tuple[Loaded, CallBuffers]], fastest_us: float, slowest_us: float
     ) -> Sequence[SampleSource]:
-        """Return what gives samples of each kernel, has run once, and is of the same kind and launches for all.
-
-        The fastest takes about SAMPLE_US of device time, whatever the estimate was, unless the slowest would take ten
-        times that. A kernel with fewer launches in a sample would carry more of what a graph costs to start, by a
-        percent or two of a short kernel's time.
-        """
+        """Return what gives samples of each kernel, has run once, and is of the same kind and launches for all."""
         (_, buffers), *_ = calls  # of all alike in what counts here
         kernels = [kernel for kernel, _ in calls]
-        most = min(self._most(buffers, kernels), launches_for(slowest_us, SLOWEST * SAMPLE_US, MAX_LAUNCHES))
         captured = all(kernel.captured for kernel in kernels)
-        launches = launches_for(fastest_us, SAMPLE_US, most)
-        while True:
-            sources: list[SampleSource] = [
+        sources: list[SampleSource] = []
+
+        def sample_us(launches: int) -> float:
+            sources[:] = [
                 self._capture(kernel, buffers, launches) if captured else Held(kernel, buffers, launches)
                 for kernel, buffers in calls
             ]
-            # Once each: that uploads the graphs, and warms the clocks up.
-            elapsed_us = min(self._sample(source)() for source in sources)
-            wanted = launches_for(elapsed_us / launches, SAMPLE_US, most)
-            if elapsed_us >= SAMPLE_US / 2 or wanted <= launches:
-                return sources
-            launches = wanted
+            return min(self._sample(source)() for source in sources)  # this uploads the graphs, and warms clocks up
+
+        sampling.raced(sample_us, fastest_us, slowest_us, self._most(buffers, kernels))
+        return sources
 
     def _capture(self, kernel: Loaded, buffers: CallBuffers, launches: int) -> Replay:
         """Capture calls on one set after another; what is initialised to zero is so inside the graph."""

@@ -1,0 +1,1 @@
+"""A device whose seconds are counted instead of spent, for what tuning costs: see `tuning_price.py`."""

@@ -1,0 +1,244 @@
+"""A device and compilers that take virtual seconds: launches, verification, references, compiles.
+
+What a request takes is what the real one launches: how many launches a sample has is decided by the same functions
+(`pretuned.measure.sampling`, `pretuned.measure.rounds`). Times come from recorded matrices, with noise: of each sample,
+of each candidate at each place of its buffers, and of first launches. The host's own time, such as a search's between
+batches, is not counted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import heapq
+import math
+import random
+from collections import deque
+from types import SimpleNamespace
+from unittest.mock import patch
+
+from pretuned.compile.result import Binary
+from pretuned.measure import sampling
+from pretuned.measure.requests import Raced, Screened, Verified
+from pretuned.measure.rounds import RunAll, summary
+from pretuned.outcome import LaunchFailed
+from pretuned.record.rows import TunedDevice
+from pretuned.tune import events, selecting, workbench
+from pretuned.tune.binaries import BinaryStore
+
+COMPILER = "13.0.88"
+H100 = TunedDevice(
+    name="NVIDIA H100 80GB HBM3",
+    sm_count=132,
+    compute_capability=90,
+    l2_bytes=50 << 20,
+    shared_bytes=232448,
+    memory_bytes=80 << 30,
+    memory_gbps=3352,
+    power_w=700,
+)
+LOAD_S = 0.0006  # of a candidate: its module, its buffers, the request
+JUDGE_S = 0.0008  # of its results, of an ordinary size
+COLD_US = 6.0  # that a first launch takes more
+VERIFIED = 1  # launches to verify a candidate
+SETTLED = 4  # launches after a duel, judged
+PREPARE_S = 0.01
+
+
+class VirtualTime:
+    """Stands in for the module `time` wherever a tuning reads it."""
+
+    def __init__(self):
+        self.now_s = 0.0
+
+    def monotonic(self):
+        return self.now_s
+
+    perf_counter = monotonic
+
+    def charge(self, seconds):
+        self.now_s += seconds
+
+    @contextlib.contextmanager
+    def everywhere(self):
+        """Have the clock, the stages and the selections of tunings read this time."""
+        with contextlib.ExitStack() as stack:
+            for module in (workbench, events, selecting):
+                stack.enter_context(patch.object(module, "time", self))
+            yield
+
+
+class PricedRunner:
+    """Charges `time` for what candidates of `space` are asked; noise of relative deviation `noise`, drawn by `seed`."""
+
+    def __init__(self, space, time, seed, *, noise=0.004, bias=0.004):
+        self.space, self.time, self.noise, self.bias = space, time, noise, bias
+        self.seed, self.random = seed, random.Random(seed)
+        self.launches = 0
+        self.ran, self.prepared, self.problem = (), None, None
+        self._made = set()
+
+    def start(self):
+        pass
+
+    def prepare(self, request):
+        self.problem = request.problem
+        for part in ("inputs", *(["reference"] if request.reference == "now" else [])):
+            key = part, request.problem, request.seed
+            if key not in self._made:
+                self._made.add(key)
+                self.time.charge(PREPARE_S if part == "inputs" else self.space.reference_s)
+
+    def _launch(self, time_us, count=1, place=0, configuration=None, cold=False):
+        self.launches += count
+        drawn = random.Random(f"{self.seed} {place} {configuration} {self.problem}").gauss(0, self.bias)
+        one = time_us * math.exp(drawn + self.random.gauss(0, self.noise) / math.sqrt(count))
+        return count * one + (COLD_US + 0.02 * min(time_us, 1000.0) if cold else 0.0)
+
+    def _time_us(self, entry):
+        return self.space.time_us(entry.configuration, self.problem)
+
+    def verify(self, entry):
+        time_us = self._time_us(entry)
+        if not math.isfinite(time_us):
+            return Verified(failure=LaunchFailed(message="CUDA_ERROR_INVALID_VALUE"))
+        self.time.charge(LOAD_S + JUDGE_S + self._launch(time_us, VERIFIED) / 1e6)
+        return Verified(failure=None, error=0.1)
+
+    def screen(self, entries, *, verify=True, best_us=math.inf, limit_s=None):
+        for entry in entries:
+            screened = self._screened(entry, verify=verify, best_us=best_us)
+            if getattr(screened.outcome, "time_us", None):
+                best_us = min(best_us, screened.outcome.time_us)
+            yield screened
+
+    def _screened(self, entry, *, verify, best_us):
+        time_us = self._time_us(entry)
+        self.time.charge(LOAD_S)
+        if not math.isfinite(time_us):
+            return Screened(outcome=LaunchFailed(message="CUDA_ERROR_INVALID_VALUE"), load_s=LOAD_S)
+        verify_s = JUDGE_S + self._launch(time_us, VERIFIED) / 1e6 if verify else 0.0
+        cold = True
+
+        def held(groups):
+            nonlocal cold
+            found = []
+            for count in groups:
+                found.append(self._launch(time_us, count, configuration=entry.configuration, cold=cold))
+                cold = False
+            return found
+
+        samples, spent_us = sampling.screened(held, sampling.MAX_LAUNCHES, best_us)
+        verify_s += JUDGE_S if verify else 0.0
+        self.time.charge(verify_s + spent_us / 1e6)
+        return Screened(outcome=summary(samples), load_s=LOAD_S, verify_s=verify_s, device_s=spent_us / 1e6)
+
+    def race(self, entries, rounds, *, estimates_us, rule=None, judge=False, place=0):
+        times_us = [self._time_us(entry) for entry in entries]
+        if not all(map(math.isfinite, times_us)):
+            wrong = LaunchFailed(message="CUDA_ERROR_INVALID_VALUE")
+            failures = tuple(None if math.isfinite(time_us) else wrong for time_us in times_us)
+            return Raced(times_us=((),) * len(entries), failures=failures)
+        self.time.charge(LOAD_S * len(entries))
+
+        def sample_us(launches):
+            found = [self._launch(time_us, launches) for time_us in times_us]
+            self.time.charge(sum(found) / 1e6)
+            return min(found)
+
+        launches = sampling.raced(sample_us, min(estimates_us), max(estimates_us), sampling.MAX_LAUNCHES)
+        samples, running = [[] for _ in entries], range(len(entries))
+        for _ in range(rounds):
+            for index in running:
+                took = self._launch(times_us[index], launches, place, entries[index].configuration)
+                self.time.charge(took / 1e6)
+                samples[index].append(took / launches)
+            running = (rule or RunAll()).going(samples)
+            if not running:
+                break
+        if judge:
+            self.time.charge(sum(JUDGE_S + self._launch(time_us, SETTLED) / 1e6 for time_us in times_us))
+        return Raced(times_us=tuple(map(tuple, samples)), failures=(None,) * len(entries), canary_us=(20.0, 20.0))
+
+
+class PricedPool:
+    """Compile workers as `CompilePool` has them, whose jobs take what `compile_s(source)` says."""
+
+    def __init__(self, time, workers, compile_s):
+        self.time, self.compile_s = time, compile_s
+        self.unanswered = 0
+        self._free = [0.0] * workers
+        self._waiting = deque()
+        self._ended = []  # (when, number, job)
+        self._count = 0
+
+    def put(self, jobs, *, first=False):
+        self._advance()
+        fresh = [(self.time.now_s, job) for job in jobs]
+        self.unanswered += len(fresh)
+        if first:
+            self._waiting.extendleft(reversed(fresh))
+        else:
+            self._waiting.extend(fresh)
+
+    def _advance(self, until=None):
+        """Give waiting jobs to workers as far as these are free by `until`."""
+        until = self.time.now_s if until is None else until
+        while self._waiting and self._free[0] <= until:
+            put_s, job = self._waiting.popleft()
+            begun_s = max(put_s, heapq.heappop(self._free))
+            ends_s = begun_s + self.compile_s(job[0])
+            heapq.heappush(self._free, ends_s)
+            self._count += 1
+            heapq.heappush(self._ended, (ends_s, self._count, job))
+
+    def take(self, *, wait_s):
+        self._advance()
+        found = self._taken()
+        if not found and wait_s != 0 and self.unanswered:
+            self._advance(max(self._free[0], self.time.now_s))
+            when = self._ended[0][0]
+            if wait_s is not None and when > self.time.now_s + wait_s:
+                self.time.charge(wait_s)
+            else:
+                self.time.charge(max(0.0, when - self.time.now_s))
+                found = self._taken()
+        self.unanswered -= len(found)
+        return found
+
+    def _taken(self):
+        found = []
+        while self._ended and self._ended[0][0] <= self.time.now_s:
+            _, _, (source, architecture) = heapq.heappop(self._ended)
+            found.append(((source, architecture), binary_of(source, architecture)))
+        return found
+
+    def close(self):
+        pass
+
+
+def binary_of(source, architecture):
+    image = source.text.encode()
+    digest = hashlib.sha256(image).hexdigest()
+    return Binary(
+        module=source.key,
+        architecture=architecture,
+        image=image,
+        digest=digest,
+        flags=(),
+        compiler=COMPILER,
+        resources={},
+    )
+
+
+class PricedBinaries(BinaryStore):
+    """Binaries that take virtual seconds to compile, on so many workers; what asks for types takes none."""
+
+    def __init__(self, cache, spending, time, compile_s, *, workers=16):
+        toolchain = SimpleNamespace(installed=lambda: COMPILER)
+        super().__init__(cache, spending, workers=workers, toolchain=toolchain)
+        self._priced = PricedPool(time, workers, compile_s)
+
+    def start(self):
+        self._pool = self._priced
+        return self._pool

@@ -1,0 +1,110 @@
+"""What tunings cost, by a device that is recorded: `python benchmarks/tuning_price.py [--seeds 3] [--out FOLDER]`.
+
+The whole tuning runs, over recorded times, and seconds are counted instead of spent: of launches, verification,
+references, and of 16 compile workers. Prints for each space the seconds by stage, the launches, and what share of the
+optimum its winners have (geometric mean over rows): the mean over the seeds, of the noise, and the worst.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import statistics
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from pretuned.config import Place
+from pretuned.record.cache import Cache
+from pretuned.record.rows import Row
+from pretuned.report.text import columns
+from pretuned.tune.events import Spending
+from pretuned.tune.request import GPU_PROFILE, TuningDevice, TuningRequest
+from pretuned.tune.tuner import Tuner
+from pretuned.tune.workbench import Clock, Workbench
+from pricing import spaces
+from pricing.device import H100, PricedBinaries, PricedRunner, VirtualTime
+
+HEAD = ("space", "seconds", "compilers", "screening", "verifying", "races", "launches", "share", "worst")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Priced:
+    """What one tuning took, and what it found: shares of the optimum, and the rows."""
+
+    seconds: float
+    stages: dict
+    launches: int
+    shares: tuple
+    rows: tuple
+
+    @property
+    def share(self):
+        return math.exp(statistics.fmean(map(math.log, self.shares)))
+
+
+def tuned(space, seed, profile=GPU_PROFILE, **given):
+    """Tune a space from nothing in virtual seconds."""
+    time, spending = VirtualTime(), Spending()
+    runner = PricedRunner(space, time, seed)
+    with time.everywhere(), Cache(None) as cache:
+        binaries = PricedBinaries(cache, spending, time, space.seconds_to_compile)
+        bench = Workbench(
+            runner=runner,
+            device=TuningDevice(record=H100, driver="580", place=Place(), effort=profile),
+            binaries=binaries,
+            cache=cache,
+            spending=spending,
+            listen=lambda _event: None,
+            clock=Clock(),
+            **given,
+        )
+        with spending.whole():
+            found = list(Tuner(bench).tune([TuningRequest(spec=space.spec, problems=space.problems)]))
+    rows = tuple(one for one in found if isinstance(one, Row))
+    shares = tuple(space.best_us(row.problem) / space.time_us(row.winner.configuration, row.problem) for row in rows)
+    return Priced(seconds=time.now_s, stages=dict(spending.seconds), launches=runner.launches, shares=shares, rows=rows)
+
+
+def line(space, runs):
+    """The cells of a space, over its seeds."""
+
+    def mean(*names):
+        return f"{statistics.fmean(sum(run.stages.get(name, 0.0) for name in names) for run in runs):.1f}"
+
+    return (
+        space.name,
+        f"{statistics.fmean(run.seconds for run in runs):.1f}",
+        mean("waiting for compilers"),
+        mean("screening"),
+        mean("verifying", "checking"),
+        mean("racing", "duelling"),
+        f"{statistics.fmean(run.launches for run in runs):.0f}",
+        f"{statistics.fmean(run.share for run in runs):.4f}",
+        f"{min(run.share for run in runs):.4f}",
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    table = [HEAD]
+    with tempfile.TemporaryDirectory() as folder:
+        wanted = [*spaces.large(Path(folder)), spaces.hochgraf()]
+        for space in (one for one in wanted if options.only in one.name):
+            seeds = range(options.first, options.first + options.seeds)
+            table.append(line(space, [tuned(space, seed) for seed in seeds]))
+            print(*columns([HEAD, table[-1]], frozenset(range(1, 9))), sep="\n", flush=True)
+    if options.out:
+        made = [f"python {' '.join(sys.argv)}", f"virtual seconds, {options.seeds} seeds from {options.first} on"]
+        text = "\n".join([*made, *columns(table, frozenset(range(1, 9)))]) + "\n"
+        options.out.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
