@@ -82,3 +82,31 @@ def test_a_late_host_is_given_another_try_and_counts_least_where_it_always_was(l
 def test_in_out_arrays_have_one_launch_a_set():
     _, timer, _ = screened(lambda _launch: 1.0, count=2, restores=True)
     assert max(sum(groups) for groups in timer.groups) <= 2
+
+
+@pytest.mark.parametrize(("time_us", "launches"), [(28_500.0, 1), (35_000.0, 1), (100_000.0, 1), (27_900.0, 2)])
+def test_a_long_launch_tells_by_itself_and_a_new_best_is_launched_again(time_us, launches):
+    samples, timer, device_s = screened(lambda _launch: time_us, best_us=28_000.0)
+    assert timer.launched == launches
+    assert samples == [time_us] * launches
+    assert device_s == pytest.approx(launches * time_us / 1e6)
+
+
+def test_what_is_much_faster_than_a_long_best_gets_samples_like_any_short_kernel():
+    samples, timer, _ = screened(lambda _launch: 5.0, best_us=28_000.0)
+    assert samples[-1] == pytest.approx(5.0)
+    assert timer.groups[-1][-1] * 5.0 >= sampling.SCREEN_SAMPLE_US / 2
+
+
+def test_the_first_launch_tells_what_is_far_from_a_long_best_alone():
+    assert sampling.is_told(40_000.0, 28_000.0)
+    assert not sampling.is_told(30_000.0, 28_000.0)
+    assert not sampling.is_told(40.0, 28.0)  # a first launch takes many times as long as others there
+    assert not sampling.is_told(40_000.0, float("inf"))
+
+
+def test_races_of_long_launches_warm_nothing_up():
+    def sample_us(_launches):
+        raise AssertionError("no sample is taken before the race")
+
+    assert sampling.raced(sample_us, 28_000.0, 60_000.0, 50) == 1

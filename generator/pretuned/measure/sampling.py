@@ -5,7 +5,11 @@ than the best, it gets no more. A sample that was too short for what an event re
 launches, from the time that was just measured warm, until it is long enough: nothing is ever estimated from a cold
 launch and then trusted, which is how other tuners stop short with fast kernels.
 
-*Races* take samples of as many launches for all, since each sample shares what it costs to start.
+A launch that is *long* tells by itself: what a first one takes more is a share of a percent of it. Where the best is
+long, so is what can compete with it. Such a candidate gets one launch, and another where it seems to be the new best.
+
+*Races* take samples of as many launches for all, since each sample shares what it costs to start. Long launches share
+nothing: a sample has one, and none is taken to warm up.
 """
 
 from __future__ import annotations
@@ -23,6 +27,8 @@ MAX_LAUNCHES: Final = 50
 LOSING: Final = 1.5  # times the best, after a warming launch and two more: worth no more launches
 NEAR: Final = 1.1  # times the best: worth more samples
 SAMPLES: Final = 3
+LONG_US: Final = 2000.0  # a launch of which a first one's 10 us more are half a percent
+FAR: Final = 1.25  # times the best, in the launch that is verified: worth no launch to time it
 
 LaunchGroups = Callable[[Sequence[int]], Sequence[float]]  # from launches by group to each group's microseconds
 
@@ -37,12 +43,26 @@ def launches_for(time_us: float, sample_us: float, most: int) -> int:
     return max(min(most, PROBE_LAUNCHES), min(most, math.ceil(sample_us / max(time_us, 0.1))))
 
 
+def least_launches(time_us: float) -> int:
+    """Return the fewest launches in a sample of what takes about `time_us`."""
+    return 1 if time_us >= LONG_US else PROBE_LAUNCHES
+
+
+def is_told(time_us: float, best_us: float) -> bool:
+    """Whether a single launch of `time_us`, which was the first, tells that a candidate is far from the best."""
+    return time_us > FAR * best_us and best_us >= LONG_US
+
+
 def screened(held: LaunchGroups, most: int, best_us: float) -> tuple[list[float], float]:
     """Return samples of a kernel in microseconds a call, and the microseconds that all its launches took.
 
     `held` launches groups back to back. `most` is how many launches there may be in one of them, `best_us` the best
     time so far.
     """
+    if LONG_US <= best_us < math.inf:
+        (first_us,) = held((1,))
+        if first_us >= LONG_US:
+            return _long(held, first_us, best_us)
     if most > PROBE_LAUNCHES:
         warming_us, elapsed_us = held((1, PROBE_LAUNCHES))
         launches = PROBE_LAUNCHES
@@ -65,14 +85,24 @@ def screened(held: LaunchGroups, most: int, best_us: float) -> tuple[list[float]
         spent_us += elapsed_us
 
 
+def _long(held: LaunchGroups, first_us: float, best_us: float) -> tuple[list[float], float]:
+    """Return what `screened` does, of single launches."""
+    samples = [first_us]
+    if first_us < best_us:  # a lucky launch would keep what is as fast out of the race
+        samples += held((1,))
+    return samples, sum(samples)
+
+
 def raced(sample_us: Callable[[int], float], fastest_us: float, slowest_us: float, most: int) -> int:
     """Return the launches in each sample of a race.
 
     `sample_us(launches)` takes a sample of so many of each kernel, and returns the least. The fastest takes about
     SAMPLE_US of device time, whatever the estimate was, unless the slowest would take ten times that. A kernel with
     fewer launches in a sample would carry more of what a graph costs to start, by a percent or two of a short kernel's
-    time.
+    time. Of long ones nothing is sampled here.
     """
+    if fastest_us >= LONG_US:
+        return 1
     most = min(most, launches_for(slowest_us, SLOWEST * SAMPLE_US, MAX_LAUNCHES))
     launches = launches_for(fastest_us, SAMPLE_US, most)
     while True:

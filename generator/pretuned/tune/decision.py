@@ -9,8 +9,8 @@ from typing import Final
 
 from pretuned.compile.result import Binary
 from pretuned.measure.libraries import release
-from pretuned.measure.requests import PROBE_LAUNCHES
 from pretuned.measure.rounds import Cut
+from pretuned.measure.sampling import least_launches
 from pretuned.record.rows import Choice, Row
 from pretuned.spec.space import Configuration, Problem
 from pretuned.tune.duel import duel
@@ -45,7 +45,10 @@ def in_time(
 
     ROUNDS_US are always granted: this leaves out only what takes a large part of a second a call, as on the host.
     """
-    room_us = max(ROUNDS_US, left_s * 1e6) / (LEAST_ROUNDS * PROBE_LAUNCHES) - times_us[default]
+    room_us = (
+        max(ROUNDS_US, left_s * 1e6) / (LEAST_ROUNDS * least_launches(min(times_us[c] for c in candidates)))
+        - times_us[default]
+    )
     chosen = {default}
     for candidate in sorted(candidates, key=lambda c: (times_us[c], c)):
         if candidate != default and (room_us := room_us - times_us[candidate]) >= 0:

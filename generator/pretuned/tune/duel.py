@@ -13,8 +13,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from pretuned.measure.requests import PROBE_LAUNCHES
 from pretuned.measure.rounds import RunAll
+from pretuned.measure.sampling import least_launches
 from pretuned.spec.space import Configuration, Problem
 from pretuned.tune.race import MIN_GAIN, ROUNDS_US, Conduct, Failures, Samples, race, shares_of
 from pretuned.tune.task import TuningTask
@@ -38,7 +38,7 @@ def duel(
     found: list[Samples] = []
     while True:
         racing = {c: estimates_us[c] for c in [default, *others]}
-        granted = int(ROUNDS_US / (LEAST_PLACES * PROBE_LAUNCHES * sum(racing.values())))
+        granted = int(ROUNDS_US / (LEAST_PLACES * least_launches(min(racing.values())) * sum(racing.values())))
         # The race was at place 0, whose favourites would win there again.
         samples, failures = race(
             task,

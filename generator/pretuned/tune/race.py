@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from pretuned.measure.requests import PROBE_LAUNCHES, Raced
+from pretuned.measure.requests import Raced
 from pretuned.measure.rounds import Rule
+from pretuned.measure.sampling import least_launches
 from pretuned.outcome import Failure
 from pretuned.spec.guards import Guards
 from pretuned.spec.space import Configuration, Problem
@@ -217,7 +218,7 @@ def affordable(rounds: int, estimates_us: Collection[float]) -> int:
     """
     least = LEAST_ROUNDS if len(estimates_us) > 1 else 1
     launched_us = sum(max(1.0, estimate_us) for estimate_us in estimates_us)
-    return max(min(rounds, least), min(rounds, int(ROUNDS_US / (PROBE_LAUNCHES * launched_us))))
+    return max(min(rounds, least), min(rounds, int(ROUNDS_US / (least_launches(min(estimates_us)) * launched_us))))
 
 
 def race(

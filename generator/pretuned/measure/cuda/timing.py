@@ -7,7 +7,7 @@ device runs the launches back to back however long the host took. `pretuned.meas
 
 *Races* replay a graph of several launches between two events, which has the least spread; of as many launches for all,
 since each shares what a graph costs to start. The bench begins one sample of each kernel before it waits for any, so
-that the device stays busy over a round.
+that the device stays busy over a round. What takes milliseconds a launch is raced without graphs, one launch a sample.
 
 *Library functions* may refuse to be captured. A race with one that does takes all its samples as screening does, of
 all, so that ratios stay those of like with like. What waits for the device inside a call cannot be timed at all.
@@ -192,7 +192,10 @@ class Timer:
     def _sources(
         self, calls: Sequence[tuple[Loaded, CallBuffers]], fastest_us: float, slowest_us: float
     ) -> Sequence[SampleSource]:
-        """Return what gives samples of each kernel, has run once, and is of the same kind and launches for all."""
+        """Return what gives samples of each kernel, and is of the same kind and launches for all.
+
+        Each has run once, which uploads graphs and warms clocks up. Single launches need neither.
+        """
         (_, buffers), *_ = calls  # of all alike in what counts here
         kernels = [kernel for kernel, _ in calls]
         captured = all(kernel.captured for kernel in kernels)
@@ -203,10 +206,10 @@ class Timer:
                 self._capture(kernel, buffers, launches) if captured else Held(kernel, buffers, launches)
                 for kernel, buffers in calls
             ]
-            return min(self._sample(source)() for source in sources)  # this uploads the graphs, and warms clocks up
+            return min(self._sample(source)() for source in sources)
 
-        sampling.raced(sample_us, fastest_us, slowest_us, self._most(buffers, kernels))
-        return sources
+        launches = sampling.raced(sample_us, fastest_us, slowest_us, self._most(buffers, kernels))
+        return sources or [Held(kernel, own, launches) for kernel, own in calls]
 
     def _capture(self, kernel: Loaded, buffers: CallBuffers, launches: int) -> Replay:
         """Capture calls on one set after another; what is initialised to zero is so inside the graph."""
