@@ -61,6 +61,21 @@ def test_times_and_ratios_are_finite_numbers(document, value):
     assert refused(document) == f"lock: rows[2].choices[0]: 'ratio' is {value!r}, not a number{RESTORE}"
 
 
+@pytest.mark.parametrize(
+    ("spread", "message"),
+    [
+        ([8.0, 7.0, 9.0], "'spread_us' is [8.0, 7.0, 9.0], not three times above 0 in ascending order"),
+        ([0, 7.0, 9.0], "'spread_us' is [0, 7.0, 9.0], not three times above 0 in ascending order"),
+        ([7.0, 9.0], "'spread_us' is [7.0, 9.0], not a list of 3"),
+        ([7.0, 8.0, "9"], "'spread_us' is '9', not a number"),
+        (None, "'spread_us' is None, not a list of 3"),
+    ],
+)
+def test_a_spread_is_three_times_in_order(document, spread, message):
+    document["rows"][0]["choices"][0]["spread_us"] = spread
+    assert refused(document) == f"lock: rows[0].choices[0]: {message}{RESTORE}"
+
+
 @pytest.mark.parametrize("value", [0, 0.0, -1.5])
 def test_times_are_positive(document, value):
     document["rows"][0]["choices"][1]["time_us"] = value
@@ -133,6 +148,7 @@ choices = st.builds(
     cubin=texts,
     time_us=times,
     ratio=st.tuples(times, times),
+    spread_us=st.none() | st.tuples(times, times, times).map(lambda found: tuple(sorted(found))),
 )
 sizes = st.dictionaries(st.sampled_from(["m", "n"]), st.integers(0, 2**40), min_size=1).map(pairs)
 made_up = st.builds(

@@ -60,6 +60,22 @@ def test_a_row_is_a_line_and_the_order_is_stable(lock, spec):
     ]
 
 
+def test_a_row_with_the_spread_of_its_samples_confirms_one_without_and_changes_no_line(lock):
+    row = lock.rows[0]
+    measured = replace(row, choices=tuple(replace(choice, spread_us=(7.5, 8.0, 9.0)) for choice in row.choices))
+    assert lock.updated({}, [measured]).rows == lock.rows
+    kept = Lock().updated({H100.name: H100}, [measured])
+    assert kept.updated({}, [row]).rows == (measured,)
+    assert '"spread_us": [7.5, 8.0, 9.0]' in lockfile.dumps(kept)
+    assert "spread_us" not in lockfile.dumps(lock)
+
+
+@pytest.mark.parametrize("name", ["pretuned.lock.json", "examples/quickstart/pretuned.lock.json"])
+def test_a_lock_of_before_spreads_were_kept_is_written_byte_for_byte(name):
+    file = Path(__file__).parents[2] / name
+    assert lockfile.dumps(lockfile.read(file)) == file.read_text()
+
+
 def test_a_confirmed_row_keeps_its_line(lock):
     again = [replace(row, date="2027-01-01", driver="600") for row in lock.rows]
     again = [replace(row, choices=tuple(replace(c, time_us=c.time_us + 1) for c in row.choices)) for row in again]

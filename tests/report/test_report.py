@@ -75,6 +75,10 @@ def test_a_line_as_data(won):
     found = line.to_json()
     assert (found["problem"], found["specialisation"], found["speedup"]) == ("n=1024", "T=float32", 1.25)
     assert (found["ratio"], found["is_default"], found["date"]) == ((0.8, 0.9), False, "2026-11-21")
+    assert (found["winner_spread_us"], found["default_spread_us"]) == (None, None)
+    spread = replace(won, choices=(replace(won.winner, spread_us=(7.5, 8.0, 9.0)), won.default))
+    (line,) = of_rows([spread])
+    assert line.to_json()["winner_spread_us"] == (7.5, 8.0, 9.0)
 
 
 def test_the_steps_of_a_tuning(spec, won):

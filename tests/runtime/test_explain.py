@@ -15,6 +15,8 @@ def test_tells_row_times_and_alternatives(tuned):
     assert (found.implementation, found.configuration) == ("main", {"block": 128, "vec": 4})
     assert found.measured == {"cols": 1024, "rows": 16}
     assert (found.time_us, found.default_us, found.ratio) == (4.0, 8.0, (0.5, 0.6))
+    assert found.spread_us == (3.9, 4.0, 4.25)
+    assert found.alternatives[0].spread_us is None  # its row is of before samples were kept
     assert (found.date, found.driver, found.compiler) == ("2026-11-20", "580.65.06", "13.0.88")
     assert [(one.implementation, one.configuration, one.time_us) for one in found.alternatives[:2]] == [
         ("main", {"block": 64, "vec": 1}, 5.0),
@@ -33,6 +35,7 @@ def test_reads_well(tuned):
         "  why     exact device; the row's choice\n"
         "  row     NVIDIA H100 80GB HBM3: measured at cols=1024, rows=16\n"
         "  time    4.00 us, default 8.00 us, ratio 0.500 to 0.600\n"
+        "  spread  10% below 3.90 us, half below 4.00 us, 90% below 4.25 us\n"
         "  on      2026-11-20, driver 580.65.06, NVRTC 13.0.88\n"
         "  else    block=64, vec=1 (5.00 us)\n"
         "  else    block=128, vec=1 (8.00 us)\n"

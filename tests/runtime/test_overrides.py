@@ -126,16 +126,18 @@ def test_the_warning_can_be_silenced(loaded, cupy):
         tuned.affine(cupy.ndarray((16, 1024), "float16"), 1.0, relu=False)
 
 
+CHOSEN = {"implementation": "main", "configuration": {"block": 64, "vec": 1}}
+
+
 def lock(**changes):
     """Return a lock with one row: block 64, vec 1 at 1024 on a device of its own."""
+    measured = {"time_us": 1.5, "ratio": [0.1, 0.2], "spread_us": [1.4, 1.5, 1.75]}
     row = {
         "kernel": "affine",
         "device": "NVIDIA H100 80GB HBM3",
         "specialisation": {"T": "float32", "relu": False},
         "problem": {"rows": 16, "cols": 1024},
-        "choices": [
-            {"implementation": "main", "configuration": {"block": 64, "vec": 1}, "time_us": 1.5, "ratio": [0.1, 0.2]}
-        ],
+        "choices": [CHOSEN | measured],
         "unknown": "ignored",
     }
     devices = {"NVIDIA H100 80GB HBM3": {"sm_count": 132, "compute_capability": 90}}
@@ -147,7 +149,7 @@ def test_another_table(loaded, cupy, tmp_path):
     tuned = loaded(TABLE=tmp_path / "other.json")
     assert block(tuned, cupy) == 64
     found = tuned.explain("affine", **PROBLEM)
-    assert (found.time_us, found.ratio) == (1.5, (0.1, 0.2))
+    assert (found.time_us, found.ratio, found.spread_us) == (1.5, (0.1, 0.2), (1.4, 1.5, 1.75))
 
 
 @pytest.mark.parametrize(
@@ -164,6 +166,10 @@ def test_another_table(loaded, cupy, tmp_path):
         (
             json.dumps(lock(problem={"rows": 1, "cols": "7"})),
             "rows[0]: 'cols' is '7', not a whole number from 0 to 4611686018427387904; take a lock as",
+        ),
+        (
+            json.dumps(lock(choices=[{**CHOSEN, "spread_us": [2, 1, 3]}])),
+            "rows[0].choices[0]: 'spread_us' is [2, 1, 3], not three times above 0 in ascending order; take a lock as",
         ),
         (json.dumps(lock(choices=7)), "rows[0]: 'choices' is 7, not a list; take a lock as"),
         (json.dumps(lock(kernel=["affine"])), "rows[0]: 'kernel' is ['affine'], not a text; take a lock as"),

@@ -64,6 +64,11 @@ def test_the_fastest_wins_and_each_set_of_guards_keeps_its_best(spec):
         assert {dict(choice.configuration.values)["block"] for choice in row.choices} == {256}
         assert row.winner.ratio[1] < 0.52
         assert row.default.ratio == (1.0, 1.0)
+        for choice in row.choices:
+            low, middle, high = choice.spread_us
+            assert low < middle < high
+            assert middle == pytest.approx(choice.time_us, rel=0.002)
+            assert high / low < 1.02  # samples have a standard deviation of 0.2%
     assert spending.launched > 0
 
 

@@ -32,6 +32,7 @@ def row_to_json(row: Row) -> dict[str, Any]:
                 "cubin": choice.cubin,
             }
             | ({"library": choice.library} if choice.library else {})
+            | ({"spread_us": list(choice.spread_us)} if choice.spread_us else {})
             for choice in row.choices
         ],
         **fields.origin(row),
@@ -64,6 +65,7 @@ def _choice(data: Mapping[str, Any]) -> Choice:
         time_us=fields.time_us(data, "time_us"),
         ratio=(fields.number(low, "ratio"), fields.number(high, "ratio")),
         library=fields.text(data, "library", ""),
+        spread_us=fields.spread_us(data) if "spread_us" in data else None,
     )
 
 

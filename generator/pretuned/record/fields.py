@@ -79,6 +79,14 @@ def time_us(data: Data, name: str) -> float:
     return value
 
 
+def spread_us(data: Data) -> tuple[float, float, float]:
+    """Return three times above 0, none smaller than the one before."""
+    low, middle, high = (number(value, "spread_us") for value in listed(data, "spread_us", 3))
+    if not 0 < low <= middle <= high:
+        raise ValueError(f"'spread_us' is {shown(data['spread_us'])}, not three times above 0 in ascending order")
+    return low, middle, high
+
+
 def share(data: Data, name: str, most: float = math.inf) -> float:
     """Return a share, such as 0.01 for 1%."""
     if not 0 <= (value := number(data[name], name)) <= most:

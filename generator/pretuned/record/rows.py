@@ -56,7 +56,7 @@ class Choice:
     `candidate` is the key of what was measured and `cubin` the digest of what ran; of a library call it is empty, and
     `library` says whose function ran, with its version (`cupy 14.2.0`). `time_us` is a call's device time;
     `ratio` the 95% interval of this time over the default's in the final duel (low, high), (1, 1) for the default
-    itself.
+    itself. `spread_us` are the 10th, 50th and 90th percentile of the duel's samples, None where they were not kept.
     """
 
     configuration: Configuration
@@ -65,6 +65,7 @@ class Choice:
     time_us: float
     ratio: tuple[float, float]
     library: str = ""
+    spread_us: tuple[float, float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

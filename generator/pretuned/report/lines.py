@@ -13,13 +13,16 @@ from pretuned.runtime.records import rows_of
 from pretuned.runtime.text import described
 from pretuned.spec.space import describe, pairs
 
+Spread = tuple[float, float, float] | None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
     """A row for a report. Times in microseconds; `ratio` is the 95% interval of the winner's time over the default's.
 
-    `others` counts the choices between the winner and the default; `note` says `recompiled` where the binary is not the
-    one that was measured.
+    `default_spread_us` and `winner_spread_us` are the 10th, 50th and 90th percentile of the samples, None where they
+    were not kept. `others` counts the choices between the winner and the default; `note` says `recompiled` where the
+    binary is not the one that was measured.
     """
 
     kernel: str
@@ -36,6 +39,8 @@ class Line:
     date: str
     driver: str
     compiler: str
+    default_spread_us: Spread = None
+    winner_spread_us: Spread = None
 
     @property
     def speedup(self) -> float:
@@ -65,6 +70,8 @@ def of_rows(rows: Iterable[Row]) -> list[Line]:
             date=row.date,
             driver=row.driver,
             compiler=row.compiler,
+            default_spread_us=row.default.spread_us,
+            winner_spread_us=row.winner.spread_us,
         )
         for row in rows
     ]
@@ -100,4 +107,6 @@ def _package_lines(table: Any) -> Iterator[Line]:  # noqa: ANN401 - the generate
                     date=evidence.date,
                     driver=evidence.driver,
                     compiler=evidence.compiler,
+                    default_spread_us=row.choices[-1].spread_us,
+                    winner_spread_us=choice.spread_us,
                 )

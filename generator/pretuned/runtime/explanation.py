@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 class Alternative:
     """Another configuration that ships for the specialisation.
 
-    `time_us` is what the row measured of it and `predicted_us` what the selection predicts, each None where it does
-    not; `refused` says why it cannot run the problem, and is empty where it can, and PRETUNED_CONFIG or `using` may ask
-    for it.
+    `time_us` is what the row measured of it, `spread_us` the 10th, 50th and 90th percentile of that, and `predicted_us`
+    what the selection predicts, each None where there is none; `refused` says why it cannot run the problem, and is
+    empty where it can, and PRETUNED_CONFIG or `using` may ask for it.
     """
 
     implementation: str
@@ -41,6 +41,7 @@ class Alternative:
     time_us: float | None
     predicted_us: float | None
     refused: str
+    spread_us: tuple[float, float, float] | None = None
 
     def __str__(self) -> str:
         said = [] if self.time_us is None else [f"{self.time_us:.2f} us"]
@@ -54,8 +55,9 @@ class Explanation:
     """What would run, and why; `str()` of it is for people.
 
     `device` is the device asked for and `rows_of` the one whose row or selection answers; `measured` are the sizes of
-    the row that answers. Times are in us; `ratio` is the 95% interval of the time over the default's. `library` names
-    the library, with its version, whose function was measured.
+    the row that answers. Times are in us; `ratio` is the 95% interval of the time over the default's, and `spread_us`
+    are the 10th, 50th and 90th percentile of what was measured. `library` names the library, with its version, whose
+    function was measured.
 
     Where a selection decides, `predicted_us` is the time that it predicts and `default_predicted_us` the default's.
     `margin` says by which share of that another configuration has to be faster (0.02 is 2%), and `within_reach` whether
@@ -92,6 +94,7 @@ class Explanation:
     driver: str
     compiler: str
     alternatives: tuple[Alternative, ...]
+    spread_us: tuple[float, float, float] | None = None
 
     def __str__(self) -> str:
         problem = ", ".join(f"{name}={value}" for name, value in sorted(self.problem.items()))
@@ -107,6 +110,8 @@ class Explanation:
             low, high = self.ratio
             default = f", default {self.default_us:.2f} us" if self.default_us is not None else ""
             lines.append(f"  time    {self.time_us:.2f} us{default}, ratio {low:.3f} to {high:.3f}")
+        if self.spread_us is not None:
+            lines.append(f"  spread  {spread_in_words(self.spread_us)}")
         lines += self._predicted()
         if self.date:
             note = "; what ships was recompiled since" if self.recompiled else ""
@@ -138,6 +143,12 @@ class Explanation:
             yield f"          outside the sizes: {self.certificate.outside}"
 
 
+def spread_in_words(spread_us: tuple[float, float, float]) -> str:
+    """Return percentiles in words."""
+    low, middle, high = spread_us
+    return f"10% below {low:.2f} us, half below {middle:.2f} us, 90% below {high:.2f} us"
+
+
 def _explanation(kernel: Kernel, decision: Decision) -> Explanation:
     choice, row, selection = decision.choice, decision.row, decision.selection
     evidence = row.evidence if row else selection.evidence if selection else Evidence()
@@ -164,6 +175,7 @@ def _explanation(kernel: Kernel, decision: Decision) -> Explanation:
         time_us=choice.time_us if choice else None,
         default_us=row.choices[-1].time_us if row and row.choices else None,
         ratio=choice.ratio if choice else None,
+        spread_us=choice.spread_us if choice else None,
         predicted_us=predicted.get(ran),
         default_predicted_us=None if decision.default_cost is None else decision.default_cost / 1e9,
         margin=selection.margins[0 if within else 1] / 1000 if selection else None,
@@ -194,7 +206,7 @@ def _alternatives(
 ) -> list[Alternative]:
     """Return what else ships for the specialisation, what was measured or predicted first, and the fastest of that."""
     problem, choices = decision.problem, decision.row.choices if decision.row else ()
-    measured = {decision.shipment.of(one): one.time_us for one in choices}
+    measured = {decision.shipment.of(one): one for one in choices}
     found = []
     for one in decision.shipment.listed:
         if one is not decision.shipped:
@@ -204,7 +216,8 @@ def _alternatives(
                 Alternative(
                     implementation=one.implementation,
                     configuration=one.configuration,
-                    time_us=measured.get(one),
+                    time_us=measured[one].time_us if one in measured else None,
+                    spread_us=measured[one].spread_us if one in measured else None,
                     predicted_us=predicted.get(one),
                     refused=reason or "",
                 )

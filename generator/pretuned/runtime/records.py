@@ -37,9 +37,10 @@ class TableChoice:
         ratio: The 95% interval of its time over the default's.
         library: The library, with its version, whose function was measured; empty for a template.
         recompiled: Whether the binary that ships is not the one that was measured.
+        spread_us: The 10th, 50th and 90th percentile of what was measured; None where that was not kept.
     """
 
-    __slots__ = ("configuration", "implementation", "library", "ratio", "recompiled", "time_us")
+    __slots__ = ("configuration", "implementation", "library", "ratio", "recompiled", "spread_us", "time_us")
 
     def __init__(
         self,
@@ -49,6 +50,7 @@ class TableChoice:
         ratio: tuple[float, float],
         library: str = "",
         recompiled: bool = False,
+        spread_us: tuple[float, float, float] | None = None,
     ) -> None:
         self.implementation, self.configuration, self.time_us, self.ratio = (
             implementation,
@@ -56,7 +58,7 @@ class TableChoice:
             time_us,
             ratio,
         )
-        self.library, self.recompiled = library, recompiled
+        self.library, self.recompiled, self.spread_us = library, recompiled, spread_us
 
 
 class TableRow:

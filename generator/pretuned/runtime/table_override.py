@@ -91,7 +91,8 @@ def _row(kernel: Kernel, row: dict[str, Any]) -> tuple[Any, ...]:
         low, high = _list(one, "ratio", 2) if "ratio" in one else (1.0, 1.0)
         time_us = _number(one.get("time_us", 0.0), "time_us")
         times = time_us, (_number(low, "ratio"), _number(high, "ratio"))
-        return (*_shipped(kernel, specialisation, one), *times, str(one.get("library", "")))
+        spread_us = _spread_us(one) if "spread_us" in one else None
+        return (*_shipped(kernel, specialisation, one), *times, str(one.get("library", "")), False, spread_us)
 
     return specialisation, problem, _choices(row, choice), _evidence(row)
 
@@ -121,6 +122,13 @@ def _selection(kernel: Kernel, entry: dict[str, Any]) -> tuple[Any, ...]:
     certified = None if certificate is None else _within("certificate", _certificate, certificate)
     shipped = tuple(one for one, _ in choices)
     return specialisation, shipped, costs, (inside, outside), reach, problems, certified, _evidence(entry)
+
+
+def _spread_us(choice: dict[str, Any]) -> tuple[float, ...]:
+    found = tuple(_number(time_us, "spread_us") for time_us in _list(choice, "spread_us", 3))
+    if not 0 < found[0] <= found[1] <= found[2]:
+        raise ValueError(f"'spread_us' is {shown(choice['spread_us'])}, not three times above 0 in ascending order")
+    return found
 
 
 def _choices(entry: dict[str, Any], parse: Callable[[dict[str, Any]], Any]) -> tuple[Any, ...]:

@@ -176,6 +176,16 @@ class RowDecision:
             candidate=self.task.candidate(candidate.configuration).key,
             cubin=binary.digest if isinstance(binary, Binary) else "",
             library="" if call is None else release(call.module),
-            time_us=float(f"{candidate.time_us:.4g}"),
+            time_us=_rounded(candidate.time_us),
             ratio=(round(candidate.ratio[0], 4), round(candidate.ratio[1], 4)),
+            spread_us=(
+                _rounded(candidate.spread_us[0]),
+                _rounded(candidate.spread_us[1]),
+                _rounded(candidate.spread_us[2]),
+            ),
         )
+
+
+def _rounded(time_us: float) -> float:
+    """Return a time as rows have it: to four digits."""
+    return float(f"{time_us:.4g}")

@@ -63,12 +63,16 @@ USUAL: Final = Conduct()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankedCandidate:
-    """A configuration with its time in microseconds, the `share` that is of the default's, and the share's interval."""
+    """A configuration with its time in microseconds, the `share` that is of the default's, and the share's interval.
+
+    `spread_us` are the 10th, 50th and 90th percentile of all its samples.
+    """
 
     configuration: Configuration
     time_us: float
     share: float
     ratio: tuple[float, float]
+    spread_us: tuple[float, float, float]
 
 
 def finalists(
@@ -173,7 +177,16 @@ def pooled(duel_us: Sequence[Samples], configuration: Configuration, default: Co
         time_us=statistics.median(statistics.median(samples[configuration]) for samples in duel_us),
         share=statistics.median(shares),
         ratio=(1.0, 1.0) if configuration == default else interval(shares),
+        spread_us=percentiles([time_us for samples in duel_us for time_us in samples[configuration]]),
     )
+
+
+def percentiles(samples_us: Sequence[float]) -> tuple[float, float, float]:
+    """Return the 10th, 50th and 90th percentile of at least one sample, interpolated between the two nearest."""
+    if len(samples_us) == 1:
+        return samples_us[0], samples_us[0], samples_us[0]
+    tenths = statistics.quantiles(samples_us, n=10, method="inclusive")
+    return tenths[0], tenths[4], tenths[8]
 
 
 def shares_of(duel_us: Sequence[Samples], configuration: Configuration, default: Configuration) -> list[float]:
