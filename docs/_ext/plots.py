@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -29,19 +29,17 @@ from figures import (
     specialisation,
     title,
 )
+from pretuned.report.page.drawing import COLOURS, SHAPES, Drawn, circle, closed, short, step
 
 RESULTS: Final = Path(__file__).parents[2] / "benchmarks" / "results"
 WIDTH, HEIGHT = 640, 300
 LEFT, RIGHT, TOP, BOTTOM = 56, 12, 12, 44
 MOST = 1.4  # times the ceiling; what is above it, out of L2, stands at the edge
-# About as far from white as from black, so that they are seen on both.
-COLOURS: Final = ("#c2410c", "#00806a", "#a33f8c", "#2472b8", "#7d6b00", "#6b5fc7")
 HEADLINES: Final = {
     "copy": "share of a copy of as many bytes",
     "read": "share of reading as many bytes",
     "flops": "TFLOP/s",
 }
-UNITS: Final = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,29 +153,8 @@ def _colour(name: str, names: Sequence[str]) -> str:
     return "currentColor" if name == OURS else COLOURS[names.index(name) % len(COLOURS)]
 
 
-def _circle(x: float, y: float) -> str:
-    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4.5"'
-
-
-def _path(*corners: tuple[float, float]) -> Callable[[float, float], str]:
-    def drawn(x: float, y: float) -> str:
-        return '<path d="M' + "L".join(f"{x + dx:.1f} {y + dy:.1f}" for dx, dy in corners) + 'Z"'
-
-    return drawn
-
-
-SHAPES: Final = (
-    _path((-4, -4), (4, -4), (4, 4), (-4, 4)),
-    _path((0, -5), (5, 4), (-5, 4)),
-    _path((0, -5.5), (5.5, 0), (0, 5.5), (-5.5, 0)),
-    _path((0, 5), (5, -4), (-5, -4)),
-    _path((-5, -2), (-2, -5), (5, 2), (2, 5)),
-    _path((5, -2), (2, -5), (-5, 2), (-2, 5)),
-)
-
-
-def _shape(name: str, names: Sequence[str]) -> Callable[[float, float], str]:
-    return _circle if name == OURS else SHAPES[names.index(name) % len(SHAPES)]
+def _shape(name: str, names: Sequence[str]) -> Drawn:
+    return circle if name == OURS else SHAPES[names.index(name) % len(SHAPES)]
 
 
 def _mark(scales: Scales, one: Measured, name: str, value: float, names: Sequence[str]) -> str:
@@ -186,7 +163,7 @@ def _mark(scales: Scales, one: Measured, name: str, value: float, names: Sequenc
     text = f"{name}: {title(one)}, {kind(one)}: {one['us'][name]:.2f} us, {value:.3g}"
     shape = _shape(name, names)(scales.x(work(one)), scales.y(value))
     paint = f'fill="{fill}" stroke="{colour}" stroke-width="1.4"'
-    return f"{shape} {paint}><title>{escape(text)}</title></{shape[1:].split()[0]}>"
+    return closed(f"{shape} {paint}", text)
 
 
 def _legend(names: Sequence[str]) -> str:
@@ -203,11 +180,11 @@ def _legend(names: Sequence[str]) -> str:
 def _axes(scales: Scales, bound: str) -> str:
     lines = ['<g stroke="currentColor" stroke-opacity="0.25">']
     texts = []
-    step = _step(scales.top)
-    for i in range(int(scales.top / step) + 1):
-        y = scales.y(i * step)
+    distance = step(scales.top)
+    for i in range(int(scales.top / distance) + 1):
+        y = scales.y(i * distance)
         lines.append(f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>')
-        texts.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{i * step:.3g}</text>')
+        texts.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{i * distance:.3g}</text>')
     for power in range(math.ceil(math.log10(scales.least)), math.floor(math.log10(scales.most)) + 1):
         x = scales.x(10.0**power)
         lines.append(f'<path d="M{x:.1f} {TOP}V{HEIGHT - BOTTOM}"/>')
@@ -219,18 +196,6 @@ def _axes(scales: Scales, bound: str) -> str:
         f'<text transform="translate(14 {middle:.0f}) rotate(-90)" text-anchor="middle">{HEADLINES[bound]}</text>'
     )
     return "\n".join([*lines, "</g>", *texts])
-
-
-def _step(top: float) -> float:
-    """Return a round distance of which four to eight fit."""
-    power = 10.0 ** math.floor(math.log10(top / 4))
-    return max(factor * power for factor in (1, 2, 2.5, 5) if factor * power <= top / 4)
-
-
-def short(value: float) -> str:
-    """Return a number with its unit's letter: 64M for 64,000,000."""
-    size, letter = next(pair for pair in UNITS if value >= pair[0] or pair[0] == 1.0)
-    return f"{value / size:.4g}{letter}"
 
 
 def summary(found: Sequence[Measured]) -> str:

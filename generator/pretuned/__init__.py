@@ -12,6 +12,7 @@ TYPE_CHECKING = False  # as type checkers read it; importing typing would cost m
 if TYPE_CHECKING:
     from pretuned.api.baking import WrittenPackage, bake
     from pretuned.api.checking import CheckedProject, check
+    from pretuned.api.reporting import report
     from pretuned.api.tuning import TuningResult, tune
     from pretuned.diagnostics import Diagnostic
     from pretuned.errors import (
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     )
     from pretuned.measure.runner import TuningError
     from pretuned.report.effort import describe
+    from pretuned.report.project import ProjectReport
     from pretuned.spec.declarations import checked
     from pretuned.spec.documents import ArgumentKeys, ImplementationKeys, KernelKeys, LaunchKeys
     from pretuned.spec.kernel import kernel
@@ -48,6 +50,7 @@ __all__ = [
     "KernelSpec",
     "LaunchKeys",
     "LockError",
+    "ProjectReport",
     "SpecError",
     "StorageError",
     "TuningError",
@@ -62,6 +65,7 @@ __all__ = [
     "kernel",
     "load",
     "load_folder",
+    "report",
     "tune",
 ]
 
@@ -82,6 +86,7 @@ _MODULES = {
     ),
     "pretuned.measure.runner": ("TuningError",),
     "pretuned.report.effort": ("describe",),
+    "pretuned.report.project": ("ProjectReport",),
     "pretuned.spec.declarations": ("checked",),
     "pretuned.spec.documents": ("ArgumentKeys", "ImplementationKeys", "KernelKeys", "LaunchKeys"),
     "pretuned.spec.kernel": ("kernel",),
@@ -91,7 +96,7 @@ _MODULES = {
     "pretuned.version": ("__version__",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
-_FOLDERS = ("bake", "tune")  # which are called, see `pretuned.verb`
+_FOLDERS = ("bake", "report", "tune")  # which are called, see `pretuned.verb`
 
 
 def __getattr__(name: str) -> object:

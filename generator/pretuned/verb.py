@@ -12,7 +12,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Final
 
-_HOMES: Final = {"tune": "pretuned.api.tuning", "bake": "pretuned.api.baking"}
+_HOMES: Final = {"tune": "pretuned.api.tuning", "bake": "pretuned.api.baking", "report": "pretuned.api.reporting"}
 
 
 class Verb(ModuleType):

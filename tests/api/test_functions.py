@@ -155,19 +155,23 @@ def test_without_a_gpu_tuning_is_refused(home, monkeypatch):
         pretuned.tune(home.root)
 
 
-@pytest.mark.parametrize("function", [pretuned.tune, pretuned.bake, pretuned.check])
+@pytest.mark.parametrize("function", [pretuned.tune, pretuned.bake, pretuned.check, pretuned.report])
 def test_every_parameter_is_described(function):
     described = inspect.getdoc(inspect.unwrap(function))
     for name in inspect.signature(function).parameters:
         assert f"\n    {name}: " in described
 
 
-@pytest.mark.parametrize("first", ["import pretuned", "import pretuned.tune.events, pretuned.bake.plan"])
+@pytest.mark.parametrize(
+    "first", ["import pretuned", "import pretuned.tune.events, pretuned.bake.plan, pretuned.report.text"]
+)
 def test_folders_are_called_whatever_was_imported_before(first, tmp_path):
-    code = f"{first}\nimport pretuned\nfor call in (pretuned.tune, pretuned.bake):\n    try: call('.')\n"
+    code = (
+        f"{first}\nimport pretuned\nfor call in (pretuned.tune, pretuned.bake, pretuned.report):\n    try: call('.')\n"
+    )
     code += "    except pretuned.ConfigError: print('called')\n"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout == "called\ncalled\n"
+    assert done.stdout == "called\n" * 3
 
 
 def test_the_same_kernel_in_a_file_and_in_python_gives_the_same_lock(tmp_path, monkeypatch, capsys):

@@ -41,6 +41,8 @@ NOT_RUN = {
     "pretuned show": NEEDS_FILES,
     "git show HEAD:pretuned.lock.json > before.json": NEEDS_FILES,
     "pretuned show before.json": NEEDS_FILES,
+    "git show origin/main:pretuned.lock.json > before.json": NEEDS_FILES,
+    "pretuned report --markdown --against before.json": NEEDS_FILES,
     "pretuned show pretuned.lock.host.json": NEEDS_FILES,
     "pretuned merge h100.json h200.json": NEEDS_FILES,
     "pretuned prune --device 'NVIDIA L4'": NEEDS_FILES,

@@ -99,7 +99,8 @@ def test_a_rule_that_loses_more_than_the_default_does_not_ship(spec, chosen_us, 
         for turn, problem in enumerate(all_problems(spec)[:2])
     )
     judged = Comparisons(seed=5, inside=picks, outside=picks[:1], calls=False)
-    found, certificate = judged.kept(selection)
+    found, judged = judged.kept(selection)
+    certificate = judged.certificate
     assert found.certificate == certificate
     if kept:
         assert found.choices == selection.choices

@@ -22,6 +22,7 @@ from pretuned.cli import (
     inspect,
     merge,
     prune,
+    report,
     schema,
     show,
     tune,
@@ -63,6 +64,7 @@ def parser() -> argparse.ArgumentParser:
     _add_bake(command("bake", project, on))
     _add_show(command("show", project, json, kernel))
     _add_explain(command("explain", project))
+    _add_report(command("report", project, json, on))
     _add_check(command("check", project, json, kernel, on))
     _add_merge(command("merge", project, json))
     _add_prune(command("prune", project, kernel))
@@ -230,6 +232,17 @@ def _add_explain(command: argparse.ArgumentParser) -> None:
         help="a tuned device, by the name that `pretuned show` prints (default: the GPU here)",
     )
     command.set_defaults(run=explain.run)
+
+
+def _add_report(command: argparse.ArgumentParser) -> None:
+    command.add_argument("lock", nargs="?", type=Path, help="a lock file (default: this project's)")
+    text = "the page to write (default: pretuned-report.html, and none with --markdown or --json)"
+    command.add_argument("--out", type=Path, metavar="FILE", help=text)
+    form = "print the summary and what changed as Markdown, for a pull request"
+    command.add_argument("--markdown", action="store_true", help=form)
+    text = "the lock to compare with (default: the same file in Git's last commit)"
+    command.add_argument("--against", type=Path, metavar="FILE", help=text)
+    command.set_defaults(run=report.run)
 
 
 def _add_inspect(command: argparse.ArgumentParser) -> None:

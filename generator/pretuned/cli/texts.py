@@ -37,6 +37,13 @@ TEXTS: Final = {
         "Print which configuration a call of this problem would run, on which evidence, and what it was chosen over.",
         "pretuned explain softmax rows=4096 cols=1024 T=float32 --device 'NVIDIA H200'",
     ),
+    "report": Text(
+        "write a page about what tuning found",
+        "Write one HTML file about the lock that needs no network: winners beside defaults, losses between the sizes, "
+        "bandwidth, parameters, devices beside each other and the lock's history; or print it as Markdown or JSON. It "
+        "needs no GPU.",
+        "pretuned report --out report.html",
+    ),
     "check": Text(
         "check the specs and the lock; or run the kernels",
         "Check that the specs are sound, that the kernels take what their specs pass (where NVRTC is installed), that "

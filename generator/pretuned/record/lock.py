@@ -153,6 +153,11 @@ def row_line(row: Row) -> str:
     return canonical.line(canonical.sealed(row_to_json(row)))
 
 
+def device_line(device: TunedDevice) -> str:
+    """Return a device's line in the file."""
+    return f"{canonical.line(device.name)}: {canonical.line(canonical.sealed(asdict(device)))}"
+
+
 def selection_line(rule: Selection) -> str:
     """Return a selection's line in the file."""
     return canonical.line(canonical.sealed(selection_to_json(rule)))

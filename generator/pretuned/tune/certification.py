@@ -21,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from pretuned.record.courses import HeldOut
 from pretuned.record.selections import Certificate, Losses, Selection
 from pretuned.spec.space import Configuration, Problem
 from pretuned.tune.events import Certified, Refining
@@ -51,6 +52,11 @@ class ComparedPick:
         """The share of the best time that the choice took longer."""
         return self.chosen_us / self.best_us - 1
 
+    @property
+    def slower(self) -> bool:
+        """Whether the choice takes clearly longer than the default."""
+        return self.chosen_us > (1 + SLOWER) * self.default_us
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparisons:
@@ -67,17 +73,26 @@ class Comparisons:
         outside = losses(self.outside) if self.outside else None
         return Certificate(seed=self.seed, inside=losses(self.inside), outside=outside, calls=self.calls)
 
-    def kept(self, selection: Selection) -> tuple[Selection, Certificate]:
-        """Return the selection with its certificate, or the default alone with its own where that loses less."""
+    @property
+    def held_out(self) -> tuple[HeldOut, ...]:
+        """Its problems, one by one."""
+        return tuple(
+            HeldOut(dims=one.problem.dims, loss=one.loss, inside=inside, slower=one.slower)
+            for part, inside in ((self.inside, True), (self.outside, False))
+            for one in part
+        )
+
+    def kept(self, selection: Selection) -> tuple[Selection, Comparisons]:
+        """Return the selection with its certificate, or the default alone where that loses less; and what says so."""
         inside, outside = (
             tuple(replace(one, chosen_us=one.default_us) for one in part) for part in (self.inside, self.outside)
         )
         always = replace(self, inside=inside, outside=outside)
         lost, lost_by_default = (statistics.fmean(one.loss for one in part) for part in (self.inside, inside))
         if lost <= lost_by_default:
-            return replace(selection, certificate=self.certificate), self.certificate
+            return replace(selection, certificate=self.certificate), self
         alone = selection.choices[-selection.defaults :]
-        return replace(selection, choices=alone, certificate=always.certificate), always.certificate
+        return replace(selection, choices=alone, certificate=always.certificate), always
 
 
 class Certification:
@@ -118,8 +133,8 @@ class Certification:
                 again = True  # of many certificates one may hold by luck: others have to bear it out
                 continue
             if met or refined == most or over:
-                selection, certificate = judged.kept(selection)
-                self._report(selection, certificate, refined, spent=not met, hurried=self.maker.hurried)
+                selection, judged = judged.kept(selection)
+                self._report(selection, judged, refined, spent=not met, hurried=self.maker.hurried)
                 return selection
             refined, again = refined + 1, False
             self._refine(selection, certificate, goal, refined)
@@ -139,7 +154,7 @@ class Certification:
             return replace(held, choices=right, certificate=None, space="")
         if judged is None:
             return held
-        self._report(held, judged.certificate, 0, spent=False)
+        self._report(held, judged, 0, spent=False)
         return replace(held, certificate=judged.certificate)
 
     def _refine(self, selection: Selection, certificate: Certificate, goal: float, attempt: int) -> None:
@@ -154,16 +169,17 @@ class Certification:
         )
 
     def _report(
-        self, selection: Selection, certificate: Certificate, attempts: int, *, spent: bool, hurried: bool = False
+        self, selection: Selection, judged: Comparisons, attempts: int, *, spent: bool, hurried: bool = False
     ) -> None:
         self.task.workbench.listen(
             Certified(
                 kernel=selection.kernel,
                 specialisation=selection.specialisation,
-                certificate=certificate,
+                certificate=judged.certificate,
                 attempts=attempts,
                 spent=spent,
                 hurried=hurried,
+                held_out=judged.held_out,
             )
         )
 
@@ -228,7 +244,7 @@ def losses(compared: Sequence[ComparedPick]) -> Losses:
     """Return what comparisons say together, rounded to a tenth of a per mille."""
     found = sorted(one.loss for one in compared)
     worst = max(compared, key=lambda one: one.loss)
-    slower = sum(one.chosen_us > (1 + SLOWER) * one.default_us for one in compared)
+    slower = sum(one.slower for one in compared)
     return Losses(
         problems=len(compared),
         mean=round(statistics.fmean(found), 4),

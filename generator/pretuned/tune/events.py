@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from pretuned.outcome import Failure
+from pretuned.record.courses import HeldOut
 from pretuned.record.rows import Row, Skipped
 from pretuned.record.selections import Certificate
 from pretuned.spec.space import Configuration, Pairs, Problem
@@ -177,7 +178,8 @@ class Certified:
     """The certificate that a selection ends with; `cached` if an earlier build had settled it.
 
     `attempts`: how often it was refined. `spent`: the budget ended before it could be refined until `max_loss` held.
-    `hurried`: the budget ended before half of the problems of the trial, so the margins are the widest.
+    `hurried`: the budget ended before half of the problems of the trial, so the margins are the widest. `held_out` are
+    the problems that it was made from; none of one that is `cached`.
     """
 
     kernel: str
@@ -187,6 +189,7 @@ class Certified:
     spent: bool = False
     hurried: bool = False
     cached: bool = False
+    held_out: tuple[HeldOut, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

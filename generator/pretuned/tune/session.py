@@ -26,6 +26,7 @@ from pretuned.record.selections import Selection
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Pairs
 from pretuned.tune.binaries import BinaryStore
+from pretuned.tune.course import CourseWatch
 from pretuned.tune.drift import Drift
 from pretuned.tune.events import Certified, Event, Listener, Spending, Waiting
 from pretuned.tune.request import TuningDevice, TuningRequest
@@ -76,7 +77,7 @@ def tune(
     Raises DeviceError if the backend lacks something, the device cannot be used, or patience ends. A kernel whose
     default or reference is wrong does not keep others from being tuned.
     """
-    spending, findings = Spending(), _Findings()
+    spending, findings, course = Spending(), _Findings(), CourseWatch(device.name)
     session = opened(
         device,
         cache_folder=cache_folder,
@@ -84,12 +85,13 @@ def tune(
         patience_s=patience_s,
         demands=demands,
         spending=spending,
-        listen=findings.listener(listen),
+        listen=course.listener(findings.listener(listen)),
     )
     with session as workbench, spending.whole():
         from pretuned.tune.tuner import Tuner  # noqa: PLC0415 - it imports NumPy
 
         findings.take(Tuner(workbench).tune(requests))
+        course.keep(workbench.cache, spending)
     return findings.tuned(requests, device, spending)
 
 

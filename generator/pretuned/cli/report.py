@@ -1,0 +1,35 @@
+"""`pretuned report`: a project's lock as a page, as Markdown or as data."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from pathlib import Path
+from typing import Final
+
+from pretuned.api.reporting import gathered
+from pretuned.cli.project import console
+from pretuned.errors import ExitCode
+from pretuned.files import write_whole
+from pretuned.report.project import report_of
+
+PAGE: Final = Path("pretuned-report.html")
+
+
+def run(options: Namespace) -> ExitCode:
+    """Write the page, or print Markdown or JSON; with --out the page is written besides."""
+    report = report_of(gathered(options.project, options.lock, options.against, options.on, console))
+    if options.json:
+        print(json.dumps(report.to_json(), indent=2))
+    elif options.markdown:
+        from pretuned.report.markdown import markdown  # noqa: PLC0415 - for this form alone
+
+        print(markdown(report), end="")
+    if options.out is None and (options.json or options.markdown):
+        return ExitCode.SUCCESS
+    from pretuned.report.page.html import page  # noqa: PLC0415 - templates are loaded for a page alone
+
+    out, content = options.out or PAGE, page(report).encode()
+    write_whole(out, content)
+    console.info(f"{out}: {len(content) / 1e6:.2f} MB; it needs no network and no other file")
+    return ExitCode.SUCCESS
