@@ -22,6 +22,7 @@ NOT_RUN = {
     "pip install -e '.[test,frameworks]' && python -m pytest --all-libraries tests/torch tests/jax tests/adapters": (
         INSTALLS
     ),
+    "pip install -e '.[test,browser]' && python -m pytest --all-libraries -m browser tests/browser": INSTALLS,
     "pip install -e '.[docs]' && sphinx-build -W --keep-going docs build/docs": INSTALLS,
     "pip install '/path/to/pretuned[cuda13]'": INSTALLS,
     "python -m pytest tests/spec -x -q": "runs tests",
