@@ -254,3 +254,18 @@ def test_faults_of_a_spec_are_json_as_well(home):
     assert [fault["path"] for fault in found] == ["verify.rotl", "launches[0].gird"]
     assert found[0]["message"] == "unknown key 'rotl'; did you mean 'rtol'?"
     assert "invalid kernel spec (2 problems)" in err
+
+
+def test_a_configuration_that_its_launch_bounds_exclude_is_a_warning_with_its_line(home):
+    kernel = 'extern "C" __global__ void scale('
+    bound = kernel.replace(" scale", " __launch_bounds__(128) scale")
+    (home.root / "kernels" / "scale.cu.jinja").write_text(SCALE_TEMPLATE.replace(kernel, bound))
+    file = home.root / "kernels" / "scale.toml"
+    file.write_text(file.read_text().replace("block = 256", "block = 128"))
+    status, _, err = home.run("check")
+    assert status == 4  # for want of rows: a configuration that fails is no fault
+    assert (
+        "warning: scale.toml: launches[0].block: block=256, vec=1: a block of 256 threads, and scale.cu.jinja:4 gives "
+        "'scale' `__launch_bounds__(128)`, so that it cannot be launched; write `__launch_bounds__({{ block }})` "
+        "there, or take such configurations out of the space\n"
+    ) in err

@@ -20,6 +20,7 @@ from pretuned.diagnostics import Reporter
 from pretuned.errors import SpecError
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
+from pretuned.spec.check.launch_bounds import bound_blocks
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.scalars import alike
 from pretuned.spec.space import Pairs
@@ -99,6 +100,7 @@ def check_project(
         lock = lock.without(key for key in lock.keys if key[0] not in specs)
     check_targets(project, specs.values(), lock, reporter)
     _warn_of_swaps(specs.values(), reporter)
+    _warn_of_bounds(specs.values(), reporter)
     _demand_contract(project, specs, lock, cache, reporter)
     freshness = Freshness(specs)
     return CheckedProject(
@@ -122,6 +124,14 @@ def _warn_of_swaps(specs: Iterable[KernelSpec], reporter: Reporter) -> None:
                 place=f"{spec.file}: arguments[{names.index(argument.name)}].value",
                 remedy="write different values",
             )
+
+
+def _warn_of_bounds(specs: Iterable[KernelSpec], reporter: Reporter) -> None:
+    """Warn of configurations that can never be launched, since the kernel names fewer threads than their blocks."""
+    for spec in specs:
+        for found in bound_blocks(spec):
+            remedy = f"{found.remedy}, or take such configurations out of the space"
+            reporter.warning(f"{found.configuration}: {found}", place=f"{spec.file}: {found.path}", remedy=remedy)
 
 
 def _demand_contract(

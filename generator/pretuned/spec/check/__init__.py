@@ -23,6 +23,7 @@ from pretuned.spec.check.implementations import (
     launch_faults,
     prefix_of,
 )
+from pretuned.spec.check.launch_bounds import bound_faults
 from pretuned.spec.check.let import let_faults
 from pretuned.spec.check.names import PathFault, name_faults
 from pretuned.spec.check.options import option_faults
@@ -72,6 +73,7 @@ def check(spec: KernelSpec) -> list[Fault]:
             *default_faults(spec),
             *cost_value_faults(spec),
             *rendering_faults(spec),
+            *bound_faults(spec),
             *signature_faults(spec),
         ]
     ordered = sorted(set(entries), key=lambda entry: (_natural(entry[0]), entry[1]))
