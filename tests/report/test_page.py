@@ -117,6 +117,20 @@ def test_the_summary_adds_up(bundled):
         assert float(cells["worst"]["data-value"]) == max(certificates)
 
 
+def test_each_kernel_stands_in_short(bundled):
+    lines, _, read, _ = bundled
+    shown = {(f["data-kernel"], f["data-device"]): cells for f, cells in read.of_table(id="overview")}
+    assert shown.keys() == {(line["kernel"], line["device"]) for line in lines.values() if "problem" in line}
+    for key, cells in shown.items():
+        own = [line for line in lines.values() if (line["kernel"], line["device"]) == key]
+        rows = [line["choices"] for line in own if "problem" in line]
+        means = [line["certificate"]["inside"]["mean"] for line in own if "certificate" in line]
+        speedup = geomean([choices[-1]["time_us"] / choices[0]["time_us"] for choices in rows])
+        assert int(cells["rows"]["data-value"]) == len(rows)
+        assert float(cells["speedup"]["data-value"]) == pytest.approx(speedup, rel=1e-9)
+        assert cells["worst"]["data-value"] == (str(max(means)) if means else "")
+
+
 def test_devices_stand_beside_each_other_where_both_have_rows(bundled):
     lines, _, read, _ = bundled
     groups = {}

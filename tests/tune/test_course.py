@@ -6,15 +6,20 @@ import itertools
 
 import pytest
 
-from builders import losses, rows, selection
+from builders import H100, losses, rows, selection
+from fake_session import install
 from pretuned.record.cache import Cache, Subject
 from pretuned.record.courses import Curve, HeldOut, course_of, held_out_of
 from pretuned.record.selections import Certificate
+from pretuned.spec.space import all_problems, specialisations
 from pretuned.tune.course import MOST_POINTS, CourseWatch
 from pretuned.tune.events import CandidatesScreened, Certified, Decided, Measuring, Spending
+from pretuned.tune.request import EffortProfile, TuningDevice, TuningRequest
+from pretuned.tune.session import tune
 from specs import loaded
 
 DEVICE = "NVIDIA H100 80GB HBM3"
+PROFILE = EffortProfile(surveyed_problems=6, tried_problems=8, certified_problems=4)
 NEVER = {"kernel": "scale", "problems": 1, "wanted": 9}
 
 
@@ -97,3 +102,22 @@ def test_problems_are_kept_for_their_certificate_alone(spec, cache):
     other = Certificate(seed=8, inside=losses((("n", 1031),)))
     assert held_out_of(cache, subject, rule.specialisation, other) == ()
     assert held_out_of(cache, subject, (), rule.certificate) == ()
+
+
+def test_a_session_leaves_its_course_and_the_problems_of_its_certificates(tmp_path, monkeypatch):
+    install(monkeypatch, tmp_path)
+    spec = loaded(tmp_path)
+    request = TuningRequest(spec=spec, problems=tuple(all_problems(spec)), select=tuple(specialisations(spec)))
+    device = TuningDevice(record=H100, driver="580", effort=PROFILE)
+    found = tune([request], device, cache_folder=tmp_path / "cache")
+    subject = Subject(kernel="scale", device=H100.name)
+    with Cache(tmp_path / "cache") as cache:
+        course = course_of(cache, "scale", H100.name)
+        held_out = [held_out_of(cache, subject, one.specialisation, one.certificate) for one in found.selections]
+    assert {curve.problem for curve in course.curves} >= {str(row.problem) for row in found.rows}
+    assert course.whole_s > 0
+    assert len(held_out) == 2
+    for rule, problems in zip(found.selections, held_out, strict=True):
+        inside = [one.loss for one in problems if one.inside]
+        assert len(inside) == rule.certificate.inside.problems
+        assert max(inside) == pytest.approx(rule.certificate.inside.worst, abs=1e-4)

@@ -9,7 +9,7 @@ import base64
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -31,19 +31,29 @@ _FOLDER: Final = Path(__file__).parent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelSection:
-    """What a page shows of one kernel on one device; `id` is unique in the page."""
+    """What a page shows of one kernel on one device; `id` is unique in the page.
+
+    `worst` is the largest mean loss inside the sizes that a certificate of it says, None without any.
+    """
 
     id: str
     kernel: str
     device: str
     rows: Sequence[RowFigure]
     speedup: float
+    worst: float | None
     drawings: Sequence[Drawing]
 
     @property
     def faster(self) -> int:
         """How many rows are faster than the default."""
         return sum(not row.line.is_default for row in self.rows)
+
+    @property
+    def share(self) -> float | None:
+        """The largest share of the nominal bandwidth that a winner reaches; None where unknown."""
+        shares = (row.share(row.line.winner_us) for row in self.rows)
+        return max((share for share in shares if share is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +89,7 @@ def page(report: ProjectReport) -> str:
         kernels=list(_kernels(report)),
         courses=[CourseSection(course=one, drawing=course_plot(one, one.kernel)) for one in report.courses],
         pairs=list(_pairs(report)),
+        lines=partial(_lines, report.rows),
     )
 
 
@@ -115,6 +126,20 @@ def _hash(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
+def _lines(rows: Sequence[RowFigure], kernel: str, device: str, specialisation: str | None = None) -> str:
+    """Return at which lines of the lock the rows of a kernel stand, as in `7 to 33`."""
+    found = [
+        row.at
+        for row in rows
+        if (row.line.kernel, row.line.device) == (kernel, device)
+        and specialisation in {None, row.line.specialisation}
+        and row.at
+    ]
+    if not found:
+        return "-"
+    return str(found[0]) if len(found) == 1 else f"{min(found)} to {max(found)}"
+
+
 def _kernels(report: ProjectReport) -> Iterator[KernelSection]:
     groups: dict[tuple[str, str], list[RowFigure]] = {}
     for row in report.rows:
@@ -128,6 +153,7 @@ def _kernels(report: ProjectReport) -> Iterator[KernelSection]:
             device=device,
             rows=ordered,
             speedup=geomean(row.line.speedup for row in rows) or 1.0,
+            worst=max((one.inside.mean for one in losses if one.inside is not None), default=None),
             drawings=list(_drawings(ordered, losses, f"{kernel} on {device}")),
         )
 
