@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import heapq
 import math
 import random
+import statistics
 from collections import deque
 from types import SimpleNamespace
 from unittest.mock import patch
 
+from pretuned.compile.pool import ENOUGH, LIMIT_S, limit_after
 from pretuned.compile.result import Binary
 from pretuned.measure import sampling
 from pretuned.measure.requests import Raced, Screened, Verified
 from pretuned.measure.rounds import RunAll, summary
-from pretuned.outcome import LaunchFailed
+from pretuned.outcome import LaunchFailed, TimedOut
 from pretuned.record.rows import TunedDevice
 from pretuned.tune import events, selecting, workbench
 from pretuned.tune.binaries import BinaryStore
@@ -166,55 +167,79 @@ class PricedRunner:
 
 
 class PricedPool:
-    """Compile workers as `CompilePool` has them, whose jobs take what `compile_s(source)` says."""
+    """Compile workers as `CompilePool` has them, whose jobs take what `compile_s(source)` says.
+
+    A job is ended where a hurried pool would end it.
+    """
 
     def __init__(self, time, workers, compile_s):
         self.time, self.compile_s = time, compile_s
         self.unanswered = 0
-        self._free = [0.0] * workers
+        self._idle = workers
         self._waiting = deque()
-        self._ended = []  # (when, number, job)
-        self._count = 0
+        self._running = []  # (begun, seconds, job, patient)
+        self._ended = []
+        self._took_s = {}
+        self._at_s = 0.0
 
     def put(self, jobs, *, first=False):
-        self._advance()
-        fresh = [(self.time.now_s, job) for job in jobs]
+        self._advance(self.time.now_s)
+        fresh = [(job, first) for job in jobs]
         self.unanswered += len(fresh)
         if first:
             self._waiting.extendleft(reversed(fresh))
         else:
             self._waiting.extend(fresh)
+        self._feed()
 
-    def _advance(self, until=None):
-        """Give waiting jobs to workers as far as these are free by `until`."""
-        until = self.time.now_s if until is None else until
-        while self._waiting and self._free[0] <= until:
-            put_s, job = self._waiting.popleft()
-            begun_s = max(put_s, heapq.heappop(self._free))
-            ends_s = begun_s + self.compile_s(job[0])
-            heapq.heappush(self._free, ends_s)
-            self._count += 1
-            heapq.heappush(self._ended, (ends_s, self._count, job))
+    def withdraw(self, jobs):
+        self._advance(self.time.now_s)
+        unwanted = {source.key for source, _ in jobs}
+        gone = [job for job, _ in self._waiting if job[0].key in unwanted]
+        self._waiting = deque(one for one in self._waiting if one[0][0].key not in unwanted)
+        self.unanswered -= len(gone)
+        return gone
+
+    def mean_s(self, source):
+        took_s = self._took_s.get(source.functions, ())
+        return statistics.fmean(took_s) if len(took_s) >= ENOUGH else None
+
+    def _feed(self):
+        while self._waiting and self._idle:
+            job, patient = self._waiting.popleft()
+            self._idle -= 1
+            self._running.append((self._at_s, self.compile_s(job[0]), job, patient))
+
+    def _next(self):
+        """The next moment at which a worker is free, with its job."""
+        ends = []
+        for one in self._running:
+            begun_s, takes_s, (source, _), patient = one
+            limit_s = LIMIT_S if patient else limit_after(self._took_s.get(source.functions, ()))
+            ends.append((max(self._at_s, begun_s + min(takes_s, limit_s)), takes_s > limit_s, limit_s, one))
+        return min(ends, key=lambda end: end[0], default=None)
+
+    def _advance(self, until_s):
+        """Let the workers work until then."""
+        while (end := self._next()) is not None and end[0] <= until_s:
+            self._at_s, late, limit_s, one = end
+            self._running.remove(one)
+            self._idle += 1
+            _, takes_s, job, _ = one
+            self._ended.append((job, TimedOut(limit_s=limit_s) if late else binary_of(*job)))
+            if not late and takes_s:
+                self._took_s.setdefault(job[0].functions, []).append(takes_s)
+            self._feed()
+        self._at_s = max(self._at_s, until_s)
 
     def take(self, *, wait_s):
-        self._advance()
-        found = self._taken()
-        if not found and wait_s != 0 and self.unanswered:
-            self._advance(max(self._free[0], self.time.now_s))
-            when = self._ended[0][0]
-            if wait_s is not None and when > self.time.now_s + wait_s:
-                self.time.charge(wait_s)
-            else:
-                self.time.charge(max(0.0, when - self.time.now_s))
-                found = self._taken()
+        self._advance(self.time.now_s)
+        if not self._ended and wait_s != 0 and (end := self._next()) is not None:
+            left_s = end[0] - self.time.now_s
+            self.time.charge(max(0.0, left_s if wait_s is None else min(wait_s, left_s)))
+            self._advance(self.time.now_s)
+        found, self._ended = self._ended, []
         self.unanswered -= len(found)
-        return found
-
-    def _taken(self):
-        found = []
-        while self._ended and self._ended[0][0] <= self.time.now_s:
-            _, _, (source, architecture) = heapq.heappop(self._ended)
-            found.append(((source, architecture), binary_of(source, architecture)))
         return found
 
     def close(self):

@@ -10,10 +10,11 @@ import pytest
 
 from children import worker
 from pretuned.compile import host
+from pretuned.compile import pool as pool_module
 from pretuned.compile.nvrtc import first_error, include_flags, version
 from pretuned.compile.pool import CompilePool, compile_all
 from pretuned.compile.result import Binary
-from pretuned.outcome import CompileError, Crashed
+from pretuned.outcome import CompileError, Crashed, TimedOut
 from pretuned.render import Source
 
 
@@ -109,3 +110,44 @@ def test_workers_of_the_host_share_what_each_of_them_needs(tmp_path, monkeypatch
         assert isinstance(found, Binary)
     ran = log.read_text()
     assert (ran.count("runtime.cpp"), ran.count("module.cpp")) == (1, 2)
+
+
+QUICK = [f"int quick{index};" for index in range(12)]
+
+
+def test_a_source_that_takes_many_times_what_others_take_is_given_up(monkeypatch):
+    monkeypatch.setattr(pool_module, "LEAST_S", 0.1)
+    monkeypatch.setattr(pool_module, "POLL_S", 0.02)
+    with CompilePool(1, toolchain=worker("odd_children:slow_compiler"), hurried=True) as workers:
+        assert lines(workers, *QUICK) == QUICK
+        ((_, result),) = workers.compile(jobs("int slow;"))
+        assert result == TimedOut(limit_s=0.1)
+        workers.put(jobs("int slow, first;"), first=True)  # a default, say
+        ((_, result),) = workers.take(wait_s=None)
+        assert result == CompileError(line="int slow, first;")
+
+
+def test_a_pool_that_is_not_hurried_gives_every_source_its_time(monkeypatch):
+    monkeypatch.setattr(pool_module, "LEAST_S", 0.1)
+    monkeypatch.setattr(pool_module, "POLL_S", 0.02)
+    with CompilePool(1, toolchain=worker("odd_children:slow_compiler")) as workers:
+        assert lines(workers, *QUICK) == QUICK
+        assert lines(workers, "int slow;") == ["int slow;"]
+
+
+def test_what_no_worker_has_begun_with_is_taken_back():
+    with CompilePool(1, toolchain=worker("odd_children:slow_compiler")) as workers:
+        workers.put(jobs("int slow;", *QUICK))
+        gone = {source.text for source, _ in workers.withdraw(jobs(*QUICK[4:]))}
+        ended = set()
+        while workers.unanswered:
+            ended |= {source.text for (source, _), _ in workers.take(wait_s=None)}
+    assert gone >= set(QUICK[8:])
+    assert ended == {"int slow;", *QUICK} - gone
+
+
+def test_limits_follow_what_others_took():
+    assert pool_module.limit_after([0.2] * 3) == pool_module.LIMIT_S
+    assert pool_module.limit_after([0.2] * 20) == pool_module.LEAST_S
+    assert pool_module.limit_after([4.0] * 20) == pool_module.HURRY * 4.0
+    assert pool_module.limit_after([40.0] * 20) == pool_module.LIMIT_S

@@ -102,6 +102,13 @@ class FakeBinaries:
     """Every source compiles to a digest of itself; what asks for types is not counted."""
 
     compiler = "13.0.88"
+    workers = 16
+
+    def compile_s(self, _source):
+        return None
+
+    def withdraw(self, _jobs):
+        return []
 
     def __init__(self):
         self.compiled = set()
@@ -127,4 +134,4 @@ class FakeBinaries:
 def fake_workbench(runner, **given):
     """A workbench of `runner` and `given`; for the rest, what keeps nothing and reports to nobody."""
     usual = {"binaries": FakeBinaries(), "cache": Cache(None), "spending": Spending(), "listen": lambda _event: None}
-    return Workbench(runner=runner, device=DEVICE, **usual | given)
+    return Workbench(runner=runner, **{"device": DEVICE} | usual | given)

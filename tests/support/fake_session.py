@@ -36,7 +36,7 @@ class Held(FakeRunner):
 
 
 class Shelf(FakeBinaries):
-    def __init__(self, cache, spending, *, toolchain=None, listen=None):
+    def __init__(self, cache, spending, *, toolchain=None, hurried=False, listen=None):
         super().__init__()
 
     __enter__, __exit__ = Held.__enter__, Held.__exit__

@@ -29,7 +29,7 @@ class Compiler:
     asked: list[str]
     installed: str | None
 
-    def __init__(self, workers=None, toolchain=None):
+    def __init__(self, workers=None, toolchain=None, hurried=False):
         self.waiting = []
 
     def put(self, jobs, *, first=False):

@@ -116,11 +116,11 @@ def test_a_race_that_nobody_loses_alone_leaves_the_default(spec):
 
 
 def test_slow_candidates_race_only_as_far_as_the_budget_goes(spec):
-    def slow(values, dims):  # seven rounds of two calls of all would take half a minute
+    def slow(values, dims):  # seven rounds of all would take a quarter of a minute
         return 1e6 * model(values, dims) / 10
 
     class Left(Clock):
-        left_s = 18.0
+        left_s = 9.0
         begin_screening = staticmethod(lambda share: None)  # there was time for that
 
     gpu = FakeRunner(slow)

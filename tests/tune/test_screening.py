@@ -6,15 +6,17 @@ import random
 
 import pytest
 
+from builders import H100
 from fake_runner import FakeBinaries, FakeRunner, asks_for_types, fake_workbench
 from pretuned.compile.result import Resources
 from pretuned.spec import space
 from pretuned.spec.space import all_problems
 from pretuned.strategies import NamedStrategy
 from pretuned.strategies.hybrid import Hybrid
+from pretuned.tune.request import EffortProfile, TuningDevice
 from pretuned.tune.screening import Screening
 from pretuned.tune.task import TuningTask
-from pretuned.tune.workbench import Demands
+from pretuned.tune.workbench import Clock, Demands
 from specs import SCALE, edited, loaded
 
 BLOCKS = str(list(range(32, 1025, 8)))
@@ -134,3 +136,74 @@ def test_a_candidate_that_spills_is_tried_where_no_other_works(tmp_path):
     task = screened(spec, Late(0, spilling=lambda _source: True))
     assert {dict(c.values)["vec"] for times in task.times.values() for c in times} == {1, 2, 4}
     assert task.workbench.spending.pruned["spills registers"] == 0
+
+
+class Dear(FakeRunner):
+    """Each candidate takes a second of a clock that nothing else moves."""
+
+    class Charged(Clock):
+        seconds = 0.0
+
+        @property
+        def spent_s(self):
+            return self.seconds
+
+    def __init__(self):
+        super().__init__(model)
+        self.clock = self.Charged()
+
+    def screened(self, entry, *, verify):
+        self.clock.seconds += 1.0
+        return super().screened(entry, verify=verify)
+
+
+def searched(spec, *, binaries=None, calls=None, **profile):
+    """The task of a search whose candidates take a second each, and the search."""
+    gpu = Dear()
+    effort = EffortProfile(surveyed_problems=0, tried_problems=0, certified_problems=0, **profile)
+    device = TuningDevice(record=H100, driver="580", effort=effort)
+    workbench = fake_workbench(gpu, binaries=binaries or FakeBinaries(), clock=gpu.clock, device=device)
+    problem = all_problems(spec)[-1]
+    task = TuningTask(workbench, spec, problem.specialisation, [problem])
+    screening = Screening(task, [problem], calls=calls)
+    screening.run()
+    assert screening.whole
+    (found,) = workbench.spending.searched
+    return task.times[problem], found
+
+
+def test_a_search_ends_when_more_of_it_is_not_worth_its_seconds(wide):
+    whole, _ = searched(wide, exhaustive=64, evaluations=256, searching_s=1e9)
+    times, found = searched(wide, exhaustive=64, evaluations=256, searching_s=10.0, worth_s=300.0)
+    assert len(whole) == 256
+    assert 32 <= len(times) < 200
+    assert min(times.values()) < 1.05 * min(whole.values())
+    assert (found.tried, found.of) == (len(times), 375)
+    assert found.further == 375 - len(times)
+    assert found.seconds == pytest.approx(found.further)
+    assert 0 < found.gain < 0.2
+
+
+def test_many_calls_make_a_search_go_on(wide):
+    problem = all_problems(wide)[-1]
+    few, _ = searched(wide, exhaustive=64, evaluations=256, searching_s=10.0, worth_s=1000.0)
+    many, _ = searched(wide, exhaustive=64, evaluations=256, searching_s=10.0, worth_s=1000.0, calls={problem: 10**9})
+    assert len(many) > len(few)
+
+
+def test_what_is_asked_for_at_once_is_taken_back_where_it_is_too_dear(wide):
+    class Waiting(Late):
+        """All but eight wait for a compiler at any time."""
+
+        def withdraw(self, jobs):
+            gone = [job for job in jobs if job[0].key in self.waiting[8:]]
+            self.waiting = [key for key in self.waiting if key not in {job[0].key for job in gone}]
+            return gone
+
+    binaries = Waiting(0)
+    times, found = searched(wide, binaries=binaries, exhaustive=450, searching_s=10.0, worth_s=300.0)
+    assert found.of == 375
+    assert len(times) < 200
+    assert len(binaries.compiled) < 200
+    best = min(times, key=times.get)
+    assert dict(best.values)["vec"] == 4

@@ -7,12 +7,14 @@ rendering.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
+import statistics
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from multiprocessing import Pipe
 from multiprocessing.connection import wait
 from types import TracebackType
@@ -26,6 +28,9 @@ from pretuned.outcome import CompileError, Crashed, TimedOut
 from pretuned.render import Source
 
 LIMIT_S: Final = 120.0  # a source; the slowest honest ones take a few seconds
+HURRY: Final = 8.0  # times the median of others, where a pool is hurried
+LEAST_S: Final = 10.0  # that a source gets in any case
+ENOUGH: Final = 8  # sources that ended, of which others' limits follow
 START_S: Final = 60.0  # a worker imports CuPy: seconds on a cold disk
 POLL_S: Final = 1.0
 
@@ -37,11 +42,23 @@ class CompilePool:
     """A pool of compile workers, fed and emptied by a thread of its own; use it in a `with` statement, which ends them.
 
     `workers` defaults to one a processor. Jobs are (source, architecture); sources with one key are one job. A worker
-    that dies or passes the limit is replaced, and its job's result says so.
+    that dies or passes the limit is replaced, and its job's result says so. With `hurried`, the limit of a source
+    follows what others of the same functions took (`limit_after`), but for those that were put in `first`.
     """
 
-    def __init__(self, workers: int | None = None, *, toolchain: Toolchain = NVRTC, limit_s: float = LIMIT_S) -> None:
+    def __init__(
+        self,
+        workers: int | None = None,
+        *,
+        toolchain: Toolchain = NVRTC,
+        limit_s: float = LIMIT_S,
+        hurried: bool = False,
+    ) -> None:
         self.limit_s = limit_s
+        self._hurried = hurried
+        self._took_s: dict[tuple[str, ...], list[float]] = {}  # by functions
+        self._patient: set[tuple[str, str]] = set()  # jobs that have all of limit_s
+        self._warm: set[Child] = set()  # workers that have answered
         self.unanswered = 0  # jobs put in that did not come out yet; for the thread that puts them in
         self._target = toolchain.worker
         self._children = [Child(self._target) for _ in range(workers or processors())]
@@ -76,10 +93,30 @@ class CompilePool:
         distinct = list({(source.key, architecture): (source, architecture) for source, architecture in jobs}.values())
         self.unanswered += len(distinct)
         if first:
+            self._patient.update((source.key, architecture) for source, architecture in distinct)
             self._waiting.extendleft(reversed(distinct))
         else:
             self._waiting.extend(distinct)
         self._wake()
+
+    def withdraw(self, jobs: Iterable[CompileJob]) -> list[CompileJob]:
+        """Take back those of `jobs` that no worker has begun with, and return them."""
+        unwanted = {(source.key, architecture) for source, architecture in jobs}
+        kept: list[CompileJob] = []
+        gone: list[CompileJob] = []
+        with contextlib.suppress(IndexError):  # at the end; the other thread takes some meanwhile
+            while True:
+                job = self._waiting.popleft()
+                (gone if (job[0].key, job[1]) in unwanted else kept).append(job)
+        self._waiting.extendleft(reversed(kept))
+        self.unanswered -= len(gone)
+        self._wake()
+        return gone
+
+    def mean_s(self, source: Source) -> float | None:
+        """Return the mean seconds that sources of the same functions took a worker; None where too few have ended."""
+        took_s = list(self._took_s.get(source.functions, ()))
+        return statistics.fmean(took_s) if len(took_s) >= ENOUGH else None
 
     def take(self, *, wait_s: float | None) -> list[tuple[CompileJob, Result]]:
         """Return the jobs that have ended since; raises DeviceError without a compiler.
@@ -120,25 +157,48 @@ class CompilePool:
 
     def _work(self) -> None:
         """Keep every worker busy: this runs in the pool's thread, and alone touches the workers."""
-        busy: dict[Child, tuple[CompileJob, float]] = {}
+        busy: dict[Child, tuple[CompileJob, float]] = {}  # with when they began
         idle = list(self._children)
         try:
             while not self._closing:
-                while self._waiting and idle:
-                    child, job = idle.pop(), self._waiting.popleft()
-                    if child.send(job) is not None:  # it died while idle
-                        child = self._replace(child)
-                        child.send(job)  # a death from here on shows at the answer
-                    busy[child] = (job, time.monotonic() + self.limit_s + START_S)
+                self._feed(idle, busy)
                 for child in self._answered(list(busy)):
-                    job, _ = busy.pop(child)
+                    job, begun_s = busy.pop(child)
+                    if child in self._warm:  # others have imported their compiler meanwhile
+                        self._took_s.setdefault(job[0].functions, []).append(time.monotonic() - begun_s)
+                    self._warm.add(child)
                     idle.append(self._finish(child, job))
-                for child in [child for child, (_, deadline) in busy.items() if time.monotonic() > deadline]:
+                for child, limit_s in self._late(busy):
                     job, _ = busy.pop(child)
                     idle.append(self._replace(child))
-                    self._done.put((job, TimedOut(limit_s=self.limit_s)))
+                    self._done.put((job, TimedOut(limit_s=limit_s)))
         except Exception as error:  # noqa: BLE001 - it is raised in the thread that waits
             self._done.put(error)
+
+    def _feed(self, idle: list[Child], busy: dict[Child, tuple[CompileJob, float]]) -> None:
+        """Give waiting jobs to idle workers."""
+        while idle:
+            try:
+                job = self._waiting.popleft()
+            except IndexError:  # none waits, or the other thread has just withdrawn it
+                return
+            child = idle.pop()
+            if child.send(job) is not None:  # it died while idle
+                child = self._replace(child)
+                child.send(job)  # a death from here on shows at the answer
+            busy[child] = (job, time.monotonic())
+
+    def _late(self, busy: dict[Child, tuple[CompileJob, float]]) -> list[tuple[Child, float]]:
+        """Return the workers whose job has passed its limit, with that limit."""
+        found = []
+        for child, ((source, architecture), begun_s) in busy.items():
+            limit_s = self.limit_s
+            if self._hurried and (source.key, architecture) not in self._patient:
+                limit_s = limit_after(self._took_s.get(source.functions, ()), limit_s)
+            start_s = 0.0 if child in self._warm else START_S
+            if time.monotonic() - begun_s > limit_s + start_s:
+                found.append((child, limit_s))
+        return found
 
     def _answered(self, busy: list[Child]) -> list[Child]:
         """Return the busy workers that have an answer, or none once there is something else to do."""
@@ -164,6 +224,13 @@ class CompilePool:
         fresh = Child(self._target)
         self._children[self._children.index(child)] = fresh
         return fresh
+
+
+def limit_after(took_s: Sequence[float], limit_s: float = LIMIT_S) -> float:
+    """Return the seconds that a source gets after others of the same functions took `took_s`; at most `limit_s`."""
+    if len(took_s) < ENOUGH:
+        return limit_s
+    return min(limit_s, max(LEAST_S, HURRY * statistics.median(took_s)))
 
 
 def processors() -> int:

@@ -1,10 +1,11 @@
 """Configuration: the project's table, and the environment that goes before it."""
 
-from pretuned.config.project import Mode, ModuleTable, Project, build_project
+from pretuned.config.project import Effort, Mode, ModuleTable, Project, build_project
 from pretuned.config.settings import GPU, Place, Progress, Settings, is_backend, overlay, read_settings
 
 __all__ = [
     "GPU",
+    "Effort",
     "Mode",
     "ModuleTable",
     "Place",

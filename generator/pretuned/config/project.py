@@ -17,6 +17,7 @@ from pretuned.errors import ConfigError, Fault
 from pretuned.runtime.text import closest, nearest
 
 Mode = Literal["auto", "locked", "force", "off"]
+Effort = Literal["fast", "default", "thorough"]
 Keys = tuple[str | int, ...]
 Entry = tuple[Keys, str]  # where in the table, and what is wrong there
 SRC: Final[Mapping[str, str]] = {"": "src"}  # where packages lie unless the project's files say otherwise

@@ -22,7 +22,8 @@ _EMPTY = Source(text='extern "C" __global__ void empty() {}', options=(), functi
 class BinaryStore:
     """Gives binaries for sources; use it in a `with` statement, which ends the workers.
 
-    `workers` as for `CompilePool`. A source that did not compile is tried again by the next build, and not before.
+    `workers` and `hurried` as for `CompilePool`. A source that did not compile is tried again by the next build, and
+    not before.
     """
 
     def __init__(
@@ -32,6 +33,7 @@ class BinaryStore:
         *,
         workers: int | None = None,
         toolchain: Toolchain = NVRTC,
+        hurried: bool = False,
         listen: Listener = lambda _event: None,
     ) -> None:
         self._toolchain = toolchain
@@ -39,6 +41,7 @@ class BinaryStore:
         self._cache = cache
         self._spending = spending
         self._workers = workers
+        self._hurried = hurried
         self._pool: CompilePool | None = None
         self._known: dict[tuple[str, str, str], Binary | Failure] = {}  # by source, architecture and compiler
         self._under_way: set[tuple[str, str]] = set()
@@ -56,7 +59,7 @@ class BinaryStore:
     def start(self) -> CompilePool:
         """Start the workers, if they have not started; their start overlaps with what the caller does next."""
         if self._pool is None:
-            self._pool = CompilePool(self._workers, toolchain=self._toolchain)
+            self._pool = CompilePool(self._workers, toolchain=self._toolchain, hurried=self._hurried)
         return self._pool
 
     @property
@@ -86,6 +89,21 @@ class BinaryStore:
             self._report()
         return len(fresh)
 
+    def withdraw(self, jobs: Iterable[CompileJob]) -> list[CompileJob]:
+        """Take back those of `jobs` that no worker has begun with, and return them."""
+        gone = [] if self._pool is None else self._pool.withdraw(jobs)
+        self._under_way.difference_update((source.key, architecture) for source, architecture in gone)
+        return gone
+
+    @property
+    def workers(self) -> int:
+        """How many sources are compiled at once."""
+        return self._workers or processors()
+
+    def compile_s(self, source: Source) -> float | None:
+        """Return the mean seconds that sources of the same functions took a worker; None where too few have ended."""
+        return None if self._pool is None else self._pool.mean_s(source)
+
     def poll(self, *, wait_s: float | None = 0.0) -> None:
         """Take what has been compiled since, and wait for it up to `wait_s` seconds (None: as long as it takes)."""
         if self._pool is None or not self._under_way:
@@ -102,8 +120,8 @@ class BinaryStore:
             self._report()
 
     def _report(self) -> None:
-        done, workers = self._spending.compiled, self._workers or processors()
-        self._listen(SourcesCompiled(done=done, asked=done + len(self._under_way), workers=workers))
+        done = self._spending.compiled
+        self._listen(SourcesCompiled(done=done, asked=done + len(self._under_way), workers=self.workers))
 
     def find(self, source: Source, architecture: str) -> Binary | Failure | None:
         """Return the binary of a source, why it did not compile, or None while it is not compiled."""

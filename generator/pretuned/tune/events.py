@@ -13,6 +13,7 @@ from pretuned.record.courses import HeldOut
 from pretuned.record.rows import Row, Skipped
 from pretuned.record.selections import Certificate
 from pretuned.spec.space import Configuration, Pairs, Problem
+from pretuned.tune.prospects import Searched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,6 +248,7 @@ class Spending:
     `compiled`: sources; `launched`: candidates that were timed or verified, and races.
     `confirmed`: rows whose winner was faster than the default at all places of its duel but one at most;
     `unconfirmed`: candidates that were so at the first place and then lost.
+    `searched`: the searches that ended, and what more of each is expected to gain.
     `pruned`: candidates that were not launched, by the reason; `failed`: those that failed, by kind and problem.
     """
 
@@ -260,6 +262,7 @@ class Spending:
     launched: int = 0
     confirmed: int = 0
     unconfirmed: int = 0
+    searched: list[Searched] = field(default_factory=list)
     pruned: Counter[str] = field(default_factory=Counter)
     failed: Counter[type[Failure]] = field(default_factory=Counter)
     _inner_s: float = 0.0  # of the stages inside the one that runs

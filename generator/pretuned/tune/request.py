@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pretuned.backends import Backend, named
-from pretuned.config import GPU, Place
+from pretuned.config import GPU, Effort, Place
 from pretuned.record.rows import TunedDevice
 from pretuned.record.selections import Selection
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, DeviceFacts, Pairs, Problem
+from pretuned.strategies import EVALUATIONS, EXHAUSTIVE_LIMIT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,17 +40,52 @@ class EffortProfile:
     Then the problems that are drawn for a selection: at which all candidates are screened (for one free dim, and half
     as many more for each further one), at which what may ship races (for each free dim), and those of a certificate;
     and the most seconds that the first two may take.
+
+    Then how much of a space is tried: all of one with at most `exhaustive` configurations, `evaluations` of a larger
+    one. The first `searching_s` seconds of a search are free. Beyond them it goes on as long as what another batch is
+    expected to gain is worth the batch's seconds: being faster by a factor e is worth `worth_s`, being 1% faster a
+    hundredth of that.
     """
 
+    name: Effort = "default"
     race_rounds: int = 11
     duel_rounds: int = 5
     surveyed_problems: int = 10
     tried_problems: int = 40
     certified_problems: int = 20
     selecting_s: float = 20.0
+    exhaustive: int = EXHAUSTIVE_LIMIT
+    evaluations: int = EVALUATIONS
+    searching_s: float = 15.0
+    worth_s: float = 600.0
 
 
 GPU_PROFILE: Final = EffortProfile()
+FAST: Final = EffortProfile(
+    name="fast",
+    race_rounds=7,
+    duel_rounds=2,
+    surveyed_problems=3,
+    tried_problems=6,
+    certified_problems=8,
+    selecting_s=3.0,
+    exhaustive=64,
+    evaluations=96,
+    searching_s=1.0,
+    worth_s=30.0,
+)
+THOROUGH: Final = EffortProfile(
+    name="thorough",
+    race_rounds=15,
+    surveyed_problems=16,
+    tried_problems=60,
+    certified_problems=40,
+    selecting_s=60.0,
+    exhaustive=20_000,
+    evaluations=2048,
+    searching_s=math.inf,
+)
+PROFILES: Final[Mapping[Effort, EffortProfile]] = {"fast": FAST, "default": GPU_PROFILE, "thorough": THOROUGH}
 # Where times mean nothing for a GPU, as on the host: enough to settle an order, through every step of a tuning.
 TRIAL_PROFILE: Final = EffortProfile(
     race_rounds=3,
@@ -78,6 +115,21 @@ class TuningDevice:
     def profile(self) -> EffortProfile:
         """How thoroughly it is tuned for: as `effort` says, or else as is usual for its backend."""
         return self.effort or (GPU_PROFILE if self.backend.ships else TRIAL_PROFILE)
+
+    def at(self, effort: Effort) -> TuningDevice:
+        """Return the device as it is tuned for with an effort; where times mean nothing, only searches differ."""
+        profile = PROFILES[effort]
+        if self.effort is not None or effort == "default":
+            return self
+        searched = replace(
+            TRIAL_PROFILE,
+            name=effort,
+            exhaustive=profile.exhaustive,
+            evaluations=profile.evaluations,
+            searching_s=profile.searching_s,
+            worth_s=profile.worth_s,
+        )
+        return replace(self, effort=profile if self.backend.ships else searched)
 
     def held_to(self, max_loss: float | None) -> float | None:
         """Return the table's `max-loss` where it holds for this device: not where times mean nothing for a GPU."""

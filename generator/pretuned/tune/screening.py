@@ -3,8 +3,14 @@
 Theory of operation. A strategy proposes candidates in batches. Their sources go to the compilers at once, and binaries
 are screened in the order in which they arrive, first at the representative problems, from which the strategy learns.
 The next batch is proposed while the one before is still under way, from the results of all batches before that. So what
-a strategy sees never depends on which source was compiled first, and the same times give the same decisions. While the
+a strategy sees never depends on which source was compiled first, and the same times give the same decisions, unless
+sources take seconds. While the
 device waits for compilers, it goes on with the other problems, if the strategy asks for every configuration anyway.
+
+A search knows its prices: the seconds that sources take a compiler, and candidates the device. Once it has taken the
+seconds that an effort leaves free, it goes on as long as more of it is worth its price (`prospects`). Where every
+configuration of a space was asked for at once and turns out to cost more than that, what no compiler has begun with is
+taken back, and asked for in the order of its promise.
 
 A candidate with register spills is put off if others of its implementation have none. It is screened only if none of
 them works.
@@ -22,9 +28,12 @@ import numpy as np
 from pretuned.compile.result import Binary
 from pretuned.spec import space
 from pretuned.spec.space import Configuration, Problem
-from pretuned.strategies import EVALUATIONS, OrderAware, ask
+from pretuned.strategies import AUTO, BATCH, OrderAware, ask
+from pretuned.strategies.hybrid import Hybrid
 from pretuned.tune.events import CandidatesScreened, Compiling
+from pretuned.tune.prospects import Prices, Prospects, Searched, worth_s
 from pretuned.tune.representatives import promising, representatives
+from pretuned.tune.request import THOROUGH
 from pretuned.tune.space import pruning
 from pretuned.tune.task import TuningTask
 
@@ -33,14 +42,17 @@ CHUNK_US: Final = 300_000.0  # the same, in the time that so many candidates as 
 CALLS: Final = 10  # of a candidate that is screened
 SHORT_S: Final = 0.05  # of waiting for compilers, at least
 CARRIED: Final = 24  # candidates that are screened at a problem that is not a representative, at least
+REPEATS: Final = 100.0  # of the calls of a usage file, that a tuning is for
+SLOW_S: Final = 1.0  # of compiling a source: beyond, what a batch waits for counts more than in which order it ends
+FILLED: Final = 0.75  # of the compilers, below which the next batch is asked for
 HURRIED: Final = 6  # the same, when the budget is spent
 
 
 class Screening:
     """Screens the candidates of `task` until its strategy has nothing more to ask, or until its time is over.
 
-    `incumbents` are tried first, as the spec's own seeds are. After `run`, `whole` says whether there was time for all
-    that the strategy asked.
+    `incumbents` are tried first, as the spec's own seeds are; `calls` says how often problems are called. After `run`,
+    `whole` says whether there was time for all that the strategy asked, and that was worth its price.
     """
 
     def __init__(
@@ -48,22 +60,25 @@ class Screening:
         task: TuningTask,
         problems: Sequence[Problem],
         incumbents: Mapping[Problem, Configuration] | None = None,
+        calls: Mapping[Problem, int] | None = None,
     ) -> None:
         self.task = task
+        self._called = sum((calls or {}).values())
         self._workbench = task.workbench
         self.incumbents = incumbents or {}
         self.problems = list(problems)
         self.representatives = representatives(problems)
         self.whole = False
         self._rows = {problem: np.flatnonzero(task.legal[problem]) for problem in self.problems}
-        make = self._workbench.demands.strategy.make
         self._strategies = {
-            problem: make(len(self._rows[problem]), self._seeds(problem)) for problem in self.representatives
+            problem: self._workbench.strategy(len(self._rows[problem]), self._seeds(problem))
+            for problem in self.representatives
         }
-        for strategy in self._strategies.values():
-            if isinstance(strategy, OrderAware):
-                strategy.nominal = task.points.nominal
-        everything = all(strategy.complete for strategy in self._strategies.values())
+        self._prospects = Prospects()
+        self._stopped = False  # more is not worth its price
+        self._measured, self._measured_s = 0, 0.0
+        self._begun_s = self._workbench.clock.spent_s
+        everything = self._tries_all
         self._others = (
             [problem for problem in self.problems if problem not in self.representatives] if everything else []
         )
@@ -84,21 +99,24 @@ class Screening:
         while not self._late():
             self._propose()
             binaries.poll()
+            self._reconsider()
             work = self._ready(self.representatives)
             if work is None and self._open():
                 work = self._ready(self._others)
             if work is not None:
-                self.task.screen(*work)
+                self._screen_timed(*work)
                 self._report(work[0])
             elif self._open():
                 binaries.poll(wait_s=self._left_s())
             elif not self._recall():
                 self.whole = True
-                return
+                break
+        self._note_search()
 
     def _report(self, problem: Problem) -> None:
         task, times = self.task, self.task.times[problem]
         legal, strategy = len(self._rows[problem]), self._strategies.get(problem)
+        profile = self._workbench.device.profile
         best = min(times, key=lambda c: times[c], default=None)
         best_us = math.inf if best is None else times[best]
         self._workbench.listen(
@@ -107,7 +125,7 @@ class Screening:
                 problem=problem,
                 problems=len(self._ahead),
                 seen=len(times),
-                wanted=legal if strategy is None or strategy.complete else min(legal, EVALUATIONS),
+                wanted=legal if strategy is None or strategy.complete else min(legal, profile.evaluations),
                 best=best if math.isfinite(best_us) else None,
                 best_us=best_us,
                 default_us=times.get(task.default_at(problem)),
@@ -176,9 +194,18 @@ class Screening:
     # Proposals.
 
     def _propose(self) -> None:
-        """Ask for the next batch, once all batches but the last are through."""
+        """Ask for the next batch, once all batches but the last are through.
+
+        Where sources take seconds, compilers never wait for one that takes longest: the next batch is asked for while
+        they still have work, from all that is known.
+        """
         outstanding = self._outstanding()
-        if any(not outstanding.isdisjoint(batch) for batch in self._batches[:-1]):
+        if self._is_slow_to_compile:
+            if len(outstanding) > FILLED * self._workbench.binaries.workers:
+                return
+        elif any(not outstanding.isdisjoint(batch) for batch in self._batches[:-1]):
+            return
+        if self._batches and not self._is_worth_more():
             return
         batch = self._next_batch(outstanding)
         if not batch:
@@ -209,6 +236,8 @@ class Screening:
         """Return what the strategy asks for at `problem`, where the last batch counts as of median time so far."""
         task, rows = self.task, self._rows[problem]
         last = set(self._batches[-1]) if outstanding else set()
+        if self._is_slow_to_compile:
+            last = outstanding
         seen: dict[Configuration, float] = {c: t for c, t in task.times[problem].items() if c not in last}
         timed = [time_us for time_us in seen.values() if math.isfinite(time_us)]
         seen |= dict.fromkeys(task.failed - last, math.inf)
@@ -216,8 +245,92 @@ class Screening:
         seen |= dict.fromkeys(last, statistics.median(timed) if timed else 1.0)
         place = {int(row): index for index, row in enumerate(rows)} if seen else {}
         times = {place[row]: time_us for c, time_us in seen.items() if (row := task.index_of(c)) in place}
-        asked = ask(self._strategies[problem], task.points.codes[rows], times)
+        strategy = self._strategies[problem]
+        if isinstance(strategy, OrderAware):
+            strategy.nominal = task.points.nominal
+        asked = ask(strategy, task.points.codes[rows], times)
         return [task.points[int(rows[index])] for index in asked]
+
+    # Prices.
+
+    @property
+    def _tries_all(self) -> bool:
+        return all(strategy.complete for strategy in self._strategies.values())
+
+    @property
+    def _is_slow_to_compile(self) -> bool:
+        return self._prices.compile_s >= SLOW_S
+
+    def _screen_timed(self, problem: Problem, chosen: list[Configuration]) -> None:
+        """Screen candidates, and note the seconds that one takes."""
+        begun_s = self._workbench.clock.spent_s
+        self.task.screen(problem, chosen)
+        self._measured += len(chosen)
+        self._measured_s += self._workbench.clock.spent_s - begun_s
+
+    @property
+    def _prices(self) -> Prices:
+        """What a candidate takes at all representatives, as far as is known."""
+        binaries, source = self._workbench.binaries, self.task.candidate(self.task.defaults[0]).source
+        compile_s = None if source is None else binaries.compile_s(source)
+        measure_s = len(self.representatives) * self._measured_s / max(1, self._measured)
+        return Prices(compile_s=compile_s or 0.0, workers=binaries.workers, measure_s=measure_s)
+
+    def _observe(self) -> float:
+        """Take in what is known of the best; return its mean time in microseconds, 0 before there is any."""
+        times = [self.task.times[problem] for problem in self.representatives]
+        bests = [best for known in times if math.isfinite(best := min(known.values(), default=math.inf))]
+        if not bests:
+            return 0.0
+        self._prospects.note(max(map(len, times)), statistics.fmean(map(math.log, bests)))
+        return statistics.fmean(bests)
+
+    def _is_worth_more(self) -> bool:
+        """Whether another batch is worth its price; once it is not, nothing more is asked."""
+        best_us, profile = self._observe(), self._workbench.device.profile
+        spent_s = self._workbench.clock.spent_s - self._begun_s
+        if self._stopped or self._tries_all or not best_us or spent_s <= profile.searching_s:
+            return not self._stopped
+        worth = worth_s(profile.worth_s, self._called * best_us / 1e6, REPEATS)
+        self._stopped = self._prospects.expected(BATCH) * worth < self._prices.of(BATCH)
+        return not self._stopped
+
+    def _reconsider(self) -> None:
+        """Take back what was asked for at once, where all of it is beyond the free seconds; promise decides then."""
+        if not self._tries_all or self._workbench.demands.strategy.name != AUTO or self._recalled:
+            return
+        waiting, free_s = self._outstanding(), self._workbench.device.profile.searching_s
+        spent_s = self._workbench.clock.spent_s - self._begun_s
+        if spent_s + self._prices.of(len(waiting)) <= free_s:
+            return
+        kept = set(self.task.defaults) | set(self.incumbents.values())
+        gone = set(self.task.withdraw([c for c in waiting if c not in kept and self.task.compiled(c) is None]))
+        for problem, ahead in self._ahead.items():
+            self._ahead[problem] = [c for c in ahead if c not in gone]
+        self._batches = [[c for c in batch if c not in gone] for batch in self._batches]
+        self._others, self._exhausted, self._waiting = [], set(), set()
+        for problem, rows in self._rows.items():
+            if problem in self._strategies:
+                self._strategies[problem] = Hybrid(len(rows), self._seeds(problem), evaluations=len(rows))
+
+    def _note_search(self) -> None:
+        """Note what was tried, and what trying more is expected to gain."""
+        self._observe()
+        task, tried = self.task, self._prospects.tried
+        count = max((len(rows) for rows in self._rows.values()), default=0)
+        most = count if count <= THOROUGH.exhaustive else THOROUGH.evaluations
+        further = max(0, most - tried) if tried and self.whole else 0
+        self._workbench.spending.searched.append(
+            Searched(
+                kernel=task.spec.name,
+                specialisation=task.specialisation,
+                tried=tried,
+                of=count,
+                further=further,
+                gain=self._prospects.expected(further),
+                seconds=self._prices.of(further),
+            )
+        )
 
     # Work.
 

@@ -183,7 +183,8 @@ def opened(
     clock = Clock(budget_s)
     with ExitStack() as stack:
         cache = stack.enter_context(Cache(cache_folder, anew=demands.anew))
-        binaries = stack.enter_context(BinaryStore(cache, spending, toolchain=backend.toolchain, listen=listen))
+        store = BinaryStore(cache, spending, toolchain=backend.toolchain, hurried=True, listen=listen)
+        binaries = stack.enter_context(store)
         runner = stack.enter_context(backend.runner(index))
         stack.enter_context(termination_interrupts())
         monitor = backend.monitor(index)

@@ -112,7 +112,8 @@ class TuningTask:
     def chosen_from(self, problem: Problem) -> list[object]:
         """Return what decides the row of `problem`: of a large space, a part of its candidates stands for all.
 
-        A strategy that was asked for by its name is a part of that: its rows are not those of the default strategy.
+        A strategy that was asked for by its name is a part of that: its rows are not those of the default strategy. So
+        is an effort.
         """
         legal = np.flatnonzero(self.legal[problem])
         spread = legal[:: max(1, len(legal) // KEYED)]
@@ -120,6 +121,8 @@ class TuningTask:
         strategy = self.workbench.demands.strategy.name
         asked = [] if strategy == AUTO else [strategy]
         shipped = self.workbench.demands.max_configurations
+        if (effort := self.workbench.device.profile.name) != "default":
+            asked.append(f"effort {effort}")
         return [keys, len(legal), self.candidate(self.default_at(problem)).key, self.space, shipped, *asked]
 
     def cached_row(self, problem: Problem) -> Row | None:
@@ -146,6 +149,13 @@ class TuningTask:
         sources = [self.candidate(c).source for c in configurations if self.call(c) is None]
         jobs = [(source, self._architecture_of(source)) for source in sources if source is not None]
         return self.workbench.binaries.request(jobs, first=first)
+
+    def withdraw(self, configurations: Sequence[Configuration]) -> list[Configuration]:
+        """Take back the requests whose sources no worker has begun with; return whose they were."""
+        sources = {c: source for c in configurations if (source := self.candidate(c).source) is not None}
+        jobs = [(source, self._architecture_of(source)) for source in sources.values()]
+        gone = {source.key for source, _ in self.workbench.binaries.withdraw(jobs)}
+        return [c for c, source in sources.items() if source.key in gone]
 
     def call(self, configuration: Configuration) -> LibraryCall | None:
         """Return the library function that a configuration stands for; None for a template."""

@@ -33,7 +33,6 @@ from pretuned.render import located
 from pretuned.runtime.limits import CLUSTERS_FROM
 from pretuned.spec import space
 from pretuned.spec.space import Configuration, Problem
-from pretuned.strategies import EVALUATIONS
 from pretuned.tune.certification import Certification
 from pretuned.tune.decision import FRESH_SEED, RowDecision
 from pretuned.tune.events import Certified, Decided, Measuring, OutOfBudget, Passed, Planned
@@ -90,7 +89,7 @@ class _Pending:
     def estimate(self) -> Estimate:
         """What its rows are expected to take."""
         count, rows = len(self.task.points), len(self.problems)
-        sources = count if self.tries_everything else min(count, EVALUATIONS)
+        sources = count if self.tries_everything else min(count, self.task.workbench.device.profile.evaluations)
         searched = min(rows, len(representatives(self.task.problems)))
         screened = sources * searched + CARRIED * (rows - searched)
         seconds = KERNEL_S + sources * COMPILE_S / processors() + screened * SCREEN_S + rows * ROW_S
@@ -102,7 +101,7 @@ class _Pending:
     @property
     def tries_everything(self) -> bool:
         """Whether the strategy will ask for all configurations."""
-        return self.task.workbench.demands.strategy.make(len(self.task.points), ()).complete
+        return self.task.workbench.strategy(len(self.task.points)).complete
 
 
 class Tuner:
@@ -267,7 +266,7 @@ class Tuner:
             )
         )
         winners = {problem: held[0] for problem, held in pending.incumbents.items() if held}
-        screening = Screening(task, [p for p in task.problems if p not in task.unfit], winners)
+        screening = Screening(task, [p for p in task.problems if p not in task.unfit], winners, pending.calls)
         screening.run()
         for ahead in following:
             self._compile_ahead(ahead)
@@ -316,6 +315,7 @@ class Tuner:
         """Request the binaries of a task whose candidates will all be tried."""
         if pending.tries_everything:
             task = pending.task
+            task.request(task.defaults, first=True)
             task.request([task.points[index] for index in range(len(task.points))])
 
 

@@ -11,14 +11,16 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from pretuned.device.monitor import DeviceMonitor
 from pretuned.measure.runner import Runner
 from pretuned.record.cache import Cache
-from pretuned.strategies import AUTO, NamedStrategy, named
+from pretuned.strategies import AUTO, NamedStrategy, Strategy, named
+from pretuned.strategies.exhaustive import Exhaustive
+from pretuned.strategies.hybrid import Hybrid
 from pretuned.tune.binaries import BinaryStore
 from pretuned.tune.events import Listener, Spending
 from pretuned.tune.request import TuningDevice
@@ -161,3 +163,12 @@ class Workbench:
     demands: Demands = field(default_factory=Demands)
     sanitizer: Sanitizer | None = None
     take_device: Callable[[Callable[[], None]], None] = lambda _meanwhile: None
+
+    def strategy(self, size: int, first: Sequence[int] = ()) -> Strategy:
+        """Return a new strategy for a space of `size` configurations, of which the rows `first` are tried first."""
+        asked, profile = self.demands.strategy, self.device.profile
+        if asked.name != AUTO:
+            return asked.make(size, first)
+        if size <= profile.exhaustive:
+            return Exhaustive(size, first)
+        return Hybrid(size, first, evaluations=profile.evaluations)
