@@ -128,6 +128,18 @@ def test_a_lock_that_is_not_there_is_named(home, arguments):
     assert home.run("report", *arguments) == (2, "", "error: there is no lock 'missing.json'\n")
 
 
+def test_one_form_is_printed(home):
+    home.write(home.rows())
+    assert home.run("report", "--json", "--markdown") == (2, "", "error: choose one of --json and --markdown\n")
+
+
+def test_a_page_that_cannot_be_written_is_an_error(home):
+    home.write(home.rows())
+    (home.root / "taken").mkdir()
+    status, _, err = home.run("report", "--out", "taken")
+    assert (status, "taken" in err) == (10, True)
+
+
 def test_a_project_without_rows_has_a_page(home):
     assert home.run("report")[0] == 0
     assert read(home).of_table(class_="rows sortable") == []

@@ -11,13 +11,14 @@ from dataclasses import replace
 import pytest
 
 import pretuned
-from builders import H100, selections
+from builders import H100, losses, selections
 from documents import ROOT
 from pages import Page
 from pretuned.record import lock as lockfile
 from pretuned.record.courses import Course, Curve, HeldOut
 from pretuned.record.lock import Lock
 from pretuned.record.rows import Choice
+from pretuned.record.selections import Certificate
 from pretuned.report.figures.changes import LockVersion
 from pretuned.report.markdown import markdown
 from pretuned.report.page.html import page
@@ -274,6 +275,26 @@ def test_a_line_that_another_program_has_written_has_no_number(home):
     lock = Lock().updated({H100.name: H100}, home.rows())
     _, read = shown(gathered(lock, text=json.dumps(json.loads(lockfile.dumps(lock)), indent=1)))
     assert [found["data-line"] for found, _ in read.of_table(class_="rows sortable")] == ["0"] * 4
+
+
+HUGE, TINY, LARGE = 10**400, 5e-324, 1.7e308
+
+
+@pytest.mark.parametrize("times", [(TINY, LARGE), (LARGE, TINY), (TINY, TINY), (1.0, 1.0)])
+@pytest.mark.parametrize("ratio", [(-LARGE, LARGE), (0.0, 0.0), (LARGE, TINY), (1.0, 1.0)])
+def test_numbers_that_nobody_measured_are_shown_all_the_same(home, times, ratio):
+    """A lock from somewhere else is data that anybody may have written, with digests that fit."""
+    device = replace(H100, memory_gbps=HUGE, memory_bytes=HUGE, power_w=-1)
+    first, *others = home.rows()
+    choices = tuple(replace(one, time_us=us, ratio=ratio) for one, us in zip(first.choices, times, strict=True))
+    far = replace(first, choices=choices, problem=replace(first.problem, dims=(("n", HUGE),)))
+    lost = replace(losses((("n", HUGE),)), mean=LARGE, p95=LARGE, worst=LARGE)
+    rule = selections(home.spec, certificate=Certificate(seed=1, inside=lost))[0]
+    lock = Lock().updated({H100.name: device}, [far, *others], [], [rule])
+    for specs in ({}, {"scale": home.spec}):
+        text, read = shown(gathered(lock, specs=specs, before=json.loads(lockfile.dumps(lock))))
+        assert len(read.of_table(class_="rows sortable")) == 4
+        assert not re.search(r'(?:cx|cy|d)="[^"]*(?:nan|inf)', text)
 
 
 def test_the_same_lock_gives_the_same_page(home):

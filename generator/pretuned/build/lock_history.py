@@ -55,7 +55,8 @@ def _git(lock: Path, *arguments: str) -> str:
     program = shutil.which("git")
     if program is None:
         raise GitError("Git is not installed")
-    command = [program, "-C", str(lock.parent), "--no-pager", "-c", "core.fsmonitor=false", *arguments]
+    options = ("--no-pager", "--literal-pathspecs", "-c", "core.fsmonitor=false")
+    command = [program, "-C", str(lock.parent), *options, *arguments]
     try:
         answer = subprocess.run(command, capture_output=True, timeout=_ASK_S, check=False)  # noqa: S603 - Git's own
     except (OSError, subprocess.TimeoutExpired) as error:

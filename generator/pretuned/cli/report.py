@@ -9,7 +9,7 @@ from typing import Final
 
 from pretuned.api.reporting import gathered
 from pretuned.cli.project import console
-from pretuned.errors import ExitCode
+from pretuned.errors import ExitCode, UsageError
 from pretuned.files import write_whole
 from pretuned.report.project import report_of
 
@@ -18,6 +18,8 @@ PAGE: Final = Path("pretuned-report.html")
 
 def run(options: Namespace) -> ExitCode:
     """Write the page, or print Markdown or JSON; with --out the page is written besides."""
+    if options.json and options.markdown:
+        raise UsageError("choose one of --json and --markdown")
     report = report_of(gathered(options.project, options.lock, options.against, options.on, console))
     if options.json:
         print(json.dumps(report.to_json(), indent=2))

@@ -148,7 +148,7 @@ def _readable(listed: Iterable[Any]) -> Iterator[tuple[PastKey, PastRow]]:
                 winner_us=float(winner["time_us"]),
                 default_us=float(default["time_us"]),
             )
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError):
             continue
         if 0 < found.winner_us < float("inf") and 0 < found.default_us < float("inf"):
             yield key, found

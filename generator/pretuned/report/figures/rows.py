@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from pretuned.measure.launch import arrays
 from pretuned.record import lock as lockfile
@@ -16,6 +16,7 @@ from pretuned.spec.expressions import ExpressionError
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Pairs, Problem
 
+MOST: Final = 1 << 62  # bytes, or a product of dims; beyond it a lock was not written by pretuned
 States = Mapping[lockfile.Key, tuple[str, str]]  # of what is not fresh: the state in a word, and why
 
 
@@ -52,11 +53,11 @@ class RowFigure:
         """What orders the row by size: the bytes that it moves, or else the product of its dims."""
         if self.moved_bytes is not None:
             return float(max(1, self.moved_bytes))
-        return float(math.prod(max(1, size) for _, size in self.dims if isinstance(size, int)))
+        return product_of(self.dims)
 
     def share(self, time_us: float) -> float | None:
         """Return which share of the nominal bandwidth moving its bytes in `time_us` takes; None where unknown."""
-        if self.moved_bytes is None or not self.ceiling_gbps or not time_us:
+        if self.moved_bytes is None or not self.ceiling_gbps:
             return None
         return self.moved_bytes / (time_us * 1e3) / self.ceiling_gbps
 
@@ -84,6 +85,11 @@ class RowFigure:
         }
 
 
+def product_of(dims: Pairs) -> float:
+    """Return the product of dims, those of 0 left out; what is beyond all that is computed with is cut off."""
+    return float(min(MOST, math.prod(max(1, size) for _, size in dims if isinstance(size, int))))
+
+
 def rounded(share: float | None) -> float | None:
     """Return a share to a hundredth of a per cent."""
     return None if share is None else round(share, 4)
@@ -109,7 +115,7 @@ def row_figures(lock: Lock, text: str, specs: Mapping[str, KernelSpec], states: 
             state=state,
             reason=reason,
             moved_bytes=moved_bytes(spec, row.problem) if spec is not None else None,
-            ceiling_gbps=device.memory_gbps if device.is_gpu else 0,
+            ceiling_gbps=device.memory_gbps if device.is_gpu and 0 < device.memory_gbps < MOST else 0,
         )
 
 
@@ -134,4 +140,5 @@ def moved_bytes(spec: KernelSpec, problem: Problem) -> int | None:
         found = arrays(spec, problem)
     except (ExpressionError, KeyError, ValueError):
         return None
-    return sum(one.nbytes * (2 if one.role == "inout" else 1) for one in found)
+    moved = sum(one.nbytes * (2 if one.role == "inout" else 1) for one in found)
+    return moved if moved < MOST else None

@@ -14,6 +14,7 @@ from typing import Final
 # About as far from white as from black, so that they are seen on both.
 COLOURS: Final = ("#c2410c", "#00806a", "#a33f8c", "#2472b8", "#7d6b00", "#6b5fc7")
 UNITS: Final = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+FARTHEST: Final = 1e15  # what is drawn farther out stands at the edge: no measurement is there
 Drawn = Callable[[float, float], str]  # an SVG element without its end, at a place
 
 
@@ -81,7 +82,7 @@ class Plane:
     @classmethod
     def around(cls, xs: Sequence[float], ys: Sequence[float], frame: Frame) -> Plane:
         """Return the plane that has all of these, with something to spare. Neither may be empty; `xs` are above 0."""
-        low, high = min(ys), max(ys)
+        low, high = max(-FARTHEST, min(ys)), min(FARTHEST, max(ys))
         margin = 0.06 * (high - low) or 0.06 * abs(high) or 1.0
         return cls(frame, min(xs) / 1.5, max(xs) * 1.5, low - margin if low else 0.0, high + margin)
 
@@ -92,7 +93,7 @@ class Plane:
 
     def y(self, value: float) -> float:
         """Return the place of a value on the vertical axis."""
-        share = (value - self.low) / (self.high - self.low)
+        share = (min(max(value, self.low), self.high) - self.low) / (self.high - self.low)
         return self.frame.height - self.frame.bottom - share * (self.frame.height - self.frame.top - self.frame.bottom)
 
     def axes(self, horizontal: str, vertical: Callable[[float], str]) -> str:

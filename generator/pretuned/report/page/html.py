@@ -108,7 +108,7 @@ def _template() -> Template:
         "dims": _dims,
         "percent": lambda share: f"{share:.1%}",
         "counted": counted,
-        "gib": lambda nbytes: f"{nbytes / 2**30:.0f} GiB",
+        "gib": lambda nbytes: f"{nbytes >> 30:,} GiB",
     }
     return environment.get_template("page.html.jinja")
 

@@ -8,7 +8,7 @@ from html import escape
 
 from pretuned.record.courses import Course, Curve
 from pretuned.report.figures.losses import Dot, LossFigure
-from pretuned.report.figures.rows import RowFigure
+from pretuned.report.figures.rows import RowFigure, product_of
 from pretuned.report.page.drawing import COLOURS, SHAPES, Drawn, Frame, Plane, circle, closed, legend
 from pretuned.spec.space import describe
 
@@ -180,7 +180,4 @@ def _axis(rows: Sequence[RowFigure]) -> str:
 def _work(dot: Dot, *, by_bytes: bool) -> float:
     if by_bytes:
         return float(max(1, dot.moved_bytes or 0))
-    product = 1.0
-    for _, size in dot.dims:
-        product *= max(1, size) if isinstance(size, int) else 1
-    return product
+    return product_of(dot.dims)
