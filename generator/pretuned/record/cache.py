@@ -16,7 +16,7 @@ import hashlib
 import json
 import sqlite3
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -56,6 +56,21 @@ class Holding:
 
 
 NOTHING: Final = Subject()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheEntry:
+    """A value as it is kept, by which one cache takes over what another one has; `sealed` is behind its digest."""
+
+    name: str
+    kernel: str
+    device: str
+    sealed: str
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the value is the one that was kept under this name."""
+        return self.sealed == sealed(self.name, self.sealed.partition(" ")[2])
 
 
 class Cache:
@@ -185,6 +200,28 @@ class Cache:
         """Keep a compiled module."""
         data = asdict(value) | {"image": base64.b64encode(value.image).decode()}
         self._put("binary", key, data, Subject(device=value.architecture))
+
+    def entries(self, subject: Subject, *, since: float) -> tuple[CacheEntry, ...]:
+        """Return the values of a subject that were put at a moment (Unix time, s) or later, without binaries."""
+        query = (
+            "SELECT key, kernel, device, value FROM entries WHERE kernel = ? AND device = ? AND created >= ? AND "
+            "kind != 'binary' ORDER BY key"
+        )
+        with contextlib.suppress(sqlite3.DatabaseError):
+            found = self._connection.execute(query, (subject.kernel, subject.device, since))
+            return tuple(CacheEntry(name=n, kernel=k, device=d, sealed=value) for n, k, d, value in found)
+        return ()
+
+    def take(self, entries: Iterable[CacheEntry]) -> None:
+        """Keep values of another cache, in one step; one that is not whole is left out."""
+        now = time.time()
+        rows = [(e.name, e.name.partition(":")[0], e.kernel, e.device, e.sealed, now) for e in entries if e.is_whole]
+        with contextlib.suppress(sqlite3.DatabaseError):
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                self._connection.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?, ?)", rows)
+            finally:
+                self._connection.execute("COMMIT")
 
     def holdings(self) -> tuple[Holding, ...]:
         """Return what there is, by kernel and device; binaries, which several kernels may share, come first."""

@@ -8,6 +8,7 @@ from pretuned.errors import counted
 from pretuned.outcome import detail, kind, kind_of
 from pretuned.report.certificates import chosen, sentence
 from pretuned.tune.events import (
+    AnswerRefused,
     AtProblem,
     CandidatesScreened,
     Certified,
@@ -15,6 +16,7 @@ from pretuned.tune.events import (
     Decided,
     Event,
     Failed,
+    GivenAgain,
     Measuring,
     Noisy,
     OnDevice,
@@ -23,6 +25,7 @@ from pretuned.tune.events import (
     Planned,
     Racing,
     Refining,
+    Shared,
     SourcesCompiled,
     Spending,
     Unconfirmed,
@@ -69,8 +72,21 @@ def describe(event: Event) -> str:  # noqa: C901, PLR0911, PLR0912 - one return 
             return f"{chosen(event.kernel, event.specialisation)}: {sentence(event.certificate)}{before}"
         case OutOfBudget(rows=rows):
             return f"the budget is spent; {counted(rows, 'row')} not reached"
+        case Shared() | GivenAgain() | AnswerRefused():
+            return _of_fleet(event)
         case OnDevice(device=device, event=inner):
             return f"{device}: {describe(inner)}"
+
+
+def _of_fleet(event: Shared | GivenAgain | AnswerRefused) -> str:
+    match event:
+        case Shared(device=device, units=units, workers=workers):
+            among = "the workers of the executor" if workers is None else counted(workers, "worker")
+            return f"{device}: {counted(units, 'unit')} for {among}"
+        case GivenAgain(kernel=kernel, reason=reason, attempt=attempt):
+            return f"{kernel}: given to a worker again (attempt {attempt}): {reason}"
+        case AnswerRefused(worker=worker, kernel=kernel, reason=reason):
+            return f"{kernel}: the answer of {worker or 'a worker'} is refused: {reason}"
 
 
 def _step(event: SourcesCompiled | CandidatesScreened | AtProblem | Racing) -> str:

@@ -201,6 +201,33 @@ class OutOfBudget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Shared:
+    """So many units of work for a kind of device are shared among `workers`; None where nobody knows how many."""
+
+    device: str
+    units: int
+    workers: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenAgain:
+    """A unit of work on a kernel was lost, for a `reason`, and is given to a worker again; `attempt` counts from 1."""
+
+    kernel: str
+    reason: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerRefused:
+    """What a worker found for a kernel was refused, and it gets nothing more where that can be."""
+
+    worker: str
+    kernel: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OnDevice:
     """What a tuning on one of several devices reports; `device` tells them apart."""
 
@@ -225,6 +252,9 @@ Event = (
     | Refining
     | Certified
     | OutOfBudget
+    | Shared
+    | GivenAgain
+    | AnswerRefused
     | OnDevice
 )
 Listener = Callable[[Event], None]

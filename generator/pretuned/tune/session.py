@@ -10,7 +10,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -21,11 +21,12 @@ from pretuned.errors import DeviceError
 from pretuned.files import termination_interrupts
 from pretuned.measure.runner import TuningError
 from pretuned.record.cache import Cache
-from pretuned.record.rows import Row, Skipped
+from pretuned.record.rows import Row, Skipped, TunedDevice
 from pretuned.record.selections import Selection
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Pairs
 from pretuned.tune.binaries import BinaryStore
+from pretuned.tune.confirmation import ConfirmedRow
 from pretuned.tune.course import CourseWatch
 from pretuned.tune.drift import Drift
 from pretuned.tune.events import Certified, Event, Listener, Spending, Waiting
@@ -43,7 +44,8 @@ class Tuned:
 
     `certified` has what was reported of certificates, in the order of the requests. `interrupted`: the user ended it.
     `trouble`: why the device was lost, or empty. `wrong`: which kernels cannot be tuned, and why, or empty. What was
-    settled holds.
+    settled holds. Where several devices took part, `others` are those of other kinds than `device`, `confirmed` has the
+    rows that were measured again on a second one, and `notes` are lines about how they took part.
     """
 
     device: TuningDevice
@@ -56,6 +58,14 @@ class Tuned:
     interrupted: bool = False
     trouble: str = ""
     wrong: str = ""
+    others: tuple[TuningDevice, ...] = ()
+    confirmed: tuple[ConfirmedRow, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def devices(self) -> dict[str, TunedDevice]:
+        """The kinds of devices that took part, by the names that rows have for them."""
+        return {one.name: one.record for one in (self.device, *self.others)}
 
 
 def tune(
@@ -77,22 +87,29 @@ def tune(
     Raises DeviceError if the backend lacks something, the device cannot be used, or patience ends. A kernel whose
     default or reference is wrong does not keep others from being tuned.
     """
-    spending, findings, course = Spending(), _Findings(), CourseWatch(device.name)
     session = opened(
         device,
         cache_folder=cache_folder,
         budget_s=budget_s,
         patience_s=patience_s,
         demands=demands,
-        spending=spending,
-        listen=course.listener(findings.listener(listen)),
+        spending=Spending(),
+        listen=listen,
     )
-    with session as workbench, spending.whole():
+    with session as workbench:
+        return tune_at(workbench, requests)
+
+
+def tune_at(workbench: Workbench, requests: Sequence[TuningRequest]) -> Tuned:
+    """Tune every request at an open workbench; raises DeviceError if the device is lost before anything is found."""
+    findings, course = _Findings(), CourseWatch(workbench.device.name)
+    workbench = replace(workbench, listen=course.listener(findings.listener(workbench.listen)))
+    with workbench.spending.whole():
         from pretuned.tune.tuner import Tuner  # noqa: PLC0415 - it imports NumPy
 
         findings.take(Tuner(workbench).tune(requests))
-        course.keep(workbench.cache, spending)
-    return findings.tuned(requests, device, spending)
+        course.keep(workbench.cache, workbench.spending)
+    return findings.tuned(requests, workbench.device, workbench.spending)
 
 
 @dataclass(slots=True, kw_only=True)

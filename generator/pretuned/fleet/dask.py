@@ -1,0 +1,167 @@
+"""Dask's workers as a crew: `pretuned tune --dask ADDRESS`.
+
+Every worker is asked once which device it has, those that join later as well, and gets units for that kind alone. Dask
+itself gives a unit to another worker where one has died; the coordinator sees only those that were lost each time.
+Dask is imported here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future
+from typing import Any, Final
+
+from pretuned.errors import DeviceError
+from pretuned.fleet.answers import UnitAnswer, WorkerEvidence, kind_of
+from pretuned.fleet.crews import NoWorkerError, WorkerLostError
+from pretuned.fleet.units import Unit
+from pretuned.fleet.worker import survey, work
+from pretuned.tune.events import Listener
+
+INSTALL: Final = "pip install 'pretuned[dask]'"
+AHEAD: Final = 2  # units a thread of a worker has at hand: one that is settled, and the next
+LOOK_S: Final = 1.0  # between looks at who has come and gone
+CONNECT_S: Final = 20.0
+
+NamedWork = Callable[[Unit, str], UnitAnswer]  # the worker's own name last
+Survey = Callable[[str, str], WorkerEvidence]
+
+
+def connected(address: str) -> Any:  # noqa: ANN401 - Dask may not be installed
+    """Return a client of the scheduler at `address`; raises DeviceError that says what to do."""
+    try:
+        import distributed  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise DeviceError(f"--dask needs Dask: {INSTALL}") from None
+    try:
+        client: Any = distributed.Client
+        return client(address, timeout=CONNECT_S, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise DeviceError(
+            f"start a scheduler by `dask scheduler`, and name its address: there is none at '{address}' ({error})"
+        ) from None
+
+
+class DaskCrew:
+    """The workers of a Dask cluster that have a device of `backend`.
+
+    `work` and `look` are what the workers call: to settle a unit, and to say which device they have.
+    """
+
+    streams = False
+
+    def __init__(self, client: Any, backend: str, *, work: NamedWork = work, look: Survey = survey) -> None:  # noqa: ANN401
+        self._client = client
+        self._backend = backend
+        self._work = work
+        self._look = look
+        self._dismissed: set[str] = set()
+        self._threads: dict[str, int] = {}  # by worker that is there now
+        self._found: dict[str, WorkerEvidence | None] = {}  # by worker, those that are gone included
+        self._executors: dict[tuple[str, ...], Any] = {}
+        self._looked_s = -LOOK_S
+        self._out: dict[Future[UnitAnswer], frozenset[str]] = {}
+
+    def evidence(self, wait_s: float = 0.0) -> list[WorkerEvidence]:
+        """Return what the workers have that are there now, waiting for the first one for so many seconds."""
+        ends = time.monotonic() + wait_s
+        while True:
+            self._refresh()
+            found = [self._found[worker] for worker in self._threads]
+            if any(found) or time.monotonic() > ends:
+                return [one for one in found if one is not None]
+            time.sleep(LOOK_S)
+
+    def workers(self, device: str) -> int | None:
+        """Return how many threads of workers have a kind of device."""
+        self._refresh()
+        return sum(self._threads[worker] for worker in self._of_kind(device))
+
+    def room(self, device: str) -> int:
+        """Return how many units they may have at hand."""
+        return AHEAD * (self.workers(device) or 0)
+
+    def submit(self, unit: Unit, listen: Listener) -> Future[UnitAnswer]:  # noqa: ARG002 - nothing is heard before the end
+        """Submit a unit to the workers that may settle it."""
+        able = self._of_kind(unit.device.name)
+        others = [worker for worker in able if self._gpu(worker) != unit.not_on]
+        if not others:
+            raise NoWorkerError(f"no worker has {kind_of(unit.device.record)}")
+        found, answer = self._executor(others).submit(_Task(self._work), unit), Future[UnitAnswer]()
+        answer.set_running_or_notify_cancel()
+        self._out[answer] = frozenset(others)
+        found.add_done_callback(lambda found: self._pass_on(found, answer))
+        return answer
+
+    def _pass_on(self, found: Future[UnitAnswer], answer: Future[UnitAnswer]) -> None:
+        """Have a future end as Dask's has, unless its workers have all gone meanwhile; in a thread of Dask's."""
+        if self._out.pop(answer, None) is None:
+            return
+        error = CancelledError() if found.cancelled() else found.exception()
+        if error is None:
+            answer.set_result(found.result())
+        else:
+            answer.set_exception(error)
+
+    def _lose_orphans(self) -> None:
+        """End what only workers that are gone could settle: Dask would wait for just them to come again."""
+        for answer, able in list(self._out.items()):
+            if able.isdisjoint(self._threads) and self._out.pop(answer, None) is not None:
+                answer.set_exception(WorkerLostError("every worker that it could run on is gone"))
+
+    def dismiss(self, worker: str) -> None:
+        """Give nothing more to a worker."""
+        self._dismissed.add(worker)
+
+    def _executor(self, workers: list[str]) -> Any:  # noqa: ANN401 - Dask's
+        chosen = tuple(sorted(workers))
+        if chosen not in self._executors:
+            self._executors[chosen] = self._client.get_executor(workers=list(chosen), pure=False, retries=0)
+        return self._executors[chosen]
+
+    def _gpu(self, worker: str) -> str:
+        found = self._found.get(worker)
+        return "" if found is None else found.gpu
+
+    def _of_kind(self, device: str) -> list[str]:
+        found = {worker: self._found.get(worker) for worker in self._threads if worker not in self._dismissed}
+        return [worker for worker, has in found.items() if has is not None and has.device.name == device]
+
+    def _refresh(self) -> None:
+        """See who is there, and ask those that are new what they have."""
+        if time.monotonic() - self._looked_s < LOOK_S:
+            return
+        self._looked_s = time.monotonic()
+        self._threads = dict(self._client.nthreads())
+        self._lose_orphans()
+        new = [worker for worker in self._threads if worker not in self._found]
+        if new:
+            answers = self._client.run(_Look(self._look, self._backend), workers=new, on_error="return")
+            for worker in new:
+                found = answers.get(worker)
+                self._found[worker] = found if isinstance(found, WorkerEvidence) else None
+
+
+class _Task:
+    """What a worker calls with a unit, with its own address."""
+
+    def __init__(self, work: NamedWork) -> None:
+        self._work = work
+
+    def __call__(self, unit: Unit) -> UnitAnswer:
+        import distributed  # noqa: PLC0415 - an extra
+
+        worker: Any = distributed.get_worker()
+        return self._work(unit, worker.address)
+
+
+class _Look:
+    """What a worker calls to say what it has."""
+
+    def __init__(self, look: Survey, backend: str) -> None:
+        self._look = look
+        self._backend = backend
+
+    def __call__(self, dask_worker: Any) -> WorkerEvidence:  # noqa: ANN401 - which Dask passes by this name
+        return self._look(self._backend, dask_worker.address)
