@@ -23,7 +23,7 @@ from pretuned.spec import space
 from pretuned.spec.loader import load
 from pretuned.spec.space import all_problems
 from pretuned.tune.drift import Drift, judge
-from pretuned.tune.events import Effort
+from pretuned.tune.events import Spending
 from pretuned.tune.request import TuningDevice, TuningRequest
 from pretuned.tune.session import Tuned
 from pretuned.version import __version__
@@ -64,9 +64,9 @@ class SimulatedWorker:
             self._measure(f"{unit.kernel} {problem}", name)
             rows.append(self._row(unit, problem))
         cached = tuple(_entry(unit, row) for row in rows)
-        effort = {"launched": len(rows), "seconds": {"screening": self.row_s * len(rows)}}
+        spending = {"launched": len(rows), "seconds": {"screening": self.row_s * len(rows)}}
         seconds = time.perf_counter() - began
-        answer = answer_of(unit, evidence, _tuned(unit, rows), cache=cached, effort=effort, seconds=seconds)
+        answer = answer_of(unit, evidence, _tuned(unit, rows), cache=cached, spending=spending, seconds=seconds)
         if self.lie == "bytes":
             return replace(answer, lock=answer.lock.replace('"time_us": ', '"time_us": 1'))
         return answer
@@ -114,7 +114,7 @@ def invented_us(kernel, problem, configuration):
 
 def _tuned(unit, rows):
     device = unit.device
-    return Tuned(device=device, rows=tuple(rows), skipped=(), left=unit.rows - len(rows), effort=Effort())
+    return Tuned(device=device, rows=tuple(rows), skipped=(), left=unit.rows - len(rows), spending=Spending())
 
 
 def _entry(unit, row):

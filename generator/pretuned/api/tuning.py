@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from pretuned.api import crews
+from pretuned.api.merging import LockMerger
 from pretuned.api.projects import CallingReporter, Report, ignore, opened, specs_of
 from pretuned.build import usage as calls
 from pretuned.build.freshness import Freshness
@@ -14,6 +18,7 @@ from pretuned.build.usage import Usage
 from pretuned.config import Place, Project
 from pretuned.diagnostics import Reporter
 from pretuned.errors import DeviceError, LockError, UsageError
+from pretuned.fleet.tuning import FleetTerms, FleetWork
 from pretuned.measure.runner import TuningError
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
@@ -24,9 +29,8 @@ from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Pairs, Problem, all_problems, specialisations
 from pretuned.strategies import AUTO, named
 from pretuned.tune.events import Certified, Listener, Spending
-from pretuned.tune.request import TuningDevice, TuningRequest, find_device, label
+from pretuned.tune.request import TuningDevice, TuningRequest
 from pretuned.tune.session import Tuned
-from pretuned.tune.session import tune as tune_requests
 from pretuned.tune.workbench import Demands
 
 
@@ -48,8 +52,8 @@ class TuningResult:
 
     @property
     def device(self) -> str:
-        """The name of the device, as rows have it."""
-        return self.tuned.device.name
+        """The name of the device, as rows have it; of several kinds all of them."""
+        return ", ".join(self.tuned.devices)
 
     @property
     def rows(self) -> tuple[Line, ...]:
@@ -92,6 +96,8 @@ class TuningResult:
             "pruned": dict(spending.pruned),
             "compiled": spending.compiled,
             "launched": spending.launched,
+            "confirmed": [one.to_json() for one in self.tuned.confirmed],
+            "workers": list(self.tuned.notes),
         }
 
 
@@ -109,6 +115,7 @@ class TuningOptions:
     certify: int | None = None
     seed: int | None = None
     again: Sequence[str] = ()
+    executor: Executor | str | None = None
 
     def __post_init__(self) -> None:
         if self.again and (self.force or self.certify is not None or self.from_usage is not None):
@@ -142,6 +149,7 @@ def tune(  # noqa: PLR0913 - each is a keyword
     certify: int | None = None,
     seed: int | None = None,
     again: Sequence[str] = (),
+    executor: Executor | str | None = None,
     listen: Listener = ignore,
     report: Report = ignore,
 ) -> TuningResult:
@@ -152,7 +160,7 @@ def tune(  # noqa: PLR0913 - each is a keyword
     Args:
         project: The folder of pyproject.toml.
         kernels: The names of the only kernels to tune; others may be wrong.
-        on: `"cuda"`, `"cuda:1"`, or `"host"`, with a lock of its own. Default: PRETUNED_TUNE_ON, or the first GPU.
+        on: `"cuda"`, `"cuda:1"`, or `"host"`, with a lock of its own. Default: PRETUNED_TUNE_ON, or all GPUs here.
         budget_s: Seconds of tuning to stop after. Default: PRETUNED_BUDGET, or no limit.
         force: Tune everything anew, fresh rows too, and ignore past measurements.
         max_loss: Refine until certificates say this mean loss or less, 0.02 for 2%. Default: the table's `max-loss`.
@@ -162,6 +170,7 @@ def tune(  # noqa: PLR0913 - each is a keyword
         certify: Only renew the certificates of the lock, at so many fresh problems of each specialisation.
         seed: What draws the problems of certificates. Default: one more than the last certificate's.
         again: Tune only these rows, anew: `"KERNEL"`, or `"KERNEL:NAME=VALUE,..."` for those with these values.
+        executor: Whose workers tune, all on one kind of GPU; or the address of a Dask scheduler.
         listen: Called with each `pretuned.Event` as it happens; `pretuned.describe` puts it into words.
         report: Called with each `pretuned.Diagnostic`: what to know about the project.
 
@@ -184,6 +193,7 @@ def tune(  # noqa: PLR0913 - each is a keyword
         certify=certify,
         seed=seed,
         again=again,
+        executor=executor,
     )
     result = tune_project(found, settings.device, options, settings.cache, listen, CallingReporter(report))
     result.demand()
@@ -197,42 +207,63 @@ def tune_project(
     named(options.strategy)  # an unknown one is an error, even if there is nothing to tune
     specs = specs_of(project, options.kernels)
     lock = lockfile.read(project.lock)
-    device = find_device(place, lock.devices)
-    if device is None:
-        raise DeviceError(
-            "use `--on host` to try things on this machine's processor: "
-            f"there is no {label(place)} here to tune on (`pretuned devices` lists what there is)"
+    with _tuners(options, project, place, lock, listen) as tuners:
+        works = [
+            FleetWork(device=device, requests=wanted)
+            for device in tuners.devices
+            if (wanted := _wanted(options, project, lock, specs, device, reporter))
+        ]
+        first = tuners.devices[0]
+        if not works:
+            return _idle(project, options, lock, first)
+        demands = options.demands(project, first)
+        merger = LockMerger(project.lock, demands.max_loss)
+        terms = FleetTerms(
+            cache_folder=cache,
+            budget_s=options.budget_s,
+            demands=demands,
+            listen=listen,
+            merge=merger.take if options.certify is None else ignore,
         )
-    wanted, demands = _wanted(options, project, lock, specs, device, reporter), options.demands(project, device)
-    if not wanted:
-        kept = lock.without([] if options.kernels else _obsolete(project, lock))
-        changed = kept != lock and lockfile.write(project.lock, kept)
-        nothing = Tuned(device=device, rows=(), skipped=(), left=0, spending=Spending())
-        gone = len(lock.rows) - len(kept.rows)
-        return TuningResult(lock=project.lock, changed=changed, tuned=nothing, idle=True, obsolete=gone)
-    tuned = tune_requests(
-        wanted,
-        device,
-        cache_folder=cache,
-        budget_s=options.budget_s,
-        demands=demands,
-        listen=listen,
-    )
+        tuned = tuners.tune(works, terms)
     with lockfile.updating(project.lock):
         lock = lockfile.read(project.lock)  # which the tuning of another GPU may have written meanwhile
         obsolete = [] if options.kernels else _obsolete(project, lock)
         renewed = [] if options.certify is None else [rule.key for rule in tuned.selections]
         fresh = lock.without([*obsolete, *renewed]).updated(
-            {device.name: device.record},
+            tuned.devices,
             tuned.rows,
             tuned.skipped,
             tuned.selections,
             max_loss=demands.max_loss,
         )
-        changed = lockfile.write(project.lock, fresh)
+        changed = lockfile.write(project.lock, fresh) or merger.changed
     return TuningResult(
         lock=project.lock, changed=changed, tuned=tuned, obsolete=len(obsolete), max_loss=demands.max_loss
     )
+
+
+@contextmanager
+def _tuners(
+    options: TuningOptions, project: Project, place: Place, lock: Lock, listen: Listener
+) -> Iterator[crews.Tuners]:
+    """Yield what tunes: this machine's devices, or the workers that the options name."""
+    if isinstance(options.executor, str):
+        with crews.of_dask(options.executor, place, lock.devices, listen) as found:
+            yield found
+    elif options.executor is not None:
+        yield crews.of_executor(options.executor, place, lock.devices)
+    else:
+        yield crews.of_this_machine(place, project, lock.devices)
+
+
+def _idle(project: Project, options: TuningOptions, lock: Lock, device: TuningDevice) -> TuningResult:
+    """Return that nothing was tuned; what the specs no longer have is taken out of the lock."""
+    kept = lock.without([] if options.kernels else _obsolete(project, lock))
+    changed = kept != lock and lockfile.write(project.lock, kept)
+    nothing = Tuned(device=device, rows=(), skipped=(), left=0, spending=Spending())
+    gone = len(lock.rows) - len(kept.rows)
+    return TuningResult(lock=project.lock, changed=changed, tuned=nothing, idle=True, obsolete=gone)
 
 
 def _wanted(

@@ -18,7 +18,7 @@ from pretuned.build.freshness import Freshness
 from pretuned.build.requirements import Needs, installed, requirements
 from pretuned.build.table import BakedRows, resolve
 from pretuned.compile.result import Binary
-from pretuned.config import ModuleTable, Project, Settings, overlay
+from pretuned.config import ModuleTable, Project, Settings, overlay, place_of
 from pretuned.device import probe
 from pretuned.diagnostics import Reporter
 from pretuned.errors import BakeError, Fault, LockError, SpecError
@@ -148,7 +148,7 @@ def _all(modules: Mapping[str, Mapping[str, KernelSpec]]) -> dict[str, KernelSpe
 def _plan(
     project: Project, settings: Settings, specs: Mapping[str, KernelSpec], table: BakedRows, extra: Sequence[Extra]
 ) -> BakePlan:
-    here = find_device(settings.device, {})
+    here = find_device(place_of(project, settings.device), {})
     architectures = [
         *project.architectures,
         *([here.record.architecture] if here is not None and here.record.is_gpu else []),
@@ -250,7 +250,7 @@ def compile_needs(project: Project, settings: Settings) -> Needs:
     specs = _all(modules)
     lock = lockfile.read(project.lock).of_gpus() if project.mode in {"auto", "locked"} else lockfile.Lock()
     tunes, backend = project.mode in {"auto", "force"}, named(settings.device.backend)
-    device = find_device(settings.device, lock.devices) if tunes and backend.ships else None
+    device = find_device(place_of(project, settings.device), lock.devices) if tunes and backend.ships else None
     freshness = Freshness(specs)
     tuning = device is not None and bool(
         freshness.requests(

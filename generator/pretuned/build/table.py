@@ -28,9 +28,11 @@ from pretuned.build.freshness import (
     in_numbers_of,
 )
 from pretuned.build.usage import of_table, weighed
-from pretuned.config import Project, Settings
+from pretuned.config import Project, Settings, place_of
 from pretuned.diagnostics import Reporter
 from pretuned.errors import DeviceError, LockError, counted
+from pretuned.fleet.machine import devices_here
+from pretuned.fleet.tuning import FleetTerms, FleetWork, tune_here
 from pretuned.measure.runner import TuningError
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
@@ -39,7 +41,7 @@ from pretuned.record.selections import Selection
 from pretuned.spec.space import all_problems
 from pretuned.tune.events import Event, Listener, Waiting
 from pretuned.tune.request import TuningDevice, TuningRequest, find_device, label
-from pretuned.tune.session import Tuned, tune
+from pretuned.tune.session import Tuned
 from pretuned.tune.workbench import Demands
 
 LISTED: Final = 10  # rows that an error names
@@ -164,7 +166,7 @@ def unlockable(project: Project, lock: Lock) -> str:
 def _force(
     project: Project, settings: Settings, freshness: Freshness, reporter: Reporter, listen: Listener
 ) -> BakedRows:
-    device = find_device(settings.device, {})
+    device = find_device(place_of(project, settings.device), {})
     tuned, trouble = None, f"there is no {label(settings.device)} here"
     if device is not None:
         wanted = freshness.requests(Lock(), device, everything=True)
@@ -188,7 +190,7 @@ def _auto(
     every_backend: bool,
 ) -> BakedRows:
     lock = _read(project, every_backend=every_backend)
-    device = find_device(settings.device, lock.devices)
+    device = find_device(place_of(project, settings.device), lock.devices)
     now = freshness.status(lock)
     wanted = (
         []
@@ -236,9 +238,7 @@ def _tuned(
 
     called = of_table(project, {request.spec.name: request.spec for request in wanted}, reporter)
     try:
-        tuned = tune(
-            weighed(wanted, called),
-            device,
+        terms = FleetTerms(
             cache_folder=settings.cache,
             budget_s=project.budget_s,
             patience_s=PATIENCE * project.budget_s,
@@ -249,9 +249,19 @@ def _tuned(
             ),
             listen=report_waiting,
         )
+        work = FleetWork(device=device, requests=weighed(wanted, called))
+        tuned = tune_here([work], _alike(project, settings, device), terms)
     except DeviceError as error:
         return None, str(error)
     return tuned, ""
+
+
+def _alike(project: Project, settings: Settings, device: TuningDevice) -> list[TuningDevice]:
+    """Return the devices that tune for the rows of `device`: it, and others of its kind where nobody named one."""
+    if not place_of(project, settings.device).every:
+        return [device]
+    known = {device.name: device.record}
+    return [one for one in devices_here(settings.device.backend, known) if one.name == device.name] or [device]
 
 
 def _keys(tuned: Tuned) -> set[lockfile.Key]:

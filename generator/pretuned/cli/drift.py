@@ -9,6 +9,7 @@ from argparse import Namespace
 from pretuned.api.projects import opened, specs_of
 from pretuned.build.freshness import Freshness
 from pretuned.cli.project import console
+from pretuned.config import place_of
 from pretuned.errors import DeviceError, ExitCode, LockError
 from pretuned.record import lock as lockfile
 from pretuned.report.drift import drift_json, drift_lines
@@ -24,7 +25,7 @@ def run(options: Namespace) -> ExitCode:
     project, settings = opened(options.project, options.on)
     specs = specs_of(project, options.kernel)
     lock = lockfile.read(project.lock)
-    device = find_device(settings.device, lock.devices)
+    device = find_device(place_of(project, settings.device), lock.devices)
     if device is None:
         raise DeviceError(
             "use `--on host` for the rows of this machine's processor: "

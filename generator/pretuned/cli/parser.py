@@ -50,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
     project.add_argument("--project", type=Path, default=Path(), metavar="FOLDER", help=text)
     json.add_argument("--json", action="store_true", help="print JSON instead of text")
     kernel.add_argument("--kernel", action="append", metavar="NAME", help="only this kernel (may be repeated)")
-    text = "cuda, cuda:1, or host: the processor, with a lock of its own (default: PRETUNED_TUNE_ON, or cuda)"
+    text = "cuda, cuda:1, or host: the processor, with a lock of its own (default: PRETUNED_TUNE_ON, or the GPUs here)"
     on.add_argument("--on", type=_place, metavar="DEVICE", help=text)
 
     def command(name: str, *parents: argparse.ArgumentParser) -> argparse.ArgumentParser:
@@ -112,6 +112,8 @@ def _add_tune(command: argparse.ArgumentParser) -> None:
         "table's max-loss)"
     )
     command.add_argument("--max-loss", type=_share, metavar="X", help=text)
+    text = "have the workers of this Dask cluster tune, each for the kind of GPU that it has (pretuned[dask])"
+    command.add_argument("--dask", metavar="ADDRESS", help=text)
     text = f"how large spaces are searched: {', '.join(strategies.names())}, or PACKAGE.MODULE:CLASS (default: auto)"
     command.add_argument("--strategy", default=strategies.AUTO, metavar="NAME", help=text)
     command.add_argument("--verbose", action="store_true", help="print a line for each step and each failed candidate")

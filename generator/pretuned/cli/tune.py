@@ -14,6 +14,7 @@ from pretuned.errors import ExitCode, UsageError, counted
 from pretuned.report.certificates import summary
 from pretuned.report.effort import by_kernel, stages
 from pretuned.report.text import columns, table
+from pretuned.tune.confirmation import in_words
 
 
 def run(options: Namespace) -> ExitCode:
@@ -34,6 +35,7 @@ def run(options: Namespace) -> ExitCode:
         certify=options.certify,
         seed=options.seed,
         again=options.again or (),
+        executor=options.dask,
     )
     with shown(settings.progress, verbose=options.verbose) as listen:
         result = tune_project(project, settings.device, asked, settings.cache, listen, console)
@@ -68,6 +70,7 @@ def _print(options: Namespace, project: Project, result: TuningResult) -> None:
             blocks.append(f"times of the {tuned.device.name} device say nothing about a GPU{held}")
         print("".join(f"{block}\n\n" for block in blocks if block), end="")
         print("\n".join(stages(tuned.spending)))
+        print("".join(f"{line}\n" for line in (in_words(tuned.confirmed), *tuned.notes) if line), end="")
         if options.verbose:
             table_of_kernels = by_kernel(tuned.spending)
             print()

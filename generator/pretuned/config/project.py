@@ -46,6 +46,7 @@ _EXAMPLES: Final = {
     "require-tuned": "require-tuned = false",
     "max-loss": "max-loss = 0.02",
     "max-configurations": "max-configurations = 12",
+    "devices": 'devices = "all"',
     "usage": 'usage = "calls.jsonl"',
     "torch": 'torch = "mypkg"',
     "jax": "jax = true",
@@ -74,8 +75,9 @@ class Project:
     `budget_s` is for the whole build, in seconds; `cuda` such as `13.0`, or None for the lock's or the machine's
     toolchain; `architectures`, such as `sm_90`, come besides those of the lock's devices. `max_loss` is the mean that
     a certificate may say at most (0.02 is 2%), None for any. `max_configurations` ship at most for a specialisation and
-    device, the default included. `usage` is the usage file whose calls tuning goes by, or None. `package_dir` has the
-    source folders of packages by import name.
+    device, the default included. `devices` are the GPUs of a machine that tune: `all`, or one, as in `cuda:1`. `usage`
+    is the usage file whose calls tuning goes by, or None. `package_dir` has the source folders of packages by import
+    name.
     """
 
     root: Path
@@ -89,6 +91,7 @@ class Project:
     require_tuned: bool = False
     max_loss: float | None = None
     max_configurations: int = 12
+    devices: str = "all"
     usage: Path | None = None
     package_dir: Mapping[str, str] = field(default_factory=lambda: SRC)
 
@@ -141,6 +144,7 @@ class ProjectTable(_Table):
     require_tuned: bool = False
     max_loss: float | None = Field(default=None, gt=0, lt=1)
     max_configurations: int = Field(default=12, ge=2, le=32)
+    devices: str = Field(default="all", pattern="^(all|cuda(:[0-9]{1,4})?)$")
     usage: str | None = None
 
 
@@ -193,6 +197,7 @@ def build_project(
         require_tuned=parsed.require_tuned,
         max_loss=parsed.max_loss,
         max_configurations=parsed.max_configurations,
+        devices=parsed.devices,
         usage=None if parsed.usage is None else root / parsed.usage,
         package_dir=package_dir,
     )

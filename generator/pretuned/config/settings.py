@@ -48,10 +48,14 @@ def _installed() -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A device to tune on: the backend's name, and the number of one of its devices, of GPUs CUDA's ordinal."""
+    """A device to tune on: the backend's name, and the number of one of its devices, of GPUs CUDA's ordinal.
+
+    `every`: nobody named one, so that tuning may use all devices of the machine; `index` is then the first.
+    """
 
     backend: str = "cuda"
     index: int = 0
+    every: bool = False
 
     def __str__(self) -> str:
         return f"{self.backend}:{self.index}" if self.index else self.backend
@@ -60,7 +64,7 @@ class Place:
     def parse(cls, text: str) -> Self:
         """Return what `auto`, `cuda:1` or `host` means; raises ValueError for other texts."""
         if text in {"", "auto"}:
-            return cls()
+            return cls(every=True)
         match = _TUNE_ON.fullmatch(text)
         if match is None or not is_backend(match[1]):
             others = [f"'{name}'" for name in backend_names() if name != "cuda"]
@@ -70,6 +74,12 @@ class Place:
 
 
 GPU: Final = Place()  # the first one
+GPUS: Final = Place(every=True)
+
+
+def place_of(project: Project, place: Place) -> Place:
+    """Return where a project is tuned: at the place that was named, else at that of its table."""
+    return Place.parse(project.devices) if place.every and project.devices != "all" else place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +90,7 @@ class Settings:
     """
 
     mode: Mode | None = None
-    device: Place = GPU
+    device: Place = GPUS
     budget_s: float | None = None
     cache: Path | None  # None: there is no folder for it
     progress: Progress = "auto"

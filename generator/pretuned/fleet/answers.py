@@ -25,7 +25,7 @@ from pretuned.record.rows import Row, TunedDevice
 from pretuned.record.selections import Selection
 from pretuned.spec.space import describe
 from pretuned.tune.drift import Drift
-from pretuned.tune.events import Certified, Effort
+from pretuned.tune.events import Certified, Spending
 from pretuned.tune.session import Tuned
 
 
@@ -45,7 +45,7 @@ class WorkerEvidence:
 class UnitAnswer:
     """What became of the unit of key `unit`; `lock` holds its rows, and `digest` is that of `lock` and `cache`.
 
-    `effort` has what the worker spent, by the names of `Effort`. `left` rows were not reached. `trouble` says why the
+    `spending` has what the worker spent, as `Spending` counts it. `left` rows were not reached. `trouble` says why the
     worker could not go on, `wrong` why the kernel cannot be tuned. `drifts` answer for rows to be confirmed. `seconds`
     passed on the worker.
     """
@@ -55,7 +55,7 @@ class UnitAnswer:
     lock: str
     digest: str
     cache: tuple[CacheEntry, ...] = ()
-    effort: Mapping[str, Any] | None = None
+    spending: Mapping[str, Any] | None = None
     certified: tuple[Certified, ...] = ()
     left: int = 0
     trouble: str = ""
@@ -70,7 +70,7 @@ def answer_of(
     tuned: Tuned,
     *,
     cache: Iterable[CacheEntry] = (),
-    effort: Mapping[str, Any] | None = None,
+    spending: Mapping[str, Any] | None = None,
     seconds: float = 0.0,
 ) -> UnitAnswer:
     """Return the answer to `unit` that says what was tuned."""
@@ -82,7 +82,7 @@ def answer_of(
         lock=text,
         digest=digest_of(text, entries),
         cache=entries,
-        effort=effort,
+        spending=spending,
         certified=tuned.certified,
         left=tuned.left,
         trouble=tuned.trouble,
@@ -195,12 +195,12 @@ def choices_digest(found: Lock) -> str:
     return hashlib.sha256(repr((rows, [entry.problem for entry in found.skipped])).encode()).hexdigest()
 
 
-_COUNTED: Final = frozenset(one.name for one in fields(Effort) if not one.name.startswith("_")) - {"kernel"}
+_COUNTED: Final = frozenset(one.name for one in fields(Spending) if not one.name.startswith("_")) - {"kernel"}
 
 
-def counts_of(effort: Effort) -> dict[str, Any]:
-    """Return what an effort has counted so far as plain data, which is not changed by what is counted afterwards."""
-    return {one.name: _copied(getattr(effort, one.name)) for one in fields(Effort) if one.name in _COUNTED}
+def counts_of(spending: Spending) -> dict[str, Any]:
+    """Return what a spending has counted so far as plain data, which is not changed by what is counted afterwards."""
+    return {one.name: _copied(getattr(spending, one.name)) for one in fields(Spending) if one.name in _COUNTED}
 
 
 def _copied(value: Any) -> Any:  # noqa: ANN401 - numbers, and tables of them
@@ -215,17 +215,17 @@ def difference(after: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str,
     }
 
 
-def add(effort: Effort, counts: Mapping[str, Any]) -> None:
-    """Add to an effort what a worker has counted."""
+def add(spending: Spending, counts: Mapping[str, Any]) -> None:
+    """Add to a spending what a worker has counted."""
     for name, value in counts.items():
-        held = getattr(effort, name, None)
+        held = getattr(spending, name, None)
         if isinstance(held, Mapping) and isinstance(value, Mapping):
             _add_table(held, value)
         elif isinstance(held, int | float) and isinstance(value, int | float):
-            setattr(effort, name, held + value)
+            setattr(spending, name, held + value)
 
 
-def _add_table(held: Any, counts: Mapping[Any, Any]) -> None:  # noqa: ANN401 - a table of `Effort`
+def _add_table(held: Any, counts: Mapping[Any, Any]) -> None:  # noqa: ANN401 - a table of `Spending`
     for key, value in counts.items():
         if isinstance(value, Mapping):
             _add_table(held[key], value)

@@ -11,7 +11,7 @@ import itertools
 import os
 import signal
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -30,7 +30,7 @@ from pretuned.tune.request import TuningDevice, find_device, label
 _END_S: Final = 10.0  # for a thread whose process was killed
 
 
-def devices_here(backend: str, known: dict[str, TunedDevice]) -> Iterator[TuningDevice]:
+def devices_here(backend: str, known: Mapping[str, TunedDevice]) -> Iterator[TuningDevice]:
     """Yield the devices of a backend, by number; `known` are those of the lock, by which they are named."""
     named = dict(known)
     for index in itertools.count():

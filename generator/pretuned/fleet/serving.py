@@ -5,9 +5,9 @@ start one takes seconds. It holds the device's lock while it is open. It ends wi
 for another device, another cache, or measurements anew. Every measurement goes into the cache of this machine as it is
 made: if the process is killed, the next one that gets the unit goes on from there.
 
-`serve` is the target of a `pretuned.child`. It answers a unit with the events of its tuning, and at last a `UnitAnswer`.
-All units are settled by one thread, since SQLite wants a connection used by the thread that made it; another one
-passes the events on meanwhile.
+`serve` is the target of a `pretuned.child`. It answers a unit with the events of its tuning, and at last the answer.
+All units are settled by one thread, since SQLite wants a connection used by the thread that made it; another one passes
+the events on meanwhile.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pretuned.fleet.sources import moved
 from pretuned.fleet.units import Unit
 from pretuned.record.cache import Subject
 from pretuned.tune.drift import Drift
-from pretuned.tune.events import Effort, Event, Listener
+from pretuned.tune.events import Event, Listener, Spending
 from pretuned.tune.request import TuningDevice, TuningRequest, find_device, label
 from pretuned.tune.session import Tuned, opened, tune_at
 from pretuned.tune.workbench import Clock, Workbench
@@ -115,12 +115,12 @@ class _Sessions:
         began, started = time.time(), time.perf_counter()
         device = _same_kind(_device(seat, unit.device.place.backend), unit.device)
         evidence = _evidence(seat, device)
-        nothing = Tuned(device=device, rows=(), skipped=(), left=unit.rows, effort=Effort())
+        nothing = Tuned(device=device, rows=(), skipped=(), left=unit.rows, spending=Spending())
         if unit.not_on == evidence.gpu or not device.record.is_same_as(unit.device.record):
             return answer_of(unit, evidence, nothing)  # which the coordinator gives to another worker
         try:
             workbench = self._workbench(unit, device)
-            before = counts_of(workbench.effort)
+            before = counts_of(workbench.spending)
             if unit.confirms:
                 drifts = _drifts(workbench, unit)
                 return replace(answer_of(unit, evidence, nothing), drifts=drifts, seconds=time.perf_counter() - started)
@@ -135,7 +135,7 @@ class _Sessions:
             _evidence(seat, device, workbench.binaries.compiler),
             tuned,
             cache=workbench.cache.entries(Subject(kernel=unit.kernel, device=device.name), since=began),
-            effort=difference(counts_of(workbench.effort), before),
+            spending=difference(counts_of(workbench.spending), before),
             seconds=time.perf_counter() - started,
         )
 
@@ -150,7 +150,7 @@ class _Sessions:
                 cache_folder=folder,
                 patience_s=unit.patience_s,
                 demands=unit.demands,
-                effort=Effort(),
+                spending=Spending(),
                 listen=self._hear,
             )
             workbench = self._stack.enter_context(session)

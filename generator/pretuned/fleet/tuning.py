@@ -18,7 +18,7 @@ from pretuned.record.cache import Cache, Subject
 from pretuned.record.lock import Lock
 from pretuned.record.rows import Row, Skipped
 from pretuned.record.selections import Selection
-from pretuned.tune.events import Certified, Decided, Effort, Listener
+from pretuned.tune.events import Certified, Decided, Listener, Spending
 from pretuned.tune.request import TuningDevice, TuningRequest
 from pretuned.tune.session import ORDINARY, Tuned, tune
 from pretuned.tune.workbench import Demands
@@ -66,7 +66,7 @@ class _Sum:
     certified: list[Certified] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     trouble: list[str] = field(default_factory=list)
-    effort: Effort = field(default_factory=Effort)
+    spending: Spending = field(default_factory=Spending)
 
     def settle(self, unit: Unit, answer: UnitAnswer, found: Lock) -> None:
         """Take an answer in: its cache rows first, so that nothing is measured again if this process ends now."""
@@ -78,7 +78,7 @@ class _Sum:
         self.certified += answer.certified
         self.wrong += [answer.wrong] if answer.wrong else []
         self.trouble += [answer.trouble] if answer.trouble else []
-        add(self.effort, answer.effort or {})
+        add(self.spending, answer.spending or {})
 
     def take(self, found: Lock) -> None:
         """Take in what a partial lock has."""
@@ -162,7 +162,7 @@ def _tuned(works: Sequence[FleetWork], found: _Sum, harvest: Harvest) -> Tuned:
         rows=tuple(found.rows),
         skipped=tuple(found.skipped),
         left=asked - len(found.rows) - len(found.skipped),
-        effort=found.effort,
+        spending=found.spending,
         selections=tuple(found.selections),
         certified=tuple(found.certified),
         interrupted=harvest.interrupted,

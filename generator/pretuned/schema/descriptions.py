@@ -222,6 +222,10 @@ DESCRIPTIONS: Final = {
     "ProjectTable.max-configurations": (
         "How many configurations ship at most for each specialisation and device, the default included: 2 to 32."
     ),
+    "ProjectTable.devices": (
+        "The GPUs of the machine that tune: all (one process each, and kinds beside each other), or one, as in cuda:1. "
+        "PRETUNED_TUNE_ON and `--on` go before it."
+    ),
     "ProjectTable.usage": (
         "A usage file (PRETUNED_USAGE writes it): problems weigh by how often they were called when configurations "
         "are chosen and certified."
@@ -239,7 +243,7 @@ ENVIRONMENT: Final = {
     "PRETUNED_MODE": ("building", "The mode, before the table's: auto, locked, force or off."),
     "PRETUNED_TUNE_ON": (
         "building, `pretuned tune`",
-        "The device to tune on: auto, cuda, cuda:1, host, or another backend's name.",
+        "What to tune on: auto (the table's `devices`), cuda (the first GPU), cuda:1, host, or another backend's name.",
     ),
     "PRETUNED_BUDGET": ("building, `pretuned tune`", "Seconds of tuning, before the table's."),
     "PRETUNED_CACHE_DIR": (

@@ -165,7 +165,7 @@ def find_device(place: Place, known: Mapping[str, TunedDevice]) -> TuningDevice 
     other = known.get(record.name)
     if record.is_gpu and other is not None and not other.is_same_as(record):
         record = replace(record, name=record.qualified_name)
-    return TuningDevice(record=record, driver=found.driver, place=place)
+    return TuningDevice(record=record, driver=found.driver, place=replace(place, every=False))
 
 
 def label(place: Place) -> str:
