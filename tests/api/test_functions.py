@@ -13,7 +13,8 @@ import pretuned
 from builders import H100, row
 from declaring import SCALE_MODULE, write_module
 from fake_runner import ROWS_ALONE
-from pretuned.api import tuning
+from pretuned.api import crews, tuning
+from pretuned.fleet import tuning as fleet
 from pretuned.tune import request
 from pretuned.tune.events import Planned, Spending
 from pretuned.tune.request import TuningDevice
@@ -43,8 +44,9 @@ def gpu(monkeypatch):
         how = {name: value for name, value in ending.items() if name != "given"}
         return Tuned(device=device, rows=found, skipped=(), left=0, spending=Spending(), **how)
 
-    monkeypatch.setattr(tuning, "find_device", lambda place, known: GPU)
-    monkeypatch.setattr(tuning, "tune_requests", tune)
+    monkeypatch.setattr(crews, "find_device", lambda place, known: GPU)
+    monkeypatch.setattr(crews, "devices_here", lambda backend, known: [GPU])
+    monkeypatch.setattr(fleet, "tune", tune)
     return ending
 
 
@@ -150,7 +152,7 @@ def test_what_is_asked_for_wrongly(home, gpu, name):
 
 
 def test_without_a_gpu_tuning_is_refused(home, monkeypatch):
-    monkeypatch.setattr(tuning, "find_device", lambda place, known: None)
+    monkeypatch.setattr(crews, "find_device", lambda place, known: None)
     with pytest.raises(pretuned.DeviceError, match="there is no GPU 0 here to tune on"):
         pretuned.tune(home.root)
 

@@ -12,6 +12,7 @@ from pretuned.build import core, table
 from pretuned.build.freshness import Freshness
 from pretuned.config import ModuleTable, Project, Settings
 from pretuned.errors import DeviceError, LockError, SpecError
+from pretuned.fleet import tuning as fleet
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
 from pretuned.record.rows import Skipped
@@ -43,7 +44,8 @@ class Build:
         self.gpu = None
         monkeypatch.setattr(table, "find_device", lambda index, known: self.gpu)
         monkeypatch.setattr(core, "find_device", lambda index, known: self.gpu)
-        monkeypatch.setattr(table, "tune", self.tune)
+        monkeypatch.setattr(table, "devices_here", lambda backend, known: [])
+        monkeypatch.setattr(fleet, "tune", self.tune)
 
     def tune(self, requests, target, **given):
         self.calls = [request.calls for request in requests]
@@ -374,7 +376,7 @@ def test_a_gpu_that_cannot_be_used_costs_the_tuning_not_the_build(build, monkeyp
     def fail(*_, **__):
         raise DeviceError("GPU 0 cannot be used: out of memory")
 
-    monkeypatch.setattr(table, "tune", fail)
+    monkeypatch.setattr(fleet, "tune", fail)
     build.gpu = TARGET
     build.lock(rows(build.spec)[:1])
     assert len(build.resolve().rows) == 1

@@ -9,8 +9,9 @@ import pytest
 
 from builders import H100, row, rows, selections
 from fake_runner import ROWS_ALONE
-from pretuned.api import tuning as command
+from pretuned.api import crews
 from pretuned.cli import main
+from pretuned.fleet import tuning as fleet
 from pretuned.measure.runner import TuningError
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
@@ -37,8 +38,9 @@ class Machine:
         self.spec = loaded(root / "kernels")
         self.lock = root / "pretuned.lock.json"
         self.asked, self.given, self.skip, self.error, self.ending, self.noise = [], {}, 0, None, {}, ""
-        monkeypatch.setattr(command, "find_device", lambda index, known: TARGET)
-        monkeypatch.setattr(command, "tune_requests", self.tune)
+        monkeypatch.setattr(crews, "find_device", lambda index, known: TARGET)
+        monkeypatch.setattr(crews, "devices_here", lambda backend, known: [TARGET])
+        monkeypatch.setattr(fleet, "tune", self.tune)
         monkeypatch.setenv("PRETUNED_CACHE_DIR", str(root / "cache"))
         monkeypatch.chdir(root)
 
@@ -89,7 +91,7 @@ def test_rows_that_the_tuning_of_another_gpu_has_written_meanwhile_stay(machine,
         lockfile.write(machine.lock, Lock().updated({l4.name: l4}, rows(machine.spec, device=l4.name)))
         return mine(requests, target, **given)
 
-    monkeypatch.setattr(command, "tune_requests", meanwhile)
+    monkeypatch.setattr(fleet, "tune", meanwhile)
     machine.run()
     assert [found.device for found in lockfile.read(machine.lock).rows] == [H100.name] * 4 + [l4.name] * 4
 

@@ -14,7 +14,7 @@ OUTSIDE = "leads outside the project; write a path below the project's folder, w
 ABSOLUTE = "is absolute; write a path relative to the project's folder"
 SPACE = '`torch = "mypkg"`'
 KNOWN = (
-    "'architectures', 'budget', 'cubins', 'cuda', 'declarations', 'jax', 'kernels', 'lock', "
+    "'architectures', 'budget', 'cubins', 'cuda', 'declarations', 'devices', 'jax', 'kernels', 'lock', "
     "'max-configurations', 'max-loss', 'mode', 'module', 'modules', 'require-tuned', 'torch' or 'usage'"
 )
 IN_FOLDER = "write a module of the folder 'kernels', such as 'kernels/declared.py'"

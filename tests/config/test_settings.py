@@ -8,7 +8,9 @@ from pretuned.errors import ConfigError
 
 
 def test_an_empty_environment_leaves_everything_to_the_table():
-    expected = Settings(mode=None, device=GPU, budget_s=None, cache=platformdirs.user_cache_path("pretuned"))
+    expected = Settings(
+        mode=None, device=Place(every=True), budget_s=None, cache=platformdirs.user_cache_path("pretuned")
+    )
     assert read_settings({}) == expected
     assert read_settings({"PRETUNED_MODE": "", "PRETUNED_BUDGET": " "}) == expected
 
@@ -27,7 +29,7 @@ def test_every_variable_is_read(tmp_path):
 
 
 PLACES = {
-    "auto": GPU,
+    "auto": Place(every=True),
     "cuda": GPU,
     "cuda:0": GPU,
     "cuda:12": Place(backend="cuda", index=12),

@@ -13,6 +13,7 @@ from pretuned.cli.parser import parser
 
 NEEDS_GPU = "measures on a GPU"
 INSTALLS = "installs into an environment of its own, as .ci/run does"
+NEEDS_CLUSTER = "needs several machines; tests/fleet has a cluster of Dask's on one"
 NEEDS_FILES = "is about files that a reader has"
 
 # What is not run here, by its command. Of `pretuned`, the options are still parsed.
@@ -33,6 +34,10 @@ NOT_RUN = {
     "PRETUNED_FAST_PATH=0 python -m pytest tests/runtime": "runs tests",
     "ruff check && ruff format --check && mypy && lint-imports": "checks the whole repository, as .ci/run does",
     "pretuned tune": NEEDS_GPU,
+    "pip install 'pretuned[dask,cuda13]'": INSTALLS,
+    "dask scheduler --port 8786": NEEDS_CLUSTER,
+    "CUDA_VISIBLE_DEVICES=0 dask worker tcp://head:8786 --nthreads 1": NEEDS_CLUSTER,
+    "pretuned tune --dask tcp://head:8786": NEEDS_CLUSTER,
     "pretuned tune --from-usage usage.jsonl": NEEDS_GPU,
     "pretuned check --drift": NEEDS_GPU,
     "pretuned tune --on host --budget 60": "takes a minute; .ci/run does it",

@@ -123,7 +123,9 @@ def _entry(unit, row):
 
 
 def requests(folder: Path, kernels: int, *, modes: int = 1) -> list[TuningRequest]:
-    """Requests for kernels of `2 * modes` specialisations with two problems each, which stand in `folder`."""
+    """Requests for kernels in a folder of `folder`: `2 * modes` specialisations each, of two problems."""
+    folder /= "kernels"
+    folder.mkdir(exist_ok=True)
     modes_of = ("[specialisations]\n", f"[specialisations]\nmode = {{ values = {list(range(modes))} }}\n")
     named = ("arguments = [", 'template = "scale.cu.jinja"\narguments = [')
     toml, template = edited(SCALE, modes_of, named), "// in mode {{ mode }}\n" + SCALE_TEMPLATE

@@ -178,13 +178,12 @@ def tune(  # noqa: PLR0913 - each is a keyword
         ConfigError, SpecError: The table, an environment variable or a kernel spec is wrong.
         UsageError: There is no such kernel, device, strategy or file, or two parameters exclude each other.
         LockError: The lock cannot be read, or has nothing to certify.
-        DeviceError: There is no such device here, what it needs is missing, or it was lost.
+        DeviceError: There is no such device, what it needs is missing, or it was lost.
         TuningError: A kernel's reference or default is wrong; the others have been tuned, and the lock is written.
     """
-    found, settings = opened(project, on)
     options = TuningOptions(
         kernels=kernels,
-        budget_s=settings.budget_s if budget_s is None else budget_s,
+        budget_s=budget_s,
         force=force,
         max_loss=max_loss,
         strategy=strategy,
@@ -195,6 +194,16 @@ def tune(  # noqa: PLR0913 - each is a keyword
         again=again,
         executor=executor,
     )
+    return _demanded(project, on, options, listen, report)
+
+
+def _demanded(
+    project: str | Path, on: Place | str | None, options: TuningOptions, listen: Listener, report: Report
+) -> TuningResult:
+    """Return the result of a tuning that nothing has ended early."""
+    found, settings = opened(project, on)
+    if options.budget_s is None:
+        options = replace(options, budget_s=settings.budget_s)
     result = tune_project(found, settings.device, options, settings.cache, listen, CallingReporter(report))
     result.demand()
     return result

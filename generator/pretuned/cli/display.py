@@ -14,13 +14,16 @@ from pretuned.report.progress import TuningProgress
 from pretuned.report.progress_lines import ASCII, Marks, display_lines
 from pretuned.report.progress_log import ALL, SETTLING, Kinds, logged
 from pretuned.tune.events import (
+    AnswerRefused,
     Event,
     Failed,
+    GivenAgain,
     Listener,
     Noisy,
     OutOfBudget,
     Passed,
     Planned,
+    Shared,
     Waiting,
     innermost,
 )
@@ -30,7 +33,8 @@ if TYPE_CHECKING:
 
 WIDEST: Final = 100  # columns: a display that is wider is not easier to read
 PER_SECOND: Final = 4
-PRINTED: Final = Failed | OutOfBudget | Passed | Waiting | Planned | Noisy  # above the display, to stay
+OF_FLEET: Final = Shared | GivenAgain | AnswerRefused
+PRINTED: Final = Failed | OutOfBudget | Passed | Waiting | Planned | Noisy | OF_FLEET  # above the display, to stay
 
 
 @contextmanager

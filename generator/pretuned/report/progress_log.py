@@ -18,15 +18,18 @@ from pretuned.report.effort import describe
 from pretuned.report.progress import TuningProgress
 from pretuned.report.progress_lines import log_line
 from pretuned.tune.events import (
+    AnswerRefused,
     Certified,
     Decided,
     Event,
+    GivenAgain,
     Listener,
     Noisy,
     OutOfBudget,
     Passed,
     Planned,
     Refining,
+    Shared,
     Waiting,
     innermost,
 )
@@ -35,7 +38,8 @@ EVERY_S: Final = 5.0
 LOOK_S: Final = 1.0
 Kinds = tuple[type[Event], ...]
 ALL: Final[Kinds] = ()  # in place of a list of all kinds
-SETTLING: Final[Kinds] = (Waiting, Planned, Noisy, Decided, Passed, Refining, Certified, OutOfBudget)
+_OF_FLEET: Final[Kinds] = (Shared, GivenAgain, AnswerRefused)
+SETTLING: Final[Kinds] = (Waiting, Planned, Noisy, Decided, Passed, Refining, Certified, OutOfBudget, *_OF_FLEET)
 IN_BUILDS: Final = tuple(kind for kind in SETTLING if kind not in {Waiting, OutOfBudget})  # builds report these
 
 

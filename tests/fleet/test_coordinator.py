@@ -1,0 +1,270 @@
+"""What a coordinator does with workers that are slow, lost, late, doubled or wrong; devices are simulated."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from builders import H100
+from pretuned.errors import DeviceError
+from pretuned.fleet.coordinator import FleetPolicy
+from pretuned.fleet.crews import ExecutorCrew, NoWorkerError
+from pretuned.fleet.tuning import FleetTerms, FleetWork, tune_with
+from pretuned.record import lock as lockfile
+from pretuned.record.cache import Cache, Subject
+from pretuned.record.lock import Lock
+from pretuned.report.effort import describe
+from pretuned.tune.confirmation import drawn, in_words
+from pretuned.tune.events import AnswerRefused, GivenAgain, OutOfBudget, innermost
+from simulated_fleet import DEVICE, SimulatedWorker, requests
+
+
+class Crew:
+    """Workers by name, each a function of a unit, which take turns; `room` units may be out for each."""
+
+    streams = False
+
+    def __init__(self, workers, *, room=1):
+        self.functions, self.each, self.pool = dict(workers), room, ThreadPoolExecutor(len(workers))
+        self.given = []
+
+    def workers(self, device):
+        return len(self.functions)
+
+    def room(self, device):
+        return self.each * len(self.functions)
+
+    def submit(self, unit, listen):
+        able = [name for name in self.functions if f"gpu of {name}" != unit.not_on]
+        if not able:
+            raise NoWorkerError("nobody is left")
+        name = able[len(self.given) % len(able)]
+        self.given.append((name, unit))
+        return self.pool.submit(self.functions[name], unit, name)
+
+    def dismiss(self, worker):
+        self.functions.pop(worker, None)
+
+
+UNCONFIRMED = FleetPolicy(confirms=False)
+
+
+def tuned(folder, crew, *, kernels=2, asked=None, policy=UNCONFIRMED, cache=None, merge=None, **given):
+    events = []
+    terms = FleetTerms(cache_folder=cache, listen=events.append, merge=merge or (lambda _found: None), **given)
+    work = FleetWork(device=DEVICE, requests=requests(folder, kernels)[:asked])
+    return tune_with([work], crew, terms, policy=policy), events
+
+
+def text(found):
+    return lockfile.dumps(Lock().updated({H100.name: H100}, found.rows, found.skipped, found.selections))
+
+
+@pytest.fixture
+def expected(tmp_path):
+    with ThreadPoolExecutor(1) as alone:
+        return text(tuned(tmp_path, ExecutorCrew(alone, SimulatedWorker()))[0])
+
+
+def test_many_workers_give_the_lock_that_one_gives(tmp_path, expected):
+    partial = []
+    found, events = tuned(
+        tmp_path, Crew({f"w{n}": SimulatedWorker() for n in range(8)}), cache=tmp_path / "cache", merge=partial.append
+    )
+    assert text(found) == expected
+    assert (len(found.rows), found.left, found.trouble) == (8, 0, "")
+    assert found.spending.launched == 8
+    assert sorted(row.kernel for one in partial for row in one.rows) == sorted(row.kernel for row in found.rows)
+    assert describe(events[0]) == f"{H100.name}: 4 units for 8 workers"
+    assert sum(describe(event).startswith("w") for event in events) == 8  # a line for each row, with its worker
+    with Cache(tmp_path / "cache") as cache:
+        kept = cache.entries(Subject(kernel="scale000", device=H100.name), since=0)
+    assert sum(entry.name.startswith("record:scale000 n=") for entry in kept) == 4
+
+
+def test_what_was_answered_before_is_not_given_out_again(tmp_path, expected):
+    cache = tmp_path / "cache"
+    tuned(tmp_path, Crew({"w": SimulatedWorker()}), asked=1, cache=cache)
+    crew = Crew({"w": SimulatedWorker()})
+    found, _ = tuned(tmp_path, crew, cache=cache)
+    assert [unit.kernel for _, unit in crew.given] == ["scale001"] * 2
+    assert text(found) == expected
+
+
+class Once:
+    """A worker that does `what` to its first units, and then works."""
+
+    def __init__(self, what, times=1):
+        self.what, self.left = what, times
+
+    def __call__(self, unit, worker):
+        self.left -= 1
+        return self.what(unit, worker) if self.left >= 0 else SimulatedWorker()(unit, worker)
+
+
+def dies(unit, worker):
+    raise ConnectionError("the machine is gone")
+
+
+def test_what_a_dead_worker_had_is_given_again(tmp_path, expected):
+    found, events = tuned(tmp_path, Crew({"a": Once(dies, 2), "b": SimulatedWorker()}))
+    assert text(found) == expected
+    again = [event for event in events if isinstance(event, GivenAgain)]
+    assert [event.reason for event in again] == ["ConnectionError: the machine is gone"] * 2
+    assert describe(again[0]).endswith(": given to a worker again (attempt 2): ConnectionError: the machine is gone")
+
+
+def test_a_unit_that_is_lost_each_time_is_left_for_the_next_tuning(tmp_path):
+    def poisoned(unit, worker):
+        return dies(unit, worker) if unit.kernel == "scale000" else SimulatedWorker()(unit, worker)
+
+    crew = Crew({"a": poisoned, "b": poisoned})
+    found, _ = tuned(tmp_path, crew)
+    assert {row.kernel for row in found.rows} == {"scale001"}
+    assert found.left == 4
+    assert found.trouble == "not tuned: scale000: ConnectionError: the machine is gone, and 1 other unit"
+    assert sum(unit.kernel == "scale000" for _, unit in crew.given) == 2 * FleetPolicy().attempts
+
+
+def test_where_nothing_was_tuned_it_is_an_error(tmp_path):
+    with pytest.raises(DeviceError, match="not tuned: scale000: ConnectionError: the machine is gone"):
+        tuned(tmp_path, Crew({"a": dies}))
+
+
+def test_a_cancelled_unit_is_given_again(tmp_path, expected):
+    class Cancelling(Crew):
+        def submit(self, unit, listen):
+            if self.given:
+                return super().submit(unit, listen)
+            self.given.append(("a", unit))
+            future = Future()
+            future.cancel()
+            future.set_running_or_notify_cancel()
+            return future
+
+    assert text(tuned(tmp_path, Cancelling({"a": SimulatedWorker()}))[0]) == expected
+
+
+def test_a_late_unit_is_given_twice_and_its_second_answer_dropped(tmp_path, expected):
+    answered = threading.Event()
+
+    def late(unit, worker):
+        answered.wait(10)
+        return SimulatedWorker(chip=2.0)(unit, worker)
+
+    def quick(unit, worker):
+        if crew.given[0][1].key == unit.key:
+            threading.Timer(0.2, answered.set).start()
+        return SimulatedWorker()(unit, worker)
+
+    crew = Crew({"a": Once(late), "b": quick})
+    found, events = tuned(tmp_path, crew, policy=FleetPolicy(confirms=False, late_s=0.1))
+    assert text(found) == expected
+    assert [event.reason for event in events if isinstance(event, GivenAgain)] == ["no answer for 0.1 s"]
+    assert "1 second answer dropped, 0 of them chose otherwise" in found.notes
+
+
+LIES = {
+    "digest": (SimulatedWorker(lie="bytes"), "its digest does not fit its rows"),
+    "driver": (
+        SimulatedWorker(driver="999.1"),
+        f"its driver is 999.1, not 580.159.04, as {H100.name} has it elsewhere",
+    ),
+    "driver of a row": (
+        SimulatedWorker(lie="driver of a row"),
+        "its row at n=1024, T=float16, mode=0 names the driver 999.1, and its driver is 580.159.04",
+    ),
+    "device": (
+        SimulatedWorker(device=replace(H100, sm_count=114)),
+        f"its device is {H100.name} (114 SMs, capability 9), not {H100.name} (132 SMs, capability 9)",
+    ),
+    "compiler": (SimulatedWorker(compiler="12.9.1"), "its compiler is 12.9.1, not 13.0.88"),
+    "reference": (
+        SimulatedWorker(lie="reference"),
+        (
+            "its row at n=1024, T=float16, mode=0 is not of scale000 as it is here: the reference, the inputs or the "
+            "tolerances have changed"
+        ),
+    ),
+    "no answer": (lambda unit, worker: "done", "it gave a value of type str, which is not an answer"),
+}
+
+
+@pytest.mark.parametrize(("liar", "reason"), LIES.values(), ids=LIES)
+def test_a_lying_worker_is_refused_and_gets_nothing_more(tmp_path, expected, liar, reason):
+    crew = Crew({"b": SimulatedWorker(), "liar": liar})
+    terms = FleetTerms(cache_folder=None, listen=(events := []).append)
+    work = FleetWork(device=DEVICE, requests=requests(tmp_path, 2))
+    found = tune_with([work], crew, terms, compilers={H100.name: "13.0.88"}, policy=UNCONFIRMED)
+    assert text(found) == expected
+    refused = [event for event in events if isinstance(event, AnswerRefused)]
+    assert reason.replace("scale000", refused[0].kernel) in {
+        event.reason.replace("float32", "float16") for event in refused
+    }
+    if reason != LIES["no answer"][1]:  # which names nobody
+        assert [name for name, _ in crew.given].count("liar") <= 2  # a second one may have been out already
+        assert "liar" not in crew.functions
+        assert f"refused: liar: {refused[-1].reason}" in found.notes
+
+
+def test_one_row_in_ten_is_measured_again_on_another_gpu(tmp_path):
+    crew = Crew({"a": SimulatedWorker(), "b": SimulatedWorker(chip=1.04)})
+    found, _ = tuned(tmp_path, crew, kernels=12, policy=FleetPolicy(), cache=tmp_path / "cache")
+    wanted = {(row.kernel, row.problem) for row in found.rows if drawn(row)}
+    assert {(one.row.kernel, one.row.problem) for one in found.confirmed} == wanted
+    assert 0 < len(wanted) < len(found.rows) / 4
+    assert {(one.first, one.second) for one in found.confirmed} <= {("gpu of a", "gpu of b"), ("gpu of b", "gpu of a")}
+    slower = [one for one in found.confirmed if one.second == "gpu of b"]
+    assert {round(one.spread, 4) for one in slower} == {0.04}
+    assert in_words(found.confirmed).startswith(f"{len(wanted)} rows measured again on a second GPU: times ")
+    with Cache(tmp_path / "cache") as cache:
+        assert cache.record(slower[0].key)["verdict"] == "moved"
+    assert '"spread"' not in text(found)
+
+
+def test_rows_of_the_only_worker_are_not_confirmed(tmp_path):
+    crew = Crew({"a": SimulatedWorker()})
+    assert tuned(tmp_path, crew, kernels=12, policy=FleetPolicy())[0].confirmed == ()
+    assert not any(unit.confirms for _, unit in crew.given)
+
+
+def test_a_budget_ends_it_and_units_share_what_is_left(tmp_path):
+    crew = Crew({"a": SimulatedWorker(row_s=0.1), "b": SimulatedWorker(row_s=0.1)})
+    found, events = tuned(tmp_path, crew, kernels=8, budget_s=0.5)
+    assert 0 < len(found.rows) < 32
+    assert found.left == 32 - len(found.rows)
+    assert sum(event.rows for event in events if isinstance(event, OutOfBudget)) == found.left
+    budgets = [unit.budget_s for _, unit in crew.given]
+    assert budgets[0] == pytest.approx(0.5 * 2 / 16, rel=0.3)  # an equal share of what two workers have
+    assert max(budgets) <= 0.5
+
+
+def test_an_interrupted_tuning_keeps_what_it_has(tmp_path):
+    heard = []
+
+    def interrupt(event):
+        heard.append(innermost(event))
+        if len(heard) == 4:
+            raise KeyboardInterrupt
+
+    terms = FleetTerms(cache_folder=None, listen=interrupt)
+    work = FleetWork(device=DEVICE, requests=requests(tmp_path, 2))
+    found = tune_with([work], Crew({"a": SimulatedWorker()}), terms)
+    assert found.interrupted
+    assert 0 < len(found.rows) < 8
+    assert found.left == 8 - len(found.rows)
+
+
+def test_a_broken_executor_is_reported_and_what_was_found_stays(tmp_path):
+    class Breaking(Crew):
+        def submit(self, unit, listen):
+            if len(self.given) == 2:
+                raise RuntimeError("cannot schedule new futures after shutdown")
+            return super().submit(unit, listen)
+
+    found, _ = tuned(tmp_path, Breaking({"a": SimulatedWorker()}))
+    assert len(found.rows) == 4
+    assert "nothing more can be given out: RuntimeError: cannot schedule new futures after shutdown" in found.trouble
