@@ -9,6 +9,7 @@ import pytest
 
 from pretuned.errors import SpecError
 from pretuned.fleet import sources
+from pretuned.fleet.answers import add, counts_of, difference
 from pretuned.fleet.sources import KernelFiles, moved
 from pretuned.fleet.units import longest_first, split
 from pretuned.measure import functions
@@ -17,6 +18,7 @@ from pretuned.spec import space
 from pretuned.spec.loader import load
 from pretuned.spec.space import all_problems
 from pretuned.strategies import named
+from pretuned.tune.events import Spending
 from pretuned.tune.request import TuningRequest
 from pretuned.tune.workbench import Demands
 from simulated_fleet import DEVICE
@@ -96,3 +98,21 @@ def test_files_that_were_changed_on_the_way_are_refused(tmp_path):
     packed = KernelFiles.of(loaded(tmp_path))
     with pytest.raises(SpecError, match="its files are not those that were packed"):
         replace(packed, packed=packed.packed + b"\0").placed()
+
+
+def test_what_a_worker_spends_on_a_unit_is_what_it_has_counted_since():
+    kept, summed = Spending(), Spending()
+    for kernel in ("first", "second"):
+        before = counts_of(kept)
+        kept.kernel = kernel
+        with kept.stage("screening"):
+            kept.launched += 3
+        kept.pruned["does not fit the device"] += 1
+        kept.searched.append(kernel)
+        spent = pickle.loads(pickle.dumps(difference(counts_of(kept), before)))
+        assert (spent["launched"], spent["searched"], list(spent["pruned"].values())) == (3, (kernel,), [1])
+        add(summed, spent)
+    assert (summed.launched, summed.seconds.keys()) == (6, kept.seconds.keys())
+    assert summed.by_kernel.keys() == kept.by_kernel.keys() == {"first", "second"}
+    assert summed.searched == ["first", "second"]
+    assert summed.pruned == kept.pruned

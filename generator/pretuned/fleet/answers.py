@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final
@@ -203,26 +202,37 @@ def counts_of(spending: Spending) -> dict[str, Any]:
     return {one.name: _copied(getattr(spending, one.name)) for one in fields(Spending) if one.name in _COUNTED}
 
 
-def _copied(value: Any) -> Any:  # noqa: ANN401 - numbers, and tables of them
-    return {key: _copied(item) for key, item in value.items()} if isinstance(value, Mapping) else value
+def _copied(value: Any) -> Any:  # noqa: ANN401 - numbers, lists, and tables of them
+    if isinstance(value, Mapping):
+        return {key: _copied(item) for key, item in value.items()}
+    return tuple(value) if isinstance(value, list) else value
 
 
 def difference(after: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
     """Return what was counted between two moments."""
-    return {
-        name: difference(value, before.get(name, {})) if isinstance(value, Mapping) else value - before.get(name, 0)
-        for name, value in after.items()
-    }
+    found: dict[str, Any] = {}
+    for name, value in after.items():
+        match value:
+            case Mapping():
+                found[name] = difference(value, before.get(name, {}))
+            case tuple():
+                found[name] = value[len(before.get(name, ())) :]
+            case _:
+                found[name] = value - before.get(name, 0)
+    return found
 
 
 def add(spending: Spending, counts: Mapping[str, Any]) -> None:
     """Add to a spending what a worker has counted."""
-    for name, value in counts.items():
-        held = getattr(spending, name, None)
-        if isinstance(held, Mapping) and isinstance(value, Mapping):
-            _add_table(held, value)
-        elif isinstance(held, int | float) and isinstance(value, int | float):
-            setattr(spending, name, held + value)
+    for name in _COUNTED & counts.keys():
+        held, value = getattr(spending, name), counts[name]
+        match held:
+            case Mapping():
+                _add_table(held, value)
+            case list():
+                held.extend(value)
+            case _:
+                setattr(spending, name, held + value)
 
 
 def _add_table(held: Any, counts: Mapping[Any, Any]) -> None:  # noqa: ANN401 - a table of `Spending`
@@ -230,4 +240,4 @@ def _add_table(held: Any, counts: Mapping[Any, Any]) -> None:  # noqa: ANN401 - 
         if isinstance(value, Mapping):
             _add_table(held[key], value)
         elif value:
-            held[key] = held[key] + value if isinstance(held, Counter) or key in held else value
+            held[key] += value  # of a Counter, or a table with a default
