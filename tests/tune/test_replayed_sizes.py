@@ -96,7 +96,7 @@ def test_the_benchmark_of_picks_between_sizes_runs_on_the_host_device(tmp_path):
         assert old in text
         text = text.replace(old, new)
     (kernels / "axpby.toml").write_text(text)
-    options = ["--on", "host", "--rows-of", "NVIDIA H100 80GB HBM3", "--templates", kernels, "--per", "6"]
+    options = ["--on", "host", "--rows-of", "NVIDIA H200", "--templates", kernels, "--per", "6"]
     command = [sys.executable, ROOT / "benchmarks" / "between_sizes.py", *options, "--out", tmp_path]
     subprocess.run(list(map(str, command)), check=True, capture_output=True, timeout=300)
     report = (tmp_path / "between_sizes.txt").read_text()
