@@ -23,6 +23,7 @@ from pretuned.measure.requests import PrepareRequest
 from pretuned.measure.workspace import Workspace
 from pretuned.remedies import FULL
 from pretuned.runtime.types import DTYPES
+from pretuned.spec import space
 from pretuned.spec.tolerance import tolerances
 
 PLACES: Final = 1 << 16  # seeds of places, which those of inputs are below
@@ -175,8 +176,10 @@ class Stage:
         spec = self.request.spec
         argument = next(output for output in spec.outputs if output.name == name)
         rtol, atol = tolerances(spec, argument, self.request.problem.specialisation)
-        if atol is None:  # what an element near zero may be off by in a sum of its peers
-            atol = rtol * self._rms(reference) if DTYPES[reference.dtype].floating else 0.0
+        if atol is None:  # what an element near zero may be off by in a sum of its peers, and is by rounding
+            dtype = space.dtype_of(spec, argument.dtype, self.request.problem.specialisation)
+            floating = DTYPES[reference.dtype].floating
+            atol = max(rtol * self._rms(reference), _smallest(dtype) / 2) if floating else 0.0
         share = 2 if self.by_default else 1
         return share * rtol, share * atol
 
@@ -184,6 +187,13 @@ class Stage:
         """Return the root mean square of the magnitudes of a floating reference."""
         parts = DTYPES[reference.dtype].parts
         return math.sqrt(parts) * self._machine.rms(reference.memory.address, parts * reference.size)
+
+
+def _smallest(dtype: str) -> float:
+    """Return the smallest number above 0 of a floating type, a subnormal one."""
+    kind = DTYPES[dtype]
+    bias: int = 2 ** (kind.exponent_bits - 1) - 1
+    return math.ldexp(1.0, 1 - bias - kind.fraction_bits)
 
 
 def demand_room(machine: MachineMemory, buffers: Sequence[BoundBuffer]) -> None:

@@ -189,8 +189,8 @@ DESCRIPTIONS: Final = {
     "Verify.reference": "'reference.py:name': a NumPy function of those inputs, scalars and dims that it names.",
     "Verify.rtol": "Relative tolerance: one number for floating outputs, or a table by the output's dtype.",
     "Verify.atol": (
-        "Absolute tolerance, as rtol; by default rtol times the root mean square of the reference, for integers 0: "
-        "atol = { int8 = 1 }."
+        "Absolute tolerance, as rtol; by default rtol times the root mean square of the reference, at least half of "
+        "the dtype's smallest number, for integers 0: atol = { int8 = 1 }."
     ),
     "Verify.inputs": "'file.py:name': a function that makes the inputs.",
     "Verify.compare": "'file.py:name': a function that judges a result.",

@@ -15,7 +15,7 @@ def tolerances(spec: KernelSpec, argument: Argument, specialisation: Pairs) -> t
     """Return (rtol, atol) for one output: |out - ref| <= atol + rtol * |ref|.
 
     A type that the spec's `rtol` leaves out has that of its record, and a type without rounding 0. `atol` is None
-    where the spec says nothing for the type: then it is `rtol` times the root mean square of the reference. What is
+    where the spec says nothing for the type: then it follows from the reference, see `Stage.tolerance`. What is
     given as one number holds for floating types alone: an index must not be off by what its neighbour's sum may be.
     """
     dtype = dtype_of(spec, argument.dtype, specialisation)
