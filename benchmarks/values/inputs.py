@@ -32,7 +32,8 @@ SPECIALS: dict[str, Callable[[DType], float]] = {
     "+inf": lambda _: np.inf,
     "-inf": lambda _: -np.inf,
     "-0": lambda _: -0.0,
-    "subnormal": lambda record: 3 * least(record),
+    # With most of its digits, so that products of it are not all rounding.
+    "subnormal": lambda record: 3 * least(record) * 2 ** max(0, record.fraction_bits - 3),
 }
 
 

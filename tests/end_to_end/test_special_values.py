@@ -65,7 +65,7 @@ def problems(spec, types):
     """Sizes of which each stands for another special value, of the specialisations over these types."""
     for of in specialisations(spec):
         used = {dtype_of(spec, argument.dtype, of) for argument in spec.inputs}
-        floating = {dtype for dtype in used if DTYPES[dtype].floating}
+        floating = {dtype for dtype in used if DTYPES[dtype].kind == "float"}
         if floating and floating <= types:
             for size, place in product(SIZES, range(len(SPECIALS))):
                 yield dict(of) | dict.fromkeys(spec.free_dims, size + place)
