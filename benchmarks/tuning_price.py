@@ -44,8 +44,8 @@ class Priced:
         return math.exp(statistics.fmean(map(math.log, self.shares)))
 
 
-def tuned(space, seed, profile=GPU_PROFILE, **given):
-    """Tune a space from nothing in virtual seconds."""
+def tuned(space, seed, profile=GPU_PROFILE, *, budget_s=None, **given):
+    """Tune a space from nothing in virtual seconds, within a budget of so many."""
     time, spending = VirtualTime(), Spending()
     runner = PricedRunner(space, time, seed)
     with time.everywhere(), Cache(None) as cache:
@@ -57,7 +57,7 @@ def tuned(space, seed, profile=GPU_PROFILE, **given):
             cache=cache,
             spending=spending,
             listen=lambda _event: None,
-            clock=Clock(),
+            clock=Clock(budget_s),
             **given,
         )
         with spending.whole():

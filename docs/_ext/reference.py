@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import pareto_plot
 from examples import EXAMPLES
 from pretuned.cli.parser import parser
 from pretuned.errors import ExitCode
@@ -326,4 +327,5 @@ PARTS: Final[Mapping[str, Callable[[], str]]] = {
     "layers": layers,
     "mistakes": mistakes,
     "selection-line": selection_line,
+    "pareto": pareto_plot.front,
 }
