@@ -112,6 +112,26 @@ def test_two_devices_have_a_view_each():
     assert {len(str(line)) <= 80 for line in lines} == {True}
 
 
+def test_of_many_devices_each_has_a_line():
+    stream = [(when, OnDevice(device=f"worker-{n}", event=event)) for when, event in STREAM[:5] for n in range(8)]
+    lines = list(map(str, display_lines(replayed(stream)[0].views(), 60)))
+    assert len(lines) == 8
+    assert lines[7] == "worker-7         0 of 4 rows, fused_add_rms_norm_backward_w…"
+
+
+def test_a_device_that_is_given_one_part_after_another_adds_up_its_plans():
+    stream = [(1.0, planned(rows=1, seconds=10)), (1.1, measuring(KERNEL, SMALL, seconds=10)), (3.0, passed(SMALL))]
+    found = view([*stream, (3.1, planned(rows=2, seconds=20)), (3.2, measuring(KERNEL, LARGE)), (5.0, passed(LARGE))])
+    assert found.rows == Count(done=2, of=3)
+    assert found.spent_s == pytest.approx(4.0)
+    assert found.left_s > 5
+
+
+def test_who_hands_out_the_parts_is_not_a_device():
+    stream = [(0.1, OutOfBudget(rows=2)), *((when, OnDevice(device="cuda:1", event=event)) for when, event in STREAM)]
+    assert [found.device for found in replayed(stream)[0].views()] == ["cuda:1"]
+
+
 # Time left.
 
 

@@ -98,7 +98,7 @@ class _OneDevice:
         self.view = ProgressView(device=device)
         self._begun_s = now_s  # moved by what does not count
         self._waiting_since_s: float | None = None
-        self._planned: Planned | None = None
+        self._planned_s: float | None = None  # what was expected of all plans so far
         self._planned_at_s = now_s
         self._task_s: float | None = None  # what the task at hand is expected to take
         self._share = 0.0  # of it that is done
@@ -114,10 +114,7 @@ class _OneDevice:
                 self.view = replace(self.view, step="waiting for another tuning", device=self.view.device or device)
             case Planned():
                 self._resume(now_s)
-                self._planned, self._planned_at_s = event, now_s
-                self._begun_s = now_s - event.spent_s
-                device = self.view.device or event.device
-                self.view = replace(self.view, device=device, rows=Count(of=event.rows), budget_s=event.budget_s)
+                self._plan(event, now_s)
             case Measuring():
                 self._begin_task(event)
             case SourcesCompiled(done=done, asked=asked, workers=workers):
@@ -130,11 +127,23 @@ class _OneDevice:
                 self._go_to(event.kernel, event.problem, event.stage + (several if event.problems > 1 else ""))
             case Racing():
                 self._race(event)
-            case Decided() | Passed() if self._planned is not None:
+            case Decided() | Passed() if self._planned_s is not None:
                 done = min(self.view.rows.done + 1, self.view.rows.of)
                 self.view = replace(self.view, rows=replace(self.view.rows, done=done))
             case _:
                 pass
+
+    def _plan(self, event: Planned, now_s: float) -> None:
+        """Take a plan in: the first of a tuning, or one more, of a device that is given one part after another."""
+        expected_s = event.seconds - event.spent_s
+        if self._planned_s is None:
+            self._begun_s, self._planned_at_s = now_s - event.spent_s, now_s
+            device = self.view.device or event.device
+            self.view = replace(self.view, device=device, rows=Count(of=event.rows), budget_s=event.budget_s)
+        else:
+            rows = self.view.rows
+            self.view = replace(self.view, rows=replace(rows, of=rows.of + event.rows))
+        self._planned_s = (self._planned_s or 0.0) + expected_s
 
     def _begin_task(self, event: Measuring) -> None:
         self._before_s += self._task_s or 0.0
@@ -181,13 +190,13 @@ class _OneDevice:
         if self._waiting_since_s is not None:
             now_s = self._waiting_since_s
         spent_s = max(0.0, now_s - self._begun_s)
-        plan, left_s = self._planned, None
-        if plan is not None and self._task_s is not None:
+        left_s, budget_s = None, self.view.budget_s
+        if self._planned_s is not None and self._task_s is not None:
             account = Account(
-                planned_s=max(plan.seconds - plan.spent_s, self._before_s + self._task_s),
+                planned_s=max(self._planned_s, self._before_s + self._task_s),
                 done_s=self._before_s + self._share * self._task_s,
                 spent_s=now_s - self._planned_at_s,
-                room_s=None if plan.budget_s is None else plan.budget_s - spent_s,
+                room_s=None if budget_s is None else budget_s - spent_s,
             )
             left_s = self._left.follow(account, now_s)
         return replace(self.view, spent_s=spent_s, left_s=left_s)
@@ -213,9 +222,10 @@ class TuningProgress:
             self._devices[device].hear(event, self._clock())
 
     def views(self) -> list[ProgressView]:
-        """Return what is known by now of each device, at least of one."""
+        """Return what is known by now of each device that has begun, at least of one."""
         with self._lock:
             now_s = self._clock()
             if not self._devices:
                 return [ProgressView(spent_s=now_s - self._begun_s)]
-            return [one.at(now_s) for one in self._devices.values()]
+            found = [one.at(now_s) for one in self._devices.values()]
+            return [view for view in found if view.kernel or view.rows.of] or found[:1]

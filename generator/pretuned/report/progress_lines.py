@@ -19,6 +19,7 @@ BAR: Final = 20  # columns of a bar, at most
 BAR_SHARE: Final = 6  # of so many columns, a bar has one
 MS_US: Final = 1e3
 S_US: Final = 1e6
+IN_TWO_LINES: Final = 4  # devices; more of them have a line each
 LEAST_NAME: Final = 8  # columns that a shortened name keeps
 
 
@@ -47,9 +48,11 @@ class DisplayLine:
 
 
 def display_lines(views: Sequence[ProgressView], width: int, marks: Marks = Marks()) -> list[DisplayLine]:
-    """Return the lines of a display of `width` columns: seven for one device, and two for each of several."""
+    """Return the lines of a display of `width` columns: seven for one device, two or one for each of several."""
     if len(views) == 1:
         return _of_one(views[0], width, marks)
+    if len(views) > IN_TWO_LINES:
+        return [_of_many(view, width, marks) for view in views]
     return [line for view in views for line in _of_several(view, width, marks)]
 
 
@@ -72,6 +75,14 @@ def _of_several(view: ProgressView, width: int, marks: Marks) -> list[DisplayLin
     doing = ": ".join(part for part in (place(view, width // 2, marks), view.step) if part)
     rows = f"{view.rows.done} of {view.rows.of}"
     return [_title(view, width, marks), _barred("  rows", view.rows, f"{rows}  {doing}", width, marks)]
+
+
+def _of_many(view: ProgressView, width: int, marks: Marks) -> DisplayLine:
+    columns = width // 4
+    rows = f"{view.rows.done} of {counted(view.rows.of, 'row')}"
+    doing = ": ".join(part for part in (view.kernel, view.step) if part)
+    name = shortened(view.device, columns, marks).ljust(columns)
+    return DisplayLine(label=name, text=ended(f"  {rows}, {doing}", width - columns, marks))
 
 
 def _title(view: ProgressView, width: int, marks: Marks) -> DisplayLine:
