@@ -94,6 +94,28 @@ def test_markdown_says_what_changed_against_another_lock(home):
     assert "| scale on NVIDIA H100 80GB HBM3 at n=1024, T=float16 | 8.00 | 4.00 | 0.500x | as before |" in out
 
 
+def test_markdown_says_where_nothing_is_or_differs(home):
+    assert "pretuned.lock.json has no rows, so only the defaults run." in home.run("report", "--markdown")[1]
+    home.write(home.rows())
+    out = home.run("report", "--markdown", "--against", "pretuned.lock.json")[1]
+    assert "Against pretuned.lock.json no row differs.\n" in out
+
+
+def test_devices_stand_beside_each_other(home):
+    l4 = replace(H100, name="NVIDIA L4", sm_count=58, compute_capability=89)
+    same, other, *_ = home.rows(device=l4.name)
+    swapped = (replace(other.winner, configuration=other.default.configuration), other.default)
+    home.write([*home.rows(), same, replace(other, choices=swapped)], H100, l4)
+    found = json.loads(home.run("report", "--json")[1])["side by side"]
+    assert [(one["agree"], sorted(one["winners"])) for one in found] == [
+        (True, [H100.name, l4.name]),
+        (False, [H100.name, l4.name]),
+    ]
+    home.run("report")
+    text = (home.root / "pretuned-report.html").read_text()
+    assert f"scale: 2 problems on {H100.name} and NVIDIA L4; the winners differ at 1." in text
+
+
 def test_without_another_lock_the_last_commit_is_compared_with(home):
     home.write(home.rows()[:3])
     who = ["-c", "user.name=a", "-c", "user.email=a@b"]

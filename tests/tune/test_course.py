@@ -9,7 +9,7 @@ import pytest
 from builders import H100, losses, rows, selection
 from fake_session import install
 from pretuned.record.cache import Cache, Subject
-from pretuned.record.courses import Curve, HeldOut, course_of, held_out_of
+from pretuned.record.courses import Curve, HeldOut, course_of, held_out_of, keep_held_out
 from pretuned.record.selections import Certificate
 from pretuned.spec.space import all_problems, specialisations
 from pretuned.tune.course import MOST_POINTS, CourseWatch
@@ -121,3 +121,13 @@ def test_a_session_leaves_its_course_and_the_problems_of_its_certificates(tmp_pa
         inside = [one.loss for one in problems if one.inside]
         assert len(inside) == rule.certificate.inside.problems
         assert max(inside) == pytest.approx(rule.certificate.inside.worst, abs=1e-4)
+
+
+def test_what_another_version_kept_counts_as_absent(spec, cache, monkeypatch):
+    rule, subject = selection(spec, rows(spec)[0].specialisation), Subject(kernel="scale", device=DEVICE)
+    heard([Decided(row=rows(spec)[0], cached=False)], cache)
+    keep_held_out(cache, subject, rule.specialisation, rule.certificate, [])
+    for value in ({}, {"problems": [{}]}, {"problems": 3, "seconds": {}, "kernel": "scale", "curves": [[]]}):
+        monkeypatch.setattr(Cache, "record", lambda self, key, value=value: value)
+        assert course_of(cache, "scale", DEVICE) is None
+        assert held_out_of(cache, subject, rule.specialisation, rule.certificate) == ()
