@@ -12,7 +12,7 @@ from pretuned.report.progress import BestSoFar, Count, TuningProgress
 from pretuned.report.progress_lines import ASCII, Marks, display_lines, ended, log_line, shortened, taken
 from pretuned.report.progress_log import IN_BUILDS, SETTLING, ProgressLog
 from pretuned.report.time_left import Account, TimeLeft, about, duration
-from pretuned.tune.events import OnDevice, OutOfBudget, SourcesCompiled, Waiting
+from pretuned.tune.events import OnDevice, OutOfBudget, Shared, SourcesCompiled, Waiting
 from progress_events import (
     DEFAULT,
     DEVICE,
@@ -130,6 +130,14 @@ def test_a_device_that_is_given_one_part_after_another_adds_up_its_plans():
 def test_who_hands_out_the_parts_is_not_a_device():
     stream = [(0.1, OutOfBudget(rows=2)), *((when, OnDevice(device="cuda:1", event=event)) for when, event in STREAM)]
     assert [found.device for found in replayed(stream)[0].views()] == ["cuda:1"]
+
+
+def test_rows_of_workers_that_are_not_heard_meanwhile_are_counted():
+    rows = [(2.0 + n, OnDevice(device=f"worker-{n}", event=passed(SMALL))) for n in range(2)]
+    found = view([(1.0, Shared(device=DEVICE, units=9, workers=2)), *rows])
+    assert (found.step, found.rows) == ("9 units of work shared among 2 workers", Count(done=2, of=0))
+    assert "2 so far" in "\n".join(map(str, display_lines([found], 80)))
+    assert log_line(found) == "3 s: 2 rows so far; 9 units of work shared among 2 workers"
 
 
 # Time left.
@@ -304,6 +312,11 @@ def test_a_log_has_a_line_about_all_every_five_seconds():
         "6 s of 60 s, about 30 s left: 0 of 4 rows; fused_add_rms_norm_backward_with_weights: cols=8192, rows=4096, "
         "T=float32: screening, 6 of 6 configurations; best 12.4 us, 1.32x faster (default 16.4 us)"
     )
+
+
+def test_the_plans_of_the_parts_that_devices_are_given_have_no_line():
+    parts = [(float(n), OnDevice(device="cuda:1", event=event)) for n, event in enumerate((planned(), passed(SMALL)))]
+    assert [line.partition(":")[0] for line in logged(parts)] == ["cuda"]
 
 
 def test_a_log_goes_on_while_the_tuning_is_silent_at_no_higher_rate():

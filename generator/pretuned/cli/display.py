@@ -26,6 +26,7 @@ from pretuned.tune.events import (
     Shared,
     Waiting,
     innermost,
+    is_of_a_part,
 )
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def _display(terminal: Console) -> Iterator[Listener]:
 
         def listen(event: Event) -> None:
             progress.hear(event)
-            if isinstance(innermost(event), PRINTED):
+            if isinstance(innermost(event), PRINTED) and not is_of_a_part(event):
                 terminal.print(describe(event), markup=False, highlight=False)
 
         yield listen

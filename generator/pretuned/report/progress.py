@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from pretuned.errors import counted
 from pretuned.report.time_left import Account, TimeLeft
 from pretuned.spec.space import Configuration, Problem
 from pretuned.tune.events import (
@@ -23,6 +24,7 @@ from pretuned.tune.events import (
     Passed,
     Planned,
     Racing,
+    Shared,
     SourcesCompiled,
     Waiting,
 )
@@ -117,6 +119,9 @@ class _OneDevice:
                 self._plan(event, now_s)
             case Measuring():
                 self._begin_task(event)
+            case Shared(units=units, workers=workers):
+                among = "" if workers is None else f" among {counted(workers, 'worker')}"
+                self.view = replace(self.view, step=f"{counted(units, 'unit')} of work shared{among}")
             case SourcesCompiled(done=done, asked=asked, workers=workers):
                 self.view = replace(self.view, compiled=Count(done=done, of=asked), workers=workers)
             case CandidatesScreened():
@@ -132,6 +137,15 @@ class _OneDevice:
                 self.view = replace(self.view, rows=replace(self.view.rows, done=done))
             case _:
                 pass
+
+    def settle(self) -> None:
+        """Count a row that somebody settled of whom no plan was heard."""
+        self.view = replace(self.view, rows=replace(self.view.rows, done=self.view.rows.done + 1))
+
+    @property
+    def has_plan(self) -> bool:
+        """Whether a plan was heard."""
+        return self._planned_s is not None
 
     def _plan(self, event: Planned, now_s: float) -> None:
         """Take a plan in: the first of a tuning, or one more, of a device that is given one part after another."""
@@ -220,6 +234,8 @@ class TuningProgress:
             if device not in self._devices:
                 self._devices[device] = _OneDevice(device, self._begun_s)
             self._devices[device].hear(event, self._clock())
+            if isinstance(event, Decided | Passed) and device and not self._devices[device].has_plan:
+                self._devices.setdefault("", _OneDevice("", self._begun_s)).settle()
 
     def views(self) -> list[ProgressView]:
         """Return what is known by now of each device that has begun, at least of one."""
@@ -228,4 +244,5 @@ class TuningProgress:
             if not self._devices:
                 return [ProgressView(spent_s=now_s - self._begun_s)]
             found = [one.at(now_s) for one in self._devices.values()]
-            return [view for view in found if view.kernel or view.rows.of] or found[:1]
+            begun = [view for view in found if view.kernel or view.rows.of]
+            return begun or [view for view in found if not view.device] or found[:1]

@@ -62,13 +62,19 @@ def _of_one(view: ProgressView, width: int, marks: Marks) -> list[DisplayLine]:
     seen = f"{view.screened.done} of {counted(view.screened.of, 'configuration')}"
     return [
         _title(view, width, marks),
-        _barred("rows", view.rows, f"{view.rows.done} of {view.rows.of}" if view.rows.of else "", width, marks),
+        _barred("rows", view.rows, _rows(view), width, marks),
         _line("kernel", place(view, width - LABEL, marks), width, marks),
         _line("step", step(view), width, marks),
         _barred("compiled", view.compiled, sources + working if view.compiled.of else "", width, marks),
         _barred("screened", view.screened, seen if view.screened.of else "", width, marks),
         _line("best", best(view.best, configuration=True), width, marks),
     ]
+
+
+def _rows(view: ProgressView) -> str:
+    if view.rows.of:
+        return f"{view.rows.done} of {view.rows.of}"
+    return f"{view.rows.done} so far" if view.rows.done else ""
 
 
 def _of_several(view: ProgressView, width: int, marks: Marks) -> list[DisplayLine]:
@@ -153,6 +159,7 @@ def taken(time_us: float) -> str:
 def log_line(view: ProgressView) -> str:
     """Return one line with the same facts, however wide."""
     facts = [f"{view.rows.done} of {counted(view.rows.of, 'row')}"] if view.rows.of else []
+    facts += [f"{counted(view.rows.done, 'row')} so far"] if view.rows.done and not view.rows.of else []
     doing = view.step + (f", {len(view.contenders)} left" if view.contenders else "")
     if view.step == "screening":
         doing += f", {view.screened.done} of {counted(view.screened.of, 'configuration')}"

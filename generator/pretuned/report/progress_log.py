@@ -32,6 +32,7 @@ from pretuned.tune.events import (
     Shared,
     Waiting,
     innermost,
+    is_of_a_part,
 )
 
 EVERY_S: Final = 5.0
@@ -69,7 +70,7 @@ class ProgressLog:
         self._progress.hear(event)
         with self._lock:
             self._begun = True
-            if self._shown == ALL or isinstance(innermost(event), self._shown):
+            if self._shown == ALL or (isinstance(innermost(event), self._shown) and not is_of_a_part(event)):
                 self._write(describe(event))
         self.look()
 

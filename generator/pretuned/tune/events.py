@@ -260,6 +260,11 @@ Event = (
 Listener = Callable[[Event], None]
 
 
+def is_of_a_part(event: Event) -> bool:
+    """Whether an event plans what one of several devices does next: a part of what is tuned."""
+    return isinstance(event, OnDevice) and isinstance(innermost(event), Planned)
+
+
 def innermost(event: Event) -> Event:
     """Return what happened, without the device on which it did."""
     while isinstance(event, OnDevice):
