@@ -115,6 +115,7 @@ EXAMPLES: Final = {
     "project.max-loss": "max-loss = 0.02",
     "project.max-configurations": "max-configurations = 12",
     "project.devices": 'devices = "all"',
+    "project.effort": 'effort = "fast"',
     "project.usage": 'usage = "calls.jsonl"',
     "project.modules.kernels": 'kernels = "kernels/a"',
     "project.modules.declarations": 'declarations = "kernels/a/declared.py"',

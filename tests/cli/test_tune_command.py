@@ -47,7 +47,7 @@ class Machine:
     def tune(self, requests, target, **given):
         if self.error is not None:
             raise self.error
-        self.given = given
+        self.given, self.target = given, target
         self.requests = requests
         self.asked = [(one.spec, problem) for one in requests for problem in one.problems]
         found = tuple(replace(row(spec, problem), noise=self.noise) for spec, problem in self.asked[self.skip :])
@@ -74,7 +74,9 @@ def test_the_lock_is_written_and_a_second_run_has_nothing_to_do(machine):
     status, out, err = machine.run()
     assert status == 0
     assert out.startswith(MADE.format(4, 4))
-    assert out.endswith("0 sources compiled, 9 measurements\n")
+    assert (
+        "0 sources compiled, 9 measurements\ngained: 4 rows, 1.25x as fast as with defaults (geometric mean)\n" in out
+    )
     assert err == "pretuned.lock.json: written\n"
     before = machine.lock.read_bytes()
     assert len(lockfile.read(machine.lock).rows) == 4
@@ -177,6 +179,33 @@ def test_what_selections_must_be_like_stands_in_the_table_and_the_option_goes_fi
     assert machine.run(*arguments)[0] == 0
     demands = machine.given["demands"]
     assert (demands.max_configurations, demands.max_loss, demands.certify) == (most, loss, None)
+
+
+@pytest.mark.parametrize(
+    ("table", "environment", "arguments", "effort"),
+    [
+        ("", "", (), "default"),
+        ('effort = "fast"\n', "", (), "fast"),
+        ('effort = "fast"\n', "thorough", (), "thorough"),
+        ("", "thorough", ("--effort", "fast"), "fast"),
+    ],
+)
+def test_the_option_goes_before_the_environment_and_that_before_the_table(
+    machine, monkeypatch, table, environment, arguments, effort
+):
+    (machine.root / "pyproject.toml").write_text(TABLE + table)
+    monkeypatch.setenv("PRETUNED_EFFORT", environment)
+    monkeypatch.setattr(crews, "find_device", lambda index, known: replace(TARGET, effort=None))
+    monkeypatch.setattr(crews, "devices_here", lambda backend, known: [replace(TARGET, effort=None)])
+    assert machine.run(*arguments)[0] == 0
+    assert machine.target.profile.name == effort
+
+
+def test_what_was_gained_is_there_as_data(machine):
+    _, printed, _ = machine.run("--json")
+    gains = json.loads(printed)["gains"]
+    assert (gains["rows"], gains["faster"], gains["gained_us"]) == (4, 1.25, 2.0)
+    assert gains["thorough"] == {"configurations": 0, "seconds": 0, "gain": 0.0}
 
 
 def test_what_was_certified_is_summed_up(machine):

@@ -14,7 +14,7 @@ OUTSIDE = "leads outside the project; write a path below the project's folder, w
 ABSOLUTE = "is absolute; write a path relative to the project's folder"
 SPACE = '`torch = "mypkg"`'
 KNOWN = (
-    "'architectures', 'budget', 'cubins', 'cuda', 'declarations', 'devices', 'jax', 'kernels', 'lock', "
+    "'architectures', 'budget', 'cubins', 'cuda', 'declarations', 'devices', 'effort', 'jax', 'kernels', 'lock', "
     "'max-configurations', 'max-loss', 'mode', 'module', 'modules', 'require-tuned', 'torch' or 'usage'"
 )
 IN_FOLDER = "write a module of the folder 'kernels', such as 'kernels/declared.py'"
@@ -43,6 +43,7 @@ def test_the_smallest_table_has_the_documented_defaults():
         require_tuned=False,
         max_loss=None,
         max_configurations=12,
+        effort="default",
         usage=None,
     )
 
@@ -61,6 +62,7 @@ def test_every_key_is_read():
         "require-tuned": True,
         "max-loss": 0.015,
         "max-configurations": 32,
+        "effort": "thorough",
         "usage": "locks/calls.jsonl",
         "jax": True,
         "torch": "mypkg",
@@ -85,6 +87,7 @@ def test_every_key_is_read():
         require_tuned=True,
         max_loss=0.015,
         max_configurations=32,
+        effort="thorough",
         usage=ROOT / "locks/calls.jsonl",
     )
 
@@ -185,6 +188,10 @@ def test_all_faults_of_a_table_come_at_once():
         (
             {"module": "src/a/tuned", "max-loss": "2%"},
             'max-loss: expected a number, found "2%"; write `max-loss = 0.02`',
+        ),
+        (
+            {"module": "src/a/tuned", "effort": "fats"},
+            "effort: is \"fats\"; expected 'fast', 'default' or 'thorough'; did you mean 'fast'?",
         ),
         (
             {"module": "src/a/tuned", "max-configurations": 1},

@@ -22,9 +22,10 @@ def test_every_variable_is_read(tmp_path):
         "PRETUNED_BUDGET": "2.5",
         "PRETUNED_CACHE_DIR": str(tmp_path),
         "PRETUNED_PROGRESS": "plain",
+        "PRETUNED_EFFORT": "fast",
     }
     assert read_settings(environ) == Settings(
-        mode="force", device=Place(index=1), budget_s=2.5, cache=tmp_path, progress="plain"
+        mode="force", device=Place(index=1), budget_s=2.5, cache=tmp_path, progress="plain", effort="fast"
     )
 
 
@@ -56,16 +57,18 @@ def test_all_bad_values_are_named_at_once(tmp_path):
         "PRETUNED_BUDGET": "1m",
         "PRETUNED_CACHE_DIR": str(file),
         "PRETUNED_PROGRESS": "no",
+        "PRETUNED_EFFORT": "slow",
     }
     with pytest.raises(ConfigError) as caught:
         read_settings(environ)
     assert str(caught.value).splitlines() == [
-        "invalid configuration (5 problems):",
+        "invalid configuration (6 problems):",
         "  PRETUNED_MODE: is \"lock\"; expected 'auto', 'locked', 'force' or 'off'; did you mean 'locked'?",
         "  PRETUNED_TUNE_ON: is \"gpu\"; expected 'auto', 'cuda', 'cuda:1' or 'host'",
         "  PRETUNED_BUDGET: is \"1m\"; expected seconds, such as '60'",
         f"  PRETUNED_CACHE_DIR: '{file}' is a file; expected a folder",
         "  PRETUNED_PROGRESS: is \"no\"; expected 'auto', 'plain' or 'off'",
+        "  PRETUNED_EFFORT: is \"slow\"; expected 'fast', 'default' or 'thorough'",
     ]
 
 

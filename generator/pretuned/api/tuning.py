@@ -7,7 +7,7 @@ from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pretuned.api import crews
 from pretuned.api.merging import LockMerger
@@ -15,7 +15,8 @@ from pretuned.api.projects import CallingReporter, Report, ignore, opened, specs
 from pretuned.build import usage as calls
 from pretuned.build.freshness import Freshness
 from pretuned.build.usage import Usage
-from pretuned.config import Place, Project
+from pretuned.config import Effort, Place, Project
+from pretuned.config.project import bad_effort
 from pretuned.diagnostics import Reporter
 from pretuned.errors import DeviceError, LockError, UsageError
 from pretuned.fleet.tuning import FleetTerms, FleetWork
@@ -23,6 +24,7 @@ from pretuned.measure.runner import TuningError
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
 from pretuned.report.certificates import certificate_json
+from pretuned.report.gains import Gains
 from pretuned.report.lines import Line, of_rows
 from pretuned.runtime.text import no_such
 from pretuned.spec.model import KernelSpec
@@ -65,6 +67,11 @@ class TuningResult:
         """How many rows were not reached: the budget ended before, or somebody ended the tuning."""
         return self.tuned.left
 
+    @property
+    def gains(self) -> Gains:
+        """What the tuning gained, and what it cost."""
+        return Gains.of(self.tuned.rows, self.tuned.spending)
+
     def demand(self) -> None:
         """Raise what ended the tuning early, or was wrong.
 
@@ -93,6 +100,7 @@ class TuningResult:
             "left": self.left,
             "seconds": {name: round(seconds, 3) for name, seconds in spending.seconds.items()},
             "device seconds": round(spending.device_s, 3),
+            "gains": self.gains.to_json(),
             "pruned": dict(spending.pruned),
             "compiled": spending.compiled,
             "launched": spending.launched,
@@ -110,6 +118,7 @@ class TuningOptions:
     force: bool = False
     max_loss: float | None = None
     strategy: str = AUTO
+    effort: Effort | None = None
     usage: str | Path | None = None
     from_usage: str | Path | None = None
     certify: int | None = None
@@ -118,6 +127,8 @@ class TuningOptions:
     executor: Executor | str | None = None
 
     def __post_init__(self) -> None:
+        if self.effort is not None and self.effort not in get_args(Effort):
+            raise UsageError(f"effort {bad_effort(self.effort)}")
         if self.again and (self.force or self.certify is not None or self.from_usage is not None):
             raise UsageError("again names all that is tuned; leave out force, certify and from_usage")
         if self.certify is not None and (self.force or self.from_usage is not None):
@@ -144,6 +155,7 @@ def tune(  # noqa: PLR0913 - each is a keyword
     force: bool = False,
     max_loss: float | None = None,
     strategy: str = AUTO,
+    effort: Effort | None = None,
     usage: str | Path | None = None,
     from_usage: str | Path | None = None,
     certify: int | None = None,
@@ -153,9 +165,7 @@ def tune(  # noqa: PLR0913 - each is a keyword
     listen: Listener = ignore,
     report: Report = ignore,
 ) -> TuningResult:
-    """Tune what the lock of a project lacks, and what has changed since, and write the lock.
-
-    The same call goes on where an earlier one ended. It needs no main guard: its processes import no module of yours.
+    """Tune what a project's lock lacks, and what has changed, and write it; the same call goes on where one ended.
 
     Args:
         project: The folder of pyproject.toml.
@@ -165,6 +175,7 @@ def tune(  # noqa: PLR0913 - each is a keyword
         force: Tune everything anew, fresh rows too, and ignore past measurements.
         max_loss: Refine until certificates say this mean loss or less, 0.02 for 2%. Default: the table's `max-loss`.
         strategy: How large spaces are searched: a registered name, or `"package.module:Class"`.
+        effort: How much is tried: `"fast"`, `"default"` or `"thorough"`. Default: PRETUNED_EFFORT, or the table's.
         usage: A usage file by whose calls problems weigh. Default: the table's `usage`.
         from_usage: A usage file: tune only what it has, the most called first.
         certify: Only renew the certificates of the lock, at so many fresh problems of each specialisation.
@@ -175,10 +186,8 @@ def tune(  # noqa: PLR0913 - each is a keyword
         report: Called with each `pretuned.Diagnostic`: what to know about the project.
 
     Raises:
-        ConfigError, SpecError: The table, an environment variable or a kernel spec is wrong.
-        UsageError: There is no such kernel, device, strategy or file, or two parameters exclude each other.
-        LockError: The lock cannot be read, or has nothing to certify.
-        DeviceError: There is no such device, what it needs is missing, or it was lost.
+        ConfigError, SpecError, UsageError: The table, an environment variable, a kernel spec or a parameter is wrong.
+        LockError, DeviceError: The lock cannot be read; or the device is not there, lacks something, or was lost.
         TuningError: A kernel's reference or default is wrong; the others have been tuned, and the lock is written.
     """
     options = TuningOptions(
@@ -187,6 +196,7 @@ def tune(  # noqa: PLR0913 - each is a keyword
         force=force,
         max_loss=max_loss,
         strategy=strategy,
+        effort=effort,
         usage=usage,
         from_usage=from_usage,
         certify=certify,
@@ -204,6 +214,8 @@ def _demanded(
     found, settings = opened(project, on)
     if options.budget_s is None:
         options = replace(options, budget_s=settings.budget_s)
+    if options.effort is None:
+        options = replace(options, effort=settings.effort)
     result = tune_project(found, settings.device, options, settings.cache, listen, CallingReporter(report))
     result.demand()
     return result
@@ -218,7 +230,7 @@ def tune_project(
     lock = lockfile.read(project.lock)
     with _tuners(options, project, place, lock, listen) as tuners:
         works = [
-            FleetWork(device=device, requests=wanted)
+            FleetWork(device=device.at(options.effort or project.effort), requests=wanted)
             for device in tuners.devices
             if (wanted := _wanted(options, project, lock, specs, device, reporter))
         ]

@@ -249,7 +249,7 @@ def _tuned(
             ),
             listen=report_waiting,
         )
-        work = FleetWork(device=device, requests=weighed(wanted, called))
+        work = FleetWork(device=device.at(project.effort), requests=weighed(wanted, called))
         tuned = tune_here([work], _alike(project, settings, device), terms)
     except DeviceError as error:
         return None, str(error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 from pretuned import strategies
 from pretuned.build.hub import LAYOUT
@@ -28,6 +28,7 @@ from pretuned.cli import (
     tune,
 )
 from pretuned.cli.texts import TEXTS
+from pretuned.config.project import Effort
 from pretuned.config.settings import Place
 from pretuned.config.toml import INT64_MAX
 from pretuned.errors import ExitCode
@@ -116,6 +117,8 @@ def _add_tune(command: argparse.ArgumentParser) -> None:
     command.add_argument("--dask", metavar="ADDRESS", help=text)
     text = f"how large spaces are searched: {', '.join(strategies.names())}, or PACKAGE.MODULE:CLASS (default: auto)"
     command.add_argument("--strategy", default=strategies.AUTO, metavar="NAME", help=text)
+    text = "how much is tried: fast, default or thorough (default: the table's effort)"
+    command.add_argument("--effort", choices=get_args(Effort), help=text)
     command.add_argument("--verbose", action="store_true", help="print a line for each step and each failed candidate")
     command.set_defaults(run=tune.run)
 

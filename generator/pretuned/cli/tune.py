@@ -30,6 +30,7 @@ def run(options: Namespace) -> ExitCode:
         force=options.force,
         max_loss=options.max_loss,
         strategy=options.strategy,
+        effort=options.effort or settings.effort,
         usage=options.usage,
         from_usage=options.from_usage,
         certify=options.certify,
@@ -69,7 +70,7 @@ def _print(options: Namespace, project: Project, result: TuningResult) -> None:
             held = ", and the table's max-loss holds GPUs alone" if project.max_loss is not None else ""
             blocks.append(f"times of the {tuned.device.name} device say nothing about a GPU{held}")
         print("".join(f"{block}\n\n" for block in blocks if block), end="")
-        print("\n".join(stages(tuned.spending)))
+        print("\n".join([*stages(tuned.spending), *result.gains.lines()]))
         print("".join(f"{line}\n" for line in (in_words(tuned.confirmed), *tuned.notes) if line), end="")
         if options.verbose:
             table_of_kernels = by_kernel(tuned.spending)

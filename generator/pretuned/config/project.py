@@ -47,6 +47,7 @@ _EXAMPLES: Final = {
     "max-loss": "max-loss = 0.02",
     "max-configurations": "max-configurations = 12",
     "devices": 'devices = "all"',
+    "effort": 'effort = "default"',
     "usage": 'usage = "calls.jsonl"',
     "torch": 'torch = "mypkg"',
     "jax": "jax = true",
@@ -75,9 +76,9 @@ class Project:
     `budget_s` is for the whole build, in seconds; `cuda` such as `13.0`, or None for the lock's or the machine's
     toolchain; `architectures`, such as `sm_90`, come besides those of the lock's devices. `max_loss` is the mean that
     a certificate may say at most (0.02 is 2%), None for any. `max_configurations` ship at most for a specialisation and
-    device, the default included. `devices` are the GPUs of a machine that tune: `all`, or one, as in `cuda:1`. `usage`
-    is the usage file whose calls tuning goes by, or None. `package_dir` has the source folders of packages by import
-    name.
+    device, the default included. `devices` are the GPUs of a machine that tune: `all`, or one, as in `cuda:1`. `effort`
+    says how much is tried. `usage` is the usage file whose calls tuning goes by, or None. `package_dir` has the source
+    folders of packages by import name.
     """
 
     root: Path
@@ -92,6 +93,7 @@ class Project:
     max_loss: float | None = None
     max_configurations: int = 12
     devices: str = "all"
+    effort: Effort = "default"
     usage: Path | None = None
     package_dir: Mapping[str, str] = field(default_factory=lambda: SRC)
 
@@ -145,6 +147,7 @@ class ProjectTable(_Table):
     max_loss: float | None = Field(default=None, gt=0, lt=1)
     max_configurations: int = Field(default=12, ge=2, le=32)
     devices: str = Field(default="all", pattern="^(all|cuda(:[0-9]{1,4})?)$")
+    effort: Effort = "default"
     usage: str | None = None
 
 
@@ -198,6 +201,7 @@ def build_project(
         max_loss=parsed.max_loss,
         max_configurations=parsed.max_configurations,
         devices=parsed.devices,
+        effort=parsed.effort,
         usage=None if parsed.usage is None else root / parsed.usage,
         package_dir=package_dir,
     )
@@ -224,14 +228,23 @@ def _entry(item: Any) -> Entry:  # noqa: ANN401 - pydantic's ErrorDetails
         case "missing":
             return keys, f"{_MISSING}; write `{example}`"
         case "literal_error":
-            return keys, bad_mode(item["input"])
+            return keys, bad_effort(item["input"]) if key == "effort" else bad_mode(item["input"])
         case _:
             return keys, f"{in_words(item)}; write `{example}`"
 
 
 def bad_mode(value: object) -> str:
     """Return what is wrong with `value` as a mode."""
-    return f"is {spelled(value)}; expected {_listed(get_args(Mode))}{closest(str(value), get_args(Mode))}"
+    return _none_of(value, get_args(Mode))
+
+
+def bad_effort(value: object) -> str:
+    """Return what is wrong with `value` as an effort."""
+    return _none_of(value, get_args(Effort))
+
+
+def _none_of(value: object, known: Sequence[str]) -> str:
+    return f"is {spelled(value)}; expected {_listed(known)}{closest(str(value), known)}"
 
 
 def _listed(names: Iterable[str]) -> str:

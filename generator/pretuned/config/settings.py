@@ -15,7 +15,7 @@ from typing import Final, Literal, Self, cast, get_args
 
 import platformdirs
 
-from pretuned.config.project import Mode, Project, bad_mode
+from pretuned.config.project import Effort, Mode, Project, bad_effort, bad_mode
 from pretuned.config.toml import spelled
 from pretuned.errors import ConfigError, Fault
 
@@ -92,12 +92,13 @@ class Settings:
     mode: Mode | None = None
     device: Place = GPUS
     budget_s: float | None = None
+    effort: Effort | None = None
     cache: Path | None  # None: there is no folder for it
     progress: Progress = "auto"
 
 
 def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
-    """Read `PRETUNED_MODE`, `_TUNE_ON`, `_BUDGET`, `_CACHE_DIR` and `_PROGRESS`; empty ones count as unset.
+    """Read `PRETUNED_MODE`, `_TUNE_ON`, `_BUDGET`, `_CACHE_DIR`, `_PROGRESS` and `_EFFORT`; empty ones count as unset.
 
     Raises ConfigError with every bad value, each under the variable's name.
     """
@@ -110,13 +111,14 @@ def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
     ]
     if faults:
         raise ConfigError(faults)
-    mode, tune_on, budget, cache, progress = values.values()
+    mode, tune_on, budget, cache, progress, effort = values.values()
     return Settings(
         mode=cast("Mode", mode) if mode else None,
         device=Place.parse(tune_on),
         budget_s=float(budget) if budget else None,
         cache=Path(cache).expanduser().absolute() if cache else _user_cache(),
         progress=cast("Progress", progress) if progress else "auto",
+        effort=cast("Effort", effort) if effort else None,
     )
 
 
@@ -171,19 +173,25 @@ def _judge_progress(value: str) -> str:
     return "" if value in get_args(Progress) else f"is {spelled(value)}; expected 'auto', 'plain' or 'off'"
 
 
+def _judge_effort(value: str) -> str:
+    return "" if value in get_args(Effort) else bad_effort(value)
+
+
 _VARIABLES: Final = {
     "PRETUNED_MODE": _judge_mode,
     "PRETUNED_TUNE_ON": _judge_tune_on,
     "PRETUNED_BUDGET": _judge_budget,
     "PRETUNED_CACHE_DIR": _judge_cache,
     "PRETUNED_PROGRESS": _judge_progress,
+    "PRETUNED_EFFORT": _judge_effort,
 }
 
 
 def overlay(project: Project, settings: Settings) -> Project:
-    """Return the project with the environment's mode and budget in place of the table's."""
+    """Return the project with the environment's mode, budget and effort in place of the table's."""
     return replace(
         project,
         mode=settings.mode or project.mode,
         budget_s=project.budget_s if settings.budget_s is None else settings.budget_s,
+        effort=settings.effort or project.effort,
     )

@@ -226,6 +226,10 @@ DESCRIPTIONS: Final = {
         "The GPUs of the machine that tune: all (one process each, and kinds beside each other), or one, as in cuda:1. "
         "PRETUNED_TUNE_ON and `--on` go before it."
     ),
+    "ProjectTable.effort": (
+        "How much is tried: fast (a fraction of the seconds, for work in progress), default, or thorough (all "
+        "configurations where that can be done)."
+    ),
     "ProjectTable.usage": (
         "A usage file (PRETUNED_USAGE writes it): problems weigh by how often they were called when configurations "
         "are chosen and certified."
@@ -250,6 +254,7 @@ ENVIRONMENT: Final = {
         "building, `pretuned tune`, run time",
         "The folder of the user cache. Default: the platform's cache folder.",
     ),
+    "PRETUNED_EFFORT": ("building", "How much is tried, before the table's: fast, default or thorough."),
     "PRETUNED_PROGRESS": (
         "building, `pretuned tune`",
         "How a tuning shows its progress: auto (a display on a terminal, lines elsewhere), plain (lines) or off.",
