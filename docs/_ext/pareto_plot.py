@@ -15,7 +15,7 @@ from typing import Any, Final
 from pretuned.report.page.drawing import COLOURS, SHAPES, Drawn, Frame, Plane, circle, closed, legend
 
 RESULT: Final = Path(__file__).parents[2] / "benchmarks" / "results" / "pareto_hochgraf.json"
-FRAME: Final = Frame(width=640, height=330, left=52, right=12, top=14, bottom=64)
+FRAME: Final = Frame(width=640, height=310, left=52, right=12, top=14)
 HEADING: Final = "Share of the optimum against seconds of tuning"
 COLUMNS: Final = {
     "way": "way",
@@ -25,6 +25,11 @@ COLUMNS: Final = {
     "worst_seed": "worst seed",
     "worst_input": "worst input",
     "inputs": "inputs reached",
+}
+FORMATS: Final = dict.fromkeys(COLUMNS, "{}") | {
+    "seconds": "{:.1f}",
+    "inputs": "{:g}",
+    **dict.fromkeys(("share", "worst_seed", "worst_input"), "{:.4f}"),
 }
 
 Point = Mapping[str, Any]
@@ -57,10 +62,10 @@ def svg(points: Sequence[Point]) -> str:
         marks = (closed(f'{shape(*at)} fill="{colour}"', _said(point)) for at, point in zip(places, own, strict=True))
         parts.append("\n".join(marks))
         entries.append((f'{shape(0, 0)} fill="{colour}"', way))
-    parts.append(legend(entries, FRAME.left, FRAME.height - 30, FRAME.width - FRAME.right)[0])
+    parts.append(legend(entries, FRAME.left, FRAME.height + 12, FRAME.width - FRAME.right)[0])
     described = f"{HEADING}, by {', '.join(ways)}. The table below has all figures."
     return (
-        f'<svg viewBox="0 0 {FRAME.width} {FRAME.height + 20}" role="img" font-size="12" fill="currentColor" '
+        f'<svg viewBox="0 0 {FRAME.width} {FRAME.height + 26}" role="img" font-size="12" fill="currentColor" '
         f'xmlns="http://www.w3.org/2000/svg">\n<title>{HEADING}</title>\n<desc>{escape(described)}</desc>\n'
         + "\n".join(parts)
         + "\n</svg>"
@@ -74,7 +79,8 @@ def _said(point: Point) -> str:
 def table(points: Sequence[Point]) -> str:
     """Return all figures."""
     rows = "\n".join(
-        "<tr>" + "".join(f"<td>{escape(str(point[key]))}</td>" for key in COLUMNS) + "</tr>" for point in points
+        "<tr>" + "".join(f"<td>{escape(FORMATS[key].format(point[key]))}</td>" for key in COLUMNS) + "</tr>"
+        for point in points
     )
     heads = "".join(f"<th>{name}</th>" for name in COLUMNS.values())
     return (

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shutil
 import sys
 
 import pytest
+from rich.console import Console
 
 from documents import ROOT
 from pretuned.cli import display
+from pretuned.report.progress_log import IN_BUILDS, SETTLING
+from pretuned.tune.events import OutOfBudget
 from progress_events import STREAM, TIMED_OUT
 from screens import TerminalScreen, run_on_terminal
 
@@ -59,6 +63,15 @@ def test_a_terminal_shows_one_display_in_place_and_removes_it_at_the_end(columns
     assert "timed out: no answer within 2 s" in re.sub(r"\s+", " ", after)
     assert after.endswith("over")
     assert "screened" not in after
+
+
+def test_a_build_on_a_terminal_prints_nothing_that_it_reports_itself(capsys, monkeypatch):
+    file = io.StringIO()
+    monkeypatch.setattr(display, "_terminal", lambda: Console(file=file, width=80, color_system=None))
+    for kinds, shown in ((IN_BUILDS, False), (SETTLING, True)):
+        with display.shown("auto", kinds=kinds) as listen:
+            listen(OutOfBudget(rows=3))
+        assert ("3 rows not reached" in file.getvalue()) == shown
 
 
 def test_no_color_takes_the_colour_and_leaves_the_display(tmp_path):

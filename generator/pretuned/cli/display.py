@@ -42,7 +42,8 @@ PRINTED: Final = Failed | OutOfBudget | Passed | Waiting | Planned | Noisy | OF_
 def shown(progress: Progress, *, verbose: bool = False, kinds: Kinds = SETTLING) -> Iterator[Listener]:
     """Yield a listener that shows a tuning while the block runs: on stderr, as far as `progress` allows.
 
-    Where lines are printed, events of `kinds` have their own; with `verbose` all have, and lines are printed always.
+    Events of `kinds` may have lines of their own, and what else settles something has none. With `verbose` every event
+    has, and there is no display.
     """
     if progress == "off" and not verbose:
         yield lambda _event: None
@@ -52,7 +53,7 @@ def shown(progress: Progress, *, verbose: bool = False, kinds: Kinds = SETTLING)
         with logged(console.info, ALL if verbose else kinds) as listen:
             yield listen
         return
-    with _display(terminal) as listen:
+    with _display(terminal, tuple(kind for kind in SETTLING if kind not in kinds)) as listen:
         yield listen
 
 
@@ -67,7 +68,8 @@ def _terminal() -> Console | None:
 
 
 @contextmanager
-def _display(terminal: Console) -> Iterator[Listener]:
+def _display(terminal: Console, silent: Kinds) -> Iterator[Listener]:
+    """Show a display; events of the kinds of `silent` are printed by somebody else."""
     from rich.live import Live  # noqa: PLC0415 - only for terminals
 
     progress = TuningProgress()
@@ -81,7 +83,8 @@ def _display(terminal: Console) -> Iterator[Listener]:
 
         def listen(event: Event) -> None:
             progress.hear(event)
-            if isinstance(innermost(event), PRINTED) and not is_of_a_part(event):
+            inner = innermost(event)
+            if isinstance(inner, PRINTED) and not (isinstance(inner, silent) or is_of_a_part(event)):
                 terminal.print(describe(event), markup=False, highlight=False)
 
         yield listen
