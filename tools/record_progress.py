@@ -1,8 +1,8 @@
-"""Record what a tuning shows: `python tools/record_progress.py` tunes the quickstart on the host device three times.
+"""Record what a tuning shows: `python tools/record_progress.py` tunes the quickstart on the host device four times.
 
-It does so on terminals of 80 and 40 columns, and without a terminal, with sizes that suit a processor, and writes
-docs/recordings/progress_*.txt, which the guide shows. What a terminal shows is what pyte, a terminal in memory, makes
-of it.
+It does so on terminals of 80 and 40 columns, without a terminal, and in a build by pip, with sizes that suit a
+processor. It writes docs/recordings/progress_*.txt, which the guide shows. What a terminal shows is what pyte, a
+terminal in memory, makes of it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ RECORDINGS: Final = ROOT / "docs" / "recordings"
 BUDGET_S: Final = 40
 SMALL: Final = {"[256, 4096]": "[16, 64]", "[1024, 4096, 8192]": "[256, 512, 1024]"}  # in place of the spec's sizes
 COMMAND: Final = f"pretuned tune --on host --budget {BUDGET_S}"
+PIP: Final = "pip wheel -v --no-build-isolation --no-deps ."
 EVERY_S: Final = 5.0
 
 
@@ -66,9 +67,26 @@ def in_a_log() -> str:
     return f"$ {COMMAND} 2>&1 | cat\n{done.stdout.decode()}"
 
 
+def in_pip() -> str:
+    """Return what `pip -v` shows of a build that tunes: of all its lines, those of the build."""
+    with _project() as (project, environment):
+        done = subprocess.run(  # noqa: S603 - the command above
+            PIP.split(),
+            cwd=project,
+            env=environment | {"PRETUNED_TUNE_ON": "host", "PRETUNED_BUDGET": str(BUDGET_S)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=True,
+        )
+    lines = [line for line in done.stdout.decode().splitlines() if line.startswith("  ")]
+    own = [line for line in lines if not line.lstrip().startswith(("Created wheel", "Stored in"))]
+    return "\n".join([f"$ PRETUNED_TUNE_ON=host {PIP}", *own]) + "\n"
+
+
 def main() -> None:
     """Write the recordings."""
     RECORDINGS.mkdir(exist_ok=True)
+    (RECORDINGS / "progress_pip.txt").write_text(in_pip())
     for columns in (80, 40):
         (RECORDINGS / f"progress_{columns}.txt").write_text(on_terminal(columns))
     (RECORDINGS / "progress_log.txt").write_text(in_a_log())

@@ -10,7 +10,7 @@ import pytest
 from documents import ROOT
 from pretuned.report.progress import ProgressView
 from pretuned.report.progress_lines import display_lines
-from record_progress import COMMAND, RECORDINGS
+from record_progress import COMMAND, PIP, RECORDINGS
 
 LOG_LINE = re.compile(
     r"\d+ s of \d+ s(, about \d+ s left|, a few seconds left|, finishing)?: \d+ of \d+ rows; rms_norm: .*"
@@ -45,6 +45,15 @@ def test_the_recorded_log_has_a_line_about_all_every_few_seconds():
     assert len(progress) >= 3
     assert all(after - before >= 5 for before, after in itertools.pairwise(progress))
     assert any(re.fullmatch(r"rms_norm: cols=\d+, rows=\d+, T=float\d+: .*", line) for line in lines)
+
+
+def test_the_recorded_build_says_how_far_its_tuning_is():
+    text = (RECORDINGS / "progress_pip.txt").read_text()
+    assert text.startswith(f"$ PRETUNED_TUNE_ON=host {PIP}\n")
+    lines = [line.strip() for line in text.splitlines()]
+    assert sum(bool(LOG_LINE.fullmatch(line)) for line in lines) >= 2
+    assert sum(bool(re.fullmatch(r"rms_norm: cols=\d+, rows=\d+, T=float\d+: .*", line)) for line in lines) == 12
+    assert any(line.startswith("host: tuned 12 rows and 2 selections") for line in lines)
 
 
 def test_the_page_shows_all_recordings():
