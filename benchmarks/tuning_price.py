@@ -3,6 +3,9 @@
 The whole tuning runs, over recorded times, and seconds are counted instead of spent: of launches, verification,
 references, and of 16 compile workers. Prints for each space the seconds by stage, the launches, and what share of the
 optimum its winners have (geometric mean over rows): the mean over the seeds, of the noise, and the worst.
+
+`--efforts` prints for each effort what it takes, that share, how much faster winners are than defaults, and after how
+many calls the tuning is paid back; `--bundled` adds recorded bundled kernels, at their tuned sizes.
 """
 
 from __future__ import annotations
@@ -18,15 +21,19 @@ from pathlib import Path
 from pretuned.config import Place
 from pretuned.record.cache import Cache
 from pretuned.record.rows import Row
+from pretuned.report.gains import Gains
 from pretuned.report.text import columns
 from pretuned.tune.events import Spending
-from pretuned.tune.request import GPU_PROFILE, TuningDevice, TuningRequest
+from pretuned.tune.request import GPU_PROFILE, PROFILES, TuningDevice, TuningRequest
 from pretuned.tune.tuner import Tuner
 from pretuned.tune.workbench import Clock, Workbench
 from pricing import spaces
 from pricing.device import H100, PricedBinaries, PricedRunner, VirtualTime
 
 HEAD = ("space", "seconds", "compilers", "screening", "verifying", "races", "launches", "share", "worst")
+
+
+EFFORTS = ("space", "effort", "seconds", "share", "faster", "calls to pay back", "thorough is expected to add")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +44,7 @@ class Priced:
     stages: dict
     launches: int
     shares: tuple
-    rows: tuple
+    gains: Gains
 
     @property
     def share(self):
@@ -63,8 +70,12 @@ def tuned(space, seed, profile=GPU_PROFILE, *, budget_s=None, **given):
         with spending.whole():
             found = list(Tuner(bench).tune([TuningRequest(spec=space.spec, problems=space.problems)]))
     rows = tuple(one for one in found if isinstance(one, Row))
-    shares = tuple(space.best_us(row.problem) / space.time_us(row.winner.configuration, row.problem) for row in rows)
-    return Priced(seconds=time.now_s, stages=dict(spending.seconds), launches=runner.launches, shares=shares, rows=rows)
+    gains = Gains.of(rows, spending)
+    taken_us = [space.time_us(row.winner.configuration, row.problem) for row in rows]
+    shares = tuple(space.best_us(row.problem) / time_us for row, time_us in zip(rows, taken_us, strict=True))
+    return Priced(
+        seconds=time.now_s, stages=dict(spending.seconds), launches=runner.launches, shares=shares, gains=gains
+    )
 
 
 def line(space, runs):
@@ -86,23 +97,46 @@ def line(space, runs):
     )
 
 
+def effort_line(space, effort, runs):
+    """The cells of a space tuned with an effort, over its seeds."""
+    calls = [run.gains.calls for run in runs if run.gains.calls]
+    return (
+        space.name,
+        effort,
+        f"{statistics.fmean(run.seconds for run in runs):.1f}",
+        f"{statistics.fmean(run.share for run in runs):.4f}",
+        f"{statistics.fmean(run.gains.faster for run in runs):.2f}x",
+        f"{statistics.fmean(calls):,.0f}" if calls else "never",
+        f"{statistics.fmean(run.gains.expected for run in runs):.2%}",
+    )
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--only", default="")
+    parser.add_argument("--efforts", nargs="*", choices=PROFILES, help="a table of these efforts")
+    parser.add_argument("--bundled", action="store_true")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    table = [HEAD]
+    head = EFFORTS if options.efforts else HEAD
+    table = [head]
     with tempfile.TemporaryDirectory() as folder:
-        wanted = [*spaces.large(Path(folder)), spaces.hochgraf()]
+        wanted = [
+            *spaces.large(Path(folder)),
+            spaces.hochgraf(),
+            *(spaces.bundled(Path(folder)) if options.bundled else []),
+        ]
         for space in (one for one in wanted if options.only in one.name):
             seeds = range(options.first, options.first + options.seeds)
-            table.append(line(space, [tuned(space, seed) for seed in seeds]))
-            print(*columns([HEAD, table[-1]], frozenset(range(1, 9))), sep="\n", flush=True)
+            for effort in options.efforts or ["default"]:
+                runs = [tuned(space, seed, PROFILES[effort]) for seed in seeds]
+                table.append(effort_line(space, effort, runs) if options.efforts else line(space, runs))
+                print(*columns([head, table[-1]], frozenset(range(2, 9))), sep="\n", flush=True)
     if options.out:
         made = [f"python {' '.join(sys.argv)}", f"virtual seconds, {options.seeds} seeds from {options.first} on"]
-        text = "\n".join([*made, *columns(table, frozenset(range(1, 9)))]) + "\n"
+        text = "\n".join([*made, *columns(table, frozenset(range(2 if options.efforts else 1, 9)))]) + "\n"
         options.out.write_text(text, encoding="utf-8")
 
 

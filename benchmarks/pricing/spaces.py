@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import shutil
 import statistics
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -149,12 +150,25 @@ def hochgraf():
     return PricedSpace(name="hochgraf_gemm", spec=spec, problems=problems, times=times, best=best)
 
 
-def of_matrix(recording):
+def stood_in(spec, folder):
+    """The spec with templates that only tell configurations apart: a recording outlasts its kernel's template."""
+    folder.mkdir(parents=True)
+    for one in spec.all_implementations.values():
+        if one.call is None:
+            values = ", ".join("{{ " + name + " }}" for name in sorted(one.parameters))
+            functions = "".join(TEMPLATE.format(values=values).replace("recorded", f.function) for f in one.launches)
+            (folder / one.template).write_text(functions, encoding="utf-8")
+    for file in spec.folder.glob("*.py"):  # its reference
+        shutil.copy(file, folder)
+    return spec.model_copy(update={"folder": folder})
+
+
+def of_matrix(recording, folder):
     """A bundled kernel's recording: its tuned sizes are asked for, other recorded ones are known."""
     tuned = tuple(recording.problems[at] for at in recording.places("tuned"))
     place = {problem: at for at, problem in enumerate(recording.problems)}
     columns = {configuration: index for index, configuration in enumerate(recording.configurations)}
-    table = recording.times
+    table, spec = recording.times, stood_in(recording.spec, folder / str(recording))
 
     def times(configuration, problem):
         column = columns.get(configuration)
@@ -167,7 +181,7 @@ def of_matrix(recording):
         return float(found) * volume(problem) / volume(near)
 
     best = {problem: float(np.nanmin(table[place[problem]])) for problem in tuned}
-    return PricedSpace(name=str(recording), spec=recording.spec, problems=tuned, times=times, best=best)
+    return PricedSpace(name=str(recording), spec=spec, problems=tuned, times=times, best=best)
 
 
 _nearest = {}
@@ -204,6 +218,6 @@ def large(folder):
     ]
 
 
-def bundled():
+def bundled(folder):
     """The recorded matrices of bundled kernels."""
-    return [of_matrix(one) for one in matrix.recorded(matrix.RECORDED) if one.kernel != "hgemm"]
+    return [of_matrix(one, folder) for one in matrix.recorded(matrix.RECORDED) if one.kernel != "hgemm"]
