@@ -277,6 +277,19 @@ def test_a_line_that_another_program_has_written_has_no_number(home):
     assert [found["data-line"] for found, _ in read.of_table(class_="rows sortable")] == ["0"] * 4
 
 
+def test_percentiles_stand_beside_the_winners_of_rows_that_kept_them(home):
+    first, *others = home.rows()
+    winner, *further = first.choices
+    kept = replace(first, choices=(replace(winner, spread_us=(3.5, 3.9, 4.25)), *further))
+    lock = Lock().updated({H100.name: H100}, [kept, *others], [], [])
+    text, read = shown(gathered(lock))
+    cells = [found["spread_us"]["data-value"] for _, found in read.of_table(class_="rows sortable")]
+    assert sorted(cells) == ["", "", "", "3.9"]
+    assert "3.5, 3.9, 4.25" in text
+    without = Lock().updated({H100.name: H100}, home.rows(), [], [])
+    assert "spread_us" not in shown(gathered(without))[1].of_table(class_="rows sortable")[0][1]
+
+
 HUGE, TINY, LARGE = 10**400, 5e-324, 1.7e308
 
 

@@ -22,12 +22,16 @@ States = Mapping[lockfile.Key, tuple[str, str]]  # of what is not fresh: the sta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankedTime:
-    """A choice of a row: its configuration, microseconds a call, and its 95% interval of time over the default's."""
+    """A choice of a row: its configuration, microseconds a call, and its 95% interval of time over the default's.
+
+    `spread_us` are the 10th, 50th and 90th percentile of its samples, None where the row did not keep them.
+    """
 
     configuration: str
     time_us: float
     ratio: tuple[float, float]
     library: str
+    spread_us: tuple[float, float, float] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +83,7 @@ class RowFigure:
             "noisy": self.line.note == "noisy",
             "choices": [
                 {"configuration": one.configuration, "time_us": one.time_us, "ratio": list(one.ratio)}
+                | ({"spread_us": list(one.spread_us)} if one.spread_us is not None else {})
                 | ({"library": one.library} if one.library else {})
                 for one in self.choices
             ],
@@ -121,7 +126,13 @@ def row_figures(lock: Lock, text: str, specs: Mapping[str, KernelSpec], states: 
 
 def _ranked(row: Row) -> tuple[RankedTime, ...]:
     return tuple(
-        RankedTime(configuration=str(one.configuration), time_us=one.time_us, ratio=one.ratio, library=one.library)
+        RankedTime(
+            configuration=str(one.configuration),
+            time_us=one.time_us,
+            ratio=one.ratio,
+            library=one.library,
+            spread_us=one.spread_us,
+        )
         for one in row.choices
     )
 
