@@ -357,11 +357,14 @@ class Screening:
         left: list[Configuration] = []
         default_us = task.times[problem].get(task.default_at(problem))
         most = 1 if default_us is None else max(1, min(CHUNK, int(CHUNK_US / (CALLS * default_us))))
-        for configuration in self._ahead[problem]:
+        for place, configuration in enumerate(self._ahead[problem]):
+            if len(taken) == most:  # the others are looked at when their turn comes
+                left += self._ahead[problem][place:]
+                break
             done = configuration in task.times[problem] or configuration in task.failed
             if done or configuration in self._put_off or problem in task.unfit:
                 continue
-            if len(taken) == most or task.compiled(configuration) is None:
+            if task.compiled(configuration) is None:
                 left.append(configuration)
             elif self._spills(configuration) and configuration not in {*task.defaults, *self._recalled}:
                 self._put_off.append(configuration)
