@@ -24,7 +24,10 @@ def test_into_the_projects_lock_which_takes_part(home):
     home.write(home.rows(device=L4.name), L4, path=Path("l4.json"))
     assert home.run("merge", "l4.json") == (
         0,
-        (f"8 rows for {H100.name}, NVIDIA L4: 4 from pretuned.lock.json, 4 from l4.json; 0 conflicts\n"),
+        (
+            f"pretuned.lock.json: 4 rows of {H100.name}\nl4.json: 4 rows of NVIDIA L4\n"
+            f"8 rows for {H100.name}, NVIDIA L4: 4 from pretuned.lock.json, 4 from l4.json; 0 conflicts\n"
+        ),
         "pretuned.lock.json: written\n",
     )
     assert home.run("check")[0] == 0
@@ -49,7 +52,8 @@ def test_a_conflict_is_told_and_the_fresh_row_stands_however_old(home):
     assert status == 0
     assert out == (
         f"scale on {H100.name} at n=1024, T=float16: a.json, not b.json: fresh, not stale\n"
-        f"4 rows for {H100.name}: 4 from a.json, 0 from b.json; 1 conflict\n"
+        f"a.json: 4 rows of {H100.name}\nb.json: 0 rows of {H100.name}; 1 line made way\n"
+        f"4 rows for {H100.name}: 4 from a.json, 0 from b.json; 1 conflict (1 by freshness)\n"
     )
     assert home.read().rows == tuple(home.rows())
     conflicts = json.loads(home.run("merge", "a.json", "b.json", "--json")[1])["conflicts"]

@@ -13,8 +13,10 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import arithmetic_devices
 from builders import H100, choice
 from builders import row as fresh_row
+from pretuned import backends
 from pretuned.fleet.answers import WorkerEvidence, answer_of
 from pretuned.fleet.units import Unit
 from pretuned.record.cache import CacheEntry, sealed
@@ -131,3 +133,29 @@ def requests(folder: Path, kernels: int, *, modes: int = 1) -> list[TuningReques
     toml, template = edited(SCALE, modes_of, named), "// in mode {{ mode }}\n" + SCALE_TEMPLATE
     specs = [load(write(folder, toml, name=f"scale{n:03d}", template=template)) for n in range(kernels)]
     return [TuningRequest(spec=spec, problems=tuple(all_problems(spec))) for spec in specs]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LyingAt:
+    """Workers of which those at some addresses answer as `liar` does, and the others as `honest` does."""
+
+    liars: tuple[str, ...]
+    liar: SimulatedWorker
+    honest: SimulatedWorker
+
+    def __call__(self, unit: Unit, worker: str):
+        return (self.liar if worker in self.liars else self.honest)(unit, worker)
+
+
+def serve():
+    """What a child of this machine's crew runs in place of `pretuned.fleet.serving:serve`; a row takes ROW_S."""
+    row_s = float(os.environ["ROW_S"])
+    backends.register("arithmetic", arithmetic_devices.BACKEND)  # whose devices the seats are
+
+    def settled(request):
+        seat, unit = request
+        device = unit.device
+        simulated = SimulatedWorker(row_s=row_s, device=device.record, driver=device.driver)
+        yield simulated(unit, seat.worker)
+
+    return settled

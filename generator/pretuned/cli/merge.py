@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
+from typing import Final
 
 from pretuned.api.projects import specs_of
 from pretuned.build.freshness import in_numbers
@@ -16,6 +18,8 @@ from pretuned.errors import ExitCode, UsageError, counted
 from pretuned.record import lock as lockfile
 from pretuned.record.freshness import FreshnessJudge, State
 from pretuned.record.merge import Judged, LockSource, Merged, merge
+
+RULES: Final = ("measured, not skipped", "freshness", "noise or certificate", "date", "time or loss", "order of lines")
 
 
 def run(options: Namespace) -> ExitCode:
@@ -37,9 +41,11 @@ def run(options: Namespace) -> ExitCode:
         changed = lockfile.write(output, found.lock)
     if options.json:
         conflicts = [asdict(conflict) for conflict in found.conflicts]
-        print(json.dumps({"given": found.given, "conflicts": conflicts, "notes": found.notes}, indent=2))
+        taken = [asdict(one) for one in found.taken]
+        told = {"given": found.given, "taken": taken, "conflicts": conflicts, "notes": found.notes}
+        print(json.dumps(told, indent=2))
     else:
-        print("\n".join([*map(str, found.conflicts), *found.notes, _sum(found)]))
+        print("\n".join([*map(str, found.conflicts), *found.notes, *_taken(found), _sum(found)]))
     if project is None:
         console.info("there is no project here, so rows were not judged by its specs")
     console.info(f"{output.name}: " + ("written" if changed else "has all of it, nothing to write"))
@@ -64,8 +70,18 @@ def _judge(project: Project | None) -> Callable[[Judged], State]:
     return lambda entry: judges[entry.kernel].judge(entry).state if entry.kernel in judges else State.STALE
 
 
+def _taken(found: Merged) -> Iterator[str]:
+    """Yield what stands of each lock, device by device, and how much of it made way."""
+    for one in found.taken:
+        skipped = f", {counted(one.skipped, 'problem')} skipped" if one.skipped else ""
+        dropped = f"; {counted(one.dropped, 'line')} made way" if one.dropped else ""
+        yield f"{one.source}: {in_numbers(one.rows, one.selections)} of {one.device}{skipped}{dropped}"
+
+
 def _sum(found: Merged) -> str:
     lines = in_numbers(len(found.lock.rows), len(found.lock.selections))
     given = ", ".join(f"{count} from {name}" for name, count in found.given.items())
     devices = ", ".join(found.lock.devices) or "no device"
-    return f"{lines} for {devices}: {given}; {counted(len(found.conflicts), 'conflict')}"
+    rules = Counter(RULES[conflict.rule] for conflict in found.conflicts)
+    decided = f" ({', '.join(f'{count} by {rule}' for rule, count in sorted(rules.items()))})" if rules else ""
+    return f"{lines} for {devices}: {given}; {counted(len(found.conflicts), 'conflict')}{decided}"

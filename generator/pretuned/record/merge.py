@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Final, Literal
 
@@ -34,6 +35,7 @@ from pretuned.spec.space import describe
 
 Judged = Row | Selection
 EQUAL: Final = "equal by every rule; the line that comes first"
+DECIDING: Final = 4  # rules by which entries differ; the fifth is the order of their lines
 ORDER: Final = (State.FRESH, State.UNVERIFIED, State.INCOMPLETE, State.STALE)
 
 
@@ -49,7 +51,8 @@ class LockSource:
 class Conflict:
     """Two locks that answer for the same in different words: which one stands, which makes way, and why.
 
-    `problem` is the specialisation of a selection.
+    `problem` is the specialisation of a selection; `rule` the number of the rule above that decided, 0 between a row
+    and a problem that was skipped.
     """
 
     kind: Literal["row", "selection"]
@@ -59,6 +62,7 @@ class Conflict:
     kept: str
     dropped: str
     reason: str
+    rule: int
 
     def __str__(self) -> str:
         what = "the selection of " if self.kind == "selection" else ""
@@ -67,14 +71,27 @@ class Conflict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """What stands of a source for one device, in numbers, and how much made way for another source's."""
+
+    source: str
+    device: str
+    rows: int
+    selections: int
+    skipped: int
+    dropped: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Merged:
     """The lock, how many of its lines each source gave, devices aside, and all that had to be decided.
 
-    `notes` are lines about devices and compilers.
+    `taken` has the same by source and device; `notes` are lines about devices and compilers.
     """
 
     lock: Lock
     given: Mapping[str, int]
+    taken: tuple[Taken, ...]
     conflicts: tuple[Conflict, ...]
     notes: tuple[str, ...]
 
@@ -154,7 +171,30 @@ def merge(sources: Sequence[LockSource], judge: Callable[[Judged], State]) -> Me
         [entry.found for entry in kept if isinstance(entry.found, Selection)],
     )
     given = {source.name: sum(entry.source == source.name for entry in kept) for source in sources}
-    return Merged(lock=lock, given=given, conflicts=tuple(conflicts), notes=(*devices.notes, *_compilers(lock)))
+    return Merged(
+        lock=lock,
+        given=given,
+        taken=tuple(_taken(sources, kept, conflicts)),
+        conflicts=tuple(conflicts),
+        notes=(*devices.notes, *_compilers(lock)),
+    )
+
+
+def _taken(sources: Sequence[LockSource], kept: Iterable[_Entry], conflicts: Iterable[Conflict]) -> Iterator[Taken]:
+    """Yield what stands of each source for each device."""
+    kinds = Counter((entry.source, entry.found.device, type(entry.found)) for entry in kept)
+    dropped = Counter((conflict.dropped, conflict.device) for conflict in conflicts)
+    for source in sources:
+        devices = {device for name, device, _ in kinds if name == source.name}
+        for device in sorted(devices | {device for name, device in dropped if name == source.name}):
+            yield Taken(
+                source=source.name,
+                device=device,
+                rows=kinds[source.name, device, Row],
+                selections=kinds[source.name, device, Selection],
+                skipped=kinds[source.name, device, Skipped],
+                dropped=dropped[source.name, device],
+            )
 
 
 def _entries(source: LockSource, names: Mapping[str, str], judge: Callable[[Judged], State]) -> Iterator[_Entry]:
@@ -199,6 +239,7 @@ def _day(date: str) -> int:
 
 def _conflict(kept: _Entry, dropped: _Entry) -> Conflict:
     found = kept.found
+    rule, reason = _reason(kept, dropped)
     return Conflict(
         kind="selection" if isinstance(found, Selection) else "row",
         kernel=found.kernel,
@@ -206,21 +247,22 @@ def _conflict(kept: _Entry, dropped: _Entry) -> Conflict:
         problem=describe(found.specialisation) if isinstance(found, Selection) else str(found.problem),
         kept=kept.source,
         dropped=dropped.source,
-        reason=_reason(kept, dropped),
+        reason=reason,
+        rule=rule,
     )
 
 
-def _reason(kept: _Entry, dropped: _Entry) -> str:
-    """Return by which of the rules one entry stands before another."""
+def _reason(kept: _Entry, dropped: _Entry) -> tuple[int, str]:
+    """Return by which of the rules one entry stands before another, and that in words."""
     one, other = kept.found, dropped.found
     if isinstance(one, Selection) or isinstance(other, Selection):
         assert isinstance(one, Selection)
         assert isinstance(other, Selection)
         return _reason_of_selection(kept.state, one, dropped.state, other)
     if isinstance(one, Skipped):
-        return f"skipped ({one.reason})" + ("" if isinstance(other, Skipped) else ", and the row is stale")
+        return 0, f"skipped ({one.reason})" + ("" if isinstance(other, Skipped) else ", and the row is stale")
     if isinstance(other, Skipped):
-        return f"was measured, not skipped ({other.reason})"
+        return 0, f"was measured, not skipped ({other.reason})"
     high, its = one.winner.ratio[1], other.winner.ratio[1]
     rules = (
         (kept.state != dropped.state, f"{kept.state}, not {dropped.state}"),
@@ -228,10 +270,18 @@ def _reason(kept: _Entry, dropped: _Entry) -> str:
         (_day(one.date) != _day(other.date), f"of {one.date}, not {other.date}"),
         (one.winner.ratio != other.winner.ratio, f"at most {high:.3f} of the default's time, not {its:.3f}"),
     )
-    return next((text for differ, text in rules if differ), EQUAL)
+    return _first(rules)
 
 
-def _reason_of_selection(state: State | None, one: Selection, its_state: State | None, other: Selection) -> str:
+def _first(rules: Sequence[tuple[bool, str]]) -> tuple[int, str]:
+    """Return the number and the words of the first rule by which two entries differ."""
+    decided = ((min(number, DECIDING), text) for number, (differ, text) in enumerate(rules, 1) if differ)
+    return next(decided, (DECIDING + 1, EQUAL))
+
+
+def _reason_of_selection(
+    state: State | None, one: Selection, its_state: State | None, other: Selection
+) -> tuple[int, str]:
     (mean, slower), (its, its_slower) = map(_lost, (one, other))
     rules = (
         (state != its_state, f"{state}, not {its_state}"),
@@ -240,7 +290,7 @@ def _reason_of_selection(state: State | None, one: Selection, its_state: State |
         (mean != its, f"loses {mean:.2%} on average by its certificate, not {its:.2%}"),
         (slower != its_slower, f"slower than the default at {slower:.2%} of problems, not {its_slower:.2%}"),
     )
-    return next((text for differ, text in rules if differ), EQUAL)
+    return _first(rules)
 
 
 def _compilers(lock: Lock) -> Iterator[str]:
