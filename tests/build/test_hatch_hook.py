@@ -60,7 +60,9 @@ def write(root, files):
 
 
 def read(root):
-    return {file.relative_to(root).as_posix(): file.read_bytes() for file in root.rglob("*") if file.is_file()}
+    """The files of a project, without what Python keeps of `hatch_build.py`, which Hatch imports."""
+    files = [file for file in root.rglob("*") if file.is_file() and file.parent != root / "__pycache__"]
+    return {file.relative_to(root).as_posix(): file.read_bytes() for file in files}
 
 
 @pytest.fixture
