@@ -125,6 +125,8 @@ class BinaryStore:
 
     def find(self, source: Source, architecture: str) -> Binary | Failure | None:
         """Return the binary of a source, why it did not compile, or None while it is not compiled."""
+        if (source.key, architecture) in self._under_way:  # nothing has it: this is asked for each of thousands
+            return None
         return self._find(source.key, architecture, self.compiler)
 
     def compile(self, jobs: Iterable[CompileJob]) -> None:

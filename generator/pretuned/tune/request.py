@@ -81,7 +81,7 @@ THOROUGH: Final = EffortProfile(
     tried_problems=60,
     certified_problems=40,
     selecting_s=60.0,
-    exhaustive=20_000,
+    exhaustive=5_000,
     evaluations=2048,
     searching_s=math.inf,
 )
