@@ -96,7 +96,7 @@ def main():
     parser.add_argument("--out", type=Path, metavar="FOLDER")
     options = parser.parse_args()
     lines = [
-        "units of 2 rows; memory is the peak above that before; the lock is the project's while the tuning goes on",
+        "units of 2 rows; MB: the peak above what was there before; in lock: rows that were written before the end",
         f"{'units':>8}{'workers':>9}{'s':>9}{'ms/unit':>10}{'CPU ms':>10}{'MB':>9}{'answers MB':>12}{'in lock':>14}",
     ]
     print("\n".join(lines))

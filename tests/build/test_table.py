@@ -10,7 +10,7 @@ import pytest
 from builders import H100, losses, row, rows, selections
 from pretuned.build import core, table
 from pretuned.build.freshness import Freshness
-from pretuned.config import ModuleTable, Project, Settings
+from pretuned.config import ModuleTable, Place, Project, Settings
 from pretuned.errors import DeviceError, LockError, SpecError
 from pretuned.fleet import tuning as fleet
 from pretuned.record import lock as lockfile
@@ -18,7 +18,7 @@ from pretuned.record.lock import Lock
 from pretuned.record.rows import Skipped
 from pretuned.render import candidate
 from pretuned.spec.space import Configuration, Problem
-from pretuned.tune.events import Spending
+from pretuned.tune.events import OnDevice, Spending, Waiting
 from pretuned.tune.request import TuningDevice
 from pretuned.tune.session import Tuned
 from reported import Reported
@@ -84,6 +84,27 @@ def test_a_build_that_tunes_asks_for_what_the_table_says(build):
     build.resolve(usage=file, max_loss=0.02, max_configurations=3)
     assert build.calls == [{Problem(specialisation=(("T", "float32"),), dims=(("n", 1536),)): 9}]
     assert (build.given["demands"].max_loss, build.given["demands"].max_configurations) == (0.02, 3)
+
+
+def test_a_build_tunes_on_all_gpus_of_the_first_ones_kind_unless_one_is_named(build, monkeypatch):
+    used = []
+
+    def tune_here(works, devices, terms):
+        used.append([device.place.index for device in devices])
+        terms.listen(OnDevice(device="GPU 1", event=Waiting(device="GPU 1")))
+        return build.tune(works[0].requests, works[0].device)
+
+    others = [replace(TARGET, place=Place(index=index)) for index in (1, 2)]
+    others[0] = replace(others[0], record=replace(H100, name="NVIDIA L4"))
+    monkeypatch.setattr(table, "devices_here", lambda backend, known: [TARGET, *others])
+    monkeypatch.setattr(table, "tune_here", tune_here)
+    build.gpu = TARGET
+    build.resolve()
+    build.resolve(devices="cuda:0")
+    build.settings = replace(build.settings, device=Place())
+    build.resolve()
+    assert used == [[0, 2], [0], [0]]
+    assert f"another tuning is using {H100.name}; waiting up to 300 s for it to end" in build.said
 
 
 def test_auto_without_gpu_or_lock_bakes_the_defaults_and_warns(build):

@@ -39,7 +39,7 @@ from pretuned.record.lock import Lock
 from pretuned.record.rows import Row, TunedDevice
 from pretuned.record.selections import Selection
 from pretuned.spec.space import all_problems
-from pretuned.tune.events import Event, Listener, Waiting
+from pretuned.tune.events import Event, Listener, Waiting, innermost
 from pretuned.tune.request import TuningDevice, TuningRequest, find_device, label
 from pretuned.tune.session import Tuned
 from pretuned.tune.workbench import Demands
@@ -231,7 +231,7 @@ def _tuned(
     """Tune within the budget; return None and what is wrong where the GPU cannot be used, or is not to be had."""
 
     def report_waiting(event: Event) -> None:
-        if isinstance(event, Waiting):
+        if isinstance(innermost(event), Waiting):
             limit_s = PATIENCE * project.budget_s
             reporter.info(f"another tuning is using {device.name}; waiting up to {limit_s:g} s for it to end")
         listen(event)

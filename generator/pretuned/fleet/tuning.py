@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pretuned.errors import DeviceError, LockError, counted
+from pretuned.files import termination_interrupts
 from pretuned.fleet.answers import UnitAnswer, add
 from pretuned.fleet.coordinator import USUAL, Coordinator, FleetPolicy, Harvest
 from pretuned.fleet.crews import Crew
@@ -108,7 +109,7 @@ def tune_with(
     must have, where it is known. Raises DeviceError where nothing could be tuned at all.
     """
     units = [unit for work in works for unit in _split(work, terms, compilers or {}, elsewhere=elsewhere)]
-    with Cache(terms.cache_folder, anew=terms.demands.anew) as cache:
+    with Cache(terms.cache_folder, anew=terms.demands.anew) as cache, termination_interrupts():
         found = _Sum(cache=cache, listen=terms.listen, merge=terms.merge)
         coordinator = Coordinator(
             crew, found.settle, listen=terms.listen, policy=policy, compilers=compilers, budget_s=terms.budget_s
