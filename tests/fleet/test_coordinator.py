@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 
@@ -148,22 +147,28 @@ def test_a_cancelled_unit_is_given_again(tmp_path, expected):
     assert text(tuned(tmp_path, Cancelling({"a": SimulatedWorker()}))[0]) == expected
 
 
-def test_a_late_unit_is_given_twice_and_its_second_answer_dropped(tmp_path, expected):
-    answered = threading.Event()
+def test_late_units_are_given_twice_and_a_second_answer_is_dropped(tmp_path):
+    class Hanging(Crew):
+        """Two units hang; the first that is given again is answered by both, the second by the second worker alone."""
 
-    def late(unit, worker):
-        answered.wait(10)
-        return SimulatedWorker(chip=2.0)(unit, worker)
+        def submit(self, unit, listen):
+            future = Future()
+            future.set_running_or_notify_cancel()
+            self.given.append((future, unit))
+            if len(self.given) == 3:
+                next(first for first, one in self.given if one.key == unit.key).set_result(answered(unit))
+            if len(self.given) > 2:
+                future.set_result(answered(unit))
+            return future
 
-    def quick(unit, worker):
-        if crew.given[0][1].key == unit.key:
-            threading.Timer(0.2, answered.set).start()
-        return SimulatedWorker()(unit, worker)
+    def answered(unit):
+        return SimulatedWorker()(unit, "a")
 
-    crew = Crew({"a": Once(late), "b": quick})
-    found, events = tuned(tmp_path, crew, policy=FleetPolicy(confirms=False, late_s=0.1))
-    assert text(found) == expected
-    assert [event.reason for event in events if isinstance(event, GivenAgain)] == ["no answer for 0.1 s"]
+    crew = Hanging({"a": None, "b": None}, room=2)
+    found, events = tuned(tmp_path, crew, kernels=1, policy=FleetPolicy(confirms=False, late_s=0.1))
+    assert (len(found.rows), found.left, found.trouble) == (4, 0, "")
+    assert [event.reason for event in events if isinstance(event, GivenAgain)] == ["no answer for 0.1 s"] * 2
+    assert [future.done() for future, _ in crew.given].count(False) == 1  # nobody waits for it
     assert "1 second answer dropped, 0 of them chose otherwise" in found.notes
 
 

@@ -74,6 +74,7 @@ class _Given:
     expected_s: float
     attempts: int = 0
     out: int = 0
+    waits: bool = False  # to be given out
     since: float | None = None  # when a worker began, by time.monotonic()
     answered: str = ""
 
@@ -124,6 +125,8 @@ class Coordinator:
         self._expected: Counter[str] = Counter()  # seconds of what waits, by device; whole milliseconds
         self._out: Counter[str] = Counter()
         self._flying: dict[Future[UnitAnswer], _Given] = {}
+        self._moot = 0  # those among them whose unit has been answered by another worker
+        self._looked_s = time.monotonic()
         self._arrived: queue.SimpleQueue[Future[UnitAnswer] | Event] = queue.SimpleQueue()
         self._seen_s = time.monotonic()  # when anything was out, or could be given, last
         self._harvest = Harvest()
@@ -161,9 +164,10 @@ class Coordinator:
 
     def _goes_on(self) -> bool:
         """Return whether there is anything to give out or to wait for."""
+        awaited = len(self._flying) > self._moot  # a worker that hangs keeps nobody waiting once another has answered
         if not self._over:
-            return bool(self._flying) or any(self._waiting.values())
-        return bool(self._flying) and time.monotonic() < self._ends + GRACE_S
+            return awaited or any(not given.answered for listed in self._waiting.values() for given in listed)
+        return awaited and time.monotonic() < self._ends + GRACE_S
 
     # Giving units out.
 
@@ -190,6 +194,7 @@ class Coordinator:
     def _give(self, given: _Given) -> None:
         device = given.unit.device.name
         given.attempts += 1
+        given.waits = False
         unit = replace(given.unit, budget_s=self._share_s(given)) if self._budgeted else given.unit
         try:
             future = self._crew.submit(unit, self._arrived.put)
@@ -212,11 +217,12 @@ class Coordinator:
         return min(left_s, left_s * share * (self._crew.workers(device) or 1))
 
     def _again(self, given: _Given, reason: str) -> None:
-        """Give a unit again, unless it has an answer, or had its attempts."""
-        if given.answered:
+        """Give a unit again, unless it has an answer, waits already, or had its attempts."""
+        if given.answered or given.waits:
             return
         if given.attempts < self._policy.attempts:
             waiting = self._waiting[given.unit.device.name]
+            given.waits = True
             if given.unit.confirms:
                 waiting.append(given)  # behind what is still to be settled
             else:
@@ -242,11 +248,13 @@ class Coordinator:
     # Taking in what comes back.
 
     def _take_next(self) -> None:
-        """Take in what arrives next, or look at what is late if nothing does for a moment."""
+        """Take in what arrives next, if anything does within a moment; now and then, look at what is late."""
+        if time.monotonic() - self._looked_s > TICK_S:
+            self._looked_s = time.monotonic()
+            self._look_at_late()
         try:
             arrived = self._arrived.get(timeout=TICK_S)
         except queue.Empty:
-            self._look_at_late()
             return
         if isinstance(arrived, Future):
             self._take(arrived)
@@ -259,13 +267,14 @@ class Coordinator:
             if given.since is None and future.running():
                 given.since = now
             late = given.since is not None and now - given.since > self._policy.late_s
-            if late and given.out == given.attempts < self._policy.attempts and not given.answered:
+            if late and given.out == given.attempts < self._policy.attempts and not (given.answered or given.waits):
                 given.since = None
                 self._again(given, f"no answer for {self._policy.late_s:g} s")
 
     def _take(self, future: Future[UnitAnswer]) -> None:
         given = self._flying.pop(future)
         given.out -= 1
+        self._moot -= bool(given.answered)
         self._out[given.unit.device.name] -= 1
         try:
             answer = future.result()
@@ -292,6 +301,7 @@ class Coordinator:
             self._again(given, answer.trouble)
         else:
             given.answered = choices_digest(found)
+            self._moot += given.out
             self._harvest.given[answer.evidence.worker] += 1
             self._settle(given.unit, answer, found)
             self._report(answer, found)
@@ -329,6 +339,7 @@ class Coordinator:
             self._again(given, answer.trouble)
             return
         given.answered = "confirmed"
+        self._moot += given.out
         self._harvest.confirmed += [
             ConfirmedRow(drift=drift, first=unit.not_on, second=answer.evidence.gpu) for drift in answer.drifts
         ]
