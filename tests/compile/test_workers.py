@@ -127,6 +127,14 @@ def test_a_source_that_takes_many_times_what_others_take_is_given_up(monkeypatch
         assert result == CompileError(line="int slow, first;")
 
 
+def test_limits_are_looked_up_for_what_takes_long_alone(monkeypatch):
+    looked_up = []
+    monkeypatch.setattr(pool_module, "limit_after", lambda took_s, limit_s: looked_up.append(took_s) or limit_s)
+    with CompilePool(1, toolchain=worker("odd_children:slow_compiler"), hurried=True) as workers:
+        assert lines(workers, *QUICK) == QUICK
+    assert not looked_up
+
+
 def test_a_pool_that_is_not_hurried_gives_every_source_its_time(monkeypatch):
     monkeypatch.setattr(pool_module, "LEAST_S", 0.1)
     monkeypatch.setattr(pool_module, "POLL_S", 0.02)

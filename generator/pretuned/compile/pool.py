@@ -192,6 +192,8 @@ class CompilePool:
         """Return the workers whose job has passed its limit, with that limit."""
         found = []
         for child, ((source, architecture), begun_s) in busy.items():
+            if time.monotonic() - begun_s <= min(self.limit_s, LEAST_S):  # no limit is shorter, and medians take time
+                continue
             limit_s = self.limit_s
             if self._hurried and (source.key, architecture) not in self._patient:
                 limit_s = limit_after(self._took_s.get(source.functions, ()), limit_s)
