@@ -99,7 +99,8 @@ def test_what_is_much_faster_than_a_long_best_gets_samples_like_any_short_kernel
 
 
 def test_the_first_launch_tells_what_is_far_from_a_long_best_alone():
-    assert sampling.is_told(40_000.0, 28_000.0)
+    assert sampling.is_told(50_000.0, 28_000.0)
+    assert not sampling.is_told(9_000.0, 3_000.0)  # a busy host may have seen its end that late
     assert not sampling.is_told(30_000.0, 28_000.0)
     assert not sampling.is_told(40.0, 28.0)  # a first launch takes many times as long as others there
     assert not sampling.is_told(40_000.0, float("inf"))

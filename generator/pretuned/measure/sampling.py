@@ -29,6 +29,7 @@ NEAR: Final = 1.1  # times the best: worth more samples
 SAMPLES: Final = 3
 LONG_US: Final = 2000.0  # a launch of which a first one's 10 us more are half a percent
 FAR: Final = 1.25  # times the best, in the launch that is verified: worth no launch to time it
+BUSY_US: Final = 10_000.0  # by which a host whose compilers are at work may see the end of that launch late
 
 LaunchGroups = Callable[[Sequence[int]], Sequence[float]]  # from launches by group to each group's microseconds
 
@@ -50,7 +51,7 @@ def least_launches(time_us: float) -> int:
 
 def is_told(time_us: float, best_us: float) -> bool:
     """Whether a single launch of `time_us`, which was the first, tells that a candidate is far from the best."""
-    return time_us > FAR * best_us and best_us >= LONG_US
+    return time_us > FAR * best_us + BUSY_US and best_us >= LONG_US
 
 
 def screened(held: LaunchGroups, most: int, best_us: float) -> tuple[list[float], float]:
