@@ -139,7 +139,7 @@ def test_a_candidate_that_spills_is_tried_where_no_other_works(tmp_path):
 
 
 class Dear(FakeRunner):
-    """Each candidate takes a second of a clock that nothing else moves."""
+    """Each candidate takes a second of a clock that nothing else moves but the start, once."""
 
     class Charged(Clock):
         seconds = 0.0
@@ -148,18 +148,22 @@ class Dear(FakeRunner):
         def spent_s(self):
             return self.seconds
 
-    def __init__(self):
+    def __init__(self, start_s=0.0):
         super().__init__(model)
-        self.clock = self.Charged()
+        self.clock, self.start_s = self.Charged(), start_s
+
+    def prepare(self, request):
+        self.clock.seconds, self.start_s = self.clock.seconds + self.start_s, 0.0
+        return super().prepare(request)
 
     def screened(self, entry, *, verify):
         self.clock.seconds += 1.0
         return super().screened(entry, verify=verify)
 
 
-def searched(spec, *, binaries=None, calls=None, **profile):
+def searched(spec, *, binaries=None, calls=None, start_s=0.0, **profile):
     """The task of a search whose candidates take a second each, and the search."""
-    gpu = Dear()
+    gpu = Dear(start_s)
     effort = EffortProfile(surveyed_problems=0, tried_problems=0, certified_problems=0, **profile)
     device = TuningDevice(record=H100, driver="580", effort=effort)
     workbench = fake_workbench(gpu, binaries=binaries or FakeBinaries(), clock=gpu.clock, device=device)
@@ -207,3 +211,13 @@ def test_what_is_asked_for_at_once_is_taken_back_where_it_is_too_dear(wide):
     assert len(binaries.compiled) < 200
     best = min(times, key=times.get)
     assert dict(best.values)["vec"] == 4
+
+
+def test_a_slow_start_is_no_price_of_candidates(wide):
+    limits = {"exhaustive": 64, "evaluations": 256, "searching_s": 10.0, "worth_s": 1000.0}
+    soon, _ = searched(wide, **limits)
+    late, found = searched(wide, start_s=1000.0, **limits)
+    assert len(late) == len(soon)
+    assert found.seconds == pytest.approx(found.further)
+    few, _ = searched(wide, start_s=1000.0, exhaustive=450, searching_s=500.0, worth_s=1e-3)
+    assert len(few) == 375  # all of them are tried in the seconds that are free

@@ -77,6 +77,7 @@ class Screening:
         self._prospects = Prospects()
         self._stopped = False  # more is not worth its price
         self._measured, self._measured_s = 0, 0.0
+        self._begun: set[Problem] = set()  # problems where something was screened
         self._begun_s = self._workbench.clock.spent_s
         everything = self._tries_all
         self._others = (
@@ -262,11 +263,19 @@ class Screening:
         return self._prices.compile_s >= SLOW_S
 
     def _screen_timed(self, problem: Problem, chosen: list[Configuration]) -> None:
-        """Screen candidates, and note the seconds that one takes."""
+        """Screen candidates, and note the seconds that one takes.
+
+        The first at a problem pay for its inputs, its reference and the start of processes, which others do not.
+        """
         begun_s = self._workbench.clock.spent_s
         self.task.screen(problem, chosen)
+        took_s = self._workbench.clock.spent_s - begun_s
+        if problem not in self._begun:
+            self._begun.add(problem)
+            self._begun_s += took_s
+            return
         self._measured += len(chosen)
-        self._measured_s += self._workbench.clock.spent_s - begun_s
+        self._measured_s += took_s
 
     @property
     def _prices(self) -> Prices:
