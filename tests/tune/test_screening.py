@@ -161,15 +161,17 @@ class Dear(FakeRunner):
         return super().screened(entry, verify=verify)
 
 
-def searched(spec, *, binaries=None, calls=None, start_s=0.0, **profile):
-    """The task of a search whose candidates take a second each, and the search."""
+def searched(spec, *, binaries=None, calls=None, start_s=0.0, times=model, problems=(), incumbents=None, **profile):
+    """The times of a search whose candidates take a second each, and the search."""
     gpu = Dear(start_s)
+    gpu.time_us = times
     effort = EffortProfile(surveyed_problems=0, tried_problems=0, certified_problems=0, **profile)
     device = TuningDevice(record=H100, driver="580", effort=effort)
     workbench = fake_workbench(gpu, binaries=binaries or FakeBinaries(), clock=gpu.clock, device=device)
-    problem = all_problems(spec)[-1]
-    task = TuningTask(workbench, spec, problem.specialisation, [problem])
-    screening = Screening(task, [problem], calls=calls)
+    chosen = problems or all_problems(spec)[-1:]
+    problem = chosen[0]
+    task = TuningTask(workbench, spec, problem.specialisation, chosen)
+    screening = Screening(task, chosen, incumbents, calls)
     screening.run()
     assert screening.whole
     (found,) = workbench.spending.searched
@@ -221,3 +223,18 @@ def test_a_slow_start_is_no_price_of_candidates(wide):
     assert found.seconds == pytest.approx(found.further)
     few, _ = searched(wide, start_s=1000.0, exhaustive=450, searching_s=500.0, worth_s=1e-3)
     assert len(few) == 375  # all of them are tried in the seconds that are free
+
+
+def test_gains_are_those_of_every_representative(wide):
+    problems = [problem for problem in all_problems(wide) if dict(problem.specialisation)["T"] == "float32"][:2]
+    large = max(problems, key=lambda problem: dict(problem.dims)["n"])
+
+    def found(factor):
+        def times(values, dims):
+            return model(values, dims) * (factor if dict(dims) == dict(large.dims) else 1) / 100
+
+        return searched(wide, times=times, problems=problems, exhaustive=64, evaluations=128, searching_s=1e9)[1]
+
+    alike, apart, other = found(1), found(50), found(1 / 50)
+    assert (alike.tried, alike.gain) == (apart.tried, pytest.approx(apart.gain, rel=0.2))
+    assert alike.gain == pytest.approx(other.gain, rel=0.2)

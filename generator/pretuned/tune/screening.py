@@ -287,9 +287,10 @@ class Screening:
 
     def _observe(self) -> float:
         """Take in what is known of the best; return its mean time in microseconds, 0 before there is any."""
-        times = [self.task.times[problem] for problem in self.representatives]
+        times = [self.task.times[problem] for problem in self.representatives if problem not in self.task.unfit]
         bests = [best for known in times if math.isfinite(best := min(known.values(), default=math.inf))]
-        if not bests:
+        if not bests or len(bests) < len(times):  # a mean that one more joins says nothing of gains
+            self._prospects.tried = max(map(len, times), default=0)
             return 0.0
         self._prospects.note(max(map(len, times)), statistics.fmean(map(math.log, bests)))
         return statistics.fmean(bests)
