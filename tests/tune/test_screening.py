@@ -238,3 +238,23 @@ def test_gains_are_those_of_every_representative(wide):
     alike, apart, other = found(1), found(50), found(1 / 50)
     assert (alike.tried, alike.gain) == (apart.tried, pytest.approx(apart.gain, rel=0.2))
     assert alike.gain == pytest.approx(other.gain, rel=0.2)
+
+
+def test_an_incumbent_is_tried_whose_source_was_taken_back_with_others(tmp_path):
+    class Waiting(Late):
+        """What waits can all be taken back."""
+
+        def withdraw(self, jobs):
+            gone = [job for job in jobs if job[0].key in self.waiting]
+            self.waiting = [key for key in self.waiting if key not in {job[0].key for job in gone}]
+            return gone
+
+    template = 'constexpr int vec = {{ vec }};\nextern "C" __global__ void scale() {}\n'  # of any block
+    spec = loaded(tmp_path, toml=edited(SCALE, ("[128, 256]", BLOCKS)), template=template)
+    problem = all_problems(spec)[-1]
+    task = TuningTask(fake_workbench(FakeRunner(model)), spec, problem.specialisation, [problem])
+    held = next(c for c in task.points if dict(c.values)["vec"] == 4)
+    times, _ = searched(
+        spec, binaries=Waiting(0), incumbents={problem: held}, exhaustive=450, searching_s=10.0, worth_s=1e-3
+    )
+    assert held in times

@@ -315,6 +315,7 @@ class Screening:
             return
         kept = set(self.task.defaults) | set(self.incumbents.values())
         gone = set(self.task.withdraw([c for c in waiting if c not in kept and self.task.compiled(c) is None]))
+        self.task.request([c for c in waiting if c not in gone])  # some may share a source with what was taken back
         for problem, ahead in self._ahead.items():
             self._ahead[problem] = [c for c in ahead if c not in gone]
         self._batches = [[c for c in batch if c not in gone] for batch in self._batches]
