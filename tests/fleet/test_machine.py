@@ -81,6 +81,16 @@ def test_two_devices_of_a_kind_find_what_one_finds_even_where_a_process_dies(hom
     assert len(tuned(home, monkeypatch, "a,a", again=again)[0].rows) == 2
 
 
+def test_a_device_that_cannot_be_used_costs_no_unit_where_another_can(home, monkeypatch):
+    monkeypatch.setenv("ARITHMETIC_BUSY", "1")
+    result, events = tuned(home, monkeypatch, "a,a")
+    assert (result.left, result.tuned.trouble) == (0, "")
+    (note,) = result.tuned.notes
+    assert note == "settled by arithmetic device 0: 2 units"
+    lines = [pretuned.describe(event) for event in events]
+    assert any(line.endswith("(attempt 2): arithmetic device 1 is out of memory") for line in lines)
+
+
 def refuse(*_, **__):
     raise AssertionError("a process was to be started for each device")
 

@@ -2,6 +2,7 @@
 
 It runs through real sessions, runners and compilers in processes of their own. A device whose number stands in
 ARITHMETIC_DEADLY takes its tuning process down, once, when it is asked to measure.
+The device whose number ARITHMETIC_BUSY names cannot be used.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from pretuned.backends import FoundDevice
 from pretuned.compile.result import Binary, Toolchain
+from pretuned.errors import DeviceError
 from pretuned.measure.requests import (
     Opened,
     OpenRequest,
@@ -73,6 +75,8 @@ class ArithmeticDevices:
         if mark is not None and index == 1 and not mark.exists():
             mark.touch()
             os.kill(os.getpid(), signal.SIGKILL)
+        if os.environ.get("ARITHMETIC_BUSY") == str(index):
+            raise DeviceError(f"{self.label(index)} is out of memory")
         return Runner("arithmetic_devices:device", index, name=self.label(index))
 
     def monitor(self, index):

@@ -27,6 +27,7 @@ from pretuned.record.rows import TunedDevice
 from pretuned.tune.events import Listener, OnDevice
 from pretuned.tune.request import TuningDevice, find_device, label
 
+_FAILURES: Final = 2  # in a row; fewer than the attempts of a unit, so that another device gets one of those
 _END_S: Final = 10.0  # for a thread whose process was killed
 
 
@@ -115,16 +116,27 @@ class MachineCrew:
         return [bench for bench in self._benches if bench.kind == device and not bench.dismissed]
 
     def _run(self, bench: _Bench) -> None:
+        failures = 0  # since its last answer
         while (taken := self._next(bench)) is not None:
             unit, listen, answer = taken
             try:
                 found = bench.settler.ask(unit, _naming(bench, listen))
             except Exception as error:  # noqa: BLE001 - the coordinator's to judge
+                failures += 1
+                self._leave_to_others(bench, failures)
                 answer.set_exception(error)
             else:
                 assert isinstance(found, UnitAnswer)  # to a unit
+                failures = failures + 1 if found.trouble else 0
+                self._leave_to_others(bench, failures)
                 answer.set_result(found)
         bench.settler.end()
+
+    def _leave_to_others(self, bench: _Bench, failures: int) -> None:
+        """Dismiss a device that fails again and again: it fails soon, and would use up the attempts of every unit."""
+        with self._changed:
+            if failures >= _FAILURES and len(self._of_kind(bench.kind)) > 1:
+                self.dismiss(bench.settler.seat.worker)
 
     def _next(self, bench: _Bench) -> tuple[Unit, Listener, Future[UnitAnswer]] | None:
         """Return the oldest unit that a device may settle, waiting for one; None where nothing more will come."""
