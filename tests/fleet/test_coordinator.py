@@ -230,6 +230,48 @@ def test_one_row_in_ten_is_measured_again_on_another_gpu(tmp_path):
     assert '"spread"' not in text(found)
 
 
+def test_workers_whose_compiler_is_known_by_its_rows_alone_confirm_rows(tmp_path):
+    def without(unit, worker):
+        answer = SimulatedWorker()(unit, worker)
+        return replace(answer, evidence=replace(answer.evidence, compiler="")) if unit.confirms else answer
+
+    found, events = tuned(tmp_path, Crew({"a": without, "b": without}), kernels=12, policy=FleetPolicy())
+    assert len(found.confirmed) == sum(map(drawn, found.rows)) > 0
+    assert not any(isinstance(event, AnswerRefused) for event in events)
+
+
+class Unconfirming(Crew):
+    """Nobody can confirm; the first unit is lost just before that is known, when there is no room."""
+
+    def __init__(self, workers):
+        super().__init__(workers, room=100)
+        self.lost, self.full = None, False
+
+    def room(self, device):
+        full, self.full = self.full, False
+        return 0 if full else super().room(device)
+
+    def submit(self, unit, listen):
+        answer = Future()
+        if unit.confirms:
+            if not self.lost.done():
+                self.lost.set_exception(RuntimeError("gone"))
+                self.full = True
+            answer.set_exception(NoWorkerError("nobody is left"))
+            return answer
+        if self.lost is None:
+            self.lost = answer
+            return answer
+        return super().submit(unit, listen)
+
+
+def test_what_nobody_can_confirm_costs_no_other_unit(tmp_path):
+    worker = SimulatedWorker()
+    found, events = tuned(tmp_path, Unconfirming({"a": worker, "b": worker}), kernels=12, policy=FleetPolicy())
+    assert [event.attempt for event in events if isinstance(event, GivenAgain)] == [2]
+    assert (found.left, found.trouble, found.confirmed) == (0, "", ())
+
+
 def test_rows_of_the_only_worker_are_not_confirmed(tmp_path):
     crew = Crew({"a": SimulatedWorker()})
     assert tuned(tmp_path, crew, kernels=12, policy=FleetPolicy())[0].confirmed == ()

@@ -123,11 +123,12 @@ class AnswerJudge:
         wrong = next(self._contradictions(unit, answer, found), None)
         if wrong is not None:
             return wrong
-        self.compilers.setdefault(unit.device.name, answer.evidence.compiler)
+        if answer.evidence.compiler:
+            self.compilers.setdefault(unit.device.name, answer.evidence.compiler)
         return found
 
     def _contradictions(self, unit: Unit, answer: UnitAnswer, found: Lock) -> Iterator[str]:
-        yield from self._of_evidence(unit, answer.evidence)
+        yield from self._of_evidence(unit, answer.evidence, has_rows=bool(found.rows or found.selections))
         for device in found.devices.values():
             if device != answer.evidence.device:
                 yield f"its rows are of {kind_of(device)}, and its device is {kind_of(answer.evidence.device)}"
@@ -137,7 +138,7 @@ class AnswerJudge:
             yield from self._contradiction(unit, answer.evidence, rule)
         yield from _unasked(unit, answer, found)
 
-    def _of_evidence(self, unit: Unit, evidence: WorkerEvidence) -> Iterator[str]:
+    def _of_evidence(self, unit: Unit, evidence: WorkerEvidence, *, has_rows: bool) -> Iterator[str]:
         wanted = unit.device.record
         compiler = unit.compiler or self.compilers.get(wanted.name, evidence.compiler)
         if evidence.version != unit.version:
@@ -146,7 +147,7 @@ class AnswerJudge:
             yield f"its device is {kind_of(evidence.device)}, not {kind_of(wanted)}"
         if evidence.driver != unit.device.driver:
             yield f"its driver is {evidence.driver}, not {unit.device.driver}, as {wanted.name} has it elsewhere"
-        if evidence.compiler != compiler:
+        if evidence.compiler != compiler and (evidence.compiler or has_rows):  # unknown where nothing was compiled
             yield f"its compiler is {evidence.compiler}, not {compiler}"
 
     def _contradiction(self, unit: Unit, evidence: WorkerEvidence, entry: Row | Selection) -> Iterator[str]:

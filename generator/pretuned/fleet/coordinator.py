@@ -281,6 +281,8 @@ class Coordinator:
         except (CancelledError, asyncio.CancelledError):
             self._again(given, "it was cancelled")
         except NoWorkerError as error:
+            if given.unit.confirms:  # others of its kind may still settle units
+                return
             self._waiting[given.unit.device.name].append(given)
             self._give_up_waiting(str(error), given.unit.device.name)
         except Exception as error:  # noqa: BLE001 - whatever ended the worker
