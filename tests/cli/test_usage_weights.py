@@ -9,8 +9,8 @@ import pytest
 
 import fake_session
 from builders import H100, selections
-from pretuned.api import tuning as command
 from pretuned.build import core
+from pretuned.fleet import tuning as fleet
 from pretuned.frontends.registry import load_project
 from pretuned.record import lock as lockfile
 from pretuned.record.usage import digest_of
@@ -26,10 +26,8 @@ class Asked(Home):
         super().__init__(root, monkeypatch, capsys)
         fake_session.install(monkeypatch, root)
         self.requests = []
-        real = command.tune_requests
-        monkeypatch.setattr(
-            command, "tune_requests", lambda requests, *given, **named: self.tune(real, requests, given, named)
-        )
+        real = fleet.tune
+        monkeypatch.setattr(fleet, "tune", lambda requests, *given, **named: self.tune(real, requests, given, named))
 
     def tune(self, real, requests, given, named):
         self.requests = requests
