@@ -44,7 +44,7 @@ CASES = {  # by kernel: an implementation with its widest vectors, and sizes wit
             },
             [(m, n, k) for m in (1, 11) for n in (3, 50) for k in (0, 5, 131, 264)],
         )
-        for bm, warps_n, depth in ((16, 1, 2), (32, 4, 4))
+        for bm, warps_n, depth in ((16, 1, 2), (32, 4, 4), (32, 1, 2))
     ],
     "rms_norm": [
         (
@@ -179,7 +179,7 @@ def test_what_is_not_finite_stays_in_its_row(reference, kernel, cols):
     np.testing.assert_array_equal(found.astype(np.float64), getattr(reference, kernel)(**inputs))
 
 
-@pytest.mark.parametrize("case", [0, 1])
+@pytest.mark.parametrize("case", [0, 1, 2])
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (3, 2, 7), (5, 11, 13)], ids=str)
 def test_infinities_meet_nothing_beside_the_matrices(reference, sizes, case):
     spec, (implementation, values, _) = SPECS["skinny_gemm"], CASES["skinny_gemm"][case]

@@ -1,4 +1,4 @@
-"""hgemm by wgmma and by mma.sync: right where tiles are cut off, and with an epilogue of its own."""
+"""hgemm and skinny_gemm by wgmma and by mma.sync: right where tiles are cut off; hgemm with an epilogue of its own."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ TEMPLATES = TESTS.parent / "templates"
 # One element and one tile more or less, fewer than a tile, a step of k that is cut off, and more tiles than SMs.
 WHOLE = [(1, 8, 8), (63, 72, 1000), (129, 264, 520), (257, 1000, 2048), (2056, 4104, 200), (3000, 3080, 1032)]
 ODD = [(1, 1, 1), (129, 255, 77), (513, 17, 129)]
+FEW_ROWS = [(1, 64, 64), (5, 72, 1000), (17, 264, 520), (33, 1000, 2048), (64, 4104, 200), (70, 129, 8192), (8, 7000, 640)]
+FEW_ODD_ROWS = [(1, 1, 1), (31, 255, 77), (64, 17, 129)]
 SAMPLED = 12  # configurations of an implementation
 
 
@@ -31,7 +33,7 @@ SAMPLED = 12  # configurations of an implementation
 def folder(tmp_path_factory):
     """The bundled templates beside the kernel that extends them."""
     found = tmp_path_factory.mktemp("kernels")
-    for path in (*TEMPLATES.glob("hgemm*"), *TEMPLATES.glob("*.cuh.jinja"), *(TESTS / "data" / "hgemm").iterdir()):
+    for path in (*TEMPLATES.glob("hgemm*"), *TEMPLATES.glob("skinny_gemm*"), *TEMPLATES.glob("*.cuh.jinja"), *(TESTS / "data" / "hgemm").iterdir()):
         if path.is_file() and path.name != "reference.py":
             shutil.copy(path, found)
     texts = [(one / "reference.py").read_text() for one in (TEMPLATES, TESTS / "data" / "hgemm")]
@@ -48,27 +50,30 @@ def bench():
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-@pytest.mark.parametrize("kernel", ["hgemm", "scaled"])
-def test_configurations_are_right_where_tiles_are_cut_off(folder, bench, kernel, dtype):
+@pytest.mark.parametrize(
+    ("kernel", "sizes"),
+    [("hgemm", WHOLE + ODD), ("scaled", WHOLE + ODD), ("skinny_gemm", FEW_ROWS + FEW_ODD_ROWS)],
+    ids=lambda one: one if isinstance(one, str) else "",
+)
+def test_configurations_are_right_where_tiles_are_cut_off(folder, bench, kernel, sizes, dtype):
     spec, specialisation = load_folder(folder)[kernel], (("T", dtype),)
-    facts, first = bench.machine.facts, space.default(spec)
+    facts = bench.machine.facts
+    problems = [Problem(specialisation=specialisation, dims=(("k", k), ("m", m), ("n", n))) for m, n, k in sizes]
+    defaults = {problem: space.default_at(spec, problem) for problem in problems}
+    plain = compiled(spec, specialisation, set(defaults.values()), f"sm_{facts.compute_capability}")
     for name, implementation in spec.all_implementations.items():
         of_hopper = "wgmma" in name
         if of_hopper and facts.compute_capability != 90:
             continue
-        problems = [
-            Problem(specialisation=specialisation, dims=(("k", k), ("m", m), ("n", n))) for m, n, k in WHOLE + ODD
-        ]
         listed = [
             one
             for one in space.combinations(name, implementation)
             if any(space.legal(spec, problem, one, facts) for problem in problems)
         ]
         drawn = random.Random(name).sample(listed, min(len(listed), SAMPLED))
-        plain = compiled(spec, specialisation, [first], f"sm_{facts.compute_capability}")
         entries = compiled(spec, specialisation, drawn, f"sm_{facts.compute_capability}{'a' * of_hopper}")
         for problem in problems:
-            bench.prepare(PrepareRequest(spec=spec, problem=problem, default=plain[first]))
+            bench.prepare(PrepareRequest(spec=spec, problem=problem, default=plain[defaults[problem]]))
             legal = {one: entry for one, entry in entries.items() if space.legal(spec, problem, one, facts)}
             assert {one: bench.verify(entry).failure for one, entry in legal.items()} == dict.fromkeys(legal), problem
 
