@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 
+import numpy as np
+
 from pretuned.spec.space import Problem
 from pretuned.tune.representatives import distance, promising, representatives
 
@@ -29,6 +31,18 @@ def test_anchors_hold_the_smallest_and_the_largest_and_leave_none_far_from_all()
 def test_a_few_problems_are_all_anchors():
     assert representatives(GRID[:4]) == GRID[:4]
     assert representatives([]) == []
+
+
+def test_a_problem_whose_configurations_are_its_own_is_a_representative_as_well():
+    nothing = np.zeros(12, dtype=bool)
+    everywhere, elsewhere, partly = nothing.copy(), nothing.copy(), nothing.copy()
+    everywhere[:6] = elsewhere[6:10] = partly[3:9] = True
+    middles = [GRID[20], GRID[21], GRID[22]]
+    alone = dict.fromkeys(GRID, everywhere) | dict.fromkeys(middles[:2], elsewhere) | {middles[2]: partly}
+    assert not set(middles) & set(representatives(GRID))
+    assert representatives(GRID, alone) == [*representatives(GRID), middles[0]]
+    assert representatives(GRID, dict.fromkeys(GRID, everywhere)) == representatives(GRID)
+    assert representatives(GRID, dict.fromkeys(GRID, nothing)) == representatives(GRID)
 
 
 def test_a_candidate_that_is_good_on_both_sides_is_expected_to_be_good_between():

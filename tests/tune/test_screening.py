@@ -258,3 +258,13 @@ def test_an_incumbent_is_tried_whose_source_was_taken_back_with_others(tmp_path)
         spec, binaries=Waiting(0), incumbents={problem: held}, exhaustive=450, searching_s=10.0, worth_s=1e-3
     )
     assert held in times
+
+
+def test_configurations_of_one_size_alone_are_screened_there(tmp_path):
+    sizes = [2**power for power in range(10, 20)]
+    rule = '"block == 256 or (block > 500 if n == 8192 else block < 500)"'
+    own = wide_of(tmp_path, ("[1024, 65536]", str(sizes)), ('"n % vec == 0"', f'"n % vec == 0", {rule}'))
+    task = screened(own, FakeBinaries())
+    at = {dict(problem.dims)["n"]: len(times) for problem, times in task.times.items()}
+    assert at[8192] > 100
+    assert sum(1 for size in sizes if at[size] > 100) == 5  # the others are never asked for all

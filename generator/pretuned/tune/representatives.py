@@ -1,7 +1,8 @@
 """Which problems are searched, and what their times say about the problems between them. Pure.
 
 A kernel's best configurations change slowly with its sizes. So all candidates are screened at a few *representative*
-problems that lie far from each other. At every other problem, only those are screened that did well around it.
+problems that lie far from each other, and where most of the others' legal configurations are legal as well. At every
+other problem, only those are screened that did well around it.
 """
 
 from __future__ import annotations
@@ -11,9 +12,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pretuned.spec.space import Problem
 
 FEW: Final = 4  # problems, all of which are representatives
+COVERED: Final = 0.5  # of a problem's legal configurations, the share that is legal at a representative, at least
 NEAREST: Final = 0.25  # squared distance, in octaves, added to every distance: it keeps weights finite
 BESTS: Final = 2  # of each measured problem, that are tried whatever is expected of them
 
@@ -21,11 +26,30 @@ C = TypeVar("C")
 Times = Mapping[C, float]  # microseconds; math.inf for a failure
 
 
-def representatives(problems: Sequence[Problem]) -> list[Problem]:
+def representatives(
+    problems: Sequence[Problem], legal: Mapping[Problem, NDArray[np.bool_]] | None = None
+) -> list[Problem]:
     """Return some of `problems` that lie far from each other: the smallest, the largest, then the farthest from all.
 
-    Their number is the square root of the number of problems, but at least FEW.
+    Their number is the square root of the number of problems, but at least FEW. Where `legal` says, by problem, which
+    configurations of one list are legal, problems follow that the others say little about: of whose configurations
+    less than COVERED is legal at any of those before, the one with the most others first.
     """
+    chosen = _far_apart(problems)
+    if legal is None:
+        return chosen
+    left = [problem for problem in problems if problem not in chosen]
+    while left:
+        covered = np.logical_or.reduce([legal[problem] for problem in chosen])
+        missing = {problem: int(np.count_nonzero(legal[problem] & ~covered)) for problem in left}
+        left = [p for p in left if missing[p] > (1 - COVERED) * np.count_nonzero(legal[p])]
+        if left:
+            chosen.append(max(left, key=missing.__getitem__))
+            left.remove(chosen[-1])
+    return chosen
+
+
+def _far_apart(problems: Sequence[Problem]) -> list[Problem]:
     wanted = max(FEW, math.isqrt(len(problems) - 1) + 1) if problems else 0
     if len(problems) <= wanted:
         return list(problems)

@@ -67,7 +67,7 @@ class Screening:
         self._workbench = task.workbench
         self.incumbents = incumbents or {}
         self.problems = list(problems)
-        self.representatives = representatives(problems)
+        self.representatives = representatives(problems, task.legal)
         self.whole = False
         self._rows = {problem: np.flatnonzero(task.legal[problem]) for problem in self.problems}
         self._strategies = {

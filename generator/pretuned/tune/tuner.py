@@ -90,7 +90,7 @@ class _Pending:
         """What its rows are expected to take."""
         count, rows = len(self.task.points), len(self.problems)
         sources = count if self.tries_everything else min(count, self.task.workbench.device.profile.evaluations)
-        searched = min(rows, len(representatives(self.task.problems)))
+        searched = min(rows, len(representatives(self.task.problems, self.task.legal)))
         screened = sources * searched + CARRIED * (rows - searched)
         seconds = KERNEL_S + sources * COMPILE_S / processors() + screened * SCREEN_S + rows * ROW_S
         if self.selects:
