@@ -24,7 +24,15 @@ TEMPLATES = TESTS.parent / "templates"
 # One element and one tile more or less, fewer than a tile, a step of k that is cut off, and more tiles than SMs.
 WHOLE = [(1, 8, 8), (63, 72, 1000), (129, 264, 520), (257, 1000, 2048), (2056, 4104, 200), (3000, 3080, 1032)]
 ODD = [(1, 1, 1), (129, 255, 77), (513, 17, 129)]
-FEW_ROWS = [(1, 64, 64), (5, 72, 1000), (17, 264, 520), (33, 1000, 2048), (64, 4104, 200), (70, 129, 8192), (8, 7000, 640)]
+FEW_ROWS = [
+    (1, 64, 64),
+    (5, 72, 1000),
+    (17, 264, 520),
+    (33, 1000, 2048),
+    (64, 4104, 200),
+    (70, 129, 8192),
+    (8, 7000, 640),
+]
 FEW_ODD_ROWS = [(1, 1, 1), (31, 255, 77), (64, 17, 129)]
 SAMPLED = 12  # configurations of an implementation
 
@@ -33,7 +41,8 @@ SAMPLED = 12  # configurations of an implementation
 def folder(tmp_path_factory):
     """The bundled templates beside the kernel that extends them."""
     found = tmp_path_factory.mktemp("kernels")
-    for path in (*TEMPLATES.glob("hgemm*"), *TEMPLATES.glob("skinny_gemm*"), *TEMPLATES.glob("*.cuh.jinja"), *(TESTS / "data" / "hgemm").iterdir()):
+    bundled = [path for names in ("hgemm*", "skinny_gemm*", "*.cuh.jinja") for path in TEMPLATES.glob(names)]
+    for path in (*bundled, *(TESTS / "data" / "hgemm").iterdir()):
         if path.is_file() and path.name != "reference.py":
             shutil.copy(path, found)
     texts = [(one / "reference.py").read_text() for one in (TEMPLATES, TESTS / "data" / "hgemm")]
