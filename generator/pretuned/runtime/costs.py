@@ -1,7 +1,7 @@
 """The language of costs: from the texts of a lock, which anybody may edit, to a function of the dims.
 
 A cost is a sum of terms, each a text with a whole number of femtoseconds. A text may hold dims, whole numbers, + and -
-and *, // and % and `ceil_div` by a positive number, comparisons, and/or/not, `x if c else y`, `min` and `max`. So a
+and *, // and % and `ceil_div` by a positive number or by `max` of one and more, comparisons, and/or/not, `x if c else y`, `min` and `max`. So a
 cost has a value at every problem, found in exact integers, and nothing can be written that takes long to compute.
 """
 
@@ -27,7 +27,8 @@ _DIVISION = (ast.FloorDiv, ast.Mod)
 _UNARY = (ast.USub, ast.UAdd, ast.Not)
 _COMPARISON = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 ALLOWED = (
-    "dims, integers, + - *, // and % and ceil_div by a positive integer, comparisons, and/or/not, if/else, min, max"
+    "dims, integers, + - *, // and % and ceil_div by a positive integer or max(1, ...), comparisons, and/or/not, "
+    "if/else, min, max"
 )
 
 
@@ -108,6 +109,9 @@ def _is_allowed(node: ast.expr, dims: Collection[str], depth: int) -> bool:
 
 
 def _is_positive(node: ast.expr) -> bool:
+    match node:
+        case ast.Call(func=ast.Name(id="max"), args=args):
+            return any(map(_is_positive, args))
     return isinstance(node, ast.Constant) and type(node.value) is int and node.value > 0
 
 

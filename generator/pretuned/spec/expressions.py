@@ -152,18 +152,29 @@ class OwnExtent(Expression):
 
 
 def has_value_everywhere(expression: Expression) -> bool:
-    """Return whether an expression has a value whatever the dims are: it divides by positive literals, has no power."""
+    """Return whether an expression has a value whatever the dims are: it has no power, and what it divides by is positive.
+
+    That is a literal, or the larger one of a literal and something: `max(1, blocks // strips)`.
+    """
     for node in ast.walk(expression.tree):
         match node:
             case (
                 ast.Call(func=ast.Name(id="ceil_div"), args=[_, by])
                 | ast.BinOp(op=ast.FloorDiv() | ast.Mod(), right=by)
             ):
-                if (value := literal_value(by)) is None or value < 1:
+                if not is_positive(by):
                     return False
             case ast.Pow() | ast.Attribute() | ast.Name(id="sizeof"):
                 return False
     return True
+
+
+def is_positive(node: ast.expr) -> bool:
+    """Return whether a part of an expression is 1 or more by what is written there: `8`, `max(1, n)`."""
+    match node:
+        case ast.Call(func=ast.Name(id="max"), args=args):
+            return any(is_positive(one) for one in args)
+    return (value := literal_value(node)) is not None and value >= 1
 
 
 @lru_cache(maxsize=4096)
@@ -192,4 +203,5 @@ __all__ = [
     "Value",
     "ceil_div",
     "has_value_everywhere",
+    "is_positive",
 ]

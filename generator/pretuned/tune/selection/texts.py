@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from pretuned.runtime.records import Value
-from pretuned.spec.expressions import Expression
+from pretuned.spec.expressions import Expression, is_positive
 
 
 @lru_cache(maxsize=1 << 14)
@@ -75,10 +75,34 @@ class _Hoisting(ast.NodeTransformer):
         return node
 
 
+class _Guarding(ast.NodeTransformer):
+    """Makes divisors positive that might be 0: `n // k` becomes `n // max(1, k)`. No launch divides by 0."""
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        self.generic_visit(node)
+        if isinstance(node.op, ast.FloorDiv | ast.Mod):
+            node.right = _at_least_one(node.right)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        match node:
+            case ast.Call(func=ast.Name(id="ceil_div"), args=[number, by]):
+                node.args = [number, _at_least_one(by)]
+        return node
+
+
+def _at_least_one(node: ast.expr) -> ast.expr:
+    if is_positive(node):
+        return node
+    return ast.Call(func=ast.Name("max"), args=[ast.Constant(1), node], keywords=[])
+
+
 @lru_cache(maxsize=1 << 12)
 def hoist(expression: Expression) -> str:
-    """Return the text of an expression with conditions taken out of its divisors."""
-    return simplify(ast.unparse(_Hoisting().visit(ast.parse(expression.python, mode="eval"))))
+    """Return the text of an expression with conditions taken out of its divisors, which are all positive."""
+    hoisted = _Hoisting().visit(ast.parse(expression.python, mode="eval"))
+    return simplify(ast.unparse(_Guarding().visit(hoisted)))
 
 
 def turns_of(text: str) -> Iterator[str]:
