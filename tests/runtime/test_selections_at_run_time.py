@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib
+import itertools
 import json
 import random
 import re
@@ -183,6 +184,40 @@ def test_a_million_picks_are_the_builders(record_property):
 def test_a_term_that_is_not_in_the_language_is_refused(term, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         costs.compiled([[(term, 1)]], ("cols", "rows"))
+
+
+SHARED = "ceil_div(cols, max(1, ceil_div(rows, 4)))"
+
+
+def test_what_costs_have_in_common_is_computed_once_and_to_the_same_values():
+    given = [
+        [(SHARED, 3), ("1", 5)],
+        [(f"rows % max(1, {SHARED})", 7), (f"1 if {SHARED} > 2 else 0", 11)],
+        [("cols", 1)],
+    ]
+    found = costs.compiled(given, ("cols", "rows"))
+    parts, texts = costs.shared([costs.written(one, ("cols", "rows")) for one in given], ("cols", "rows"))
+    assert [name for name, _ in parts] == ["_0"]
+    assert sum(text.count("max(1, -(-rows // 4))") for text in (*texts, *dict(parts).values())) == 1
+    assert found.__code__.co_varnames[: found.__code__.co_argcount] == ("cols", "rows")
+    for cols, rows in itertools.product((0, 1, 5, 64, 1000), repeat=2):
+        strips = -(-cols // max(1, -(-rows // 4)))
+        assert found(cols, rows) == (3 * strips + 5, 7 * (rows % max(1, strips)) + 11 * (strips > 2), cols)
+
+
+def test_names_of_what_is_shared_are_not_those_of_dims():
+    parts, _ = costs.shared(["_0 // 3 + 1", "_0 // 3 + 2"], ("_0",))
+    assert parts == [("__0", "_0 // 3")]
+
+
+@pytest.mark.parametrize("divisor", ["rows", "max(0, rows)", "min(1, rows)", "max(rows, cols)", "1 - rows"])
+def test_a_term_divides_by_nothing_that_may_be_zero(divisor):
+    for term in (
+        f"cols // {divisor}" if " - " not in divisor else f"cols // ({divisor})",
+        f"ceil_div(cols, {divisor})",
+    ):
+        with pytest.raises(ValueError, match="is not a cost over cols, rows"):
+            costs.compiled([[(term, 1)]], ("cols", "rows"))
 
 
 @pytest.mark.parametrize("femtoseconds", [-1, 2**63, True, 1.5, "1", None])

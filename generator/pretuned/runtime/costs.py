@@ -1,19 +1,21 @@
 """The language of costs: from the texts of a lock, which anybody may edit, to a function of the dims.
 
 A cost is a sum of terms, each a text with a whole number of femtoseconds. A text may hold dims, whole numbers, + and -
-and *, // and % and `ceil_div` by a positive number or by `max` of one and more, comparisons, and/or/not, `x if c else y`, `min` and `max`. So a
-cost has a value at every problem, found in exact integers, and nothing can be written that takes long to compute.
+and *, // and % and `ceil_div` by a positive number or by `max(1, ...)`, comparisons, and/or/not, `x if c else y`, `min`
+and `max`. So a cost has a value at every problem, found in exact integers, and nothing can be written that takes long
+to compute.
 """
 
 from __future__ import annotations
 
 import ast
+from copy import copy
 
 from .expressions import LIMIT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from .table import Formula
 
@@ -50,6 +52,20 @@ def written(cost: TermTimes, dims: Collection[str]) -> str:
     return " + ".join(texts) or "0"
 
 
+def shared(costs: Sequence[str], dims: Collection[str]) -> tuple[list[tuple[str, str]], list[str]]:
+    """Return the parts that written costs have more than once, each with a name, and the costs by these names.
+
+    Parts come before those that they are a part of. Costs of one kernel have most of what they divide by in common.
+    """
+    prefix = "_"
+    while any(name.startswith(prefix) for name in dims):
+        prefix += "_"
+    found = _Parts()
+    roots = [found.place(ast.parse(cost, mode="eval").body) for cost in costs]
+    parts = [(name, ast.unparse(tree)) for name, tree in found.name(prefix)]
+    return parts, [ast.unparse(found.tree(root)) for root in roots]
+
+
 def names_read(costs: Iterable[str], dims: Collection[str]) -> list[str]:
     """Return which of `dims` written costs read, sorted."""
     trees = [ast.parse(cost, mode="eval") for cost in costs]
@@ -60,8 +76,10 @@ def names_read(costs: Iterable[str], dims: Collection[str]) -> list[str]:
 def compiled(costs: Iterable[TermTimes], dims: Collection[str]) -> Formula:
     """Return a function of the dims that costs read, by name, to their values; raises ValueError as `written`."""
     texts = [written(cost, dims) for cost in costs]
-    body = f"({', '.join(texts)},)" if texts else "()"
-    source = f"lambda {', '.join(names_read(texts, dims))}: {body}"
+    parts, values = shared(texts, dims)
+    body = f"({', '.join(values)},)" if texts else "()"
+    named = "".join(f"{name} := {text}, " for name, text in parts)
+    source = f"lambda {', '.join(names_read(texts, dims))}: " + (f"({named}{body})[-1]" if parts else body)
     made: Formula = eval(source, {"__builtins__": {}, "min": min, "max": max})  # noqa: S307 - of trees that were checked
     return made
 
@@ -125,3 +143,61 @@ class _WrittenOut(ast.NodeTransformer):
                 below = ast.BinOp(left=ast.UnaryOp(op=ast.USub(), operand=a), op=ast.FloorDiv(), right=b)
                 return ast.UnaryOp(op=ast.USub(), operand=below)
         return node
+
+
+def _is_plain(node: ast.expr) -> bool:
+    """Return whether computing a part costs no more than looking up its name."""
+    match node:
+        case ast.UnaryOp(operand=operand):
+            return isinstance(operand, ast.Name)
+    return isinstance(node, ast.Name | ast.Constant)
+
+
+class _Parts:
+    """The parts of some expressions, each distinct one once, in an order in which parts come before their wholes."""
+
+    def __init__(self) -> None:
+        self._places: dict[tuple[object, ...], int] = {}
+        self._nodes: list[tuple[ast.expr, tuple[int, ...]]] = []
+        self._uses: list[int] = []  # by how many distinct wholes and expressions
+        self._names: dict[int, str] = {}
+
+    def place(self, root: ast.expr) -> int:
+        """Take the parts of an expression; return where it stands."""
+        place = self._place(root)
+        self._uses[place] += 1
+        return place
+
+    def name(self, prefix: str) -> Iterator[tuple[str, ast.expr]]:
+        """Give a name to each part that is used more than once and has to be computed; yield them with their trees."""
+        for place, (node, _) in enumerate(self._nodes):
+            if self._uses[place] > 1 and not _is_plain(node):
+                tree, name = self.tree(place), f"{prefix}{len(self._names)}"
+                self._names[place] = name
+                yield name, tree
+
+    def tree(self, place: int) -> ast.expr:
+        """Return the tree of a part, by the names that were given."""
+        if place in self._names:
+            return ast.Name(self._names[place])
+        node, below = self._nodes[place]
+        made, trees = copy(node), iter(below)
+        for name, value in ast.iter_fields(node):
+            if isinstance(value, ast.expr):
+                setattr(made, name, self.tree(next(trees)))
+            elif isinstance(value, list) and value and isinstance(value[0], ast.expr):
+                setattr(made, name, [self.tree(next(trees)) for _ in value])
+        return made
+
+    def _place(self, node: ast.expr) -> int:
+        below = tuple(self._place(child) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr))
+        kind = [type(one) for one in ast.iter_child_nodes(node) if not isinstance(one, ast.expr)]
+        own = getattr(node, "id", getattr(node, "value", None))
+        key = (type(node), *kind, own if isinstance(own, str | int) else None, type(own), *below)
+        if (found := self._places.get(key)) is None:
+            found = self._places[key] = len(self._nodes)
+            self._nodes.append((node, below))
+            self._uses.append(0)
+            for child in below:
+                self._uses[child] += 1
+        return found

@@ -152,9 +152,9 @@ class OwnExtent(Expression):
 
 
 def has_value_everywhere(expression: Expression) -> bool:
-    """Return whether an expression has a value whatever the dims are: it has no power, and what it divides by is positive.
+    """Return whether an expression has a value whatever the dims are: it divides by positive numbers, has no power.
 
-    That is a literal, or the larger one of a literal and something: `max(1, blocks // strips)`.
+    Positive is a literal, or the larger one of it and something: `max(1, blocks // strips)`.
     """
     for node in ast.walk(expression.tree):
         match node:

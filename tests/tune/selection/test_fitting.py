@@ -90,3 +90,16 @@ def test_a_term_without_a_value_is_not_used():
     terms = [Term(), Term(factors=("n", *["n"] * 4)), Term(factors=("0 - n",))]
     assert [text for text, _ in fit(terms, ProblemTable(N), np.linspace(1, 9, 8), np.ones(8))] == ["1"]
     assert MOST_TERMS <= 16  # what a call still computes for eight configurations in microseconds
+
+
+def test_a_term_that_no_lock_can_hold_takes_nothing_from_those_that_can():
+    problems = [Problem(specialisation=(), dims=pairs({"n": n})) for n in range(100, 4000, 100)]
+    table = ProblemTable(problems)
+    deep = "n"
+    for step in range(25):
+        deep = f"(n + {deep} if n > {step} else n)"  # more levels than a cost may have
+    terms = [Term(), Term(factors=("n",)), Term(factors=(deep,))]
+    assert not terms[2].text
+    times = 2.0 + 0.01 * table.quantity("n")
+    cost = fit(terms, table, times, times)
+    np.testing.assert_allclose(prediction(cost, table), times, rtol=1e-3)

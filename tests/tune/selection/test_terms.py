@@ -111,3 +111,17 @@ def test_a_launch_that_divides_by_what_follows_from_a_condition_has_all_its_term
     terms = terms_of(spec, F16, space.default(spec), FACTS, {})
     assert all(term.text for term in terms)
     assert any("ceil_div(rows, 4) if" in term.text for term in terms)
+
+
+@pytest.mark.parametrize("name", ["column_sum", "column_max", "row_sum", "rms_norm_backward"])
+def test_a_launch_that_divides_by_what_follows_from_dims_has_its_blocks_and_waves(name):
+    spec = bundled(name)  # `blocks // strips`, where the strips follow from the columns
+    specialisation = next(iter(space.specialisations(spec)))
+    configuration = configurations(spec, specialisation)[0]
+    terms = terms_of(spec, specialisation, configuration, FACTS, {})
+    problems = draw(spec, specialisation, 6, seed=3)
+    table = ProblemTable(problems)
+    seen = [table.values(term).tolist() for term in terms if term.text]
+    blocks = [int(np.prod(launches(spec, one, configuration, FACTS)[0].grid)) for one in problems]
+    assert blocks in seen
+    assert [-(-count // FACTS.sm_count) for count in blocks] in seen

@@ -38,14 +38,15 @@ def fit(terms: Sequence[Term], problems: ProblemTable, times_us: Reals, best_us:
     if not timed.any():
         return ()
     counts = 1 / (1 + (times_us[timed] / best_us[timed] - 1) / COMPETITIVE)
+    terms = [term for term in terms if term.text]
     matrix = problems.matrix(tuple(terms))[timed]
     usable = np.flatnonzero((matrix >= 0).all(axis=0) & (matrix > 0).any(axis=0))  # nan is neither
     weights = nonnegative(matrix[:, usable] * (counts / times_us[timed])[:, None], counts, most=MOST_TERMS)
     found: dict[str, int] = {}
     for place in np.flatnonzero(weights):
         term, femtoseconds = _in_femtoseconds(terms[usable[place]], float(weights[place]))
-        if femtoseconds > 0 and (text := term.text):
-            found[text] = found.get(text, 0) + femtoseconds
+        if femtoseconds > 0:
+            found[term.text] = found.get(term.text, 0) + femtoseconds
     return tuple(sorted(found.items()))
 
 
