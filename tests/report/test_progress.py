@@ -127,6 +127,14 @@ def test_a_device_that_is_given_one_part_after_another_adds_up_its_plans():
     assert found.left_s > 5
 
 
+def test_the_budget_of_several_devices_is_that_of_all_their_parts_together():
+    parts = [(2.0, planned(rows=1, seconds=10, budget_s=18.0)), (40.0, planned(rows=1, seconds=10, budget_s=21.0))]
+    of_device = [(when, OnDevice(device="GPU 1", event=event)) for when, event in parts]
+    found = view([(1.0, Shared(device=DEVICE, units=9, workers=2, budget_s=190.0)), *of_device], until_s=50.0)
+    assert (found.device, found.budget_s) == ("GPU 1", 190.0)
+    assert "of 3 min 10 s" in log_line(found)
+
+
 def test_who_hands_out_the_parts_is_not_a_device():
     stream = [(0.1, OutOfBudget(rows=2)), *((when, OnDevice(device="cuda:1", event=event)) for when, event in STREAM)]
     assert [found.device for found in replayed(stream)[0].views()] == ["cuda:1"]

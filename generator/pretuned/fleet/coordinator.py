@@ -120,7 +120,7 @@ class Coordinator:
         self._policy = policy
         self._judge = AnswerJudge(compilers)
         self._ends = math.inf if budget_s is None else time.monotonic() + budget_s
-        self._budgeted = budget_s is not None
+        self._budget_s = budget_s
         self._waiting: dict[str, deque[_Given]] = {}
         self._expected: Counter[str] = Counter()  # seconds of what waits, by device; whole milliseconds
         self._out: Counter[str] = Counter()
@@ -136,7 +136,8 @@ class Coordinator:
         for unit in longest_first(units):
             self._append(unit)
         for device, waiting in self._waiting.items():
-            self._listen(Shared(device=device, units=len(waiting), workers=self._crew.workers(device)))
+            workers = self._crew.workers(device)
+            self._listen(Shared(device=device, units=len(waiting), workers=workers, budget_s=self._budget_s))
         try:
             while self._goes_on():
                 self._hand_out()
@@ -195,7 +196,7 @@ class Coordinator:
         device = given.unit.device.name
         given.attempts += 1
         given.waits = False
-        unit = replace(given.unit, budget_s=self._share_s(given)) if self._budgeted else given.unit
+        unit = replace(given.unit, budget_s=self._share_s(given)) if self._budget_s is not None else given.unit
         try:
             future = self._crew.submit(unit, self._arrived.put)
         except Exception as error:  # noqa: BLE001 - any executor's: a broken pool, a closed client

@@ -94,9 +94,10 @@ class ProgressView:
 
 
 class _OneDevice:
-    """What is known of the tuning on one device."""
+    """What is known of the tuning on one device, alone or as one of those that units are `shared` among."""
 
-    def __init__(self, device: str, now_s: float) -> None:
+    def __init__(self, device: str, now_s: float, shared: Shared | None = None) -> None:
+        self._shared = shared
         self.view = ProgressView(device=device)
         self._begun_s = now_s  # moved by what does not count
         self._waiting_since_s: float | None = None
@@ -153,7 +154,9 @@ class _OneDevice:
         if self._planned_s is None:
             self._begun_s, self._planned_at_s = now_s - event.spent_s, now_s
             device = self.view.device or event.device
-            self.view = replace(self.view, device=device, rows=Count(of=event.rows), budget_s=event.budget_s)
+            # A unit has a part of the budget, which says nothing of when all of them end.
+            budget_s = event.budget_s if self._shared is None else self._shared.budget_s
+            self.view = replace(self.view, device=device, rows=Count(of=event.rows), budget_s=budget_s)
         else:
             rows = self.view.rows
             self.view = replace(self.view, rows=replace(rows, of=rows.of + event.rows))
@@ -224,6 +227,7 @@ class TuningProgress:
         self._lock = threading.Lock()
         self._begun_s = clock()
         self._devices: dict[str, _OneDevice] = {}
+        self._shared: Shared | None = None
 
     def hear(self, event: Event) -> None:
         """Take an event in; those of several devices come as `OnDevice`."""
@@ -231,8 +235,10 @@ class TuningProgress:
         while isinstance(event, OnDevice):
             device, event = event.device, event.event
         with self._lock:
+            if isinstance(event, Shared):
+                self._shared = event
             if device not in self._devices:
-                self._devices[device] = _OneDevice(device, self._begun_s)
+                self._devices[device] = _OneDevice(device, self._begun_s, self._shared)
             self._devices[device].hear(event, self._clock())
             if isinstance(event, Decided | Passed) and device and not self._devices[device].has_plan:
                 self._devices.setdefault("", _OneDevice("", self._begun_s)).settle()

@@ -202,11 +202,15 @@ class OutOfBudget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """So many units of work for a kind of device are shared among `workers`; None where nobody knows how many."""
+    """So many units of work for a kind of device are shared among `workers`; None where nobody knows how many.
+
+    `budget_s` is that of all of them together, None without one.
+    """
 
     device: str
     units: int
     workers: int | None
+    budget_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
