@@ -131,6 +131,12 @@ def test_a_slip_in_a_definition_is_reported_there_alone(tmp_path):
     ]
 
 
+def test_a_name_that_is_a_parameter_and_defined_is_reported_once(tmp_path):
+    lines = let('block = "vec * 64"')
+    found = faults(tmp_path, lines, (GRID, '["ceil_div(n, block)"]'), (GUARD, "n % block == 0"))
+    assert found == ["scale.toml: let.block: 'block' is already the name of one of the parameters; rename one"]
+
+
 def test_a_misspelt_derived_name_finds_the_right_one(tmp_path):
     assert faults(tmp_path, TILE, (GRID, '["tilles"]')) == [
         "scale.toml: launches[0].grid[0]: unknown name 'tilles' in 'tilles'; did you mean 'tiles'?"

@@ -114,6 +114,6 @@ def expression_faults(
             yield path, f"'{name}' has no value here; only the grid of a launch may read it, whose blocks it counts"
         elif name in DEVICE_ATTRIBUTES:
             yield path, f"'{name}' has no value here; only grid, block, shared, scratch shapes and `where` may read it"
-        else:
+        elif name not in spec.let:  # whose definition has a fault of its own
             yield path, f"unknown name '{name}' in {expression.quoted}{closest(name, known | spec.let.keys())}"
     yield from comparison_faults(spec, path, expression, known)

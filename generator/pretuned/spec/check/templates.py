@@ -11,6 +11,7 @@ from pretuned.runtime.types import DTYPES
 from pretuned.spec import space
 from pretuned.spec.check.implementations import prefix_of
 from pretuned.spec.check.names import PathFault
+from pretuned.spec.check.names import parameters as every_parameter
 from pretuned.spec.cpp import template_line, without_comments
 from pretuned.spec.defaults import defaults
 from pretuned.spec.lines import lines_of
@@ -52,7 +53,7 @@ def template_faults(spec: KernelSpec, implementation: ImplementationSpec) -> Ite
         yield "template", str(error)
         return
     for name, line in sorted(reads.items()):
-        if name not in rendered:
+        if name not in rendered and not (name in spec.let and name in every_parameter(spec)):  # a fault of [let]
             yield "template", f"{line}: undefined name '{name}'{_hint(spec, name, rendered)}"
     yield from _undeclared(spec, reads)
     used |= reads.keys() | {read for name in reads for read in derived.get(name, ())}
