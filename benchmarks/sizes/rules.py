@@ -19,6 +19,7 @@ import numpy.typing as npt
 from pretuned.measure.launch import arrays
 from pretuned.record.selections import PredictedChoice, Selection
 from pretuned.spec.guards import guards as guards_of
+from pretuned.spec.sizes import sizes_of
 from pretuned.spec.space import Configuration, Problem
 from pretuned.tune.selection import Predictor, ranking
 from sizes.matrix import Matrix
@@ -262,7 +263,7 @@ def selected(known: Known) -> Selection:
     times = whole | _measured(matrix, [at for at in known.drawn if matrix.problems[at] not in whole], shortlist)
     chosen = predictor.choose(times, SHIPPED)
     costs = predictor.costs(times, chosen)
-    sizes = {name: dim.sizes or () for name, dim in matrix.spec.free_dims.items()}
+    sizes = {name: sizes_of(matrix.spec, name) for name in matrix.spec.free_dims}
     return Selection(
         kernel=matrix.kernel,
         device=matrix.device,
