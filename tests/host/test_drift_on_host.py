@@ -7,6 +7,12 @@ import json
 import pytest
 
 from pretuned.compile.host import compiler
+from pretuned.config import Place
+from pretuned.record.lock import read
+from pretuned.spec.loader import load_folder
+from pretuned.tune.events import AtProblem
+from pretuned.tune.request import find_device
+from pretuned.tune.session import remeasure
 from project_home import Home
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="no C++ compiler here")
@@ -28,3 +34,16 @@ def test_every_row_is_measured_again_and_right(home):
     assert {row["verdict"] for row in found["rows"]} <= {"holds", "moved", "slower"}
     assert all(row["default_us"][1] > 0 and row["winner_us"][1] > 0 and not row["recompiled"] for row in found["rows"])
     assert lock.read_bytes() == before
+
+
+def test_each_row_that_is_measured_again_is_reported(home):
+    assert home.run("tune", "--on", "host")[0] == 0
+    rows = read(home.root / "pretuned.lock.host.json").rows
+    events = []
+    device, specs = find_device(Place.parse("host"), {}), load_folder(home.root / "kernels")
+    found = list(remeasure(rows, specs, device, cache_folder=None, listen=events.append))
+    told = [event for event in events if isinstance(event, AtProblem)]
+    assert [drift.row for drift in found] == list(rows)
+    assert [(event.stage, event.done, event.problems) for event in told] == [
+        ("measuring again", place, len(rows)) for place in range(len(rows))
+    ]

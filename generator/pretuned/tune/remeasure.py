@@ -7,6 +7,7 @@ a second time.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 from pretuned.compile.result import Binary
@@ -36,8 +37,10 @@ def drifts(workbench: Workbench, rows: Sequence[Row], specs: Mapping[str, Kernel
     for key, task in tasks.items():
         task.request([choice.configuration for row in groups[key] for choice in (row.winner, row.default)])
     workbench.take_device(lambda: None)
+    done = itertools.count()
     for key, task in tasks.items():
         for row in groups[key]:
+            task.report("measuring again", row.problem, next(done), len(rows))
             yield _drift(task, row)
 
 
