@@ -165,7 +165,7 @@ WRONG = {
         lambda rule: rule["choices"][0]["cost"].update({"n * block": 1}),
         (
             ".choices[0]: the term 'n * block' is not a cost over n; write dims, integers, + - *, // and % and "
-            "ceil_div by a positive integer, comparisons, and/or/not, if/else, min, max"
+            "ceil_div by a positive integer or max(1, ...), comparisons, and/or/not, if/else, min, max"
         ),
     ),
     "a reach": (

@@ -122,8 +122,11 @@ class TrialSizes:
 
     @cached_property
     def long_odd(self) -> list[Problem]:
-        """Odd problems with one long dim, for what is legal at long rows alone, the smallest first."""
-        return list(self._long([size + 1 for size in LONG], ODD_BESIDE))
+        """Odd problems with one long dim, for what is legal at long rows alone.
+
+        Those whose long dim is odd too come first, and the smallest of each; tensor maps refuse an odd row.
+        """
+        return [*self._long([size + 1 for size in LONG], ODD_BESIDE), *self._long(LONG, ODD_BESIDE)]
 
     @cached_property
     def long_even(self) -> list[Problem]:
