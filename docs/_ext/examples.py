@@ -59,6 +59,7 @@ EXAMPLES: Final = {
     "backward.kernel": 'kernel = "rms_norm_backward"',
     "backward.names": 'names = { dy = "grad_y", dx = "grad_x" }',
     "verify.reference": 'reference = "reference.py:axpy"',
+    "verify.gpu-reference": 'gpu-reference = "reference.py:axpy"',
     "verify.rtol": "rtol = { float32 = 1e-5, float16 = 2e-3 }",
     "verify.atol": "atol = 1e-6",
     "verify.inputs": 'inputs = "reference.py:inputs"',

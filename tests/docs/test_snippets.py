@@ -69,6 +69,10 @@ def test_functions_of_the_spec_reference_do_what_the_page_says():
     made = found["inputs"](generator=np.random.default_rng(0), n=100, rows=5)
     assert made["offsets"].shape == (6,)
     assert (made["offsets"][[0, -1]] == [0, 100]).all()
+    place, charge = np.arange(2500.0), np.ones(2500)
+    near = found["potential"](place, charge, np)
+    assert near[0] == pytest.approx((1 / np.arange(1, 2500)).sum())
+    assert near[::-1] == pytest.approx(near)
     assert found["axpy"](x=2.0, y=1.0, a=3.0, n=1, T="float32") == 7.0
 
 

@@ -187,8 +187,8 @@ def test_what_is_no_verdict_is_refused(answer, message):
 @pytest.mark.parametrize(
     ("key", "text", "message"),
     [
-        ("reference", "def f(x, alpha, **_): ...", "takes 'alpha', which is not passed; it may take x, a, n, T"),
-        ("reference", "def f(x, scal, *, a=1): ...", "takes 'scal', which is not passed; it may take x, a, n, T"),
+        ("reference", "def f(x, alpha, **_): ...", "takes 'alpha', which is not passed; it may take x, a, n, T, xp"),
+        ("reference", "def f(x, scal, *, a=1): ...", "takes 'scal', which is not passed; it may take x, a, n, T, xp"),
         ("inputs", "def f(generatr, n): ...", "takes 'generatr', which is not passed; did you mean 'generator'?"),
         ("compare", "def f(out, reference): ...", "takes 'reference', which is not passed; did you mean 'references'?"),
     ],

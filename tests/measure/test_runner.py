@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from children import FATAL, NOTED
 from pretuned.errors import DeviceError
 from pretuned.measure.requests import CompiledCandidate, PrepareRequest, Raced, TooLarge, Verified
 from pretuned.measure.runner import Runner, TuningError
@@ -90,6 +93,43 @@ def test_a_failing_reference_ends_the_tuning(gpu, prepare):
     with pytest.raises(TuningError) as error:
         gpu.prepare(prepare(seed=8))
     assert str(error.value) == "scale: reference.py:f failed: ValueError: no"
+
+
+@pytest.fixture
+def lent(tmp_path):
+    """A problem of a spec whose references the machine computes."""
+    edit = ("[verify]\n", '[verify]\ngpu-reference = "reference.py:scale"\n')
+    spec = loaded(tmp_path, edit)
+    problem = next(space.problems(spec, next(space.specialisations(spec))))
+    return lambda seed: PrepareRequest(spec=spec, problem=problem, default=entry(), seed=seed)
+
+
+def test_a_reference_of_the_machine_that_ends_its_process_is_left_to_numpy(gpu, lent):
+    assert gpu.prepare(lent(FATAL)) is None
+    assert gpu.replaced == 1
+    assert gpu.notes == [("scale", f"exit status 3 at {gpu.prepared.problem}")]
+    assert gpu.verify(entry()) == Verified(failure=None)
+    gpu.prepare(lent(0))
+    assert gpu.prepared.by_numpy
+    assert gpu.prepare(lent(FATAL)) is None
+    list(gpu.screen([entry(DIE), entry()]))  # a fresh child prepares it by NumPy at once
+    assert gpu.replaced == 2
+    assert len(gpu.notes) == 1
+
+
+def test_where_no_reference_of_the_machine_was_asked_for_it_is_not_blamed(gpu, lent, prepare):
+    with pytest.raises(TuningError):
+        gpu.prepare(prepare(FATAL))
+    for request in (replace(lent(FATAL), reference="none"), replace(lent(FATAL), trust_default=True)):
+        with pytest.raises(TuningError):
+            gpu.prepare(request)
+    assert gpu.notes == []
+
+
+def test_why_numpy_computes_is_noted_once_a_kernel(gpu, lent):
+    gpu.prepare(lent(NOTED))
+    gpu.prepare(lent(NOTED))
+    assert gpu.notes == [("scale", "why")]
 
 
 def test_a_device_that_cannot_be_opened():

@@ -142,6 +142,12 @@ def test_what_a_result_is_judged_by_changes_the_verification(tmp_path):
     assert len(keys) == 5
 
 
+def test_a_reference_for_the_gpu_is_held_to_the_reference_and_changes_no_verification(tmp_path):
+    before = verification_key(loaded(tmp_path))
+    edit = ("[verify]\n", '[verify]\ngpu-reference = "reference.py:scale"\n')
+    assert verification_key(loaded(tmp_path, edit)) == before
+
+
 def test_scratch_types_are_resolved_in_the_key(tmp_path):
     def keys(accumulator):
         spec = loaded(

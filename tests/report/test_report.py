@@ -16,6 +16,7 @@ from pretuned.spec import space
 from pretuned.spec.space import Configuration, Problem
 from pretuned.tune.events import (
     AtProblem,
+    ByNumpy,
     CandidatesScreened,
     Compiling,
     Decided,
@@ -120,6 +121,9 @@ def test_the_steps_of_a_tuning(spec, won):
         ),
         Racing(kernel="scale", problem=PROBLEM, contenders=((fast, 8.0),), default=fast, place=3): (
             "scale: n=1024, T=float32: 1 candidate left in the duel, at place 3"
+        ),
+        ByNumpy(kernel="scale", reason="out of memory at n=1024, T=float32"): (
+            "scale: gpu-reference is not used, NumPy computes what is right: out of memory at n=1024, T=float32"
         ),
         OnDevice(device="cuda:1", event=OutOfBudget(rows=1)): "cuda:1: the budget is spent; 1 row not reached",
     }

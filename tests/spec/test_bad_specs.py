@@ -62,7 +62,7 @@ STRUCTURE = {
     ),
     "unknown key unlike any": (
         [add("verify", "zzz = 1")],
-        ["verify.zzz: unknown key 'zzz'; known are atol, compare, inputs, reference, rtol"],
+        ["verify.zzz: unknown key 'zzz'; known are atol, compare, gpu-reference, inputs, reference, rtol"],
     ),
     "unknown key of a dim named as a table": (
         [
@@ -918,6 +918,14 @@ LAUNCHES = {
     "reference no function": (
         [("reference.py:scale", "reference.scale")],
         ["verify.reference: 'reference.scale' names no function; write \"reference.py:scale\""],
+    ),
+    "a reference for the GPU alone": (
+        [("reference = ", "gpu-reference = ")],
+        ["verify.gpu-reference: is compared with `reference`, which is missing; name that as well"],
+    ),
+    "a reference for the GPU that is not there": (
+        [("[verify]\n", '[verify]\ngpu-reference = "reference.py:on_gpu"\n')],
+        ["verify.gpu-reference: 'reference.py' defines no 'on_gpu'"],
     ),
     "template missing": (
         [("format  = 1", 'format = 1\ntemplate = "scale.cu.jinj"')],

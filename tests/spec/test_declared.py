@@ -175,7 +175,8 @@ WRONG_KERNELS = {
     "a function where none may stand": (
         {"template": lambda: ""},
         (
-            "template: is a function, and only verify.compare, verify.inputs, verify.reference may be one; write its "
+            "template: is a function, and only verify.compare, verify.gpu_reference, verify.inputs, "
+            "verify.reference may be one; write its "
             "result"
         ),
     ),

@@ -63,11 +63,14 @@ def compiler():
     return answer
 
 
+FATAL, NOTED = 9, 10
+
+
 def gpu():
     """A GPU that does what the configuration says.
 
     `do` is 0 for right, 1 to die, 2 to hang, 3 to lose the context, 4 to spoil the process, so that what does 5 is
-    wrong from then on, and 6 to be wrong.
+    wrong from then on, and 6 to be wrong. Where inputs are drawn by FATAL, its own reference ends the process.
     """
     prepared = []
 
@@ -76,8 +79,10 @@ def gpu():
             case OpenRequest():
                 return OPENED.get(request.index, Opened(facts=FACTS))
             case PrepareRequest():
+                if request.seed == FATAL and not request.by_numpy:
+                    os._exit(3)
                 prepared.append(request.problem)
-                return PREPARED.get(request.seed, Ready())
+                return PREPARED.get(request.seed, Ready(notes=("why",) if request.seed == NOTED else ()))
         assert prepared, "nothing was prepared"
         return tried(request)
 

@@ -40,7 +40,7 @@ class FakeRunner:
         self.random = random.Random(0)
         self.dims = {}
         self.requests = []
-        self.ran, self.prepared = (), None
+        self.ran, self.prepared, self.notes = (), None, []
 
     def start(self):
         pass

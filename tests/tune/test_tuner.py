@@ -16,6 +16,7 @@ from pretuned.record.rows import Row, Skipped
 from pretuned.spec.space import Configuration, all_problems
 from pretuned.tune.events import (
     AtProblem,
+    ByNumpy,
     CandidatesScreened,
     Decided,
     Failed,
@@ -147,6 +148,21 @@ def test_a_problem_that_does_not_fit_is_skipped(spec):
     found, _, _ = run(spec, FakeRunner(model, too_large=lambda dims: dims["n"] > 2000))
     assert [type(entry) for entry in found] == [Row, Skipped, Row, Skipped]
     assert found[1].reason == "takes 99 GB"
+
+
+def test_why_numpy_computes_a_reference_is_reported(spec):
+    class Unable(FakeRunner):
+        def prepare(self, request):
+            if not self.requests:
+                self.notes.append(("scale", "out of memory"))
+            return super().prepare(request)
+
+    gpu = Unable(model)
+    _, events, _ = run(spec, gpu, problems=all_problems(spec)[:1])
+    assert {event for event in events if isinstance(event, ByNumpy)} == {
+        ByNumpy(kernel="scale", reason="out of memory")
+    }
+    assert gpu.notes == []
 
 
 def test_a_problem_that_fits_no_more_is_skipped_too(spec):

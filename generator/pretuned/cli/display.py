@@ -15,6 +15,7 @@ from pretuned.report.progress_lines import ASCII, Marks, display_lines
 from pretuned.report.progress_log import ALL, SETTLING, Kinds, logged
 from pretuned.tune.events import (
     AnswerRefused,
+    ByNumpy,
     Event,
     Failed,
     GivenAgain,
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
 WIDEST: Final = 100  # columns: a display that is wider is not easier to read
 PER_SECOND: Final = 4
 OF_FLEET: Final = Shared | GivenAgain | AnswerRefused
-PRINTED: Final = Failed | OutOfBudget | Passed | Waiting | Planned | Noisy | OF_FLEET  # above the display, to stay
+# above the display, to stay
+PRINTED: Final = Failed | OutOfBudget | Passed | Waiting | Planned | Noisy | ByNumpy | OF_FLEET
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from pretuned.measure.launch import BoundBuffer, BoundLaunch, absent, arrays, in
 from pretuned.measure.layouts import laid_out
 from pretuned.measure.machine import K, Machine, OutOfMemory, Refused
 from pretuned.measure.pristine import Pools
+from pretuned.measure.references import DeviceReferences
 from pretuned.measure.regions import CallBuffers
 from pretuned.measure.requests import (
     CompiledCandidate,
@@ -72,6 +73,7 @@ class Bench(Generic[K]):
         self._host = ThreadPoolExecutor(1, thread_name_prefix="reference")
         self._stages: OrderedDict[tuple[object, ...], Stage] = OrderedDict()  # the least recently used first
         self._pools = Pools(machine)
+        self.references = DeviceReferences(machine, self._pools)
         self._images: dict[str, bytes] = {}
         self._first_s = 0.0  # of the last candidate that was verified: its first launch
         self._room = RESIDENT_SHARE * machine.free_bytes()
@@ -90,7 +92,7 @@ class Bench(Generic[K]):
             self._stages[key] = Stage(self.machine, request, self._pools)
             self._keep_defaults(key, request.default)
         if request.reference != "none":
-            self.stage.begin_reference(self._host)
+            self.stage.begin_reference(self._host, self.references)
         if request.reference == "now":
             _ = self.stage.references
 

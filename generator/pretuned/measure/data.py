@@ -26,6 +26,7 @@ import numpy.typing as npt
 from pretuned.measure.functions import FunctionError, HostArray, apart, array_for, arrays_of, call, place, together
 from pretuned.measure.launch import BoundBuffer, BoundScalar, absent, arrays, scalars
 from pretuned.runtime.types import DTYPES, DType
+from pretuned.spec.check.verification import NAMESPACE
 from pretuned.spec.expressions import Expression, ExpressionError
 from pretuned.spec.lists import extents
 from pretuned.spec.model import KernelSpec
@@ -269,11 +270,26 @@ def reference(spec: KernelSpec, problem: Problem, stored: Mapping[str, Stored]) 
 
     Raises FunctionError that says what the function raised or returned.
     """
-    target = spec.verify.reference
-    if target is None:
+    if spec.verify.reference is None:
         return None
+    dtypes = {buffer.name: buffer.dtype for buffer in arrays(spec, problem)}
+    given = {name: decoded(array, dtypes[name]) for name, array in stored.items()}
+    return computed(spec, spec.verify.reference, problem, given)
+
+
+def computed(
+    spec: KernelSpec,
+    target: str,
+    problem: Problem,
+    given: Mapping[str, Any],
+    xp: Any = np,  # noqa: ANN401 - a module with NumPy's functions
+) -> dict[str, Any]:
+    """Return what the reference `target` makes of the inputs `given`, arrays of the module `xp`, as such arrays.
+
+    Inputs and results are in their wide types. Raises FunctionError as `reference` does.
+    """
     buffers = {buffer.name: buffer for buffer in arrays(spec, problem)}
-    values: dict[str, Any] = {name: decoded(array, buffers[name].dtype) for name, array in stored.items()}
+    values: dict[str, Any] = dict(given)
     known = environment(spec, problem)
     values |= derived(spec, known)
     values |= {scalar.name: _number(scalar) for scalar in scalars(spec, problem)}
@@ -282,9 +298,11 @@ def reference(spec: KernelSpec, problem: Problem, stored: Mapping[str, Stored]) 
     values = together(spec, values)
     written = [argument for argument in spec.outputs if argument.name in buffers]
     where, names = place(spec, target), [argument.name for argument in spec.whole(written)]
-    found = apart(spec, problem, where, arrays_of(where, call(spec, target, problem, values), names, all_of_them=True))
+    made = {} if NAMESPACE in {*values, *known} else {NAMESPACE: lambda: xp}
+    result = call(spec, target, problem, values, made)
+    found = apart(spec, problem, where, arrays_of(where, result, names, all_of_them=True))
     wide = {one.name: DTYPES[buffers[one.name].dtype].wide for one in written}
-    return {name: array_for(where, buffers[name], found[name], dtype) for name, dtype in wide.items()}
+    return {name: array_for(where, buffers[name], found[name], dtype, xp) for name, dtype in wide.items()}
 
 
 __all__ = [
@@ -293,6 +311,7 @@ __all__ = [
     "HostArray",
     "Pool",
     "Stored",
+    "computed",
     "decode",
     "decoded",
     "encode",

@@ -109,13 +109,24 @@ def _raised(spec: KernelSpec, function: Function, target: str, error: Exception)
 
 def _described(value: object) -> str:
     """Return an argument in words: an array by its type and shape."""
-    if isinstance(value, np.ndarray):
-        return f"{value.dtype} {value.shape}"
+    if _is_array(value):
+        return f"{value.dtype} {value.shape}"  # type: ignore[attr-defined]
     return type(value).__name__ if isinstance(value, np.random.Generator) else shown(value)
 
 
-def array_for(where: str, buffer: BoundBuffer, value: object, held: str) -> HostArray:
-    """Return what a function returned for a buffer as an array of dtype `held`; raises FunctionError.
+def _is_array(value: object) -> bool:
+    """Whether a value is an array of NumPy, or of a library on a GPU."""
+    return isinstance(value, np.ndarray) or hasattr(value, "__cuda_array_interface__")
+
+
+def array_for(
+    where: str,
+    buffer: BoundBuffer,
+    value: object,
+    held: str,
+    xp: Any = np,  # noqa: ANN401 - a module with NumPy's functions
+) -> Any:  # noqa: ANN401 - an array of it
+    """Return what a function returned for a buffer as an array of `xp` of dtype `held`; raises FunctionError.
 
     The shape must be the buffer's; one element may be a number. What would change by the conversion to a type without
     rounding is refused: it would be compared with, or passed, as another number.
@@ -123,35 +134,36 @@ def array_for(where: str, buffer: BoundBuffer, value: object, held: str) -> Host
     if value is None:
         raise FunctionError(f"{where} returns None for '{buffer.name}'; return the array")
     try:
-        array = np.asarray(value)
+        array = xp.asarray(value)
     except (TypeError, ValueError) as error:
-        raise FunctionError(f"{where} returns for '{buffer.name}' what NumPy takes for no array: {error}") from None
+        library = "NumPy" if xp is np else xp.__name__
+        raise FunctionError(f"{where} returns for '{buffer.name}' what {library} takes for no array: {error}") from None
     if array.shape != buffer.shape and not (array.size == 1 == math.prod(buffer.shape)):
         raise FunctionError(f"{where} returns shape {array.shape} for '{buffer.name}'; expected {buffer.shape}")
     if array.dtype.kind not in ("biufVc" if DTYPES[buffer.dtype].parts > 1 else "biufV"):  # V: types of ml_dtypes
         raise FunctionError(f"{where} returns {array.dtype} for '{buffer.name}', which is {buffer.dtype}")
     if not DTYPES[buffer.dtype].floating:
-        _demand_held(where, buffer, array)
-    return np.ascontiguousarray(array.reshape(buffer.shape), held)
+        _demand_held(where, buffer, array, xp)
+    return xp.ascontiguousarray(array.reshape(buffer.shape), held)
 
 
-def _demand_held(where: str, buffer: BoundBuffer, array: HostArray) -> None:
+def _demand_held(where: str, buffer: BoundBuffer, array: Any, xp: Any) -> None:  # noqa: ANN401 - as above
     """Refuse a value that the buffer's type does not hold, with the first such place."""
     low, high = DTYPES[buffer.dtype].range or (0, 1)
     if array.dtype.kind == "b" or not array.size:
         return
     if array.dtype.kind == "f":  # high + 1 is a power of two, and so a float; the comparison is false for NaN
-        wrong = ~((array >= low) & (array < high + 1) & (array == np.rint(array)))
+        wrong = ~((array >= low) & (array < high + 1) & (array == xp.rint(array)))
     elif low <= int(array.min()) and int(array.max()) <= high:
         return
     else:
         wrong = (array == array.min()) if int(array.min()) < low else (array == array.max())
     if wrong.any():
-        first = int(np.argmax(wrong))
+        first = int(xp.argmax(wrong))
         spot = ", ".join(str(position) for position in np.unravel_index(first, array.shape))
         raise FunctionError(
-            f"{where} returns {array.flat[first]} for '{buffer.name}' at [{spot}], which {buffer.dtype} does not hold; "
-            "round it, clip it, or let it wrap around with .astype, as the kernel does"
+            f"{where} returns {array.ravel()[first]} for '{buffer.name}' at [{spot}], which {buffer.dtype} does not "
+            "hold; round it, clip it, or let it wrap around with .astype, as the kernel does"
         )
 
 
@@ -203,9 +215,9 @@ def apart(spec: KernelSpec, problem: Problem, where: str, given: Mapping[str, ob
 
 def _kind(result: object) -> str:
     """Return in words what a function returned in place of a dict; arrays without their elements."""
-    if isinstance(result, np.ndarray):
+    if _is_array(result):
         return "an array"
-    if isinstance(result, tuple | list) and any(isinstance(one, np.ndarray) for one in result):
+    if isinstance(result, tuple | list) and any(map(_is_array, result)):
         return f"a {type(result).__name__} of arrays"
     return "None" if result is None else shown(result)
 

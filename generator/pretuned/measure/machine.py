@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from pretuned.errors import Error
 from pretuned.measure.data import HostArray
@@ -137,8 +137,32 @@ class Enclosure(Protocol):
         ...
 
 
+class DeviceArrays(Protocol):
+    """Arrays of a library over a machine's memory; what it does happens in the order of the machine's own work."""
+
+    @property
+    def namespace(self) -> Any:  # noqa: ANN401 - a module
+        """The library, a module with NumPy's functions."""
+        ...
+
+    def widened(self, address: int, dtype: str, shape: tuple[int, ...]) -> Any:  # noqa: ANN401 - an array of it
+        """Return what lies at an address as a new array, in its wide type; raises OutOfMemory."""
+        ...
+
+    def put(self, array: Any, address: int) -> None:  # noqa: ANN401 - an array of it
+        """Copy a contiguous array to an address."""
+
+    def release(self) -> None:
+        """Give back the memory that no array holds any more."""
+
+
 class MachineMemory(Protocol):
     """The memory of a machine, and what it can answer about it. What is asked of it happens in order."""
+
+    @property
+    def arrays(self) -> DeviceArrays | None:
+        """A library that computes on the machine; None where NumPy is as fast."""
+        ...
 
     @property
     def gap_bytes(self) -> int:

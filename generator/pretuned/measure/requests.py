@@ -68,7 +68,8 @@ class PrepareRequest:
     gives the reference where the spec names none, and where `trust_default` is set: references run on the host, which
     takes too long for problems far beyond the sizes. Another `seed` gives other inputs; where no reference is asked
     for, nothing is judged, and any inputs that the problem is prepared with will do. What judges needs the reference,
-    for which the answer waits where it is asked for `now`; `soon` has it made while other requests are answered.
+    for which the answer waits where it is asked for `now`; `soon` has it made while other requests are answered, where
+    NumPy makes it. With `by_numpy` it does so whatever the spec names.
     """
 
     spec: KernelSpec
@@ -77,6 +78,7 @@ class PrepareRequest:
     seed: int = 0
     trust_default: bool = False
     reference: Literal["none", "soon", "now"] = "now"
+    by_numpy: bool = False
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -86,7 +88,9 @@ class PrepareRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """The problem is ready."""
+    """The problem is ready; `notes` say why NumPy computes references though the spec names a `gpu_reference`."""
+
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

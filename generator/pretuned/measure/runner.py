@@ -87,6 +87,9 @@ class Runner:
         self.prepare_s = PREPARE_S  # the most that preparing a problem may take
         self.ends_s = math.inf  # by time.monotonic(): nothing is waited for after that moment
         self.replaced = 0  # children lost so far
+        self.notes: list[tuple[str, str]] = []  # a kernel, and why NumPy computes its references; taken out when read
+        self._by_numpy: set[str] = set()  # kernels whose own reference on the machine may have ended a child
+        self._noted: set[str] = set()
         self._target = target
         self._environment = environment
         self._spares_wanted = spares
@@ -155,12 +158,15 @@ class Runner:
 
     def prepare(self, request: PrepareRequest) -> TooLarge | None:
         """Make a problem the one that the requests that follow are about; `TooLarge` where it does not fit."""
+        if request.spec.name in self._by_numpy:
+            request = replace(request, by_numpy=True)
         self._prepared = request
         answer = self._ask(self._stripped(request), self.prepare_s)
         if isinstance(answer, Trouble) and self._ran:
             self.close()
             self.replaced += 1
         if self._child is None:  # perhaps of what a candidate left: once more, in a fresh child
+            request = self._prepared = self._with_numpy(request, answer)
             answer = self._ask(self._stripped(request), self.prepare_s)
         if isinstance(answer, TooLarge):
             self._prepared = None
@@ -168,8 +174,24 @@ class Runner:
         if not isinstance(answer, Ready):
             self._prepared = None
             raise TuningError(f"{request.spec.name}: {_reason(answer)}")
+        for note in answer.notes:
+            self._note(request.spec.name, note)
         self._stale = False
         return None
+
+    def _with_numpy(self, request: PrepareRequest, answer: Answer | Died | Expired) -> PrepareRequest:
+        """Return a request that took the child with it without what may have done that, a reference of the author's."""
+        name, asked = request.spec.name, request.reference != "none" and not request.trust_default
+        if request.spec.verify.gpu_reference is None or not asked or not isinstance(answer, Died | Expired | Lost):
+            return request
+        self._by_numpy.add(name)
+        self._note(name, f"{_reason(answer)} at {request.problem}")
+        return replace(request, by_numpy=True)
+
+    def _note(self, kernel: str, reason: str) -> None:
+        if kernel not in self._noted:
+            self._noted.add(kernel)
+            self.notes.append((kernel, reason))
 
     def verify(self, entry: CompiledCandidate) -> Verified:
         """Run `entry` once at the prepared problem and judge the result."""

@@ -84,7 +84,8 @@ def _answer(bench: Bench[K], request: Request) -> Answer:
                 bench.prepare(request)
             except OutOfMemory as error:
                 return TooLarge(reason=str(error))
-            return Ready()
+            notes, bench.references.notes = bench.references.notes, []
+            return Ready(notes=tuple(notes))
         case VerifyRequest(entry=entry):
             return bench.verify(entry)
         case RaceRequest():

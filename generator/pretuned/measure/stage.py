@@ -1,51 +1,29 @@
 """One problem on the machine: inputs, buffers to rotate through, and what every output must be.
 
-References run on the host, in a thread of their own, while other candidates or problems are timed: they are waited for
-only where something is judged.
+NumPy's references run on the host, in a thread of their own, while other candidates or problems are timed: they are
+waited for only where something is judged. Those that the machine computes are made at once.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass
 from typing import Final
 
 from pretuned.measure import data
 from pretuned.measure.data import HostArray
 from pretuned.measure.launch import BoundBuffer, absent, arrays
 from pretuned.measure.layouts import Elsewhere
-from pretuned.measure.machine import CheckResult, Digest, MachineMemory, Memory, OutOfMemory
+from pretuned.measure.machine import CheckResult, Digest, MachineMemory, OutOfMemory
 from pretuned.measure.pristine import Pools, Watched, watched
+from pretuned.measure.references import DeviceReferences, Reference, kept, tolerance
 from pretuned.measure.regions import MEMORY_SHARE
 from pretuned.measure.requests import PrepareRequest
 from pretuned.measure.workspace import Workspace
 from pretuned.remedies import FULL
 from pretuned.runtime.types import DTYPES
-from pretuned.spec import space
-from pretuned.spec.tolerance import tolerances
 
 PLACES: Final = 1 << 16  # seeds of places, which those of inputs are below
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
-    """What an output must be, in the machine's memory and its wide type: float64, complex128, else its own."""
-
-    memory: Memory
-    dtype: str
-    shape: tuple[int, ...]
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return math.prod(self.shape)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all elements."""
-        return self.size * DTYPES[self.dtype].size_bytes
 
 
 class Stage:
@@ -106,10 +84,14 @@ class Stage:
         pristine = {name: one.memory.address for name, one in self.pristine.inputs.items()}
         return Workspace(self._machine, buffers, pristine, wanted, cold=cold, seed=seed)
 
-    def begin_reference(self, host: Executor) -> None:
-        """Have `host` make the reference, if nothing does yet."""
+    def begin_reference(self, host: Executor, device: DeviceReferences) -> None:
+        """Have the device make the reference, or `host` where that cannot be, if nothing does yet."""
         if self._references is None and self._expected is None:
             request = self.request
+            found = device.find(request, self.pristine.inputs)
+            if found is not None:
+                self._refer(found)
+                return
             self._expected = host.submit(data.reference, request.spec, request.problem, self._stored)
 
     @property
@@ -120,7 +102,7 @@ class Stage:
             expected = self._expected.result()
             assert expected is not None  # the spec names a reference
             self._expected = None
-            self._refer({name: self._keep(array) for name, array in expected.items()})
+            self._refer({name: kept(self._machine, array) for name, array in expected.items()})
         assert self._references is not None
         return self._references
 
@@ -158,42 +140,14 @@ class Stage:
             found[name] = Reference(memory=memory, dtype=dtype, shape=buffer.shape)
         self._refer(found)
 
-    def _keep(self, array: HostArray) -> Reference:
-        memory = self._machine.allocate(max(1, array.nbytes))
-        if array.nbytes:
-            self._machine.write(memory.address, array)
-        memory.seal()
-        return Reference(memory=memory, dtype=str(array.dtype), shape=array.shape)
-
     def tolerance(self, name: str) -> tuple[float, float]:
         """Return (rtol, atol) of output `name`; where the default is the reference, it may be off as well."""
         references = self.references
         if name not in self._tolerances:
-            self._tolerances[name] = self._tolerance(name, references[name])
+            request, share = self.request, 2 if self.by_default else 1
+            given = tolerance(self._machine, request.spec, request.problem.specialisation, name, references[name])
+            self._tolerances[name] = share * given[0], share * given[1]
         return self._tolerances[name]
-
-    def _tolerance(self, name: str, reference: Reference) -> tuple[float, float]:
-        spec = self.request.spec
-        argument = next(output for output in spec.outputs if output.name == name)
-        rtol, atol = tolerances(spec, argument, self.request.problem.specialisation)
-        if atol is None:  # what an element near zero may be off by in a sum of its peers, and is by rounding
-            dtype = space.dtype_of(spec, argument.dtype, self.request.problem.specialisation)
-            floating = DTYPES[reference.dtype].floating
-            atol = max(rtol * self._rms(reference), _smallest(dtype) / 2) if floating else 0.0
-        share = 2 if self.by_default else 1
-        return share * rtol, share * atol
-
-    def _rms(self, reference: Reference) -> float:
-        """Return the root mean square of the magnitudes of a floating reference."""
-        parts = DTYPES[reference.dtype].parts
-        return math.sqrt(parts) * self._machine.rms(reference.memory.address, parts * reference.size)
-
-
-def _smallest(dtype: str) -> float:
-    """Return the smallest number above 0 of a floating type, a subnormal one."""
-    kind = DTYPES[dtype]
-    bias: int = 2 ** (kind.exponent_bits - 1) - 1
-    return math.ldexp(1.0, 1 - bias - kind.fraction_bits)
 
 
 def demand_room(machine: MachineMemory, buffers: Sequence[BoundBuffer]) -> None:

@@ -10,6 +10,7 @@ from pretuned.report.certificates import chosen, sentence
 from pretuned.tune.events import (
     AnswerRefused,
     AtProblem,
+    ByNumpy,
     CandidatesScreened,
     Certified,
     Compiling,
@@ -52,6 +53,8 @@ def describe(event: Event) -> str:  # noqa: C901, PLR0911, PLR0912 - one return 
             return f"{kernel}: {problem}: {configuration}: {kind(failure)}: {detail(failure)}"
         case Noisy(kernel=kernel, problem=problem, reason=reason, attempt=attempt):
             return f"{kernel}: {problem}: {reason}; measured again (attempt {attempt})"
+        case ByNumpy(kernel=kernel, reason=reason):
+            return f"{kernel}: gpu-reference is not used, NumPy computes what is right: {reason}"
         case Unconfirmed(kernel=kernel, problem=problem, candidates=candidates):
             return f"{kernel}: {problem}: {counted(candidates, 'candidate')} ahead of the default at some places only"
         case Decided(row=row, cached=cached):

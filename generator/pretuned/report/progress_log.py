@@ -19,6 +19,7 @@ from pretuned.report.progress import TuningProgress
 from pretuned.report.progress_lines import log_line
 from pretuned.tune.events import (
     AnswerRefused,
+    ByNumpy,
     Certified,
     Decided,
     Event,
@@ -40,7 +41,18 @@ LOOK_S: Final = 1.0
 Kinds = tuple[type[Event], ...]
 ALL: Final[Kinds] = ()  # in place of a list of all kinds
 _OF_FLEET: Final[Kinds] = (Shared, GivenAgain, AnswerRefused)
-SETTLING: Final[Kinds] = (Waiting, Planned, Noisy, Decided, Passed, Refining, Certified, OutOfBudget, *_OF_FLEET)
+SETTLING: Final[Kinds] = (
+    Waiting,
+    Planned,
+    Noisy,
+    ByNumpy,
+    Decided,
+    Passed,
+    Refining,
+    Certified,
+    OutOfBudget,
+    *_OF_FLEET,
+)
 IN_BUILDS: Final = tuple(kind for kind in SETTLING if kind not in {Waiting, OutOfBudget})  # builds report these
 
 

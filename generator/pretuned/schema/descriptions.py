@@ -187,6 +187,10 @@ DESCRIPTIONS: Final = {
         "What arguments of that kernel are that have other names: names = { dy = 'grad_y', dx = 'grad_x' }."
     ),
     "Verify.reference": "'reference.py:name': a NumPy function of those inputs, scalars and dims that it names.",
+    "Verify.gpu-reference": (
+        "'reference.py:name': the same function or another one, called with arrays of CuPy where problems are large; "
+        "held to `reference` at a small one."
+    ),
     "Verify.rtol": "Relative tolerance: one number for floating outputs, or a table by the output's dtype.",
     "Verify.atol": (
         "Absolute tolerance, as rtol; by default rtol times the root mean square of the reference, at least half of "

@@ -104,6 +104,7 @@ class VerifyKeys(TypedDict, total=False):
     """The keys of `verify`."""
 
     reference: Judge | None
+    gpu_reference: Judge | None
     rtol: float | Mapping[str, float] | None
     atol: float | Mapping[str, float] | None
     inputs: Judge | None

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
     from pretuned.spec.documents import KernelKeys
 
-FUNCTIONS: Final = frozenset({"verify.reference", "verify.inputs", "verify.compare"})  # where one may stand
+FUNCTIONS: Final = frozenset(  # where one may stand
+    {"verify.reference", "verify.gpu_reference", "verify.inputs", "verify.compare"}
+)
 _DEEPEST: Final = 40  # tables within tables; a spec has six
 
 

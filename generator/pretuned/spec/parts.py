@@ -74,6 +74,7 @@ class Verify(Model):
     """How a result is judged: |out - ref| <= atol + rtol * |ref|, with tolerances by the output's type."""
 
     reference: Name | None = None
+    gpu_reference: Name | None = None
     rtol: Tolerances | None = None
     atol: Tolerances | None = None
     inputs: Name | None = None

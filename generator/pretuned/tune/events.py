@@ -152,6 +152,14 @@ class Noisy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ByNumpy:
+    """References of a kernel are computed by NumPy, for a `reason`, though its spec names a `gpu-reference`."""
+
+    kernel: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Unconfirmed:
     """So many `candidates` were faster than the default at the first place of their duel, but not at others."""
 
@@ -250,6 +258,7 @@ Event = (
     | Racing
     | Failed
     | Noisy
+    | ByNumpy
     | Unconfirmed
     | Decided
     | Passed

@@ -26,7 +26,7 @@ from pretuned.spec.space import Configuration, Pairs, Problem, pairs
 from pretuned.strategies import AUTO
 from pretuned.tune.blame import culprits
 from pretuned.tune.contract import KernelContract
-from pretuned.tune.events import AtProblem, Failed
+from pretuned.tune.events import AtProblem, ByNumpy, Failed
 from pretuned.tune.results import KnownResults, context_of
 from pretuned.tune.space import pruning
 from pretuned.tune.space.points import Points
@@ -213,7 +213,11 @@ class TuningTask:
             reference=reference,
         )
         with self.workbench.spending.stage("preparing"):
-            return self.workbench.runner.prepare(request)
+            refused = self.workbench.runner.prepare(request)
+        while self.workbench.runner.notes:
+            kernel, reason = self.workbench.runner.notes.pop(0)
+            self.workbench.listen(ByNumpy(kernel=kernel, reason=reason))
+        return refused
 
     def screen(self, problem: Problem, chosen: Sequence[Configuration]) -> None:
         """Time compiled candidates at `problem`; the results stand in `times`, and failures are reported.

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final
 
 import cupy
 
+from pretuned.measure.cuda.arrays import CupyArrays
 from pretuned.measure.cuda.enclosure import CudaEnclosure, Fences
 from pretuned.measure.cuda.judge import CudaJudge
 from pretuned.measure.cuda.kernel import CudaKernel, LoadedBinary, judged
@@ -83,6 +84,7 @@ class CudaMachine:
         self.stream.use()
         self._fences = Fences(index, self.stream.synchronize)
         self.gap_bytes = min(GAP_BYTES, self.free_bytes() // GAP_SHARE // ALIGNMENT * ALIGNMENT)
+        self.arrays = CupyArrays(self)
         self._judge = CudaJudge(self.facts, self.stream)
         self._timer = Timer(self, self._judge, self.stream)
         self._modules: OrderedDict[bytes, LoadedBinary] = OrderedDict()  # the least recently used first

@@ -18,7 +18,18 @@ from pretuned.measure.host.judge import answer, rms, view
 from pretuned.measure.host.kernel import HostFault, HostKernel, Manner
 from pretuned.measure.host.pages import HostEnclosure, SealablePages
 from pretuned.measure.launch import BoundLaunch, BoundScalar, residency_by
-from pretuned.measure.machine import ByteCopy, ByteFill, Check, CheckResult, Refused, Sample, Sampler, restore, zero
+from pretuned.measure.machine import (
+    ByteCopy,
+    ByteFill,
+    Check,
+    CheckResult,
+    DeviceArrays,
+    Refused,
+    Sample,
+    Sampler,
+    restore,
+    zero,
+)
 from pretuned.measure.regions import CallBuffers
 from pretuned.measure.server import Answerer, server
 from pretuned.outcome import Crashed, LaunchFailed
@@ -33,6 +44,7 @@ class HostMachine:
 
     facts: Final = FACTS
     gap_bytes: Final = 0  # where buffers lie says nothing of a GPU
+    arrays: DeviceArrays | None = None  # NumPy computes here already
 
     def __init__(self, *, manner: Manner | None = None, limit_bytes: int | None = None) -> None:
         self._manner = manner or Manner()

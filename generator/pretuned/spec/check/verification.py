@@ -13,6 +13,10 @@ from pretuned.spec.check.names import PathFault
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import dtypes_of
 
+FUNCTIONS: Final = ("reference", "gpu_reference", "inputs", "compare")  # keys of [verify] that name one
+REFERENCES: Final = frozenset({"reference", "gpu_reference"})
+NAMESPACE: Final = "xp"  # the module whose arrays a reference is passed; a name of the spec's own goes before it
+
 # What `inputs` and `compare` are passed besides the dims and specialisations.
 _TAKEN: Final = {
     "inputs": ("generator",),
@@ -22,11 +26,13 @@ _TAKEN: Final = {
 
 def verification_faults(spec: KernelSpec) -> Iterator[PathFault]:
     """Yield the faults of [verify]."""
-    for key in ("reference", "inputs", "compare"):
+    for key in FUNCTIONS:
         target = getattr(spec.verify, key)
         if target is not None:
             for message in _function(spec, target):
-                yield f"verify.{key}", message
+                yield f"verify.{_spelled(key)}", message
+    if spec.verify.gpu_reference is not None and spec.verify.reference is None:
+        yield "verify.gpu-reference", "is compared with `reference`, which is missing; name that as well"
     for key, taken in _TAKEN.items():
         for name in sorted({*taken} & {*spec.dims, *spec.specialisations}) if getattr(spec.verify, key) else ():
             yield (
@@ -54,14 +60,21 @@ def _tolerance(spec: KernelSpec, path: str, given: float | dict[str, float] | No
 
 
 def passed(spec: KernelSpec, key: str) -> list[str]:
-    """Return the names that a function of [verify] may take: of `reference`, `inputs` or `compare`."""
+    """Return the names that the function of a key of [verify] may take."""
     first: tuple[str, ...] = _TAKEN.get(key, ())
-    if key == "reference":
+    last: tuple[str, ...] = ()
+    if key in REFERENCES:
         known = {*spec.dims, *spec.specialisations, *DTYPES}
         derived = (name for name, expression in spec.derived.items() if expression.names <= known)
         extents = (argument.name for argument in spec.arguments if argument.each)
         first = (*(argument.name for argument in (*spec.whole(spec.inputs), *spec.scalars)), *extents, *derived)
-    return [*first, *spec.dims, *spec.specialisations]
+        last = (NAMESPACE,)
+    return list(dict.fromkeys((*first, *spec.dims, *spec.specialisations, *last)))
+
+
+def _spelled(key: str) -> str:
+    """Return a key of [verify] as it is written in TOML."""
+    return key.replace("_", "-")
 
 
 def not_passed(name: str, known: Iterable[str]) -> str:
@@ -100,13 +113,13 @@ def signature_faults(spec: KernelSpec) -> Iterator[PathFault]:
 
     A function that is imported or decorated shows what it takes when it is called.
     """
-    for key in ("reference", "inputs", "compare"):
+    for key in FUNCTIONS:
         file, _, function = (getattr(spec.verify, key) or "").partition(":")
         tree, names = ast.parse((spec.folder / file).read_bytes() if file else b""), passed(spec, key)
         found = [one for one in tree.body if isinstance(one, ast.FunctionDef) and one.name == function]
         for definition in found[-1:]:
             for name in sorted(_demanded(definition.args) - {*names}) if not definition.decorator_list else ():
-                yield f"verify.{key}", f"{file}:{definition.lineno}: {function} {not_passed(name, names)}"
+                yield f"verify.{_spelled(key)}", f"{file}:{definition.lineno}: {function} {not_passed(name, names)}"
 
 
 def _demanded(arguments: ast.arguments) -> set[str]:
