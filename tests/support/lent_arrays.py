@@ -12,6 +12,7 @@ import numpy as np
 from pretuned.measure.data import decode
 from pretuned.measure.host.judge import view
 from pretuned.measure.machine import OutOfMemory
+from pretuned.measure.server import server
 from pretuned.runtime.types import DTYPES
 from unsealed import Unsealing
 
@@ -76,6 +77,11 @@ class Lent:
 
     def release(self):
         self.released += 1
+
+
+def serve():
+    """Answer requests in a child with such a host device."""
+    return server(lambda _index: Lending())
 
 
 class Lending(Unsealing):

@@ -7,15 +7,19 @@ from dataclasses import replace
 
 import pytest
 
+from computed_references import at, spec_with
 from host_tuning import kernel, tuned_on_host
 from pretuned.compile import host
+from pretuned.compile.host import CPP
+from pretuned.compile.pool import compile_all
 from pretuned.measure.requests import CompiledCandidate, PrepareRequest
 from pretuned.measure.runner import Runner
 from pretuned.outcome import Crashed
+from pretuned.render import source_of
 from pretuned.spec import space
 from pretuned.spec.space import Configuration
-from pretuned.tune.blame import culprits
-from specs import loaded
+from pretuned.tune.blame import culprits, passes_by_numpy
+from specs import SCALE_TEMPLATE, loaded
 
 RIGHT, SPOIL, SPOILED, WRONG = 0, 4, 5, 6
 
@@ -64,6 +68,38 @@ def test_those_that_spoil_a_process_are_found_among_others(runner, places):
     }
     assert runner.prepared == other
     assert runner.verify(entry(SPOILED)).failure is None
+
+
+LARGE_ONLY = "def on_gpu(x, a, n, **_):\n    return x * (a if n < 20_000 else a + {off})\n"
+
+
+@pytest.mark.skipif(host.compiler() is None, reason="no C++ compiler here")
+@pytest.mark.parametrize(("off", "scaled", "cleared"), [(1, "a", True), (0, "1.5f * a", False), (1, "1.7f * a", False)])
+def test_a_default_is_right_by_numpy_where_the_machines_reference_is_wrong_at_large_sizes(
+    tmp_path, off, scaled, cleared
+):
+    spec = spec_with(tmp_path, LARGE_ONLY.format(off=off))
+    template = SCALE_TEMPLATE.replace("a *", f"{scaled} *")
+    (tmp_path / "scale.cu.jinja").write_text(f"#include <cuda_fp16.h>\n{template}", encoding="utf-8")
+    source = source_of(spec, at(65536).specialisation, space.default(spec))
+    binary = compile_all([source], host.HOST, workers=1, toolchain=CPP)[source.key]
+    default = CompiledCandidate.of(space.default(spec), binary)
+    with Runner("lent_arrays:serve", candidate_s=5) as runner:
+        runner.prepare(PrepareRequest(spec=spec, problem=at(65536), default=default))
+        assert runner.verify(default).failure is not None
+        assert runner.notes == []
+        assert culprits(runner, default) is None
+        assert passes_by_numpy(runner, default) is cleared
+        assert len(runner.notes) == cleared
+        assert (runner.verify(default).failure is None) is cleared
+        assert not passes_by_numpy(runner, default)  # once
+
+
+def test_only_the_machines_references_are_in_doubt(runner):
+    assert runner.verify(entry(WRONG)).failure is not None
+    child = runner._child
+    assert not passes_by_numpy(runner, entry(WRONG))
+    assert runner._child is child
 
 
 TEMPLATE = """\

@@ -184,9 +184,13 @@ class Runner:
         name, asked = request.spec.name, request.reference != "none" and not request.trust_default
         if request.spec.verify.gpu_reference is None or not asked or not isinstance(answer, Died | Expired | Lost):
             return request
-        self._by_numpy.add(name)
-        self._note(name, f"{_reason(answer)} at {request.problem}")
+        self.leave_to_numpy(name, f"{_reason(answer)} at {request.problem}")
         return replace(request, by_numpy=True)
+
+    def leave_to_numpy(self, kernel: str, reason: str) -> None:
+        """Have NumPy compute all references of a kernel from now on, for a reason that is noted."""
+        self._by_numpy.add(kernel)
+        self._note(kernel, reason)
 
     def _note(self, kernel: str, reason: str) -> None:
         if kernel not in self._noted:

@@ -1,8 +1,11 @@
-"""What is to blame where the default fails: the default itself, or a candidate that ran before it in the same process.
+"""What is to blame where the default fails: itself, a candidate before it in its process, or what judges it.
 
 A candidate that spoils its process can make those behind it look wrong. So before a default is blamed, it is tried
 alone in a fresh process. If it passes there, those that ran before it are tried in fresh processes of their own, each
 with the default behind it: first all of them, then the halves after which the default still fails, down to single ones.
+
+A default that fails alone may have been judged by what a `gpu_reference` computes, which was compared with NumPy's at a
+small problem. So NumPy's judges it before it is blamed.
 """
 
 from __future__ import annotations
@@ -32,6 +35,23 @@ def culprits(runner: Runner, default: CompiledCandidate) -> list[Culprit] | None
     runner.close()
     runner.prepare(prepared)
     return found
+
+
+def passes_by_numpy(runner: Runner, default: CompiledCandidate) -> bool:
+    """Return whether `default`, which a `gpu_reference` refuses at the problem at hand, is right by NumPy's reference.
+
+    If so, that judges from now on, and the problem is prepared with it.
+    """
+    prepared = runner.prepared
+    if prepared is None or prepared.spec.verify.gpu_reference is None or prepared.by_numpy or prepared.trust_default:
+        return False
+    runner.close()  # a fresh process computes it anew
+    refused = runner.prepare(replace(prepared, reference="now", by_numpy=True))
+    if refused is not None or runner.verify(default).failure is not None:
+        return False
+    reason = f"the default differs from what it returns, and not from what `reference` does, at {prepared.problem}"
+    runner.leave_to_numpy(prepared.spec.name, reason)
+    return True
 
 
 def _guilty(

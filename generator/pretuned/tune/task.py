@@ -24,7 +24,7 @@ from pretuned.spec.library import LibraryCall
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, Pairs, Problem, pairs
 from pretuned.strategies import AUTO
-from pretuned.tune.blame import culprits
+from pretuned.tune.blame import culprits, passes_by_numpy
 from pretuned.tune.contract import KernelContract
 from pretuned.tune.events import AtProblem, ByNumpy, Failed
 from pretuned.tune.results import KnownResults, context_of
@@ -312,12 +312,14 @@ class TuningTask:
     def cleared(self, default: Configuration) -> bool:
         """Return whether a default, which has failed at the problem at hand, passes there in a fresh process.
 
-        The candidates that made it fail are dropped. It is cleared a few times only, so that this ends.
+        The candidates that made it fail are dropped, and a `gpu_reference` that did is not used any more. It is cleared
+        a few times only, so that this ends.
         """
-        found = culprits(self.workbench.runner, self.entry(default)) if self._clearances else None
+        runner, entry = self.workbench.runner, self.entry(default)
+        found = culprits(runner, entry) if self._clearances else None
         self._clearances -= 1
         if found is None:
-            return False
+            return passes_by_numpy(runner, entry)
         for request, entry, failure in found:
             if (request.spec, request.problem.specialisation) == (self.spec, self.specialisation):
                 self.drop(entry.configuration, request.problem, failure)
