@@ -40,6 +40,8 @@ class MissingError(Exception):
 class NothingMeasured:
     """A runner whose device is away: problems may be prepared, and whatever is measured is missing."""
 
+    notes = ()
+
     def start(self):
         pass
 

@@ -76,7 +76,7 @@ class PricedRunner:
         self.space, self.time, self.noise, self.bias = space, time, noise, bias
         self.seed, self.random = seed, random.Random(seed)
         self.launches = 0
-        self.ran, self.prepared, self.problem = (), None, None
+        self.ran, self.notes, self.prepared, self.problem = (), [], None, None
         self._made = set()
 
     def start(self):
