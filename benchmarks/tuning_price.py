@@ -5,7 +5,8 @@ references, and of 16 compile workers. Prints for each space the seconds by stag
 optimum its winners have (geometric mean over rows): the mean over the seeds, of the noise, and the worst.
 
 `--efforts` prints for each effort what it takes, that share, how much faster winners are than defaults, and after how
-many calls the tuning is paid back; `--bundled` adds recorded bundled kernels, at their tuned sizes.
+many calls the tuning is paid back; `--bundled` adds recorded bundled kernels, at their tuned sizes. `--unverified`
+has candidates screened without being verified first, which shows what cheaper verification could save at most.
 """
 
 from __future__ import annotations
@@ -51,10 +52,10 @@ class Priced:
         return math.exp(statistics.fmean(map(math.log, self.shares)))
 
 
-def tuned(space, seed, profile=GPU_PROFILE, *, budget_s=None, **given):
+def tuned(space, seed, profile=GPU_PROFILE, *, budget_s=None, verified=True, **given):
     """Tune a space from nothing in virtual seconds, within a budget of so many."""
     time, spending = VirtualTime(), Spending()
-    runner = PricedRunner(space, time, seed)
+    runner = PricedRunner(space, time, seed, verified=verified)
     with time.everywhere(), Cache(None) as cache:
         binaries = PricedBinaries(cache, spending, time, space.seconds_to_compile)
         bench = Workbench(
@@ -118,6 +119,7 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--efforts", nargs="*", choices=PROFILES, help="a table of these efforts")
     parser.add_argument("--bundled", action="store_true")
+    parser.add_argument("--unverified", action="store_true")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     head = EFFORTS if options.efforts else HEAD
@@ -131,7 +133,7 @@ def main():
         for space in (one for one in wanted if options.only in one.name):
             seeds = range(options.first, options.first + options.seeds)
             for effort in options.efforts or ["default"]:
-                runs = [tuned(space, seed, PROFILES[effort]) for seed in seeds]
+                runs = [tuned(space, seed, PROFILES[effort], verified=not options.unverified) for seed in seeds]
                 table.append(effort_line(space, effort, runs) if options.efforts else line(space, runs))
                 print(*columns([head, table[-1]], frozenset(range(2, 9))), sep="\n", flush=True)
     if options.out:
