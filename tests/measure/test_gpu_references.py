@@ -68,6 +68,7 @@ def test_numpy_computes_small_problems_and_where_it_is_told_to(tmp_path):
         ("return x[::-1] * a", "elements of 'y' are not those of `reference` by up to "),
         ("return a * x / nothing", "reference.py:7: on_gpu raised NameError: name 'nothing' is not defined"),
         ("return np.ones(len(x)) * x", "reference.py:7: on_gpu raised TypeError: Unsupported type"),
+        ("return np.ones(len(x))", "elements of 'y' are not those of `reference` by up to "),
         ("return x[:3]", "reference.py:6: on_gpu returns shape (3,) for 'y'; expected ("),
         ("return None", "reference.py:6: on_gpu returns None for 'y'; return the array"),
         ("return {'z': x}", "reference.py:6: on_gpu returns nothing for 'y'; return a dict of arrays with y"),

@@ -116,7 +116,7 @@ def _described(value: object) -> str:
 
 def _is_array(value: object) -> bool:
     """Whether a value is an array of NumPy, or of a library on a GPU."""
-    return isinstance(value, np.ndarray) or hasattr(value, "__cuda_array_interface__")
+    return isinstance(value, np.ndarray) or hasattr(type(value), "__cuda_array_interface__")
 
 
 def array_for(
@@ -153,7 +153,7 @@ def _demand_held(where: str, buffer: BoundBuffer, array: Any, xp: Any) -> None: 
     if array.dtype.kind == "b" or not array.size:
         return
     if array.dtype.kind == "f":  # high + 1 is a power of two, and so a float; the comparison is false for NaN
-        wrong = ~((array >= low) & (array < high + 1) & (array == xp.rint(array)))
+        wrong = ~((array >= float(low)) & (array < float(high + 1)) & (array == xp.rint(array)))
     elif low <= int(array.min()) and int(array.max()) <= high:
         return
     else:
