@@ -202,3 +202,34 @@ def test_commands_that_measure_nothing_need_no_numpy(tmp_path):
         environment = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
         ran = subprocess.run(line, check=False, cwd=tmp_path, env=environment, capture_output=True, text=True)
         assert (ran.returncode, "Traceback" in ran.stderr) == (status, False), ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("", "pretuned needs COMMAND; see `pretuned --help`"),
+        ("tun", "there is no command 'tun'; did you mean 'tune'?"),
+        ("tune x", "`pretuned tune` takes no 'x' there; see `pretuned tune --help`"),
+        ("tune --effort slow", "--effort: is 'slow'; expected fast, default or thorough"),
+        (
+            "tune --budget nan",
+            "--budget: 'nan' is not a number of seconds; write `--budget 60`, or leave it out for no limit",
+        ),
+        (
+            "tune --budget -1",
+            "--budget: '-1' is not a number of seconds; write `--budget 60`, or leave it out for no limit",
+        ),
+        ("check --at", "--at: expected one argument; see `pretuned check --help`"),
+        ("check --at n=4 T=float16", "`pretuned check` takes no 'T=float16' there; see `pretuned check --help`"),
+        ("check --sample 2", "--sample says what to execute; add --execute, or --sanitize"),
+        ("check --budget 9", "--budget says what to execute; add --execute, or --sanitize"),
+        ("check --execute --drift", "`--drift` measures this device's rows; leave out --execute and --sanitize"),
+        ("report --onn host", "`pretuned report` has no option --onn; did you mean '--on'?"),
+        ("show --on host x.json", "`--on` shows the project's lock of that device; leave out 'x.json'"),
+        ("merge", "pretuned merge needs LOCK; see `pretuned merge --help`"),
+        ("cache clea", "there is no action 'clea'; did you mean 'clear'?"),
+        ("schema foo", "there is no schema 'foo'; known are project, spec"),
+    ],
+)
+def test_what_cannot_be_read_of_a_command_line_is_reported_in_one_line(run, words, said):
+    assert run(*words.split()) == (2, "", f"error: {said}\n")

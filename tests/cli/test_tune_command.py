@@ -262,11 +262,11 @@ def test_what_has_no_selection_has_no_certificate_to_renew(machine):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--certify", "0"], "argument --certify: '0' is not a number of problems; write 1 to 10000"),
-        (["--certify", "many"], "argument --certify: 'many' is not a number of problems; write 1 to 10000"),
-        (["--certify", "10001"], "argument --certify: '10001' is not a number of problems; write 1 to 10000"),
+        (["--certify", "0"], "--certify: '0' is not a number of problems; write 1 to 10000"),
+        (["--certify", "many"], "--certify: 'many' is not a number of problems; write 1 to 10000"),
+        (["--certify", "10001"], "--certify: '10001' is not a number of problems; write 1 to 10000"),
         (["--certify", "9" * 5000], "99' is not a number of problems; write 1 to 10000"),
-        (["--seed", "-1"], f"argument --seed: '-1' is not a seed; write a whole number, 0 to {2**63 - 1}"),
+        (["--seed", "-1"], f"--seed: '-1' is not a seed; write a whole number, 0 to {2**63 - 1}"),
         (["--seed", "9" * 20], "is not a seed; write a whole number, 0 to"),
         (["--seed", "9" * 5000], "is not a seed; write a whole number, 0 to"),
         (["--certify", "8", "--force"], "error: `--certify` tunes nothing; leave out --force, and write --usage"),

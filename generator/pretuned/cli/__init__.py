@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 if TYPE_CHECKING:
     from pretuned.errors import ExitCode, FaultsError
+
+_MEASURING: Final = frozenset({"tune", "bake"})
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -18,21 +20,24 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except KeyboardInterrupt:  # most of a short command's time goes into imports
         from pretuned.errors import ExitCode  # noqa: PLC0415
 
-        sys.stderr.write("interrupted; what was measured is kept\n")
+        measures = _MEASURING.intersection(sys.argv[1:2] if arguments is None else arguments[:1])
+        sys.stderr.write("interrupted; what was measured is kept\n" if measures else "interrupted\n")
         status = ExitCode.INTERRUPTED
     sys.exit(status)
 
 
 def _status(arguments: Sequence[str] | None) -> ExitCode:
+    from pretuned.cli.arguments import read  # noqa: PLC0415
     from pretuned.cli.parser import parser  # noqa: PLC0415 - the package is imported by what only asks for its name
     from pretuned.cli.project import console  # noqa: PLC0415
     from pretuned.diagnostics import Diagnostic, Severity  # noqa: PLC0415
     from pretuned.errors import Error, ExitCode, FaultsError  # noqa: PLC0415
     from pretuned.files import storage_errors, termination_interrupts  # noqa: PLC0415
 
-    options = parser().parse_args(arguments)
+    options = None
     try:
         with storage_errors(), termination_interrupts():
+            options = read(parser(), arguments)
             status: ExitCode = options.run(options)
             sys.stdout.flush()
     except Error as error:

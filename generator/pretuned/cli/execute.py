@@ -21,6 +21,7 @@ from pretuned.tune.execute import ExecutionProgress, execute
 from pretuned.tune.findings import ExecutionReport
 from pretuned.tune.modes import PLAIN, SANITIZERS
 
+BUDGET_S: Final = 50.0  # where none is given
 STEP_S: Final = 60.0  # budgets are suggested in minutes
 MARGIN: Final = 1.3  # times what the rest seems to take
 
@@ -28,6 +29,7 @@ MARGIN: Final = 1.3  # times what the rest seems to take
 def run(options: Namespace) -> ExitCode:
     """Execute configurations, print what is wrong with them, then what was done; the status is SUCCESS or FOUND."""
     begun_s = time.perf_counter()
+    budget_s = BUDGET_S if options.budget is None else options.budget
     project, settings = project_of(options), read_settings()
     specs = specs_of(project, options.kernel)
     chosen = chosen_problems(options.at, specs) if options.at else None
@@ -48,7 +50,7 @@ def run(options: Namespace) -> ExitCode:
                 cache_folder=settings.cache,
                 sample=options.sample,
                 chosen=chosen,
-                budget_s=options.budget - (time.perf_counter() - begun_s) if options.budget else None,
+                budget_s=budget_s - (time.perf_counter() - begun_s) if budget_s else None,
                 listen=listen,
             )
         )

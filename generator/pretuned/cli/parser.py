@@ -27,11 +27,12 @@ from pretuned.cli import (
     show,
     tune,
 )
+from pretuned.cli.arguments import Parser
 from pretuned.cli.texts import TEXTS
 from pretuned.config.project import Effort
 from pretuned.config.settings import Place
 from pretuned.config.toml import INT64_MAX
-from pretuned.errors import ExitCode
+from pretuned.errors import ExitCode, UsageError
 from pretuned.schema import NAMES
 from pretuned.version import __version__
 
@@ -39,14 +40,14 @@ DIGITS: Final = 40  # of a number that is read; Python refuses to read some thou
 MOST_CERTIFIED: Final = 10_000  # problems, all of which are drawn before the first one is measured
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the parser; each command sets `run`, a function from its options to the exit code."""
-    root = argparse.ArgumentParser(
+def parser() -> Parser:
+    """Return the parser; each command sets `run`, a function from its options to the exit code, and `reader`."""
+    root = Parser(
         prog="pretuned", description="Tune templated CUDA kernels, and bake the winners into a Python package."
     )
     root.add_argument("--version", action="version", version=f"pretuned {__version__}")
     commands = root.add_subparsers(required=True, metavar="COMMAND")
-    project, json, kernel, on = (argparse.ArgumentParser(add_help=False) for _ in range(4))
+    project, json, kernel, on = (Parser(add_help=False) for _ in range(4))
     text = "the project's folder (default: this one)"
     project.add_argument("--project", type=Path, default=Path(), metavar="FOLDER", help=text)
     json.add_argument("--json", action="store_true", help="print JSON instead of text")
@@ -54,16 +55,18 @@ def parser() -> argparse.ArgumentParser:
     text = "cuda, cuda:1, or host: the processor, with a lock of its own (default: PRETUNED_TUNE_ON, or the GPUs here)"
     on.add_argument("--on", type=_place, metavar="DEVICE", help=text)
 
-    def command(name: str, *parents: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    def command(name: str, *parents: Parser) -> Parser:
         text = TEXTS[name]
         example = f"example: {text.example}"
-        return commands.add_parser(
+        made = commands.add_parser(
             name, parents=list(parents), help=text.summary, description=text.description, epilog=example
         )
+        made.set_defaults(reader=made)
+        return made
 
     _add_tune(command("tune", project, json, kernel, on))
     _add_bake(command("bake", project, on))
-    _add_show(command("show", project, json, kernel))
+    _add_show(command("show", project, json, kernel, on))
     _add_explain(command("explain", project))
     _add_report(command("report", project, json, on))
     _add_check(command("check", project, json, kernel, on))
@@ -87,7 +90,7 @@ def _place(text: str) -> Place:
 
 def _add_tune(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "--budget", type=float, metavar="SECONDS", help="stop after so many seconds of tuning (default: no limit)"
+        "--budget", type=_budget, metavar="SECONDS", help="stop after so many seconds of tuning (default: no limit)"
     )
     command.add_argument(
         "--force", action="store_true", help="tune everything anew, fresh rows too, and ignore past measurements"
@@ -137,7 +140,7 @@ def _add_check(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--sample", type=_count_of("configurations"), metavar="N", help=text)
     text = "with --execute or --sanitize: stop after so many seconds (default: 50; 0: no limit)"
-    command.add_argument("--budget", type=_seconds, default=50.0, metavar="SECONDS", help=text)
+    command.add_argument("--budget", type=_seconds, metavar="SECONDS", help=text)
     text = "with --execute or --sanitize: at this problem, as in rows=7,cols=50257, instead of others (may be repeated)"
     command.add_argument("--at", action="append", metavar="NAME=VALUE,...", help=text)
     command.add_argument("--quiet", action="store_true", help="show no progress")
@@ -146,19 +149,35 @@ def _add_check(command: argparse.ArgumentParser) -> None:
 
 
 def _check(options: argparse.Namespace) -> ExitCode:
-    if options.execute or options.sanitize:
+    """Execute, measure or look; raises UsageError for options that nothing would read."""
+    executes = options.execute or options.sanitize
+    unread = {"--sample": options.sample, "--budget": options.budget, "--at": options.at}
+    if not executes and (given := [name for name, value in unread.items() if value is not None]):
+        raise UsageError(f"{given[0]} says what to execute; add --execute, or --sanitize")
+    if executes and options.drift:
+        raise UsageError("`--drift` measures this device's rows; leave out --execute and --sanitize")
+    if executes:
         return execute.run(options)
     return drift.run(options) if options.drift else check.run(options)
 
 
 def _seconds(text: str) -> float:
     """Return seconds; `none` is 0, which is no limit."""
+    return _seconds_of("0" if text == "none" else text, "write 0 or more, 0 for no limit")
+
+
+def _budget(text: str) -> float:
+    """Return seconds; 0 is no time at all."""
+    return _seconds_of(text, "write `--budget 60`, or leave it out for no limit")
+
+
+def _seconds_of(text: str, remedy: str) -> float:
     try:
-        seconds = 0.0 if text == "none" else float(text)
+        seconds = float(text)
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a number of seconds; write 0 or more, 0 for no limit")
+        raise argparse.ArgumentTypeError(f"'{text:.{DIGITS}}' is not a number of seconds; {remedy}")
     return seconds
 
 
@@ -284,5 +303,5 @@ def _add_export(command: argparse.ArgumentParser) -> None:
 
 def _add_schema(command: argparse.ArgumentParser) -> None:
     text = "spec: of a kernel spec; project: of a pyproject.toml with pretuned's tables"
-    command.add_argument("name", choices=NAMES, help=text)
+    command.add_argument("schema", choices=NAMES, help=text)
     command.set_defaults(run=schema.run)

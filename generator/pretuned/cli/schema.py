@@ -10,5 +10,5 @@ from pretuned.schema import read
 
 def run(options: Namespace) -> ExitCode:
     """Print a schema."""
-    print(read(options.name), end="")
+    print(read(options.schema), end="")
     return ExitCode.SUCCESS

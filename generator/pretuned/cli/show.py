@@ -10,7 +10,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from pretuned.api.projects import opened
 from pretuned.cli.project import OWN, here, package_named, packages_of
+from pretuned.config import GPU
 from pretuned.device import probe
 from pretuned.errors import ExitCode, UsageError
 from pretuned.record import lock as lockfile
@@ -60,7 +62,9 @@ def _asked(options: Namespace, line: Line | SelectionLine) -> bool:
 def _nothing(options: Namespace, source: ShownTable) -> str:
     """Return why there is no row to show: none that is asked for, or none at all."""
     if not source.rows:
-        return "no rows, so only the defaults run; run `pretuned tune` on a machine with a GPU"
+        on_host = options.on is not None and options.on != GPU
+        tune = f"`pretuned tune --on {options.on}`" if on_host else "`pretuned tune` on a machine with a GPU"
+        return f"no rows, so only the defaults run; run {tune}"
     devices, kernels = ({getattr(line, name) for line in source.rows} for name in ("device", "kernel"))
     asked = [f"of {' or '.join(options.kernel)}"] if options.kernel else []
     asked += [f"of a device with '{options.device}' in its name"] if options.device else []
@@ -84,6 +88,11 @@ def _notes(names: set[str], facts: Facts) -> Iterator[str]:
 
 def _source(options: Namespace) -> ShownTable:
     """Return what is shown."""
+    if options.on is not None:
+        if options.source is not None:
+            raise UsageError(f"`--on` shows the project's lock of that device; leave out '{options.source}'")
+        file = opened(options.project, options.on)[0].lock
+        return _locked(file.name, lockfile.read(file))
     if options.source is None:
         project = here(options)
         packages = packages_of(project) if project is not None else [package_named(OWN)]
