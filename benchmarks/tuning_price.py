@@ -45,6 +45,7 @@ class Priced:
     stages: dict
     launches: int
     shares: tuple
+    rows: tuple
     gains: Gains
 
     @property
@@ -75,7 +76,12 @@ def tuned(space, seed, profile=GPU_PROFILE, *, budget_s=None, verified=True, **g
     taken_us = [space.time_us(row.winner.configuration, row.problem) for row in rows]
     shares = tuple(space.best_us(row.problem) / time_us for row, time_us in zip(rows, taken_us, strict=True))
     return Priced(
-        seconds=time.now_s, stages=dict(spending.seconds), launches=runner.launches, shares=shares, gains=gains
+        seconds=time.now_s,
+        stages=dict(spending.seconds),
+        launches=runner.launches,
+        shares=shares,
+        rows=rows,
+        gains=gains,
     )
 
 

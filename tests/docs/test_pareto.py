@@ -43,6 +43,13 @@ def test_more_draws_cost_more_seconds_and_find_better_ones():
     assert means[1] > 0.97  # all candidates, of which noise may prefer another one than the best
 
 
+def test_a_tuning_within_a_small_budget_settles_some_rows_and_is_counted_beside_the_draws():
+    seconds, shares, settled = pareto.by_tuning("hybrid", 0.5, 7)
+    assert 0.4 < seconds < 2.0
+    assert 0 < settled < len(shares)
+    assert all(0 < share <= 1 for share in shares)
+
+
 def test_where_nothing_was_settled_the_nearest_row_counts_and_else_the_default():
     space = pareto.spaces.hochgraf()
     default = pareto.default_at(space.spec, space.problems[0])
