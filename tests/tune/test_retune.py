@@ -9,9 +9,11 @@ import pytest
 from builders import H100
 from fake_runner import DEVICE, FakeRunner, fake_workbench
 from pretuned.build.freshness import Freshness
+from pretuned.record.cache import Cache
 from pretuned.record.lock import Lock, dumps
+from pretuned.spec.loader import load
 from pretuned.tune.tuner import Tuner
-from specs import loaded
+from specs import SCALE, edited, loaded, write
 
 BLOCKS = str(list(range(32, 257, 32)))
 
@@ -52,3 +54,18 @@ def test_what_has_become_faster_changes_its_row(spec):
     new = tuned(spec, lock, 1, faster)
     changed = [dict(row.problem.dims)["n"] for row, was in zip(new.rows, lock.rows, strict=True) if row != was]
     assert changed == [1024, 1024]
+
+
+def test_a_kernel_that_was_copied_or_renamed_takes_what_was_measured_over_under_its_own_name(spec, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    beside = ("arguments = [", 'template = "scale.cu.jinja"\narguments = [')
+    copied = load(write(other, edited(SCALE, ("[128, 256]", BLOCKS), beside), name="copied"))
+    cache, found = Cache(None), {}
+    for one in (spec, copied):
+        gpu = FakeRunner(near_ties)
+        wanted = Freshness({one.name: one}).requests(Lock(), DEVICE, everything=True)
+        found[one.name] = list(Tuner(fake_workbench(gpu, cache=cache)).tune(wanted))
+    assert gpu.requests == []  # nothing was measured again
+    assert {entry.kernel for entry in found["copied"]} == {"copied"}
+    assert len(found["copied"]) == len(found[spec.name]) > 0

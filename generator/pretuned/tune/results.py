@@ -7,6 +7,7 @@ is judged and timed. What a key stands for never changes, so no entry is ever ou
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from pretuned.measure.libraries import release
@@ -118,9 +119,10 @@ class KnownResults:
         """Return the selection that was made from the same choice."""
         data = self._cache.record(self._key("selection", *chosen_from))
         try:
-            return None if data is None else within("", selection_from_json, data)
+            found = None if data is None else within("", selection_from_json, data)
         except FieldError:
             return None  # written by another version
+        return None if found is None else replace(found, kernel=self._subject.kernel)  # a copy has the same key
 
     def keep_selection(self, selection: Selection, chosen_from: Sequence[object]) -> None:
         """Keep a selection that was made with time for all of it."""
@@ -130,9 +132,10 @@ class KnownResults:
         """Return the row that was settled at `problem` from the same choice."""
         data = self._cache.record(self._row(problem, chosen_from))
         try:
-            return None if data is None else within("", row_from_json, data)
+            found = None if data is None else within("", row_from_json, data)
         except FieldError:
             return None  # written by another version
+        return None if found is None else replace(found, kernel=self._subject.kernel)  # a copy has the same key
 
     def keep_row(self, row: Row, chosen_from: Sequence[object]) -> None:
         """Keep a settled row."""
