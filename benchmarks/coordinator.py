@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 from pretuned.api.merging import LockMerger  # noqa: E402 - after the path above
-from pretuned.fleet.coordinator import FleetPolicy  # noqa: E402 - as above
+from pretuned.fleet.harvest import FleetPolicy  # noqa: E402 - as above
 from pretuned.fleet.tuning import FleetTerms, FleetWork, tune_with  # noqa: E402 - as above
 from pretuned.fleet.units import split  # noqa: E402 - as above
 from pretuned.record import lock as lockfile  # noqa: E402 - as above
@@ -55,6 +55,9 @@ class Answering:
         found.set_result(pickle.loads(self.answers[unit.kernel, unit.request.problems]))
         self.submit_s += time.perf_counter() - began
         return found
+
+    def recall(self, answer):
+        """Nothing here is late."""
 
     def dismiss(self, worker):
         raise AssertionError(worker)

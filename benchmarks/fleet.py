@@ -32,8 +32,8 @@ import distributed  # noqa: E402 - after the path above
 import arithmetic_devices  # noqa: E402 - as above
 from pretuned import backends  # noqa: E402 - as above
 from pretuned.config import Place  # noqa: E402 - as above
-from pretuned.fleet.coordinator import FleetPolicy  # noqa: E402 - as above
 from pretuned.fleet.dask import DaskCrew  # noqa: E402 - as above
+from pretuned.fleet.harvest import FleetPolicy  # noqa: E402 - as above
 from pretuned.fleet.machine import MachineCrew  # noqa: E402 - as above
 from pretuned.fleet.tuning import FleetTerms, FleetWork, tune_with  # noqa: E402 - as above
 from pretuned.record import lock as lockfile  # noqa: E402 - as above

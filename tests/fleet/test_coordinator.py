@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
 
 from builders import H100
+from builders import row as fresh_row
 from pretuned.errors import DeviceError
-from pretuned.fleet.coordinator import FleetPolicy
+from pretuned.fleet import crews, flights
 from pretuned.fleet.crews import ExecutorCrew, NoWorkerError
+from pretuned.fleet.harvest import FleetPolicy
 from pretuned.fleet.tuning import FleetTerms, FleetWork, tune_with
 from pretuned.record import lock as lockfile
 from pretuned.record.cache import Cache, Subject
 from pretuned.record.lock import Lock
 from pretuned.report.effort import describe
 from pretuned.tune.confirmation import drawn, in_words
-from pretuned.tune.events import AnswerRefused, GivenAgain, OutOfBudget, innermost
+from pretuned.tune.events import (
+    AnswerRefused,
+    Compiling,
+    Decided,
+    GivenAgain,
+    OnDevice,
+    OutOfBudget,
+    Waiting,
+    innermost,
+)
 from simulated_fleet import DEVICE, SimulatedWorker, requests
 
 
@@ -43,6 +56,9 @@ class Crew:
         name = able[len(self.given) % len(able)]
         self.given.append((name, unit))
         return self.pool.submit(self.functions[name], unit, name)
+
+    def recall(self, answer):
+        pass
 
     def dismiss(self, worker):
         self.functions.pop(worker, None)
@@ -78,7 +94,7 @@ def test_many_workers_give_the_lock_that_one_gives(tmp_path, expected):
     assert found.spending.launched == 8
     assert sorted(row.kernel for one in partial for row in one.rows) == sorted(row.kernel for row in found.rows)
     assert describe(events[0]) == f"{H100.name}: 4 units for 8 workers"
-    assert sum(describe(event).startswith("w") for event in events) == 8  # a line for each row, with its worker
+    assert sum(": scale00" in describe(event) for event in events) == 8  # a line for each row, with its worker
     with Cache(tmp_path / "cache") as cache:
         kept = cache.entries(Subject(kernel="scale000", device=H100.name), since=0)
     assert sum(entry.name.startswith("record:scale000 n=") for entry in kept) == 4
@@ -99,7 +115,7 @@ class Once:
     def __init__(self, what, times=1):
         self.what, self.left = what, times
 
-    def __call__(self, unit, worker):
+    def __call__(self, unit, worker=""):
         self.left -= 1
         return self.what(unit, worker) if self.left >= 0 else SimulatedWorker()(unit, worker)
 
@@ -170,6 +186,179 @@ def test_late_units_are_given_twice_and_a_second_answer_is_dropped(tmp_path):
     assert [event.reason for event in events if isinstance(event, GivenAgain)] == ["no answer for 0.1 s"] * 2
     assert [future.done() for future, _ in crew.given].count(False) == 1  # nobody waits for it
     assert "1 second answer dropped, 0 of them chose otherwise" in found.notes
+
+
+@pytest.fixture
+def hang():
+    """What a worker waits for that hangs; it ends with the test."""
+    end = threading.Event()
+    yield end
+    end.set()
+
+
+def hanging(end):
+    def hangs(unit, worker):
+        end.wait(60)
+        raise AssertionError("nobody waits for this one")
+
+    return hangs
+
+
+def test_a_worker_that_hangs_is_found_by_what_units_before_it_took(tmp_path, expected, hang, monkeypatch):
+    monkeypatch.setattr(flights, "LEAST_LATE_S", 0.3)
+    worker = SimulatedWorker(row_s=0.01)
+    crew = Crew({"a": Once(hanging(hang)), "b": worker})
+    found, events = tuned(tmp_path, crew)  # which has 15 minutes where nothing is known
+    assert text(found) == expected
+    (again,) = [event for event in events if isinstance(event, GivenAgain)]
+    assert again.reason == "no answer for 0.3 s"
+    assert describe(again).startswith("scale000 (T=float16, mode=0): given to a worker again (attempt 2): no answer")
+
+
+def test_where_every_worker_hangs_the_tuning_ends(tmp_path, hang):
+    crew = Crew(dict.fromkeys("ab", hanging(hang)))
+    with pytest.raises(DeviceError, match="not tuned: scale000: no worker has shown a sign of life for"):
+        tuned(tmp_path, crew, policy=FleetPolicy(confirms=False, late_s=0.1, absent_s=0.3))
+
+
+class Streaming(Crew):
+    """Workers whose events are heard: those that `tell` says, each a tenth of a second after the other."""
+
+    streams = True
+
+    def __init__(self, workers, tell, **given):
+        super().__init__(workers, **given)
+        self.tell = tell
+
+    def submit(self, unit, listen):
+        if unit.confirms:
+            return super().submit(unit, listen)
+        worker = f"w{len(self.given) % len(self.functions)}"
+        self.given.append((worker, unit))
+
+        def work():
+            for event in self.tell(unit, worker, len(self.given)):
+                listen(OnDevice(device=worker, event=event))
+                time.sleep(0.1)
+            return self.functions[worker](unit, worker)
+
+        return self.pool.submit(work)
+
+
+def test_a_unit_that_shows_signs_of_life_is_not_late_however_long_it_takes(tmp_path):
+    def tell(unit, worker, _count):
+        return [Compiling(kernel=unit.kernel, sources=1)] * 12
+
+    crew = Streaming({"w0": SimulatedWorker(), "w1": SimulatedWorker()}, tell)
+    found, events = tuned(tmp_path, crew, kernels=1, policy=FleetPolicy(confirms=False, late_s=0.6))
+    assert len(found.rows) == 4
+    assert not [event for event in events if isinstance(event, GivenAgain)]
+
+
+def test_what_a_worker_has_that_waits_for_its_device_is_given_to_one_that_does_not(tmp_path, expected, hang):
+    def tell(_unit, worker, _count):
+        return [Waiting(device=H100.name)] if worker == "w0" else []
+
+    crew = Streaming({"w0": hanging(hang), "w1": SimulatedWorker()}, tell)
+    submit = crew.submit
+
+    def first_to_w0(unit, listen):
+        crew.given = crew.given[-1:]  # every later unit goes to w1
+        return submit(unit, listen)
+
+    crew.submit = first_to_w0
+    found, events = tuned(tmp_path, crew)
+    assert text(found) == expected
+    (again,) = [event for event in events if isinstance(event, GivenAgain)]
+    assert again.reason == "w0 waits for another tuning to end"
+
+
+class Asked:
+    """A job that can only be asked, as submitit's; `result` takes no limit."""
+
+    def __init__(self, function, *given):
+        self.found, self.asked = ThreadPoolExecutor(1).submit(function, *given), 0
+
+    def done(self):
+        self.asked += 1
+        return self.found.done()
+
+    def result(self):
+        return self.found.result()
+
+
+def test_an_executor_whose_jobs_do_not_call_back_is_asked(tmp_path, expected, monkeypatch):
+    monkeypatch.setattr(crews, "ASK_S", 0.05)
+
+    class Cluster:
+        def submit(self, function, *given):
+            jobs.append(Asked(function, *given))
+            return jobs[-1]
+
+    jobs = []
+    found, _ = tuned(tmp_path, ExecutorCrew(Cluster(), Once(dies)))
+    assert text(found) == expected
+    assert len(jobs) == 5  # one of them twice
+
+
+def test_a_budget_stands_still_while_every_worker_waits_for_its_device(tmp_path):
+    def tell(unit, _worker, count):
+        waits = [Waiting(device=H100.name)] * 25 if count <= 2 else []
+        return [*waits, Compiling(kernel=unit.kernel, sources=1)]
+
+    crew = Streaming({"w0": SimulatedWorker(), "w1": SimulatedWorker()}, tell)
+    found, events = tuned(tmp_path, crew, kernels=1, budget_s=2.0)
+    assert (len(found.rows), found.left) == (4, 0)
+    assert not [event for event in events if isinstance(event, OutOfBudget)]
+
+
+def test_rows_that_two_workers_report_of_one_unit_are_reported_once(tmp_path):
+    def tell(unit, _worker, count):
+        spec = unit.request.spec
+        rows = [fresh_row(spec, problem) for problem in unit.request.problems]
+        return [Decided(row=row, cached=count > 1) for row in rows]
+
+    crew = Streaming({"w0": Once(dies), "w1": SimulatedWorker()}, tell)
+    found, events = tuned(tmp_path, crew, kernels=1)
+    reported = [event for event in map(innermost, events) if isinstance(event, Decided)]
+    assert len(found.rows) == len(reported) == 4
+
+
+def test_a_confirmation_keeps_nobody_waiting_beyond_the_budget(tmp_path, hang):
+    def slow(unit, worker):
+        if unit.confirms:
+            hang.wait(4)
+        return SimulatedWorker()(unit, worker)
+
+    crew = Crew({"a": slow, "b": slow}, room=2)
+    found, _ = tuned(tmp_path, crew, kernels=12, policy=FleetPolicy(), budget_s=1.0)
+    assert (len(found.rows), found.confirmed) == (48, ())
+
+
+class NeverConfirming(Crew):
+    """Who is to confirm rows has no time for it."""
+
+    def __init__(self, workers):
+        super().__init__(workers)
+        self.confirming = []
+
+    def submit(self, unit, listen):
+        if not unit.confirms:
+            return super().submit(unit, listen)
+        self.confirming.append(Future())
+        return self.confirming[-1]
+
+
+def test_confirmations_that_wait_for_a_certain_worker_keep_no_other_unit_from_being_given_out(tmp_path):
+    def loses(unit, worker):
+        while len(crew.confirming) < 2:
+            time.sleep(0.01)
+        raise ConnectionError("gone")
+
+    crew = NeverConfirming({"a": Once(loses), "b": SimulatedWorker()})
+    found, events = tuned(tmp_path, crew, kernels=12, policy=FleetPolicy(), budget_s=1.5)
+    assert len([event for event in events if isinstance(event, GivenAgain)]) == 1
+    assert (len(found.rows), found.left) == (48, 0)
 
 
 LIES = {

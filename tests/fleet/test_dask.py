@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 
@@ -11,10 +13,13 @@ from builders import H100
 from pretuned.api import crews
 from pretuned.config import Place
 from pretuned.errors import DeviceError
-from pretuned.fleet import dask
-from pretuned.fleet.coordinator import FleetPolicy
+from pretuned.fleet import dask, flights
+from pretuned.fleet.crews import NoWorkerError
 from pretuned.fleet.dask import DaskCrew, connected
+from pretuned.fleet.harvest import FleetPolicy
 from pretuned.fleet.tuning import FleetTerms, FleetWork, tune_with
+from pretuned.fleet.units import split
+from pretuned.tune.workbench import Demands
 from simulated_fleet import DEVICE, LyingAt, SimulatedWorker, requests
 
 distributed = pytest.importorskip("distributed")
@@ -74,6 +79,44 @@ def test_a_liar_gets_nothing_more(tmp_path, client):
     assert (len(found.rows), found.left) == (16, 0)
     assert any(note.startswith(f"refused: {liar}: its row at ") for note in found.notes)
     assert crew.workers(H100.name) == 2
+
+
+@dataclass(frozen=True)
+class HangingAt:
+    """A worker that hangs as long as a file is there."""
+
+    worker: str
+    mark: Path
+
+    def __call__(self, unit, worker):
+        while worker == self.worker and self.mark.exists():
+            time.sleep(0.05)
+        return SimulatedWorker(row_s=0.01)(unit, worker)
+
+
+def test_a_worker_that_hangs_gets_nothing_more(tmp_path, client, monkeypatch):
+    monkeypatch.setattr(flights, "LEAST_LATE_S", 1.0)
+    hangs, mark = min(client.nthreads()), tmp_path / "hangs"
+    mark.touch()
+    crew = crew_of(client, HangingAt(hangs, mark))
+    try:
+        found = tuned(tmp_path, crew)
+    finally:
+        mark.unlink()
+    assert (len(found.rows), found.left, found.trouble) == (16, 0, "")
+    assert crew.workers(H100.name) == 2
+    assert hangs not in workers_of(found.notes)
+
+
+def test_rows_that_nobody_else_can_confirm_cost_no_other_unit(tmp_path, client):
+    """Two of three workers are gone by the time that rows are to be confirmed."""
+    crew = crew_of(client)
+    (unit, *_) = split(requests(tmp_path, 1), DEVICE, Demands())
+    for worker in sorted(client.nthreads())[1:]:
+        crew.dismiss(worker)
+    gpu = f"gpu of {min(client.nthreads())}"
+    answer = crew.submit(replace(unit, not_on=gpu), lambda _event: None)
+    assert isinstance(answer.exception(5), NoWorkerError)
 
 
 def test_workers_of_another_driver_than_most_are_left_out(tmp_path, client, monkeypatch):

@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
+import signal
+import subprocess
+import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 import pretuned
+from arithmetic_devices import ArithmeticDevices
 from pretuned.config import settings
-from pretuned.fleet import worker
+from pretuned.errors import DeviceError
+from pretuned.fleet import flights, worker
+from pretuned.fleet.crews import WorkerLostError
+from pretuned.fleet.harvest import FleetPolicy
 from pretuned.fleet.machine import MachineCrew, devices_here
+from pretuned.fleet.serving import Seat
+from pretuned.fleet.tuning import FleetTerms, FleetWork, tune_with
+from pretuned.fleet.worker import Settler
 from pretuned.record import lock as lockfile
+from pretuned.record.cache import Cache
+from pretuned.tune.events import GivenAgain
 from project_home import Home
+from simulated_fleet import requests
 
 ENTRY_POINT = "[pretuned.backends]\narithmetic = arithmetic_devices:BACKEND\n"
 
@@ -68,9 +85,10 @@ def test_two_devices_of_a_kind_find_what_one_finds_even_where_a_process_dies(hom
     lines = [pretuned.describe(event) for event in events]
     assert lines[0] == "arithmetic:0: 2 units for 2 workers"
     (again,) = [line for line in lines if "attempt 2" in line]
-    assert again.startswith("scale: given to a worker again (attempt 2): WorkerLostError: arithmetic device 1: ended")
+    assert again.endswith("): given to a worker again (attempt 2): arithmetic device 1: ended by SIGKILL")
+    assert again.startswith("scale (T=float")
     of_devices = [line for line in lines[1:] if line is not again]
-    assert {line.partition(":")[0] for line in of_devices} == {"arithmetic device 0", "arithmetic device 1"}
+    assert {line.partition(":")[0] for line in of_devices} >= {"arithmetic device 0"}
     assert sum(line.endswith("scale: n=1024, T=float32: block=128, vec=4, 3.92x") for line in lines) == 1
     (note,) = result.tuned.notes
     assert note.startswith("settled by arithmetic device ")
@@ -86,7 +104,7 @@ def test_a_device_that_cannot_be_used_costs_no_unit_where_another_can(home, monk
     result, events = tuned(home, monkeypatch, "a,a")
     assert (result.left, result.tuned.trouble) == (0, "")
     (note,) = result.tuned.notes
-    assert note == "settled by arithmetic device 0: 2 units"
+    assert re.fullmatch(r"settled by arithmetic device 0: 2 units in \d+ s", note)
     lines = [pretuned.describe(event) for event in events]
     assert any(line.endswith("(attempt 2): arithmetic device 1 is out of memory") for line in lines)
 
@@ -112,6 +130,11 @@ def test_devices_are_those_of_one_machine_by_number(home, monkeypatch):
         ("arithmetic:0", 2),
     ]
     assert not any(one.place.every for one in found)
+    with monkeypatch.context() as patched:
+        asked = []
+        patched.setattr(ArithmeticDevices, "find", lambda _self, index: asked.append(index))
+        assert list(devices_here("arithmetic", {}, found[0])) == [found[0]]
+    assert asked == [1]  # one question where there is one device
 
 
 def test_any_executors_workers_tune(home, monkeypatch):
@@ -126,3 +149,107 @@ def test_any_executors_workers_tune(home, monkeypatch):
     assert lock_of(home) == expected
     assert pretuned.describe(events[0]) == "arithmetic:0: 2 units for 1 worker"
     assert len(result.rows) == 4
+
+
+@pytest.fixture
+def simulated(tmp_path, monkeypatch):
+    """What tunes `kernels` on devices whose processes are `simulated_fleet:serve`."""
+
+    def tuned_by(devices, kernels, policy=FleetPolicy(confirms=False), **environment):  # noqa: B008 - a constant
+        for name, value in {"ROW_S": "0", "ARITHMETIC_DEVICES": devices, **environment}.items():
+            monkeypatch.setenv(name, value)
+        found, events = list(devices_here("arithmetic", {})), []
+        kinds = {device.name: device for device in reversed(found)}
+        works = [FleetWork(device=kind, requests=requests(tmp_path, kernels)) for kind in kinds.values()]
+        terms = FleetTerms(cache_folder=None, listen=events.append)
+        with MachineCrew(found, target="simulated_fleet:serve") as crew:
+            return tune_with(works, crew, terms, elsewhere=False, policy=policy), events, crew
+
+    return tuned_by
+
+
+def test_a_process_that_hangs_is_ended_and_its_device_goes_on(home, simulated, tmp_path, monkeypatch):
+    monkeypatch.setattr(flights, "LEAST_LATE_S", 4.0)  # a process takes a second to start
+    (tmp_path / "hang").touch()
+    policy = FleetPolicy(confirms=False, late_s=4.0)
+    found, events, _ = simulated("a", 2, policy, HANGING=str(tmp_path / "hang"))
+    assert (len(found.rows), found.left, found.trouble) == (8, 0, "")
+    (again,) = [event for event in events if isinstance(event, GivenAgain)]
+    assert again.reason == "no sign of life for 4 s"
+
+
+def test_a_kernel_that_ends_every_process_costs_no_device(home, simulated):
+    found, events, crew = simulated("a,a", 3, DEADLY="scale000")
+    assert {row.kernel for row in found.rows} == {"scale001", "scale002"}
+    assert re.fullmatch(r"not tuned: scale000: arithmetic device \d: ended by SIGKILL, and 1 other unit", found.trouble)
+    assert crew.workers("arithmetic:0") == 2
+    assert sum(isinstance(event, GivenAgain) for event in events) == 4
+
+
+def test_where_no_device_of_a_kind_is_left_the_tuning_ends(home, simulated):
+    with pytest.raises(DeviceError, match="not tuned: scale000: no arithmetic:0 is left"):
+        simulated("a", 2, LYING="reference")
+
+
+def test_no_process_is_started_for_a_tuning_that_is_over(home):
+    settler = Settler(Seat(worker="w"))
+    settler.close()
+    with pytest.raises(WorkerLostError, match="w: the tuning is over"):
+        settler.ask("arithmetic", lambda _event: None)
+
+
+SCRIPT = """
+import sys
+import pretuned
+from pretuned.config import Place
+
+def listen(event):
+    line = pretuned.describe(event)
+    if "measured before" in line or "screened" in line:
+        print(line, flush=True)
+
+print("started", flush=True)
+pretuned.tune(sys.argv[1], on=Place(backend="arithmetic", every=True), listen=listen)
+"""  # without a main guard
+
+
+@pytest.mark.parametrize(
+    ("lines", "signals"),
+    [(1, [signal.SIGINT] * 2), (2, [signal.SIGINT]), (2, [signal.SIGINT] * 2), (2, [signal.SIGTERM])],
+    ids=["twice while starting", "while measuring", "twice while measuring", "SIGTERM while measuring"],
+)
+def test_a_signal_at_any_moment_leaves_no_process_and_a_whole_lock(home, tmp_path, lines, signals):
+    path = os.pathsep.join(map(str, (tmp_path / "site-packages", *sys.path)))
+    environment = os.environ | {"PYTHONPATH": path, "ARITHMETIC_DEVICES": "a,a", "ARITHMETIC_S": "0.2"}
+    command = [sys.executable, "-c", SCRIPT, str(home.root)]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as found:
+        for _ in range(lines):
+            found.stdout.readline()
+        started = len(processes_of(home.root))
+        for one in signals:
+            found.send_signal(one)
+            time.sleep(0.05)
+        assert found.wait(30) != 0
+    assert started > 2 or lines == 1  # a process for each device, and its own
+    ends = time.monotonic() + 10
+    while left := processes_of(home.root):
+        assert time.monotonic() < ends, left
+        time.sleep(0.05)
+    lock = home.root / "pretuned.lock.arithmetic.json"
+    assert not lock.exists() or lockfile.read(lock) is not None
+    if lines == 2:
+        with Cache(home.root / "cache") as cache:
+            assert sum(one.values for one in cache.holdings()) > 0
+
+
+def processes_of(root):
+    """The processes that have the cache of a project in their environment, without this one."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (
+                int(place.name) != os.getpid()
+                and f"PRETUNED_CACHE_DIR={root}".encode() in (place / "environ").read_bytes()
+            ):
+                found.append((place.name, (place / "cmdline").read_bytes()[-60:]))
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from concurrent.futures import Future
 from dataclasses import replace
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from pretuned.errors import SpecError
 from pretuned.fleet import sources
 from pretuned.fleet.answers import add, counts_of, difference
+from pretuned.fleet.flights import Flight, Given, Paces
+from pretuned.fleet.queues import UnitQueues
 from pretuned.fleet.sources import KernelFiles, moved
 from pretuned.fleet.units import longest_first, split
 from pretuned.measure import functions
@@ -21,7 +24,7 @@ from pretuned.strategies import named
 from pretuned.tune.events import Spending
 from pretuned.tune.request import TuningRequest
 from pretuned.tune.workbench import Demands
-from simulated_fleet import DEVICE
+from simulated_fleet import DEVICE, requests
 from specs import SCALE, SCALE_TEMPLATE, edited, loaded, write
 
 HALF = (("T", "float16"),)
@@ -47,6 +50,45 @@ def test_what_takes_longest_is_given_out_first(request_for_all):
     units = split([request_for_all], DEVICE, Demands())
     fewer = replace(units[0], request=replace(units[0].request, problems=units[0].request.problems[:1]))
     assert longest_first([fewer, *units]) == [*units, fewer]
+
+
+def test_what_units_of_a_kernel_took_decides_what_comes_first(tmp_path):
+    paces = Paces()
+    queues = UnitQueues(paces)
+    quick, slow = (list(map(given_of, split([one], DEVICE, Demands()))) for one in requests(tmp_path, 2))
+    for given in (*quick, *slow):
+        queues.add(given)
+    taken = [queues.take(DEVICE.name, full=False) for _ in range(3)]
+    assert taken == [*quick, slow[0]]
+    queues.add(quick[1])
+    for given, seconds in ((quick[0], 1.0), (slow[0], 30.0)):
+        paces.learn(given, seconds)
+    queues.learned.add(DEVICE.name)
+    assert [queues.take(DEVICE.name, full=False) for _ in range(2)] == [slow[1], quick[1]]
+    assert paces.relative(slow[1]) > 10 * paces.relative(quick[1])
+
+
+def given_of(unit):
+    return Given(unit=unit, expected_s=unit.expected_s)
+
+
+def test_how_long_a_unit_may_be_silent_follows_from_what_others_took(tmp_path):
+    paces = Paces()
+    one, other = (given_of(unit) for unit in split(requests(tmp_path, 1), DEVICE, Demands()))
+    flying = {Future(): Flight(given=one, since=0.0)}
+    assert paces.late(flying, 900.0, 899.0) == []
+    assert [limit_s for _, limit_s in paces.late(flying, 900.0, 901.0)] == [900.0]
+    paces.learn(other, 40.0)
+    flying = {Future(): Flight(given=one, since=0.0)}
+    assert paces.late(flying, 900.0, 319.0) == []  # as many times what the slowest before it took
+    assert [limit_s for _, limit_s in paces.late(flying, 900.0, 321.0)] == pytest.approx([320.0])
+    assert paces.late(flying, 900.0, 999.0) == []  # which is known
+    paces = Paces()
+    paces.learn(other, 0.1)
+    flying = {Future(): Flight(given=one, since=0.0)}
+    assert [limit_s for _, limit_s in paces.late(flying, 900.0, 121.0)] == [120.0]
+    waits = Flight(given=one, since=0.0, standing=True)
+    assert paces.late({Future(): waits}, 900.0, 9999.0) == []
 
 
 def test_the_key_has_all_that_the_answer_depends_on(request_for_all):

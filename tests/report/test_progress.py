@@ -12,7 +12,7 @@ from pretuned.report.progress import BestSoFar, Count, TuningProgress
 from pretuned.report.progress_lines import ASCII, Marks, display_lines, ended, log_line, shortened, taken
 from pretuned.report.progress_log import IN_BUILDS, SETTLING, ProgressLog
 from pretuned.report.time_left import Account, TimeLeft, about, duration
-from pretuned.tune.events import OnDevice, OutOfBudget, Shared, SourcesCompiled, Waiting
+from pretuned.tune.events import OnDevice, OutOfBudget, Shared, SourcesCompiled, UnitSettled, Waiting
 from progress_events import (
     DEFAULT,
     DEVICE,
@@ -127,12 +127,40 @@ def test_a_device_that_is_given_one_part_after_another_adds_up_its_plans():
     assert found.left_s > 5
 
 
-def test_the_budget_of_several_devices_is_that_of_all_their_parts_together():
-    parts = [(2.0, planned(rows=1, seconds=10, budget_s=18.0)), (40.0, planned(rows=1, seconds=10, budget_s=21.0))]
-    of_device = [(when, OnDevice(device="GPU 1", event=event)) for when, event in parts]
-    found = view([(1.0, Shared(device=DEVICE, units=9, workers=2, budget_s=190.0)), *of_device], until_s=50.0)
-    assert (found.device, found.budget_s) == ("GPU 1", 190.0)
-    assert "of 3 min 10 s" in log_line(found)
+SHARED = Shared(device=DEVICE, units=3, workers=2, rows=4, seconds=60.0, budget_s=190.0)
+
+
+def of_gpu(number, *events):
+    return [(when, OnDevice(device=f"GPU {number}", event=event)) for when, event in events]
+
+
+def settled(number, seconds=20.0):
+    return UnitSettled(device=DEVICE, worker=f"GPU {number}", seconds=seconds)
+
+
+def test_where_devices_share_the_work_what_is_left_is_that_of_all_of_it():
+    first = of_gpu(0, (2.0, planned(rows=1, seconds=3, budget_s=18.0)), (2.1, measuring(KERNEL, SMALL, seconds=3)))
+    stream = [(1.0, SHARED), *first, *of_gpu(1, (2.0, planned(rows=2, seconds=3, budget_s=18.0)))]
+    stream += of_gpu(1, (2.1, measuring(KERNEL, SMALL, seconds=3)), (19.0, at("certifying", 1, 1, SMALL)))
+    stream += [*of_gpu(0, (20.0, passed(SMALL))), (20.0, settled(0)), *of_gpu(1, (21.0, passed(SMALL)))]
+    progress, _ = replayed(stream)
+    whole, one, other = progress.views()
+    assert (whole.device, whole.rows, whole.budget_s) == (DEVICE, Count(done=2, of=4), 190.0)
+    assert whole.left_s == pytest.approx(11, abs=1)  # 20 of 60 s by two devices, after 20 s for 40 of them
+    assert log_line(whole) == "20 s of 3 min 10 s, about 10 s left: 2 of 4 rows; 1 of 3 units settled by 2 workers"
+    assert (log_line(one), one.left_s) == ("idle", None)
+    assert other.rows == Count(done=1, of=2)  # of the unit at hand
+    lines = list(map(str, display_lines(progress.views(), 80)))
+    assert len(lines) == 6
+    assert lines[0].endswith(" 20 s of 3 min 10 s, about 10 s left")
+    assert lines[2].strip() == "GPU 0"
+    assert lines[3].endswith("idle")
+
+
+def test_a_device_counts_the_rows_of_the_unit_at_hand_alone():
+    parts = [(2.0, planned(rows=1)), (3.0, passed(SMALL)), (4.0, planned(rows=2)), (4.1, measuring(KERNEL, LARGE))]
+    _, found = replayed([(1.0, SHARED), *of_gpu(1, *parts)])[0].views()
+    assert found.rows == Count(done=0, of=2)
 
 
 def test_who_hands_out_the_parts_is_not_a_device():
@@ -142,10 +170,10 @@ def test_who_hands_out_the_parts_is_not_a_device():
 
 def test_rows_of_workers_that_are_not_heard_meanwhile_are_counted():
     rows = [(2.0 + n, OnDevice(device=f"worker-{n}", event=passed(SMALL))) for n in range(2)]
-    found = view([(1.0, Shared(device=DEVICE, units=9, workers=2)), *rows])
-    assert (found.step, found.rows) == ("9 units of work shared among 2 workers", Count(done=2, of=0))
-    assert "2 so far" in "\n".join(map(str, display_lines([found], 80)))
-    assert log_line(found) == "3 s: 2 rows so far; 9 units of work shared among 2 workers"
+    found = view([(1.0, Shared(device=DEVICE, units=9, workers=None, rows=18)), *rows, (3.0, settled(1))])
+    assert (found.step, found.rows, found.left_s) == ("1 of 9 units settled", Count(done=2, of=18), None)
+    assert "2 of 18" in "\n".join(map(str, display_lines([found], 80)))
+    assert log_line(found) == "2 s: 2 of 18 rows; 1 of 9 units settled"
 
 
 # Time left.

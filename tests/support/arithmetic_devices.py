@@ -2,7 +2,7 @@
 
 It runs through real sessions, runners and compilers in processes of their own. A device whose number stands in
 ARITHMETIC_DEADLY takes its tuning process down, once, when it is asked to measure.
-The device whose number ARITHMETIC_BUSY names cannot be used.
+The device whose number ARITHMETIC_BUSY names cannot be used. Each look at candidates takes ARITHMETIC_S seconds more.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -114,6 +115,7 @@ def device():
             case PrepareRequest():
                 return Ready()
             case ScreenRequest(entries=entries):
+                time.sleep(float(os.environ.get("ARITHMETIC_S", "0")))
                 timed = (Timed(time_us=time_us(entry), spread=0.0, samples=1) for entry in entries)
                 return (Screened(outcome=outcome) for outcome in timed)
             case RaceRequest(entries=entries, rounds=rounds):

@@ -6,8 +6,10 @@ sleeps for each row as a GPU would be busy, and writes a line into `log` for eac
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+import signal
 import threading
 import time
 from dataclasses import dataclass, replace
@@ -148,14 +150,24 @@ class LyingAt:
 
 
 def serve():
-    """What a child of this machine's crew runs in place of `pretuned.fleet.serving:serve`; a row takes ROW_S."""
-    row_s = float(os.environ["ROW_S"])
+    """What a child of this machine's crew runs in place of `pretuned.fleet.serving:serve`; a row takes ROW_S.
+
+    A kernel in DEADLY ends its process, each time. The file that HANGING names has one unit hang, and is removed then.
+    LYING is what is wrong with every answer.
+    """
+    row_s, deadly = float(os.environ["ROW_S"]), os.environ.get("DEADLY", "-")
+    hanging, lie = os.environ.get("HANGING", "-"), os.environ.get("LYING", "")
     backends.register("arithmetic", arithmetic_devices.BACKEND)  # whose devices the seats are
 
     def settled(request):
         seat, unit = request
+        if unit.kernel == deadly:
+            os.kill(os.getpid(), signal.SIGKILL)
+        with contextlib.suppress(FileNotFoundError):
+            Path(hanging).unlink()
+            time.sleep(600)
         device = unit.device
-        simulated = SimulatedWorker(row_s=row_s, device=device.record, driver=device.driver)
+        simulated = SimulatedWorker(row_s=row_s, device=device.record, driver=device.driver, lie=lie)
         yield simulated(unit, seat.worker)
 
     return settled

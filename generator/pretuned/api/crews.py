@@ -12,7 +12,7 @@ from functools import partial
 from pretuned.config import Place, Project, place_of
 from pretuned.errors import DeviceError
 from pretuned.fleet.answers import WorkerEvidence, kind_of
-from pretuned.fleet.crews import ExecutorCrew
+from pretuned.fleet.crews import ExecutorCrew, as_future
 from pretuned.fleet.machine import devices_here
 from pretuned.fleet.tuning import FleetTerms, FleetWork, tune_here, tune_with
 from pretuned.fleet.worker import survey, work
@@ -42,7 +42,7 @@ def of_this_machine(place: Place, project: Project, known: Mapping[str, TunedDev
             "use `--on host` to try things on this machine's processor: "
             f"there is no {label(place)} here to tune on (`pretuned devices` lists what there is)"
         )
-    devices = list(devices_here(place.backend, known)) if place.every else [one]
+    devices = list(devices_here(place.backend, known, one)) if place.every else [one]
     kinds = {device.name: device for device in reversed(devices)}
     firsts = tuple(kinds[name] for name in dict.fromkeys(device.name for device in devices))
     return Tuners(devices=firsts, tune=partial(_here, devices))
@@ -56,7 +56,7 @@ def _here(devices: Sequence[TuningDevice], works: Sequence[FleetWork], terms: Fl
 def of_executor(executor: Executor, place: Place, known: Mapping[str, TunedDevice]) -> Tuners:
     """Return the workers of an executor; one of them is asked what all of them have. Raises DeviceError."""
     try:
-        found = executor.submit(survey, place.backend).result(timeout=ANSWER_S)
+        found = as_future(executor.submit(survey, place.backend)).result(timeout=ANSWER_S)
     except TimeoutError:
         raise DeviceError(f"no worker of the executor has answered within {ANSWER_S:g} s") from None
     device = _device(found, place, known)

@@ -229,9 +229,11 @@ def _tuned(
     listen: Listener,
 ) -> tuple[Tuned | None, str]:
     """Tune within the budget; return None and what is wrong where the GPU cannot be used, or is not to be had."""
+    waits: list[Event] = []  # of several devices each says so
 
     def report_waiting(event: Event) -> None:
-        if isinstance(innermost(event), Waiting):
+        if isinstance(innermost(event), Waiting) and not waits:
+            waits.append(event)
             limit_s = PATIENCE * project.budget_s
             reporter.info(f"another tuning is using {device.name}; waiting up to {limit_s:g} s for it to end")
         listen(event)
@@ -261,7 +263,7 @@ def _alike(project: Project, settings: Settings, device: TuningDevice) -> list[T
     if not place_of(project, settings.device).every:
         return [device]
     known = {device.name: device.record}
-    return [one for one in devices_here(settings.device.backend, known) if one.name == device.name] or [device]
+    return [one for one in devices_here(device.place.backend, known, device) if one.name == device.name]
 
 
 def _keys(tuned: Tuned) -> set[lockfile.Key]:

@@ -6,11 +6,13 @@ thread judges, records and reports, one thing after the other, and what 10,000 u
 number.
 
 A unit ends in one of three ways. It is *answered*: the answer was judged sound, and is handed on at once. It is *given
-up*: it was given out `attempts` times, and lost or refused each time; the next tuning gets it again. Or the budget ends
-first. A worker that ends, hangs or cancels costs the unit that it had, which is given again. So is the unit of a
-refused answer, and the worker that gave that is dismissed. Where a unit has been out for too long, it is given to
-another worker too, and the first sound answer counts; what comes later is compared with that and dropped. Nothing that
-an answer holds depends on how often its unit was given.
+up*: it was given out `attempts` times, and lost, late or refused each time; the next tuning gets it again. Or the
+budget ends first. A worker that ends or cancels costs the unit that it had, which is given again. So is the unit of a
+refused answer, and the worker that gave that is dismissed. Where a unit is stuck (`pretuned.fleet.flights`), it is
+given to another worker too, and the first sound answer counts; what comes later is compared with that and dropped.
+Nothing that an answer holds depends on how often its unit was given.
+
+The budget is seconds of the clock on the wall. It stands still while every worker waits for its device.
 """
 
 from __future__ import annotations
@@ -19,14 +21,17 @@ import asyncio
 import math
 import queue
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import CancelledError, Future
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final
 
 from pretuned.fleet.answers import AnswerJudge, UnitAnswer, choices_digest
-from pretuned.fleet.crews import Crew, NoWorkerError
+from pretuned.fleet.crews import Crew, NoWorkerError, WorkerLostError
+from pretuned.fleet.flights import Flight, Given, Paces
+from pretuned.fleet.harvest import USUAL, FleetPolicy, Harvest
+from pretuned.fleet.queues import UnitQueues
 from pretuned.fleet.units import Unit, longest_first
 from pretuned.record.lock import Lock
 from pretuned.tune.confirmation import ConfirmedRow, drawn
@@ -40,62 +45,14 @@ from pretuned.tune.events import (
     OutOfBudget,
     Passed,
     Shared,
+    UnitSettled,
+    Waiting,
+    innermost,
 )
 from pretuned.tune.request import TuningRequest
 
 GRACE_S: Final = 60.0  # beyond the budget, for units that are out: they end by budgets of their own
-LATE_S: Final = 900.0
-ABSENT_S: Final = 600.0
 TICK_S: Final = 0.5  # between looks at what is late, and at who has come
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FleetPolicy:
-    """How a coordinator deals with workers: the `attempts` that a unit gets, and the seconds after which it is late.
-
-    For `absent_s` seconds it waits where there is no worker at all. `confirms`: whether one row in ten is measured
-    again on a second GPU.
-    """
-
-    attempts: int = 3
-    late_s: float = LATE_S
-    absent_s: float = ABSENT_S
-    confirms: bool = True
-
-
-USUAL: Final = FleetPolicy()
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class _Given:
-    """A unit: how often it was given out, how many may still answer, and the digest of its answer once it has one."""
-
-    unit: Unit
-    expected_s: float
-    attempts: int = 0
-    out: int = 0
-    waits: bool = False  # to be given out
-    since: float | None = None  # when a worker began, by time.monotonic()
-    answered: str = ""
-
-
-@dataclass(slots=True, kw_only=True)
-class Harvest:
-    """What a coordinator has brought in, beside the answers that it has handed on.
-
-    `left` are units that the budget did not reach, `given_up` those that were lost each time, with the last reason.
-    `duplicates` counts second answers, and `differing` those among them that chose otherwise; `refused` has the last
-    reason by worker, and `given` the answers that each worker gave. `interrupted`: the user ended it.
-    """
-
-    left: list[Unit] = field(default_factory=list)
-    given_up: list[tuple[Unit, str]] = field(default_factory=list)
-    confirmed: list[ConfirmedRow] = field(default_factory=list)
-    duplicates: int = 0
-    differing: int = 0
-    refused: dict[str, str] = field(default_factory=dict)
-    given: Counter[str] = field(default_factory=Counter)
-    interrupted: bool = False
 
 
 Settle = Callable[[Unit, UnitAnswer, Lock], None]
@@ -121,40 +78,54 @@ class Coordinator:
         self._judge = AnswerJudge(compilers)
         self._ends = math.inf if budget_s is None else time.monotonic() + budget_s
         self._budget_s = budget_s
-        self._waiting: dict[str, deque[_Given]] = {}
-        self._expected: Counter[str] = Counter()  # seconds of what waits, by device; whole milliseconds
-        self._out: Counter[str] = Counter()
-        self._flying: dict[Future[UnitAnswer], _Given] = {}
-        self._moot = 0  # those among them whose unit has been answered by another worker
-        self._looked_s = time.monotonic()
-        self._arrived: queue.SimpleQueue[Future[UnitAnswer] | Event] = queue.SimpleQueue()
-        self._seen_s = time.monotonic()  # when anything was out, or could be given, last
+        self._units: list[Given] = []  # without confirmations
+        self._out: Counter[str] = Counter()  # by device, without confirmations, which wait for one certain worker
+        self._flying: dict[Future[UnitAnswer], Flight] = {}
+        self._moot = 0  # those among them of units that are over
+        self._confirming = 0  # and those that confirm rows, of units that are not
+        self._paces = Paces()
+        self._queues = UnitQueues(self._paces)
+        self._looked_s = self._seen_s = time.monotonic()
+        self._stood_s = 0.0  # for so long every worker has waited for its device
+        self._arrived: queue.SimpleQueue[Future[UnitAnswer] | tuple[Flight, Event]] = queue.SimpleQueue()
         self._harvest = Harvest()
 
     def run(self, units: Iterable[Unit]) -> Harvest:
         """Return what became of `units` when all are answered or given up, or the budget is spent."""
         for unit in longest_first(units):
-            self._append(unit)
-        for device, waiting in self._waiting.items():
-            workers = self._crew.workers(device)
-            self._listen(Shared(device=device, units=len(waiting), workers=workers, budget_s=self._budget_s))
+            self._units.append(Given(unit=unit, expected_s=unit.expected_s))
+            self._queues.add(self._units[-1])
+        for device in self._queues.devices:
+            self._report_shared(device)
         try:
             while self._goes_on():
                 self._hand_out()
                 self._take_next()
         except KeyboardInterrupt:
             self._harvest.interrupted = True
+        finally:
+            for future in self._flying:
+                future.cancel()
         return self._ended()
+
+    def _report_shared(self, device: str) -> None:
+        listed = [given for given in self._units if given.unit.device.name == device]
+        self._listen(
+            Shared(
+                device=device,
+                units=len(listed),
+                rows=sum(given.unit.rows for given in listed),
+                workers=self._crew.workers(device),
+                seconds=sum(given.expected_s for given in listed),
+                budget_s=self._budget_s,
+            )
+        )
 
     def _ended(self) -> Harvest:
         """Return the harvest, with what was not answered."""
         harvest = self._harvest
-        waiting = [given for listed in self._waiting.values() for given in listed]
-        for given in dict.fromkeys([*self._flying.values(), *waiting]):
-            if not (given.answered or given.unit.confirms):
-                harvest.left.append(given.unit)
-        for future in self._flying:
-            future.cancel()
+        harvest.given_up = [(given.unit, given.lost) for given in self._units if given.lost and not given.answered]
+        harvest.left = [given.unit for given in self._units if not given.over]
         if self._over and harvest.left:
             self._listen(OutOfBudget(rows=sum(unit.rows for unit in harvest.left)))
         return harvest
@@ -165,118 +136,146 @@ class Coordinator:
 
     def _goes_on(self) -> bool:
         """Return whether there is anything to give out or to wait for."""
-        awaited = len(self._flying) > self._moot  # a worker that hangs keeps nobody waiting once another has answered
+        awaited = len(self._flying) - self._moot  # a worker that hangs keeps nobody waiting once another has answered
         if not self._over:
-            return awaited or any(not given.answered for listed in self._waiting.values() for given in listed)
-        return awaited and time.monotonic() < self._ends + GRACE_S
+            return awaited > 0 or self._queues.any_open
+        return awaited > self._confirming and time.monotonic() < self._ends + GRACE_S
 
     # Giving units out.
 
-    def _append(self, unit: Unit) -> None:
-        given = _Given(unit=unit, expected_s=unit.expected_s)
-        self._waiting.setdefault(unit.device.name, deque()).append(given)
-        self._expected[unit.device.name] += round(1000 * given.expected_s)
-
     def _hand_out(self) -> None:
         """Give out what there is room for."""
-        for device, waiting in self._waiting.items():
-            room = self._crew.room(device) if waiting and not self._over else 0
-            while waiting and self._out[device] < room:
-                given = waiting.popleft()
-                if not given.answered:
-                    self._give(given)
-                self._expected[device] -= round(1000 * given.expected_s)
-        absent_s = time.monotonic() - self._seen_s
-        if self._flying:
-            self._seen_s = time.monotonic()
-        elif absent_s > self._policy.absent_s:
-            self._give_up_waiting(f"no worker has come for {absent_s:.0f} s")
+        for device in self._queues.devices:
+            room = self._crew.room(device) if self._queues.any_of(device) and not self._over else 0
+            while room and (given := self._queues.take(device, full=self._out[device] >= room)) is not None:
+                self._give(given)
 
-    def _give(self, given: _Given) -> None:
+    def _look_for_workers(self) -> None:
+        """Give up what waits where there has been no worker for long, or none that shows a sign of life."""
+        now, flights = time.monotonic(), self._flying.values()
+        late = any(flight.late for flight in flights)
+        if any(flight.since is not None and not flight.late for flight in flights) or (flights and not late):
+            self._seen_s = now
+        elif (absent_s := now - self._seen_s) > self._policy.absent_s:
+            what = "shown a sign of life" if flights else "come"
+            reason = f"no worker has {what} for {absent_s:.0f} s"
+            self._give_up_waiting(reason)
+            for flight in flights:
+                self._give_up(flight.given, reason)
+
+    def _give(self, given: Given) -> None:
         device = given.unit.device.name
         given.attempts += 1
-        given.waits = False
         unit = replace(given.unit, budget_s=self._share_s(given)) if self._budget_s is not None else given.unit
+        flight = Flight(given=given)
+        if given.attempts > 1 and not unit.confirms:
+            self._report_again(given)
         try:
-            future = self._crew.submit(unit, self._arrived.put)
+            future = self._crew.submit(unit, lambda event: self._arrived.put((flight, event)))
         except Exception as error:  # noqa: BLE001 - any executor's: a broken pool, a closed client
-            self._waiting[device].appendleft(given)
-            self._expected[device] += round(1000 * given.expected_s)
-            self._give_up_waiting(f"nothing more can be given out: {_said(error)}", device)
+            reason = f"nothing more can be given out: {_said(error)}"
+            self._give_up(given, reason)
+            self._give_up_waiting(reason, device)
             return
-        given.out += 1
-        given.since = None
-        self._out[device] += 1
-        self._flying[future] = given
+        given.flights.append(flight)
+        self._out[device] += not unit.confirms
+        self._confirming += bool(unit.confirms)
+        self._flying[future] = flight
         future.add_done_callback(self._arrived.put)
 
-    def _share_s(self, given: _Given) -> float:
+    def _report_again(self, given: Given) -> None:
+        chosen = next(iter(given.unit.specialisations), ())
+        event = GivenAgain(kernel=given.unit.kernel, specialisation=chosen, reason=given.reason, attempt=given.attempts)
+        self._listen(event)
+
+    def _share_s(self, given: Given) -> float:
         """Return a unit's part of the seconds that all workers have left."""
         device = given.unit.device.name
         left_s = max(0.0, self._ends - time.monotonic())
-        share = given.expected_s / max(given.expected_s, self._expected[device] / 1000)
+        expected_s = given.expected_s * self._paces.relative(given)
+        share = expected_s / (expected_s + self._queues.expected_s(device))
         return min(left_s, left_s * share * (self._crew.workers(device) or 1))
 
-    def _again(self, given: _Given, reason: str) -> None:
-        """Give a unit again, unless it has an answer, waits already, or had its attempts."""
-        if given.answered or given.waits:
+    def _again(self, given: Given, reason: str) -> None:
+        """Give a unit again, unless it is over, waits already, is in hand, or had its attempts."""
+        if given.over or given.waits or given.in_hand:
             return
         if given.attempts < self._policy.attempts:
-            waiting = self._waiting[given.unit.device.name]
-            given.waits = True
-            if given.unit.confirms:
-                waiting.append(given)  # behind what is still to be settled
-            else:
-                waiting.appendleft(given)
-                self._listen(GivenAgain(kernel=given.unit.kernel, reason=reason, attempt=given.attempts + 1))
-            self._expected[given.unit.device.name] += round(1000 * given.expected_s)
-        elif not given.out:
+            given.reason, given.spare = reason, False
+            self._queues.add(given)
+        else:
             self._give_up(given, reason)
 
-    def _give_up(self, given: _Given, reason: str) -> None:
-        if not (given.answered or given.unit.confirms):
-            self._harvest.given_up.append((given.unit, reason))
+    def _give_up(self, given: Given, reason: str) -> None:
+        if not given.over:
+            given.lost = reason
+            self._close(given)
+
+    def _close(self, given: Given) -> None:
+        """Await nothing more of a unit that is over now."""
+        self._moot += len(given.flights)
+        self._confirming -= len(given.flights) * bool(given.unit.confirms)
 
     def _give_up_waiting(self, reason: str, device: str | None = None) -> None:
         """Give up what waits for a kind of device, or for any."""
-        for name, waiting in self._waiting.items():
-            if device in {None, name}:
-                for given in waiting:
-                    self._give_up(given, reason)
-                waiting.clear()
-                self._expected[name] = 0
+        for given in self._queues.emptied(device):
+            if not given.in_hand:
+                self._give_up(given, reason)
 
     # Taking in what comes back.
 
     def _take_next(self) -> None:
         """Take in what arrives next, if anything does within a moment; now and then, look at what is late."""
         if time.monotonic() - self._looked_s > TICK_S:
-            self._looked_s = time.monotonic()
-            self._look_at_late()
+            self._look_at_flights()
         try:
             arrived = self._arrived.get(timeout=TICK_S)
         except queue.Empty:
             return
-        if isinstance(arrived, Future):
-            self._take(arrived)
+        if isinstance(arrived, tuple):
+            self._hear(*arrived)
         else:
-            self._listen(arrived)
+            self._take(arrived)
 
-    def _look_at_late(self) -> None:
-        now = time.monotonic()
-        for future, given in list(self._flying.items()):
-            if given.since is None and future.running():
-                given.since = now
-            late = given.since is not None and now - given.since > self._policy.late_s
-            if late and given.out == given.attempts < self._policy.attempts and not (given.answered or given.waits):
-                given.since = None
-                self._again(given, f"no answer for {self._policy.late_s:g} s")
+    def _hear(self, flight: Flight, event: Event) -> None:
+        """Take an event in as a sign of life, and pass it on unless the same was reported before."""
+        given, inner = flight.given, innermost(event)
+        waits = isinstance(inner, Waiting)
+        self._out[given.unit.device.name] += flight.takes_room(late=False) - flight.takes_room()
+        flight.show_life(time.monotonic(), standing=waits)
+        if waits and not (given.over or given.waits or given.in_hand) and given.attempts < self._policy.attempts:
+            worker = event.device if isinstance(event, OnDevice) else "a worker"
+            given.reason, given.spare = f"{worker} waits for another tuning to end", True
+            self._queues.add(given)
+        if not given.repeats(inner):
+            self._listen(event)
+
+    def _look_at_flights(self) -> None:
+        """See which flights have begun and which are late, and have the budget stand still where every worker waits."""
+        now, before = time.monotonic(), self._looked_s
+        self._looked_s = now
+        awaited = [flight for flight in self._flying.values() if not flight.given.over]
+        if awaited and all(flight.standing for flight in awaited):
+            self._ends += now - before
+            self._stood_s += now - before
+        for future, flight in self._flying.items():
+            if flight.since is None and future.running():
+                flight.since = now
+        for future, limit_s in self._paces.late(self._flying, self._policy.late_s, now):
+            what = "sign of life" if self._crew.streams else "answer"
+            given = self._flying[future].given
+            self._out[given.unit.device.name] -= not given.unit.confirms  # nobody knows whether its worker will go on
+            self._again(given, f"no {what} for {limit_s:.3g} s")
+            self._crew.recall(future)
+        self._look_for_workers()
 
     def _take(self, future: Future[UnitAnswer]) -> None:
-        given = self._flying.pop(future)
-        given.out -= 1
-        self._moot -= bool(given.answered)
-        self._out[given.unit.device.name] -= 1
+        flight = self._flying.pop(future)
+        given = flight.given
+        given.flights.remove(flight)
+        self._moot -= given.over
+        self._out[given.unit.device.name] -= flight.takes_room()
+        self._confirming -= bool(given.unit.confirms and not given.over)
         try:
             answer = future.result()
         except (CancelledError, asyncio.CancelledError):
@@ -284,14 +283,15 @@ class Coordinator:
         except NoWorkerError as error:
             if given.unit.confirms:  # others of its kind may still settle units
                 return
-            self._waiting[given.unit.device.name].append(given)
+            if not given.in_hand:
+                self._give_up(given, str(error))
             self._give_up_waiting(str(error), given.unit.device.name)
         except Exception as error:  # noqa: BLE001 - whatever ended the worker
             self._again(given, _said(error))
         else:
             self._take_answer(given, answer)
 
-    def _take_answer(self, given: _Given, answer: UnitAnswer) -> None:
+    def _take_answer(self, given: Given, answer: UnitAnswer) -> None:
         found = self._judge.judge(given.unit, answer)
         if isinstance(found, str):
             self._refuse(given, answer, found)
@@ -300,17 +300,33 @@ class Coordinator:
         elif given.answered:
             self._harvest.duplicates += 1
             self._harvest.differing += given.answered != choices_digest(found)
-        elif answer.trouble and given.attempts < self._policy.attempts:
+        elif answer.trouble and self._is_out_of_patience(given.unit):
+            self._give_up(given, answer.trouble)
+            self._give_up_waiting(answer.trouble, given.unit.device.name)
+        elif answer.trouble and (given.in_hand or given.attempts < self._policy.attempts):
             self._again(given, answer.trouble)
         else:
-            given.answered = choices_digest(found)
-            self._moot += given.out
-            self._harvest.given[answer.evidence.worker] += 1
-            self._settle(given.unit, answer, found)
-            self._report(answer, found)
-            self._confirm(given.unit, answer, found)
+            self._take_sound(given, answer, found)
 
-    def _refuse(self, given: _Given, answer: object, reason: str) -> None:
+    def _is_out_of_patience(self, unit: Unit) -> bool:
+        return unit.patience_s is not None and self._stood_s > 0.9 * unit.patience_s
+
+    def _take_sound(self, given: Given, answer: UnitAnswer, found: Lock) -> None:
+        if not given.lost:
+            self._close(given)
+        given.answered = choices_digest(found)
+        worker = answer.evidence.worker
+        self._harvest.given[worker] += 1
+        self._harvest.spent_s[worker] = self._harvest.spent_s.get(worker, 0.0) + answer.seconds
+        if answer.seconds and not (answer.left or answer.trouble):
+            self._paces.learn(given, answer.seconds)
+            self._queues.learned.add(given.unit.device.name)
+        self._settle(given.unit, answer, found)
+        self._report(answer, found)
+        self._listen(UnitSettled(device=given.unit.device.name, worker=worker, seconds=given.expected_s))
+        self._confirm(given.unit, answer, found)
+
+    def _refuse(self, given: Given, answer: object, reason: str) -> None:
         worker = answer.evidence.worker if isinstance(answer, UnitAnswer) else ""
         self._harvest.refused[worker] = reason
         self._listen(AnswerRefused(worker=worker, kernel=given.unit.kernel, reason=reason))
@@ -334,19 +350,23 @@ class Coordinator:
         if not (rows and self._policy.confirms) or self._crew.workers(unit.device.name) == 1:
             return
         request = TuningRequest(spec=unit.request.spec, problems=())
-        self._append(replace(unit, request=request, confirms=rows, not_on=answer.evidence.gpu, budget_s=None))
+        again = replace(unit, request=request, confirms=rows, not_on=answer.evidence.gpu, budget_s=None)
+        self._queues.add(Given(unit=again, expected_s=again.expected_s))
 
-    def _take_confirmation(self, given: _Given, answer: UnitAnswer) -> None:
+    def _take_confirmation(self, given: Given, answer: UnitAnswer) -> None:
         unit = given.unit
         if not answer.drifts:  # by the same GPU, or in trouble
             self._again(given, answer.trouble)
             return
+        if not given.over:
+            self._close(given)
         given.answered = "confirmed"
-        self._moot += given.out
         self._harvest.confirmed += [
             ConfirmedRow(drift=drift, first=unit.not_on, second=answer.evidence.gpu) for drift in answer.drifts
         ]
 
 
 def _said(error: BaseException) -> str:
+    if isinstance(error, WorkerLostError):
+        return str(error)
     return f"{type(error).__name__}: {error}".removesuffix(": ")

@@ -8,6 +8,7 @@ Dask is imported here and nowhere else.
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from typing import Any, Final
@@ -62,6 +63,7 @@ class DaskCrew:
         self._executors: dict[tuple[str, ...], Any] = {}
         self._looked_s = -LOOK_S
         self._out: dict[Future[UnitAnswer], frozenset[str]] = {}
+        self._keys: dict[Future[UnitAnswer], str] = {}  # by which Dask knows what was submitted
 
     def evidence(self, wait_s: float = 0.0) -> list[WorkerEvidence]:
         """Return what the workers have that are there now, waiting for the first one for so many seconds."""
@@ -86,16 +88,20 @@ class DaskCrew:
         """Submit a unit to the workers that may settle it."""
         able = self._of_kind(unit.device.name)
         others = [worker for worker in able if self._gpu(worker) != unit.not_on]
-        if not others:
-            raise NoWorkerError(f"no worker has {kind_of(unit.device.record)}")
-        found, answer = self._executor(others).submit(_Task(self._work), unit), Future[UnitAnswer]()
+        answer = Future[UnitAnswer]()
         answer.set_running_or_notify_cancel()
+        if not others:
+            answer.set_exception(NoWorkerError(f"no worker has {kind_of(unit.device.record)}"))
+            return answer
+        self._keys[answer] = f"pretuned-{uuid.uuid4()}"
+        found = self._executor(others).submit(_Task(self._work), unit, key=self._keys[answer])
         self._out[answer] = frozenset(others)
         found.add_done_callback(lambda found: self._pass_on(found, answer))
         return answer
 
     def _pass_on(self, found: Future[UnitAnswer], answer: Future[UnitAnswer]) -> None:
         """Have a future end as Dask's has, unless its workers have all gone meanwhile; in a thread of Dask's."""
+        self._keys.pop(answer, None)
         if self._out.pop(answer, None) is None:
             return
         error = CancelledError() if found.cancelled() else found.exception()
@@ -109,6 +115,14 @@ class DaskCrew:
         for answer, able in list(self._out.items()):
             if able.isdisjoint(self._threads) and self._out.pop(answer, None) is not None:
                 answer.set_exception(WorkerLostError("every worker that it could run on is gone"))
+
+    def recall(self, answer: Future[UnitAnswer]) -> None:
+        """Give nothing more to the worker that has a late unit, while there is another one of its kind."""
+        key = self._keys.get(answer)
+        for worker, has in self._client.processing().items():
+            evidence = self._found.get(worker)
+            if key in has and evidence is not None and len(self._of_kind(evidence.device.name)) > 1:
+                self.dismiss(worker)
 
     def dismiss(self, worker: str) -> None:
         """Give nothing more to a worker."""

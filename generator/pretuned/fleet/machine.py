@@ -1,16 +1,15 @@
 """The devices of this machine as a crew: one process each, which lives as long as the crew.
 
 Every device has a thread, which takes the oldest unit of its kind and waits for its process. A process that dies costs
-its device nothing but the unit at hand: the next unit gets a new one.
+its device nothing but the unit at hand, which another device gets if there is one: the next unit gets a new process. A
+device that fails at several kernels in a row gets nothing more.
 """
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-import os
-import signal
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -27,14 +26,23 @@ from pretuned.record.rows import TunedDevice
 from pretuned.tune.events import Listener, OnDevice
 from pretuned.tune.request import TuningDevice, find_device, label
 
-_FAILURES: Final = 2  # in a row; fewer than the attempts of a unit, so that another device gets one of those
+_FAILURES: Final = 2  # kernels in a row: such a device fails soon, and would use up the attempts of every unit
+_FAILURES_ALONE: Final = 3  # where there is no other device of the kind
 _END_S: Final = 10.0  # for a thread whose process was killed
 
 
-def devices_here(backend: str, known: Mapping[str, TunedDevice]) -> Iterator[TuningDevice]:
-    """Yield the devices of a backend, by number; `known` are those of the lock, by which they are named."""
+def devices_here(
+    backend: str, known: Mapping[str, TunedDevice], first: TuningDevice | None = None
+) -> Iterator[TuningDevice]:
+    """Yield the devices of a backend, by number; `known` are those of the lock, by which they are named.
+
+    `first` is the one of number 0 if that was found before: to find a GPU takes its driver a moment.
+    """
     named = dict(known)
-    for index in itertools.count():
+    if first is not None:
+        named.setdefault(first.name, first.record)
+        yield first
+    for index in itertools.count(int(first is not None)):
         found = find_device(Place(backend=backend, index=index), named)
         if found is None:
             return
@@ -44,13 +52,37 @@ def devices_here(backend: str, known: Mapping[str, TunedDevice]) -> Iterator[Tun
 
 @dataclass(slots=True, kw_only=True)
 class _Bench:
-    """One device: its settler, the kind that units name, and the GPU's own name."""
+    """One device: its settler, the kind that units name, and the GPU's own name.
+
+    `answer` is what it works on. `lost` counts how often it has failed at a unit. `in_a_row` has the kernels at which
+    it has failed since it settled one: a kernel may be to blame, several are not. `struck`: its process was ended, and
+    has not gone yet.
+    """
 
     settler: Settler
     kind: str
     gpu: str
     dismissed: bool = False
+    answer: Future[UnitAnswer] | None = None
+    lost: Counter[str] = field(default_factory=Counter)
+    in_a_row: set[str] = field(default_factory=set)
+    struck: bool = False
     threads: list[threading.Thread] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Order:
+    """A unit that waits for a device; `key` is the unit's own."""
+
+    unit: Unit
+    key: str
+    listen: Listener
+    answer: Future[UnitAnswer]
+
+    def fail(self, error: Exception) -> None:
+        """End it before a device has it."""
+        if self.answer.set_running_or_notify_cancel():
+            self.answer.set_exception(error)
 
 
 class MachineCrew:
@@ -60,7 +92,8 @@ class MachineCrew:
 
     def __init__(self, devices: Sequence[TuningDevice], target: str = TARGET) -> None:
         self._changed = threading.Condition()
-        self._waiting: list[tuple[Unit, Listener, Future[UnitAnswer]]] = []
+        self._waiting: list[_Order] = []
+        self._left: dict[str, str] = {}  # why nobody of a kind is left
         self._ended = False
         self._benches = list(_benches(devices, target))
 
@@ -78,9 +111,7 @@ class MachineCrew:
             self._ended = True
             self._changed.notify_all()
         for bench in self._benches:
-            if (pid := bench.settler.pid) is not None:
-                with contextlib.suppress(OSError):
-                    os.killpg(pid, signal.SIGKILL)  # its own thread takes note of that
+            bench.settler.close()  # its own thread takes note of that
         for thread in (thread for bench in self._benches for thread in bench.threads):
             thread.join(_END_S)
 
@@ -89,68 +120,93 @@ class MachineCrew:
         return len(self._of_kind(device))
 
     def room(self, device: str) -> int:
-        """Return how many devices of a kind there are."""
-        return len(self._of_kind(device))
+        """Return how many devices of a kind there are: one at least, so that `submit` can say that none is left."""
+        return max(1, len(self._of_kind(device)))
 
     def submit(self, unit: Unit, listen: Listener) -> Future[UnitAnswer]:
         """Have the next free device settle a unit."""
-        answer: Future[UnitAnswer] = Future()
+        order = _Order(unit=unit, key=unit.key, listen=listen, answer=Future())
         with self._changed:
-            if any(_may_settle(bench, unit) for bench in self._benches):
-                self._waiting.append((unit, listen, answer))
-                self._changed.notify_all()
-            else:
-                answer.set_exception(NoWorkerError(f"no {unit.device.name} is left"))
-        return answer
+            self._waiting.append(order)
+            self._end_hopeless()
+            self._changed.notify_all()
+        return order.answer
+
+    def recall(self, answer: Future[UnitAnswer]) -> None:
+        """End the process that settles a late unit; the device goes on with a new one."""
+        with self._changed:
+            for bench in self._benches:
+                if bench.answer is answer:
+                    bench.struck = True
+                    bench.settler.strike("its process was silent for too long and was ended")
+            self._changed.notify_all()
 
     def dismiss(self, worker: str) -> None:
         """Give nothing more to a device."""
         with self._changed:
             for bench in self._benches:
                 bench.dismissed |= bench.settler.seat.worker == worker
-            for entry in [one for one in self._waiting if not any(_may_settle(b, one[0]) for b in self._benches)]:
-                self._waiting.remove(entry)
-                entry[2].set_exception(NoWorkerError(f"no {entry[0].device.name} is left"))
+            self._end_hopeless()
+            self._changed.notify_all()
+
+    def _end_hopeless(self) -> None:
+        """End what no device may settle."""
+        for order in [one for one in self._waiting if not any(_may_settle(b, one.unit) for b in self._benches)]:
+            self._waiting.remove(order)
+            kind = order.unit.device.name
+            reason = f": {self._left[kind]}" if kind in self._left else ""
+            order.fail(NoWorkerError(f"no {kind} is left{reason}"))
 
     def _of_kind(self, device: str) -> list[_Bench]:
         return [bench for bench in self._benches if bench.kind == device and not bench.dismissed]
 
     def _run(self, bench: _Bench) -> None:
-        failures = 0  # since its last answer
-        while (taken := self._next(bench)) is not None:
-            unit, listen, answer = taken
+        while (order := self._next(bench)) is not None:
             try:
-                found = bench.settler.ask(unit, _naming(bench, listen))
+                found = bench.settler.ask(order.unit, _naming(bench, order.listen))
             except Exception as error:  # noqa: BLE001 - the coordinator's to judge
-                failures += 1
-                self._leave_to_others(bench, failures)
-                answer.set_exception(error)
+                self._note(bench, order, str(error) or type(error).__name__)
+                order.answer.set_exception(error)
             else:
                 assert isinstance(found, UnitAnswer)  # to a unit
-                failures = failures + 1 if found.trouble else 0
-                self._leave_to_others(bench, failures)
-                answer.set_result(found)
+                self._note(bench, order, found.trouble)
+                order.answer.set_result(found)
         bench.settler.end()
 
-    def _leave_to_others(self, bench: _Bench, failures: int) -> None:
-        """Dismiss a device that fails again and again: it fails soon, and would use up the attempts of every unit."""
+    def _note(self, bench: _Bench, order: _Order, trouble: str) -> None:
+        """Note how a device got on with a unit, and dismiss one that fails at one kernel after another."""
         with self._changed:
-            if failures >= _FAILURES and len(self._of_kind(bench.kind)) > 1:
+            bench.answer, bench.struck = None, False
+            if not trouble:
+                bench.in_a_row.clear()
+                return
+            bench.lost[order.key] += 1
+            bench.in_a_row.add(order.unit.kernel)
+            if len(bench.in_a_row) >= (_FAILURES if len(self._of_kind(bench.kind)) > 1 else _FAILURES_ALONE):
+                self._left[bench.kind] = trouble
                 self.dismiss(bench.settler.seat.worker)
+            self._changed.notify_all()
 
-    def _next(self, bench: _Bench) -> tuple[Unit, Listener, Future[UnitAnswer]] | None:
-        """Return the oldest unit that a device may settle, waiting for one; None where nothing more will come."""
+    def _next(self, bench: _Bench) -> _Order | None:
+        """Return the oldest unit that a device is to settle, waiting for one; None where nothing more will come."""
         with self._changed:
             while not (self._ended or bench.dismissed):
-                for entry in self._waiting:
-                    if _may_settle(bench, entry[0]):
-                        self._waiting.remove(entry)
-                        if entry[2].set_running_or_notify_cancel():
-                            return entry
-                        break
-                else:
+                order = next((one for most in (0, 1) for one in self._waiting if self._is_for(bench, one, most)), None)
+                if order is None:
                     self._changed.wait()
+                    continue
+                self._waiting.remove(order)
+                if order.answer.set_running_or_notify_cancel():
+                    bench.answer = order.answer
+                    return order
             return None
+
+    def _is_for(self, bench: _Bench, order: _Order, most: int) -> bool:
+        """Whether a device is to settle a unit: if it has failed more often than `most` at it, where no other can."""
+        if bench.lost[order.key] <= most:
+            return _may_settle(bench, order.unit)
+        others = (one for one in self._benches if one is not bench and not one.struck and one.lost[order.key] <= most)
+        return _may_settle(bench, order.unit) and not any(_may_settle(one, order.unit) for one in others)
 
 
 def _naming(bench: _Bench, listen: Listener) -> Listener:

@@ -112,14 +112,14 @@ class _Sessions:
         self._listen = listen
         if seat.share != (0, 1):
             _keep_to_share(*seat.share)
-        began, started = time.time(), time.perf_counter()
+        began, started, clock = time.time(), time.perf_counter(), Clock(unit.budget_s)
         device = _same_kind(_device(seat, unit.device.place.backend), unit.device)
         evidence = _evidence(seat, device)
         nothing = Tuned(device=device, rows=(), skipped=(), left=unit.rows, spending=Spending())
         if unit.not_on == evidence.gpu or not device.record.is_same_as(unit.device.record):
             return answer_of(unit, evidence, nothing)  # which the coordinator gives to another worker
         try:
-            workbench = self._workbench(unit, device)
+            workbench = self._workbench(unit, device, clock)
             before = counts_of(workbench.spending)
             if unit.confirms:
                 drifts = _drifts(workbench, unit)
@@ -139,8 +139,11 @@ class _Sessions:
             seconds=time.perf_counter() - started,
         )
 
-    def _workbench(self, unit: Unit, device: TuningDevice) -> Workbench:
-        """Return the workbench of a unit: that of the session, with a clock and demands of its own."""
+    def _workbench(self, unit: Unit, device: TuningDevice, clock: Clock) -> Workbench:
+        """Return the workbench of a unit: that of the session, with a clock and demands of its own.
+
+        What a session takes to begin is part of the unit's budget; to wait for the device is not.
+        """
         folder = read_settings().cache if unit.files else unit.cache_folder
         kind = device, folder, unit.demands.anew
         if self._open is None or self._open[0] != kind:
@@ -155,9 +158,10 @@ class _Sessions:
             )
             workbench = self._stack.enter_context(session)
             workbench.binaries.start()
-            workbench.take_device(lambda: None)
+            with clock.stopped():
+                workbench.take_device(lambda: None)
             self._open = kind, replace(workbench, take_device=lambda _meanwhile: None)
-        return replace(self._open[1], listen=self._hear, clock=Clock(unit.budget_s), demands=unit.demands)
+        return replace(self._open[1], listen=self._hear, clock=clock, demands=unit.demands)
 
     def _hear(self, event: Event) -> None:
         self._listen(event)  # the unit's at hand

@@ -10,8 +10,9 @@ from pathlib import Path
 from pretuned.errors import DeviceError, LockError, counted
 from pretuned.files import termination_interrupts
 from pretuned.fleet.answers import UnitAnswer, add
-from pretuned.fleet.coordinator import USUAL, Coordinator, FleetPolicy, Harvest
+from pretuned.fleet.coordinator import Coordinator
 from pretuned.fleet.crews import Crew
+from pretuned.fleet.harvest import USUAL, FleetPolicy, Harvest
 from pretuned.fleet.machine import MachineCrew
 from pretuned.fleet.units import Unit, split
 from pretuned.record import lock as lockfile
@@ -153,7 +154,7 @@ def _unanswered(units: Sequence[Unit], found: _Sum) -> list[Unit]:
 def _tuned(works: Sequence[FleetWork], found: _Sum, harvest: Harvest) -> Tuned:
     lost = [f"{unit.kernel}: {reason}" for unit, reason in harvest.given_up]
     more = f", and {counted(len(lost) - 1, 'other unit')}" if len(lost) > 1 else ""
-    trouble = [*found.trouble, *([f"not tuned: {lost[0]}{more}"] if lost else [])]
+    trouble = [*dict.fromkeys(found.trouble), *([f"not tuned: {lost[0]}{more}"] if lost else [])]
     if trouble and not (found.rows or found.skipped or found.selections):
         raise DeviceError(trouble[0])
     asked = sum(len(request.problems) for work in works for request in work.requests)
@@ -178,7 +179,8 @@ def _notes(harvest: Harvest) -> Iterator[str]:
     """Yield lines about the part that each worker had, and what became of odd answers."""
     if harvest.given:
         yield "settled by " + ", ".join(
-            f"{worker}: {counted(n, 'unit')}" for worker, n in sorted(harvest.given.items())
+            f"{worker}: {counted(n, 'unit')} in {harvest.spent_s[worker]:.0f} s"
+            for worker, n in sorted(harvest.given.items())
         )
     for worker, reason in harvest.refused.items():
         yield f"refused: {worker or 'a worker'}: {reason}"

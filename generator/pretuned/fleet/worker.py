@@ -29,33 +29,59 @@ class Settler:
         self.seat = seat
         self._target = target
         self._child: Child | None = None
+        self._turn = threading.Lock()
+        self._struck: str | None = None  # why the process at hand was ended
+        self._closed = False
 
     def ask(self, asked: Unit | str, listen: Listener) -> UnitAnswer | WorkerEvidence:
         """Return the answer to a unit, or the evidence for a backend's name; raises WorkerLostError."""
-        if self._child is None or not self._child.alive:
-            self._child = Child(self._target)
-        died = self._child.send((self.seat, asked))
+        child = self._ready()
+        died = child.send((self.seat, asked))
         while died is None:
-            heard = self._child.receive()
+            heard = child.receive()
             if isinstance(heard, UnitAnswer | WorkerEvidence):
                 return heard
             if isinstance(heard, Died):
                 died = heard
             else:
                 listen(heard)
-        self._child = None
-        raise WorkerLostError(f"{self.seat.worker}: {died.reason}")
+        self.end()
+        raise WorkerLostError(f"{self.seat.worker}: {self._struck or died.reason}")
 
-    @property
-    def pid(self) -> int | None:
-        """The process id of the child, if there is one: to end it from another thread."""
-        return None if self._child is None else self._child.pid
+    def _ready(self) -> Child:
+        """Return the child, a new one where it has died; raises WorkerLostError where there is to be none any more."""
+        with self._turn:
+            if self._closed:
+                raise WorkerLostError(f"{self.seat.worker}: the tuning is over")
+            if self._child is not None and not self._child.alive:
+                self._child.kill()
+                self._child = None
+            if self._child is None:
+                self._child, self._struck = Child(self._target), None
+            return self._child
+
+    def strike(self, reason: str) -> None:
+        """End the process that is asked for a `reason`, from another thread."""
+        with self._turn:
+            self._strike(reason)
+
+    def close(self) -> None:
+        """End the process from another thread, and start no other."""
+        with self._turn:
+            self._closed = True
+            self._strike("the tuning is over")
+
+    def _strike(self, reason: str) -> None:
+        if self._child is not None:
+            self._struck = reason
+            self._child.strike()
 
     def end(self) -> None:
         """End the child; not while it is asked."""
-        if self._child is not None:
-            self._child.kill()
-            self._child = None
+        with self._turn:
+            if self._child is not None:
+                self._child.kill()
+                self._child = None
 
 
 class _Desk:

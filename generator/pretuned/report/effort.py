@@ -30,6 +30,7 @@ from pretuned.tune.events import (
     SourcesCompiled,
     Spending,
     Unconfirmed,
+    UnitSettled,
     Waiting,
 )
 
@@ -75,19 +76,21 @@ def describe(event: Event) -> str:  # noqa: C901, PLR0911, PLR0912 - one return 
             return f"{chosen(event.kernel, event.specialisation)}: {sentence(event.certificate)}{before}"
         case OutOfBudget(rows=rows):
             return f"the budget is spent; {counted(rows, 'row')} not reached"
-        case Shared() | GivenAgain() | AnswerRefused():
+        case Shared() | UnitSettled() | GivenAgain() | AnswerRefused():
             return _of_fleet(event)
         case OnDevice(device=device, event=inner):
             return f"{device}: {describe(inner)}"
 
 
-def _of_fleet(event: Shared | GivenAgain | AnswerRefused) -> str:
+def _of_fleet(event: Shared | UnitSettled | GivenAgain | AnswerRefused) -> str:
     match event:
         case Shared(device=device, units=units, workers=workers):
             among = "the workers of the executor" if workers is None else counted(workers, "worker")
             return f"{device}: {counted(units, 'unit')} for {among}"
-        case GivenAgain(kernel=kernel, reason=reason, attempt=attempt):
-            return f"{kernel}: given to a worker again (attempt {attempt}): {reason}"
+        case UnitSettled(worker=worker):
+            return f"{worker}: a unit is settled"
+        case GivenAgain(kernel=kernel, specialisation=specialisation, reason=reason, attempt=attempt):
+            return f"{chosen(kernel, specialisation)}: given to a worker again (attempt {attempt}): {reason}"
         case AnswerRefused(worker=worker, kernel=kernel, reason=reason):
             return f"{kernel}: the answer of {worker or 'a worker'} is refused: {reason}"
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -26,10 +27,12 @@ from pretuned.tune.events import (
     Racing,
     Shared,
     SourcesCompiled,
+    UnitSettled,
     Waiting,
 )
 
 DECIDING: Final = "deciding"
+IDLE: Final = "idle"
 # Where stages lie in what a task takes, as measured for the bundled kernels (benchmarks/results/tuning_h200.txt).
 SHARES: Final = {
     "screening": (0.0, 0.3),
@@ -70,7 +73,8 @@ class ProgressView:
     """What is known at one moment. `step` says what is done now, with `contenders` the fastest first where they race.
 
     `workers` compile at once at most. Seconds: `spent_s` of `budget_s`, which is None without a budget, and about
-    `left_s` to go, None where that is not known.
+    `left_s` to go, None where that is not known. `is_part`: it is of one of several devices that share the work, whose
+    time says nothing of when all of it ends.
     """
 
     device: str = ""
@@ -86,6 +90,7 @@ class ProgressView:
     spent_s: float = 0.0
     budget_s: float | None = None
     left_s: float | None = None
+    is_part: bool = False
 
     @property
     def compiling(self) -> int:
@@ -94,17 +99,17 @@ class ProgressView:
 
 
 class _OneDevice:
-    """What is known of the tuning on one device, alone or as one of those that units are `shared` among."""
+    """What is known of the tuning on one device, alone or as one of those that share it (`is_part`)."""
 
-    def __init__(self, device: str, now_s: float, shared: Shared | None = None) -> None:
-        self._shared = shared
-        self.view = ProgressView(device=device)
+    def __init__(self, device: str, now_s: float, *, is_part: bool = False) -> None:
+        self.view = ProgressView(device=device, is_part=is_part)
+        self.kind = ""  # of device
         self._begun_s = now_s  # moved by what does not count
         self._waiting_since_s: float | None = None
         self._planned_s: float | None = None  # what was expected of all plans so far
         self._planned_at_s = now_s
         self._task_s: float | None = None  # what the task at hand is expected to take
-        self._share = 0.0  # of it that is done
+        self.share = 0.0  # of it that is done
         self._stage = ""
         self._before_s = 0.0  # what the tasks before it were expected to take
         self._screened: dict[Problem, float] = {}
@@ -120,9 +125,6 @@ class _OneDevice:
                 self._plan(event, now_s)
             case Measuring():
                 self._begin_task(event)
-            case Shared(units=units, workers=workers):
-                among = "" if workers is None else f" among {counted(workers, 'worker')}"
-                self.view = replace(self.view, step=f"{counted(units, 'unit')} of work shared{among}")
             case SourcesCompiled(done=done, asked=asked, workers=workers):
                 self.view = replace(self.view, compiled=Count(done=done, of=asked), workers=workers)
             case CandidatesScreened():
@@ -139,24 +141,21 @@ class _OneDevice:
             case _:
                 pass
 
-    def settle(self) -> None:
-        """Count a row that somebody settled of whom no plan was heard."""
-        self.view = replace(self.view, rows=replace(self.view.rows, done=self.view.rows.done + 1))
-
-    @property
-    def has_plan(self) -> bool:
-        """Whether a plan was heard."""
-        return self._planned_s is not None
+    def rest(self) -> None:
+        """Show that what it had is settled, until it is given more."""
+        self.view = ProgressView(device=self.view.device, is_part=True, step=IDLE)
+        self.share = 0.0
 
     def _plan(self, event: Planned, now_s: float) -> None:
         """Take a plan in: the first of a tuning, or one more, of a device that is given one part after another."""
         expected_s = event.seconds - event.spent_s
+        self.kind = event.device
         if self._planned_s is None:
             self._begun_s, self._planned_at_s = now_s - event.spent_s, now_s
             device = self.view.device or event.device
-            # A unit has a part of the budget, which says nothing of when all of them end.
-            budget_s = event.budget_s if self._shared is None else self._shared.budget_s
-            self.view = replace(self.view, device=device, rows=Count(of=event.rows), budget_s=budget_s)
+            self.view = replace(self.view, device=device, rows=Count(of=event.rows), budget_s=event.budget_s)
+        elif self.view.is_part:
+            self.view = replace(self.view, rows=Count(of=event.rows))  # of the unit at hand
         else:
             rows = self.view.rows
             self.view = replace(self.view, rows=replace(rows, of=rows.of + event.rows))
@@ -164,7 +163,7 @@ class _OneDevice:
 
     def _begin_task(self, event: Measuring) -> None:
         self._before_s += self._task_s or 0.0
-        self._task_s, self._share, self._screened = event.seconds, 0.0, {}
+        self._task_s, self.share, self._screened = event.seconds, 0.0, {}
         self._go_to(event.kernel, event.problem, "compiling the first sources")
         self.view = replace(self.view, screened=Count(of=event.candidates))
 
@@ -196,7 +195,7 @@ class _OneDevice:
         if stage not in SHARES:
             return
         self._stage, (begin, end) = stage, SHARES[stage]
-        self._share = max(self._share, begin + (end - begin) * min(1.0, share))
+        self.share = max(self.share, begin + (end - begin) * min(1.0, share))
 
     def _resume(self, now_s: float) -> None:
         if self._waiting_since_s is not None:
@@ -208,15 +207,67 @@ class _OneDevice:
             now_s = self._waiting_since_s
         spent_s = max(0.0, now_s - self._begun_s)
         left_s, budget_s = None, self.view.budget_s
-        if self._planned_s is not None and self._task_s is not None:
+        if self._planned_s is not None and self._task_s is not None and not self.view.is_part:
             account = Account(
                 planned_s=max(self._planned_s, self._before_s + self._task_s),
-                done_s=self._before_s + self._share * self._task_s,
+                done_s=self._before_s + self.share * self._task_s,
                 spent_s=now_s - self._planned_at_s,
                 room_s=None if budget_s is None else budget_s - spent_s,
             )
             left_s = self._left.follow(account, now_s)
         return replace(self.view, spent_s=spent_s, left_s=left_s)
+
+
+class _Whole:
+    """What is known of a tuning whose units are shared: what is settled of them, whoever settles it."""
+
+    def __init__(self, now_s: float) -> None:
+        self._begun_s = now_s
+        self.shared: dict[str, Shared] = {}  # by kind of device
+        self._settled: dict[str, float] = {}  # of the seconds that were expected of each
+        self._units = 0
+        self._rows = 0
+        self._left = TimeLeft()
+
+    def hear(self, event: Event) -> None:
+        match event:
+            case Shared(device=device):
+                self.shared[device] = event
+            case UnitSettled(device=device, seconds=seconds):
+                self._units += 1
+                self._settled[device] = self._settled.get(device, 0.0) + seconds
+            case Decided() | Passed():
+                self._rows += 1
+            case _:
+                pass
+
+    def at(self, now_s: float, under_way: Mapping[str, float]) -> ProgressView:
+        """Return a view of all of it; the kind of device that takes longest says what is left.
+
+        `under_way` are units of each kind that are being settled, each as the share that is done of it.
+        """
+        shared, spent_s = list(self.shared.values()), max(0.0, now_s - self._begun_s)
+        units, counts = sum(one.units for one in shared), [one.workers for one in shared]
+        budget_s = shared[0].budget_s
+        planned_s, done_s = max(
+            (self._expected_s(one, under_way.get(one.device, 0.0)) for one in shared), key=lambda one: one[0] - one[1]
+        )
+        room_s = None if budget_s is None else budget_s - spent_s
+        account = Account(planned_s=planned_s, done_s=done_s, spent_s=spent_s, room_s=room_s)
+        among = "" if None in counts else f" by {counted(sum(filter(None, counts)), 'worker')}"
+        return ProgressView(
+            device=", ".join(self.shared),
+            step=f"{self._units} of {counted(units, 'unit')} settled{among}",
+            rows=Count(done=self._rows, of=sum(one.rows for one in shared)),
+            spent_s=spent_s,
+            budget_s=budget_s,
+            left_s=self._left.follow(account, now_s) if planned_s and None not in counts else None,
+        )
+
+    def _expected_s(self, shared: Shared, under_way: float) -> tuple[float, float]:
+        """Return what a kind of device is expected to take, and what of that is done, with all of its workers."""
+        done_s = self._settled.get(shared.device, 0.0) + under_way * shared.seconds / max(1, shared.units)
+        return shared.seconds / (shared.workers or 1), min(shared.seconds, done_s) / (shared.workers or 1)
 
 
 class TuningProgress:
@@ -227,7 +278,7 @@ class TuningProgress:
         self._lock = threading.Lock()
         self._begun_s = clock()
         self._devices: dict[str, _OneDevice] = {}
-        self._shared: Shared | None = None
+        self._whole: _Whole | None = None
 
     def hear(self, event: Event) -> None:
         """Take an event in; those of several devices come as `OnDevice`."""
@@ -235,20 +286,30 @@ class TuningProgress:
         while isinstance(event, OnDevice):
             device, event = event.device, event.event
         with self._lock:
-            if isinstance(event, Shared):
-                self._shared = event
+            now_s = self._clock()
+            if isinstance(event, Shared) and self._whole is None:
+                self._whole = _Whole(now_s)
+            if self._whole is not None:
+                self._whole.hear(event)
+            if isinstance(event, UnitSettled):
+                if event.worker in self._devices:
+                    self._devices[event.worker].rest()
+                return
             if device not in self._devices:
-                self._devices[device] = _OneDevice(device, self._begun_s, self._shared)
-            self._devices[device].hear(event, self._clock())
-            if isinstance(event, Decided | Passed) and device and not self._devices[device].has_plan:
-                self._devices.setdefault("", _OneDevice("", self._begun_s)).settle()
+                self._devices[device] = _OneDevice(device, self._begun_s, is_part=self._whole is not None)
+            self._devices[device].hear(event, now_s)
 
     def views(self) -> list[ProgressView]:
-        """Return what is known by now of each device that has begun, at least of one."""
+        """Return what is known by now: of each device that has begun; where they share the work, of all of it first."""
         with self._lock:
             now_s = self._clock()
             if not self._devices:
                 return [ProgressView(spent_s=now_s - self._begun_s)]
             found = [one.at(now_s) for one in self._devices.values()]
-            begun = [view for view in found if view.kernel or view.rows.of]
+            begun = [view for view in found if view.kernel or view.rows.of or (view.is_part and view.step == IDLE)]
+            if self._whole is not None:
+                under_way: defaultdict[str, float] = defaultdict(float)
+                for one in self._devices.values():
+                    under_way[one.kind] += one.share
+                return [self._whole.at(now_s, under_way), *begun]
             return begun or [view for view in found if not view.device] or found[:1]

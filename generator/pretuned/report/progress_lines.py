@@ -6,7 +6,7 @@ is too narrow for its text, the kernel's name is shortened in the middle, and th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -48,12 +48,22 @@ class DisplayLine:
 
 
 def display_lines(views: Sequence[ProgressView], width: int, marks: Marks = Marks()) -> list[DisplayLine]:
-    """Return the lines of a display of `width` columns: seven for one device, two or one for each of several."""
+    """Return the lines of a display of `width` columns: seven for one device, two or one for each of several.
+
+    What is of all of them together has two lines.
+    """
     if len(views) == 1:
         return _of_one(views[0], width, marks)
-    if len(views) > IN_TWO_LINES:
-        return [_of_many(view, width, marks) for view in views]
-    return [line for view in views for line in _of_several(view, width, marks)]
+    whole = views[:1] if views[1].is_part and not views[0].is_part else []
+    return [*_of_parts(whole, width, marks), *_of_parts(views[len(whole) :], width, marks)]
+
+
+def _of_parts(parts: Sequence[ProgressView], width: int, marks: Marks) -> Iterator[DisplayLine]:
+    for view in parts:
+        if len(parts) > IN_TWO_LINES:
+            yield _of_many(view, width, marks)
+        else:
+            yield from _of_several(view, width, marks)
 
 
 def _of_one(view: ProgressView, width: int, marks: Marks) -> list[DisplayLine]:
@@ -79,16 +89,16 @@ def _rows(view: ProgressView) -> str:
 
 def _of_several(view: ProgressView, width: int, marks: Marks) -> list[DisplayLine]:
     doing = ": ".join(part for part in (place(view, width // 2, marks), view.step) if part)
-    rows = f"{view.rows.done} of {view.rows.of}"
+    rows = f"{view.rows.done} of {view.rows.of}" if view.rows.of else ""
     return [_title(view, width, marks), _barred("  rows", view.rows, f"{rows}  {doing}", width, marks)]
 
 
 def _of_many(view: ProgressView, width: int, marks: Marks) -> DisplayLine:
     columns = width // 4
-    rows = f"{view.rows.done} of {counted(view.rows.of, 'row')}"
+    rows = f"{view.rows.done} of {counted(view.rows.of, 'row')}, " if view.rows.of else ""
     doing = ": ".join(part for part in (view.kernel, view.step) if part)
     name = shortened(view.device, columns, marks).ljust(columns)
-    return DisplayLine(label=name, text=ended(f"  {rows}, {doing}", width - columns, marks))
+    return DisplayLine(label=name, text=ended(f"  {rows}{doing}", width - columns, marks))
 
 
 def _title(view: ProgressView, width: int, marks: Marks) -> DisplayLine:
@@ -113,7 +123,9 @@ def _line(label: str, text: str, width: int, marks: Marks) -> DisplayLine:
 
 
 def time_spent(view: ProgressView) -> str:
-    """Return the time in words: what was spent, of which budget, and what is left."""
+    """Return the time in words: what was spent, of which budget, and what is left; nothing of a part."""
+    if view.is_part:
+        return ""
     budget = "" if view.budget_s is None else f" of {duration(view.budget_s)}"
     left = "" if view.left_s is None else f", {about(view.left_s)} left"
     over = view.budget_s is not None and view.spent_s > view.budget_s
@@ -169,7 +181,7 @@ def log_line(view: ProgressView) -> str:
         facts.append(f"{view.compiled.done} of {sources} compiled, {view.compiling} at work")
     if view.best is not None:
         facts.append(f"best {best(view.best, configuration=False)}")
-    return f"{time_spent(view)}: {'; '.join(facts)}"
+    return ": ".join(part for part in (time_spent(view), "; ".join(facts)) if part)
 
 
 def shortened(text: str, width: int, marks: Marks) -> str:

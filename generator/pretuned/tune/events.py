@@ -212,13 +212,25 @@ class OutOfBudget:
 class Shared:
     """So many units of work for a kind of device are shared among `workers`; None where nobody knows how many.
 
-    `budget_s` is that of all of them together, None without one.
+    They have so many `rows`, and one device is expected to take so many `seconds`. `budget_s` is that of all of them
+    together, None without one.
     """
 
     device: str
     units: int
     workers: int | None
+    rows: int = 0
+    seconds: float = 0.0
     budget_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitSettled:
+    """`worker` has settled a unit of work for a kind of device, which was expected to take `seconds`."""
+
+    device: str
+    worker: str
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,6 +240,7 @@ class GivenAgain:
     kernel: str
     reason: str
     attempt: int
+    specialisation: Pairs = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,6 +279,7 @@ Event = (
     | Certified
     | OutOfBudget
     | Shared
+    | UnitSettled
     | GivenAgain
     | AnswerRefused
     | OnDevice
