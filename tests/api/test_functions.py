@@ -45,7 +45,7 @@ def gpu(monkeypatch):
         return Tuned(device=device, rows=found, skipped=(), left=0, spending=Spending(), **how)
 
     monkeypatch.setattr(crews, "find_device", lambda place, known: GPU)
-    monkeypatch.setattr(crews, "devices_here", lambda backend, known: [GPU])
+    monkeypatch.setattr(crews, "devices_here", lambda backend, known, first: [GPU])
     monkeypatch.setattr(fleet, "tune", tune)
     return ending
 

@@ -44,7 +44,7 @@ class Build:
         self.gpu = None
         monkeypatch.setattr(table, "find_device", lambda index, known: self.gpu)
         monkeypatch.setattr(core, "find_device", lambda index, known: self.gpu)
-        monkeypatch.setattr(table, "devices_here", lambda backend, known: [])
+        monkeypatch.setattr(table, "devices_here", lambda backend, known, first: [first])
         monkeypatch.setattr(fleet, "tune", self.tune)
 
     def tune(self, requests, target, **given):
@@ -96,7 +96,7 @@ def test_a_build_tunes_on_all_gpus_of_the_first_ones_kind_unless_one_is_named(bu
 
     others = [replace(TARGET, place=Place(index=index)) for index in (1, 2)]
     others[0] = replace(others[0], record=replace(H100, name="NVIDIA L4"))
-    monkeypatch.setattr(table, "devices_here", lambda backend, known: [TARGET, *others])
+    monkeypatch.setattr(table, "devices_here", lambda backend, known, first: [TARGET, *others])
     monkeypatch.setattr(table, "tune_here", tune_here)
     build.gpu = TARGET
     build.resolve()

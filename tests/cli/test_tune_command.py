@@ -39,7 +39,7 @@ class Machine:
         self.lock = root / "pretuned.lock.json"
         self.asked, self.given, self.skip, self.error, self.ending, self.noise = [], {}, 0, None, {}, ""
         monkeypatch.setattr(crews, "find_device", lambda index, known: TARGET)
-        monkeypatch.setattr(crews, "devices_here", lambda backend, known: [TARGET])
+        monkeypatch.setattr(crews, "devices_here", lambda backend, known, first: [TARGET])
         monkeypatch.setattr(fleet, "tune", self.tune)
         monkeypatch.setenv("PRETUNED_CACHE_DIR", str(root / "cache"))
         monkeypatch.chdir(root)
@@ -196,7 +196,7 @@ def test_the_option_goes_before_the_environment_and_that_before_the_table(
     (machine.root / "pyproject.toml").write_text(TABLE + table)
     monkeypatch.setenv("PRETUNED_EFFORT", environment)
     monkeypatch.setattr(crews, "find_device", lambda index, known: replace(TARGET, effort=None))
-    monkeypatch.setattr(crews, "devices_here", lambda backend, known: [replace(TARGET, effort=None)])
+    monkeypatch.setattr(crews, "devices_here", lambda backend, known, first: [replace(TARGET, effort=None)])
     assert machine.run(*arguments)[0] == 0
     assert machine.target.profile.name == effort
 
