@@ -65,13 +65,12 @@ def outcomes(recorded, drawn, seeds, wanted=()):
     return {key: of for key, of in found.items() if of}
 
 
-def lines(recorded, options):
-    """Yield a line for each part of a recording and rule."""
-    found = outcomes(recorded, options.drawn, range(options.seeds), options.rule or ())
+def lines(kernel, found):
+    """Yield a line for each part and rule of what was found at `kernel`."""
     for (part, name), of in sorted(found.items(), key=lambda item: item[0][0]):
         slower = sum((1 + loss) > SLOWER * (1 + default) for loss, default in of) / len(of)
         numbers = map(percent, (*figures([loss for loss, _ in of]), slower))
-        yield (str(recorded), part, name, str(len(of)), *numbers)
+        yield (kernel, part, name, str(len(of)), *numbers)
 
 
 def worst(recorded, options):
@@ -104,16 +103,22 @@ def main():
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     head = ("kernel", "part", "rule", "problems", "mean", "p95", "worst", "slower than the default by >2%")
-    table = [head]
+    table, everything = [head], {}
     for recorded in matrix.recorded(options.data):
         if options.kernel and recorded.kernel not in options.kernel:
             continue
         for one in [recorded, *([thinned(recorded)] if recorded.kernel == "hgemm" else [])]:
-            fresh = list(lines(one, options))
+            found = outcomes(one, options.drawn, range(options.seeds), options.rule or ())
+            for key, of in found.items():
+                everything.setdefault(key, []).extend(of)
+            fresh = list(lines(str(one), found))
             table += fresh
             print(*columns([head, *fresh], frozenset(range(3, 8))), "", sep="\n", flush=True)
             if options.worst:
                 print(*worst(one, options), "", sep="\n", flush=True)
+    fresh = list(lines("all", everything))
+    table += fresh
+    print(*columns([head, *fresh], frozenset(range(3, 8))), sep="\n")
     if options.out:
         made = [
             " ".join(["python", *sys.argv]).replace(str(options.out), "FOLDER"),

@@ -228,6 +228,11 @@ def bold(known: Known) -> Pick:
     return _picking(replace(known.selection, margins=(0, 0)), known.matrix)
 
 
+def alone(known: Known) -> Pick:
+    """The same with costs that come near to the times of their own configurations, whatever they decide."""
+    return _picking(selected(known, refined=False), known.matrix)
+
+
 def _picking(selection: Selection, matrix: Matrix) -> Pick:
     places = {configuration: at for at, configuration in enumerate(matrix.configurations)}
 
@@ -247,8 +252,8 @@ def hindsight(known: Known) -> Pick:
     return lambda problem, _legal: shipped[int(times[places[problem]].argmin())]
 
 
-def selected(known: Known) -> Selection:
-    """Return the selection that is made from what is known.
+def selected(known: Known, *, refined: bool = True) -> Selection:
+    """Return the selection that is made from what is known, with costs as they were fitted if they are not `refined`.
 
     As when tuning: all candidates are known at the tuned sizes and a third of the drawn problems, those of the
     shortlist at the others too.
@@ -262,7 +267,7 @@ def selected(known: Known) -> Selection:
     shortlist = predictor.shortlist(whole, SHORTLIST)
     times = whole | _measured(matrix, [at for at in known.drawn if matrix.problems[at] not in whole], shortlist)
     chosen = predictor.choose(times, SHIPPED)
-    costs = predictor.costs(times, chosen)
+    costs = predictor.deciding(times, chosen) if refined else predictor.costs(times, chosen)
     sizes = {name: sizes_of(matrix.spec, name) for name in matrix.spec.free_dims}
     return Selection(
         kernel=matrix.kernel,
@@ -309,6 +314,7 @@ RULES: Mapping[str, Callable[[Known], Pick]] = {
     "Helion's tree": helion,
     "selection (ours)": ours,
     "the same without margins": bold,
+    "the same, costs fitted alone": alone,
     "the best of what ships": hindsight,
 }
-OF_OURS = ("selection (ours)", "the same without margins", "the best of what ships")
+OF_OURS = ("selection (ours)", "the same without margins", "the same, costs fitted alone", "the best of what ships")

@@ -15,9 +15,15 @@ from pretuned.spec import space
 from sizes import matrix, rules
 
 ROOT = Path(__file__).parents[2]
-OURS, _, SHIPPED = rules.OF_OURS
+OURS, _, ALONE, SHIPPED = rules.OF_OURS
 OTHERS = ("hgemm", "reduce_sum_float16", "row_softmax_float16", "transpose_float16")
 DIVIDED = ("column_argmax_float32", "row_argmax_float16", "row_max_float32")  # launches that divide by expressions
+REFINED = (
+    "cross_entropy_backward_float32",
+    "cross_entropy_backward_float16",
+    "reduce_sum_float16",
+    "row_argmax_float32",
+)
 SAMPLE = ("axpby_float16", "sgemm", "transpose_float32")
 
 
@@ -33,11 +39,14 @@ def outcomes(names):
     return found
 
 
-def our_outcomes(name):
-    """What our rule and the default lose at each problem inside the sizes that it does not know, of one recording."""
-    recorded = matrix.read(matrix.RECORDED / f"{name}.json.gz")
-    drawn = 3 * len(recorded.places("inside")) // 4
-    return replay_sizes.outcomes(recorded, drawn, [0], [OURS])["inside", OURS]
+def our_outcomes(names, rule=OURS):
+    """What one of our rules and the default lose at each problem inside the sizes that it does not know."""
+    found = []
+    for name in names:
+        recorded = matrix.read(matrix.RECORDED / f"{name}.json.gz")
+        drawn = 3 * len(recorded.places("inside")) // 4
+        found += replay_sizes.outcomes(recorded, drawn, [0], [rule])["inside", rule]
+    return found
 
 
 def means(found):
@@ -78,11 +87,19 @@ def test_a_selection_loses_less_than_any_other_rule_over_other_kernels(record_pr
 
 
 def test_launches_that_divide_by_expressions_over_dims_are_predicted(record_property):
-    judged = [one for name in DIVIDED for one in our_outcomes(name)]
+    judged = our_outcomes(DIVIDED)
     loss, default = (statistics.mean(one[place] for one in judged) for place in (0, 1))
     record_property("figure", f"{loss:.2%}, the default {default:.2%}")
-    assert loss < 0.6 * default
-    assert slower(judged) < 0.2
+    assert loss < 0.4 * default
+    assert slower(judged) < 0.15
+
+
+def test_costs_that_are_refined_together_choose_better_than_those_fitted_alone(record_property):
+    refined, alone = (our_outcomes(REFINED, rule) for rule in (OURS, ALONE))
+    losses = [statistics.mean(loss for loss, _ in judged) for judged in (refined, alone)]
+    record_property("figure", f"{losses[0]:.2%}, fitted alone {losses[1]:.2%}")
+    assert losses[0] < 0.8 * losses[1]
+    assert slower(refined) < slower(alone)
 
 
 @pytest.mark.parametrize("path", sorted(matrix.RECORDED.glob("*.json.gz")), ids=lambda path: path.name)

@@ -229,7 +229,7 @@ class SelectionMaker:
         """Return the rule for what ships, without a certificate."""
         task, device, times = self.task, self.task.workbench.device, self._sound()
         with task.workbench.spending.stage("choosing"):
-            costs = self.predictor.costs(times, self.chosen)
+            costs = self.predictor.deciding(times, self.chosen)
             shipped = [c for c in self.chosen if c in costs or c in task.defaults]
             known = {c: costs[c] for c in shipped if c in costs}
             margins = UNKNOWN if self.hurried else self.predictor.margins(times, known)

@@ -21,7 +21,8 @@ from pretuned.spec.guards import guards as guards_of
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, DeviceFacts, Pairs, Problem
 from pretuned.tune.selection import portfolio
-from pretuned.tune.selection.fitting import fit, prediction
+from pretuned.tune.selection.fitting import FEMTOSECONDS, fit, prediction
+from pretuned.tune.selection.refining import RELUCTANCE, scales
 from pretuned.tune.selection.sampling import draw
 from pretuned.tune.selection.terms import ProblemTable, Reals, Term, terms_of
 
@@ -32,7 +33,6 @@ TRUSTED: Final = 40  # measured problems that count as much as all synthetic one
 FOLDS: Final = 8
 KEPT: Final = 8  # tables of problems
 NOTHING: Final = slice(0, 0)
-RELUCTANCE: Final = 2.0  # how much more a loss against the default counts than one against the best
 # Per mille. What predicts so badly that more would be needed shows at few problems, and a wider margin would give
 # away what is gained at all others.
 MARGINS: Final = (10, 15, 20, 30, 50)
@@ -69,9 +69,14 @@ class Predictor:
         self._synthetic: tuple[Problem, ...] | None = None
 
     def costs(self, times: MeasuredTimes, configurations: Iterable[Configuration]) -> dict[Configuration, Cost]:
-        """Return the costs of those of `configurations` that were timed anywhere."""
+        """Return the costs of those of `configurations` that were timed anywhere, each fitted alone."""
         problems = tuple(sorted(times))
         return self._costs(problems, times, sorted(set(configurations)))
+
+    def deciding(self, times: MeasuredTimes, chosen: Iterable[Configuration]) -> dict[Configuration, Cost]:
+        """Return the costs of what ships, refined together so that the choice among them loses little."""
+        problems, listed = tuple(sorted(times)), sorted(set(chosen))
+        return self._refined(problems, times, self._costs(problems, times, listed))
 
     def shortlist(self, times: MeasuredTimes, count: int) -> tuple[Configuration, ...]:
         """Return the configurations that may be the best anywhere, at most `count`, what the default may be first."""
@@ -159,6 +164,31 @@ class Predictor:
                 found[configuration] = cost
         return found
 
+    def _refined(
+        self,
+        problems: tuple[Problem, ...],
+        times: MeasuredTimes,
+        costs: Mapping[Configuration, Cost],
+        *,
+        without: slice = NOTHING,
+    ) -> dict[Configuration, Cost]:
+        """Return `costs` with other weights: what they decide at `problems` loses less."""
+        if not costs:
+            return {}
+        listed, table = list(costs), self._table(problems)
+        measured = _matrix(problems, times, listed)
+        measured[without] = np.nan
+        work_us = np.zeros((len(listed), len(problems), max(map(len, costs.values()))))
+        for row, cost in enumerate(costs.values()):
+            for column, (text, femtoseconds) in enumerate(cost):
+                work_us[row, :, column] = np.nan_to_num(table.quantity(text)) * femtoseconds / FEMTOSECONDS
+        places = {configuration: place for place, configuration in enumerate(listed)}
+        defaults = [places.get(space.default_at(self.spec, problem), -1) for problem in problems]
+        found = scales(work_us, measured, np.array(defaults))
+        return {
+            configuration: _scaled(cost, row) for (configuration, cost), row in zip(costs.items(), found, strict=True)
+        }
+
     def _predicted(
         self, problems: tuple[Problem, ...], costs: Mapping[Configuration, Cost], listed: Sequence[Configuration]
     ) -> Reals:
@@ -183,7 +213,7 @@ class Predictor:
         found = np.full((len(problems), len(listed)), np.nan)
         for fold in range(min(FOLDS, len(problems))):
             part = slice(fold, None, FOLDS)
-            costs = self._costs(problems, times, listed, without=part)
+            costs = self._refined(problems, times, self._costs(problems, times, listed, without=part), without=part)
             found[part] = self._predicted(problems, costs, listed)[part]
         return found
 
@@ -199,6 +229,11 @@ class Predictor:
             resources = self._resources(configuration)
             self._terms[configuration] = terms_of(self.spec, self.specialisation, configuration, self.facts, resources)
         return self._terms[configuration]
+
+
+def _scaled(cost: Cost, scales_of_terms: Reals) -> Cost:
+    """Return a cost with its terms multiplied; what the scales have beyond its terms is not read."""
+    return tuple((text, max(1, round(fs * float(scales_of_terms[at])))) for at, (text, fs) in enumerate(cost))
 
 
 def _matrix(problems: Sequence[Problem], times: MeasuredTimes, listed: Sequence[Configuration]) -> Reals:
