@@ -49,7 +49,7 @@ NOT_RUN = {
     "pretuned show before.json": NEEDS_FILES,
     "git show origin/main:pretuned.lock.json > before.json": NEEDS_FILES,
     "pretuned report --markdown --against before.json": NEEDS_FILES,
-    "pretuned show pretuned.lock.host.json": NEEDS_FILES,
+    "pretuned show --on host": NEEDS_FILES,
     "pretuned merge h100.json h200.json": NEEDS_FILES,
     "pretuned prune --device 'NVIDIA L4'": NEEDS_FILES,
     "pretuned inspect quickstart-0.1.0-py3-none-any.whl": NEEDS_FILES,
