@@ -77,6 +77,7 @@ def test_a_file_keeps_its_mode_and_nothing_stays_beside_it(tmp_path):
     [
         (errno.ENOSPC, "/a/b: No space left on device; make room there, then run the same command again"),
         (errno.EACCES, "/a/b: Permission denied; make it accessible to this user, or name another path"),
+        (errno.EISDIR, "/a/b: Is a directory; name another path"),
         (errno.ECHILD, "/a/b: No child processes"),
     ],
 )
@@ -84,3 +85,10 @@ def test_an_error_of_the_system_names_the_file_and_what_to_do(number, said):
     with pytest.raises(StorageError) as caught, storage_errors():
         raise OSError(number, os.strerror(number), "/a/b")
     assert str(caught.value) == said
+
+
+def test_an_error_of_writing_names_the_file_that_was_asked_for(tmp_path):
+    (tmp_path / "it").mkdir()
+    with pytest.raises(StorageError) as caught, storage_errors():
+        write_whole(tmp_path / "it", b"1")
+    assert str(caught.value) == f"{tmp_path / 'it'}: Is a directory; name another path"

@@ -28,6 +28,7 @@ from pretuned.errors import StorageError
 
 _MARK: Final = ".writing-"  # in the names of what lies beside its place while it is written
 TEMPORARY: Final = f".*{_MARK}*"  # a pattern of these names
+_TEMPORARY: Final = re.compile(rf"\.([^/]+){re.escape(_MARK)}[a-z0-9_]{{8}}(?=/|$)")
 _SCRATCH: Final = "pretuned-scratch-"
 _RANDOM: Final = r"[a-z0-9_]{8}"  # what tempfile puts behind a prefix
 _AT_FDCWD: Final = -100  # fcntl.h
@@ -53,6 +54,7 @@ def storage_error(error: OSError, what: str = "", path: Path | None = None) -> S
     """Return the error that says which file could not be read or written, why, and what to do."""
     named = error.filename if path is None else path
     place = "" if named is None else os.fsdecode(named) if isinstance(named, str | bytes) else str(named)
+    place = _TEMPORARY.sub(r"\1", place)  # what it would have become
     reason = error.strerror or str(error)
     remedy = _REMEDIES.get(error.errno or 0, "")
     said = ": ".join(part for part in (place, what, reason) if part)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -281,3 +282,10 @@ def test_ctrl_c_while_modules_are_imported_ends_as_quietly():
 def test_no_command_and_an_unknown_one_are_usage_errors(capsys):
     assert run(capsys)[0] == 2
     assert run(capsys, "tuen")[0] == 2
+
+
+def test_check_execute_asks_for_numpy_as_tuning_on_the_host_does(project, capsys, monkeypatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name == "numpy" else find(name, *rest))
+    said = "error: the host device needs NumPy: pip install numpy\n"
+    assert run(capsys, "check", "--execute") == (5, "", said)

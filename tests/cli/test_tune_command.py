@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from dataclasses import replace
 
 import pytest
@@ -364,3 +366,13 @@ def test_what_was_settled_before_an_early_end_is_written(machine, ending, status
     code, _, err = machine.run()
     assert (code, said in err) == (status, True)
     assert len(lockfile.read(machine.lock).rows) == 3
+
+
+def test_where_the_lock_could_not_be_written_nothing_is_tuned(machine, monkeypatch):
+    def refuse(path, *, folder):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+    monkeypatch.setattr(lockfile, "temporary", refuse)
+    said = f"error: {machine.lock}: the lock cannot be written: Read-only file system; make it writable, or name"
+    assert machine.run() == (10, "", f"{said} another path\n")
+    assert machine.asked == []

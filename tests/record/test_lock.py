@@ -145,6 +145,15 @@ def test_a_lock_cut_in_half(tmp_path, lock):
     assert re.fullmatch(pattern, str(error.value))
 
 
+@pytest.mark.parametrize("mark", ["<<<<<<< HEAD", "=======", ">>>>>>> branch"])
+def test_a_lock_with_a_conflict_names_the_line_and_how_to_join_both_sides(tmp_path, lock, mark):
+    path = tmp_path / "pretuned.lock.json"
+    lines = lockfile.dumps(lock).splitlines()
+    path.write_text("\n".join([*lines[:4], mark, *lines[4:]]))
+    with pytest.raises(LockError, match=r"line 5 has the mark .* `git show :2:\./pretuned\.lock\.json > ours\.json`"):
+        lockfile.read(path)
+
+
 def document(lock):
     return json.loads(lockfile.dumps(lock))
 
@@ -155,8 +164,8 @@ def document(lock):
         (
             lambda data: data.update(format=2),
             (
-                "lock: has format 2, written by a newer pretuned; this one reads format 1: update pretuned in "
-                "[build-system] requires"
+                "lock: has format 2, written by a newer pretuned; this one reads format 1: update the pretuned that is "
+                "installed here, and the one in [build-system] requires"
             ),
         ),
         (lambda data: data.pop("format"), "lock: is not a lock of pretuned: it has no `format`"),

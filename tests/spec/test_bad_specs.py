@@ -633,10 +633,7 @@ ARGUMENTS = {
     ),
     "constant dim with sizes": (
         [("{ sizes =", "{ constant = true, sizes =")],
-        [
-            "dims.n: a constant dim is matched exactly; write `values = [64, 128]`",
-            "dims.n.sizes: a constant dim has `values`, not `sizes`",
-        ],
+        ["dims.n.sizes: a constant dim is matched exactly; write `values = [1024, 65536]` in its place"],
     ),
     "dim with values": (
         [("{ sizes =", "{ values =")],

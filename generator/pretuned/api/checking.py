@@ -20,6 +20,7 @@ from pretuned.diagnostics import Reporter
 from pretuned.errors import SpecError
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
+from pretuned.spec.check.extents import negative_extents
 from pretuned.spec.check.launch_bounds import bound_blocks
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.scalars import alike
@@ -101,6 +102,8 @@ def check_project(
     check_targets(project, specs.values(), lock, reporter)
     _warn_of_swaps(specs.values(), reporter)
     _warn_of_bounds(specs.values(), reporter)
+    _warn_of_unverified(specs.values(), reporter)
+    _warn_of_extents(specs.values(), reporter)
     _demand_contract(project, specs, lock, cache, reporter)
     freshness = Freshness(specs)
     return CheckedProject(
@@ -132,6 +135,24 @@ def _warn_of_bounds(specs: Iterable[KernelSpec], reporter: Reporter) -> None:
         for found in bound_blocks(spec):
             remedy = f"{found.remedy}, or take such configurations out of the space"
             reporter.warning(f"{found.configuration}: {found}", place=f"{spec.file}: {found.path}", remedy=remedy)
+
+
+def _warn_of_unverified(specs: Iterable[KernelSpec], reporter: Reporter) -> None:
+    """Warn of kernels that are compared with their own default alone."""
+    for spec in specs:
+        if spec.verify.reference is None and spec.verify.compare is None:
+            reporter.warning(
+                "there is none, so that results are compared with what the default computes, right or wrong",
+                place=f"{spec.file}: verify.reference",
+                remedy=f'write `[verify]` with `reference = "reference.py:{spec.name}"`',
+            )
+
+
+def _warn_of_extents(specs: Iterable[KernelSpec], reporter: Reporter) -> None:
+    """Warn of shapes that have extents below 0 at sizes that calls may have."""
+    for spec in specs:
+        for found in negative_extents(spec):
+            reporter.warning(str(found), place=f"{spec.file}: {found.path}", remedy=found.remedy)
 
 
 def _demand_contract(

@@ -237,6 +237,7 @@ def tune_project(
         first = tuners.devices[0]
         if not works:
             return _idle(project, options, lock, first)
+        lockfile.demand_writable(project.lock)
         demands = options.demands(project, first)
         merger = LockMerger(project.lock, demands.max_loss)
         terms = FleetTerms(

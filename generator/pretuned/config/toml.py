@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +29,18 @@ _KINDS: Final = {
 }
 
 
+def unreadable(error: Exception) -> str:
+    """Return what keeps a file from being read as TOML, in words."""
+    text = re.sub(r"^Cannot declare \((.+?),?\) twice", _twice, str(error))
+    text = text.replace("Cannot overwrite a value", "a key stands there for a second time")
+    return f"cannot be read as TOML: {text}"
+
+
+def _twice(found: re.Match[str]) -> str:
+    name = ".".join(re.findall(r"'([^']*)'", found[1]))
+    return f"[{name}] stands there for a second time; write each table once"
+
+
 def read_toml(file: Path) -> dict[str, Any]:
     """Return a TOML file's document, an empty one where there is no such file; raises ConfigError."""
     try:
@@ -35,7 +48,7 @@ def read_toml(file: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ConfigError([Fault(file=file.name, path="", message=f"cannot be read as TOML: {error}")]) from None
+        raise ConfigError([Fault(file=file.name, path="", message=unreadable(error))]) from None
 
 
 def value_at(document: Any, path: str) -> Any:  # noqa: ANN401 - a TOML document

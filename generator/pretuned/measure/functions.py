@@ -31,6 +31,7 @@ from pretuned.spec.space import Problem, environment
 
 HostArray = npt.NDArray[Any]
 Function = Callable[..., Any]
+EMPTY: Final = "calls may have 0 elements: return what is right then, or refuse them by `requires` in [constraints]"
 _NOTHING: Final[Mapping[str, Callable[[], object]]] = {}
 
 
@@ -57,6 +58,8 @@ def call(
     except Exception as error:
         told = ", ".join(f"{name} = {_described(arguments[name])}" for name in given if name in arguments)
         hint = f"; {INDICES}" if isinstance(error, IndexError) and reads_indices(spec) else ""
+        if not hint and any(_is_array(value) and not value.size for value in arguments.values()):
+            hint = f"; {EMPTY}"
         raise FunctionError(
             f"{_raised(spec, function, target, error)}{f'; called with {told}' if told else ''}{hint}"
         ) from error

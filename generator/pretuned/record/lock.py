@@ -12,6 +12,7 @@ and gives `LockError` with the line to look at, and nothing of it is ever run.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pretuned.errors import LockError
-from pretuned.files import alone_in, storage_errors, write_whole
+from pretuned.files import alone_in, storage_errors, temporary, write_whole
 from pretuned.record import canonical
 from pretuned.record import selections as rules
 from pretuned.record.entries import device_from_json, row_from_json, row_to_json, skipped_from_json, skipped_to_json
@@ -33,6 +34,7 @@ from pretuned.spec.space import Pairs, Problem, describe
 FORMAT: Final = 1
 _LISTS: Final = ("rows", "selections", "skipped")
 _LISTED: Final = 5  # lines that an error names
+_CONFLICT: Final = re.compile(r"^(<<<<<<< |=======$|>>>>>>> )", re.MULTILINE)
 RESTORE: Final = "; restore the line from version control, or delete it and run `pretuned tune`"
 RowKey = tuple[str, str, Problem]
 Key = RowKey | tuple[str, str, Pairs]  # of a selection, the specialisation
@@ -185,6 +187,9 @@ def read(path: Path) -> Lock:
         document = json.loads(text)
         odd = next(_unprintable(document), None)
     except (ValueError, RecursionError) as error:
+        if (conflict := _CONFLICT.search(text)) is not None:
+            line = text.count("\n", 0, conflict.start()) + 1
+            raise LockError(_in_conflict(path.name, line)) from None
         raise LockError(
             f"{path.name}: is not JSON ({error}); it is cut short or was merged by hand: "
             "take it from version control again, or delete it and run `pretuned tune`"
@@ -192,6 +197,22 @@ def read(path: Path) -> Lock:
     if odd is not None:
         raise LockError(f"{path.name}: holds the text {odd!r:.80}, and pretuned writes printable characters only")
     return loads(document, path.name)
+
+
+def _in_conflict(name: str, line: int) -> str:
+    return (
+        f"{name}: line {line} has the mark of a merge conflict; take both sides as they were, by "
+        f"`git show :2:./{name} > ours.json` and `git show :3:./{name} > theirs.json`, and join them by "
+        f"`pretuned merge ours.json theirs.json -o {name}`"
+    )
+
+
+def demand_writable(path: Path) -> None:
+    """Raise StorageError where the lock could not be written, before hours are spent on what is to stand in it."""
+    with storage_errors("the lock cannot be written", path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary(path, folder=False):
+            pass
 
 
 @contextmanager
@@ -225,7 +246,7 @@ def loads(document: Any, name: str) -> Lock:  # noqa: ANN401 - JSON
     if document["format"] > FORMAT:
         raise LockError(
             f"{name}: has format {document['format']}, written by a newer pretuned; this one reads format {FORMAT}: "
-            "update pretuned in [build-system] requires"
+            "update the pretuned that is installed here, and the one in [build-system] requires"
         )
     described = document.get("devices")
     if not isinstance(described, dict):

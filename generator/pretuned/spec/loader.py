@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from pretuned.config.toml import TAG, spelled
+from pretuned.config.toml import TAG, spelled, unreadable
 from pretuned.errors import Fault, SpecError
 from pretuned.spec.check import check
 from pretuned.spec.check.backward import backward_faults
@@ -71,7 +71,7 @@ def load(file: Path) -> KernelSpec:
     except FileNotFoundError:
         raise SpecError([Fault(file=file.name, path="", message=f"does not exist in {file.parent}")]) from None
     except (OSError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, not TOML, or an endless integer
-        raise SpecError([Fault(file=file.name, path="", message=f"cannot be read as TOML: {error}")]) from None
+        raise SpecError([Fault(file=file.name, path="", message=unreadable(error))]) from None
     return build(document, name=kernel_name(file), folder=file.parent)
 
 

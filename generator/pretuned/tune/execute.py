@@ -24,10 +24,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pretuned.compile import host
+from pretuned.backends.host import BACKEND as HOST
 from pretuned.compile.host import CPP
 from pretuned.compile.pool import processors
-from pretuned.errors import DeviceError
 from pretuned.measure.requests import CompiledCandidate, PrepareRequest, TooLarge
 from pretuned.measure.runner import Runner, TuningError
 from pretuned.outcome import Failure, TimedOut
@@ -98,14 +97,13 @@ def execute(
     budget_s: float | None = None,
     listen: Callable[[ExecutionProgress], None] = lambda _progress: None,
 ) -> Iterator[ExecutionReport]:
-    """Yield a report for each mode and kernel, in that order; raises DeviceError without a C++ compiler.
+    """Yield a report for each mode and kernel, in that order; raises DeviceError without NumPy or a C++ compiler.
 
     With `sample`, so many configurations of each specialisation are executed; with `budget_s`, what that time allows.
     `chosen` are problems by kernel that are tried instead of those that are chosen here: values of all free dims, of
     those specialisations that are meant, and of constant dims any.
     """
-    if CPP.installed() is None:
-        raise DeviceError(host.no_compiler())
+    HOST.require()
     clock, count, compilers = Clock(budget_s), min(WORKERS, processors()), min(COMPILERS, processors())
     with Cache(cache_folder) as cache:
         jobs = {

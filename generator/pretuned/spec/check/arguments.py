@@ -107,8 +107,9 @@ def _dim(spec: KernelSpec, name: str, dim: Dim) -> Iterator[PathFault]:
     path = f"dims.{name}"
     if dim.constant:
         if dim.sizes:
-            yield f"{path}.sizes", "a constant dim has `values`, not `sizes`"
-        if not dim.values:
+            listed = ", ".join(map(str, dim.values or dim.sizes))
+            yield f"{path}.sizes", f"a constant dim is matched exactly; write `values = [{listed}]` in its place"
+        elif not dim.values:
             yield path, "a constant dim is matched exactly; write `values = [64, 128]`"
     elif not dim.sizes and not spec.problems:
         hint = "; or add `constant = true` to match `values` exactly" if dim.values else ""
