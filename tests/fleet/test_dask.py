@@ -108,6 +108,26 @@ def test_a_worker_that_hangs_gets_nothing_more(tmp_path, client, monkeypatch):
     assert hangs not in workers_of(found.notes)
 
 
+def test_nobody_waits_for_a_worker_that_does_not_say_what_it_has(tmp_path, client, monkeypatch):
+    monkeypatch.setattr(dask, "OTHERS_S", 0.3)
+    hangs, mark = min(client.nthreads()), tmp_path / "hangs"
+    mark.touch()
+
+    def look(_backend, name):
+        while name == hangs and mark.exists():
+            time.sleep(0.05)
+        return SimulatedWorker().evidence(name)
+
+    crew = DaskCrew(client, "cuda", work=SimulatedWorker(), look=look)
+    try:
+        assert len(crew.evidence(10)) == 2
+        found = tuned(tmp_path, crew)
+    finally:
+        mark.unlink()
+    assert (len(found.rows), found.left, found.trouble) == (16, 0, "")
+    assert len(crew.evidence(10)) == 3  # it has come late
+
+
 def test_rows_that_nobody_else_can_confirm_cost_no_other_unit(tmp_path, client):
     """Two of three workers are gone by the time that rows are to be confirmed."""
     crew = crew_of(client)

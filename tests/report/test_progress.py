@@ -157,6 +157,19 @@ def test_where_devices_share_the_work_what_is_left_is_that_of_all_of_it():
     assert lines[3].endswith("idle")
 
 
+def test_a_device_that_has_measured_rows_of_another_again_is_idle_and_has_settled_no_unit():
+    part = of_gpu(0, (2.0, planned(rows=1)), (2.1, measuring(KERNEL, SMALL)))
+    whole, found = replayed([(1.0, SHARED), *part, (9.0, settled(0, 0.0))])[0].views()
+    assert (whole.step, found.step) == ("0 of 3 units settled by 2 workers", "idle")
+
+
+def test_time_in_which_every_device_waits_costs_nothing_of_the_budget_of_all():
+    events = [of_gpu(n, (2.0 + n, Waiting(device=DEVICE)), (53.0 + n, planned(rows=1))) for n in (0, 1)]
+    waiting = [found[at] for at in (0, 1) for found in events]
+    assert replayed([(1.0, SHARED), *waiting[:2]], 50.0)[0].views()[0].spent_s == 2.0
+    assert replayed([(1.0, SHARED), *waiting], 60.0)[0].views()[0].spent_s == 3.0  # from 53 s on
+
+
 def test_a_device_counts_the_rows_of_the_unit_at_hand_alone():
     parts = [(2.0, planned(rows=1)), (3.0, passed(SMALL)), (4.0, planned(rows=2)), (4.1, measuring(KERNEL, LARGE))]
     _, found = replayed([(1.0, SHARED), *of_gpu(1, *parts)])[0].views()

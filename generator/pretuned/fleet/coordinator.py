@@ -361,6 +361,7 @@ class Coordinator:
         if not given.over:
             self._close(given)
         given.answered = "confirmed"
+        self._listen(UnitSettled(device=unit.device.name, worker=answer.evidence.worker))
         self._harvest.confirmed += [
             ConfirmedRow(drift=drift, first=unit.not_on, second=answer.evidence.gpu) for drift in answer.drifts
         ]

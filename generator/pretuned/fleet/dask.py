@@ -23,6 +23,9 @@ from pretuned.tune.events import Listener
 INSTALL: Final = "pip install 'pretuned[dask]'"
 AHEAD: Final = 2  # units a thread of a worker has at hand: one that is settled, and the next
 LOOK_S: Final = 1.0  # between looks at who has come and gone
+POLL_S: Final = 0.1  # the same, until the first of them have answered
+OTHERS_S: Final = 20.0  # for the others, once one has answered: the first to ask its driver takes longest
+FIRST: Final = 100  # Dask's priority of the question what a worker has: before any unit
 CONNECT_S: Final = 20.0
 
 NamedWork = Callable[[Unit, str], UnitAnswer]  # the worker's own name last
@@ -60,20 +63,27 @@ class DaskCrew:
         self._dismissed: set[str] = set()
         self._threads: dict[str, int] = {}  # by worker that is there now
         self._found: dict[str, WorkerEvidence | None] = {}  # by worker, those that are gone included
+        self._asked: dict[str, Any] = {}  # what has not answered yet: Dask's futures, by worker
         self._executors: dict[tuple[str, ...], Any] = {}
         self._looked_s = -LOOK_S
         self._out: dict[Future[UnitAnswer], frozenset[str]] = {}
         self._keys: dict[Future[UnitAnswer], str] = {}  # by which Dask knows what was submitted
 
     def evidence(self, wait_s: float = 0.0) -> list[WorkerEvidence]:
-        """Return what the workers have that are there now, waiting for the first one for so many seconds."""
+        """Return what the workers have that are there now, waiting for the first one for so many seconds.
+
+        The others get some seconds more to answer: they may be of a kind that the first one is not of.
+        """
         ends = time.monotonic() + wait_s
         while True:
             self._refresh()
-            found = [self._found[worker] for worker in self._threads]
-            if any(found) or time.monotonic() > ends:
-                return [one for one in found if one is not None]
-            time.sleep(LOOK_S)
+            found = [one for worker in self._threads if (one := self._found.get(worker)) is not None]
+            if (found and not self._asked) or time.monotonic() > ends:
+                return found
+            if found:
+                ends = min(ends, time.monotonic() + OTHERS_S)
+            time.sleep(POLL_S)
+            self._looked_s = -LOOK_S
 
     def workers(self, device: str) -> int | None:
         """Return how many threads of workers have a kind of device."""
@@ -143,18 +153,22 @@ class DaskCrew:
         return [worker for worker, has in found.items() if has is not None and has.device.name == device]
 
     def _refresh(self) -> None:
-        """See who is there, and ask those that are new what they have."""
+        """See who is there, and ask those that are new what they have: nobody waits for one that does not answer."""
         if time.monotonic() - self._looked_s < LOOK_S:
             return
         self._looked_s = time.monotonic()
         self._threads = dict(self._client.nthreads())
         self._lose_orphans()
-        new = [worker for worker in self._threads if worker not in self._found]
-        if new:
-            answers = self._client.run(_Look(self._look, self._backend), workers=new, on_error="return")
-            for worker in new:
-                found = answers.get(worker)
+        for worker in self._threads.keys() - self._found.keys() - self._asked.keys():
+            self._asked[worker] = self._client.submit(
+                _Look(self._look, self._backend), workers=[worker], pure=False, retries=0, priority=FIRST
+            )
+        for worker, asked in list(self._asked.items()):
+            if asked.done():
+                found = asked.result() if asked.status == "finished" else None
                 self._found[worker] = found if isinstance(found, WorkerEvidence) else None
+            if asked.done() or worker not in self._threads:
+                del self._asked[worker]
 
 
 class _Task:
@@ -177,5 +191,8 @@ class _Look:
         self._look = look
         self._backend = backend
 
-    def __call__(self, dask_worker: Any) -> WorkerEvidence:  # noqa: ANN401 - which Dask passes by this name
-        return self._look(self._backend, dask_worker.address)
+    def __call__(self) -> WorkerEvidence:
+        import distributed  # noqa: PLC0415 - an extra
+
+        worker: Any = distributed.get_worker()
+        return self._look(self._backend, worker.address)

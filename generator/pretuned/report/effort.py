@@ -87,8 +87,8 @@ def _of_fleet(event: Shared | UnitSettled | GivenAgain | AnswerRefused) -> str:
         case Shared(device=device, units=units, workers=workers):
             among = "the workers of the executor" if workers is None else counted(workers, "worker")
             return f"{device}: {counted(units, 'unit')} for {among}"
-        case UnitSettled(worker=worker):
-            return f"{worker}: a unit is settled"
+        case UnitSettled(worker=worker, seconds=seconds):
+            return f"{worker}: " + ("a unit is settled" if seconds else "rows of another worker are measured again")
         case GivenAgain(kernel=kernel, specialisation=specialisation, reason=reason, attempt=attempt):
             return f"{chosen(kernel, specialisation)}: given to a worker again (attempt {attempt}): {reason}"
         case AnswerRefused(worker=worker, kernel=kernel, reason=reason):

@@ -141,6 +141,11 @@ class _OneDevice:
             case _:
                 pass
 
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for another tuning to end."""
+        return self._waiting_since_s is not None
+
     def rest(self) -> None:
         """Show that what it had is settled, until it is given more."""
         self.view = ProgressView(device=self.view.device, is_part=True, step=IDLE)
@@ -223,18 +228,26 @@ class _Whole:
 
     def __init__(self, now_s: float) -> None:
         self._begun_s = now_s
-        self.shared: dict[str, Shared] = {}  # by kind of device
+        self._shared: dict[str, Shared] = {}  # by kind of device
         self._settled: dict[str, float] = {}  # of the seconds that were expected of each
         self._units = 0
         self._rows = 0
         self._left = TimeLeft()
+        self._standing_since_s: float | None = None
+
+    def stand(self, now_s: float, *, waiting: int) -> None:
+        """Note how many devices wait for another tuning to end: where all do, it costs nothing of the budget."""
+        stands = waiting >= sum(one.workers or waiting + 1 for one in self._shared.values())
+        if self._standing_since_s is not None and not stands:
+            self._begun_s += now_s - self._standing_since_s
+        self._standing_since_s = (self._standing_since_s or now_s) if stands else None
 
     def hear(self, event: Event) -> None:
         match event:
             case Shared(device=device):
-                self.shared[device] = event
+                self._shared[device] = event
             case UnitSettled(device=device, seconds=seconds):
-                self._units += 1
+                self._units += bool(seconds)
                 self._settled[device] = self._settled.get(device, 0.0) + seconds
             case Decided() | Passed():
                 self._rows += 1
@@ -246,7 +259,7 @@ class _Whole:
 
         `under_way` are units of each kind that are being settled, each as the share that is done of it.
         """
-        shared, spent_s = list(self.shared.values()), max(0.0, now_s - self._begun_s)
+        shared, spent_s = list(self._shared.values()), max(0.0, now_s - self._begun_s)
         units, counts = sum(one.units for one in shared), [one.workers for one in shared]
         budget_s = shared[0].budget_s
         planned_s, done_s = max(
@@ -256,7 +269,7 @@ class _Whole:
         account = Account(planned_s=planned_s, done_s=done_s, spent_s=spent_s, room_s=room_s)
         among = "" if None in counts else f" by {counted(sum(filter(None, counts)), 'worker')}"
         return ProgressView(
-            device=", ".join(self.shared),
+            device=", ".join(self._shared),
             step=f"{self._units} of {counted(units, 'unit')} settled{among}",
             rows=Count(done=self._rows, of=sum(one.rows for one in shared)),
             spent_s=spent_s,
@@ -298,6 +311,8 @@ class TuningProgress:
             if device not in self._devices:
                 self._devices[device] = _OneDevice(device, self._begun_s, is_part=self._whole is not None)
             self._devices[device].hear(event, now_s)
+            if self._whole is not None and device:
+                self._whole.stand(now_s, waiting=sum(one.waits for one in self._devices.values()))
 
     def views(self) -> list[ProgressView]:
         """Return what is known by now: of each device that has begun; where they share the work, of all of it first."""

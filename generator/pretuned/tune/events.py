@@ -226,11 +226,14 @@ class Shared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitSettled:
-    """`worker` has settled a unit of work for a kind of device, which was expected to take `seconds`."""
+    """`worker` has settled a unit of work for a kind of device, which was expected to take `seconds`.
+
+    Without `seconds` it has measured rows of another worker again.
+    """
 
     device: str
     worker: str
-    seconds: float
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
