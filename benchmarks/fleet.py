@@ -36,9 +36,11 @@ from pretuned.fleet.dask import DaskCrew  # noqa: E402 - as above
 from pretuned.fleet.harvest import FleetPolicy  # noqa: E402 - as above
 from pretuned.fleet.machine import MachineCrew  # noqa: E402 - as above
 from pretuned.fleet.tuning import FleetTerms, FleetWork, tune_with  # noqa: E402 - as above
+from pretuned.fleet.units import split  # noqa: E402 - as above
 from pretuned.record import lock as lockfile  # noqa: E402 - as above
 from pretuned.record.lock import Lock  # noqa: E402 - as above
 from pretuned.tune.request import find_device  # noqa: E402 - as above
+from pretuned.tune.workbench import Demands  # noqa: E402 - as above
 from simulated_fleet import DEVICE, NVRTC, LyingAt, SimulatedWorker, look, requests  # noqa: E402 - as above
 
 KILLS = 20
@@ -140,6 +142,40 @@ def on_this_machine(folder, asked, row_s):
     return runs
 
 
+LENGTHS = {  # what takes longer than expected, by how many times, and how much that is of all 24 units
+    "as expected": ("", 24.0),
+    "two units 6 times as long, in the middle": ("scale005: 6", 34.0),
+    "two units 6 times as long, expected last": ("scale011: 6", 34.0),
+    "one unit 15 times as long, in the middle": ("scale005, T=float16: 15", 38.0),
+    "one unit 15 times as long, expected last": ("scale011, T=float16: 15", 38.0),
+}
+
+
+def balance(folder, unit_s):
+    """Yield lines: for each of `LENGTHS`, what two and four devices take, beside what no order could undercut."""
+    asked = requests(folder, 12)
+    kinds = os.environ["ARITHMETIC_DEVICES"]
+    os.environ |= {"ROW_S": str(unit_s / UNITS_ROWS), "ARITHMETIC_DEVICES": "a,a,a,a"}
+    yield f"{'24 units':<42}{'devices':>8}{'s':>7}{'least':>7}"
+    for name, (slow, units) in LENGTHS.items():
+        os.environ["SLOW"] = slow
+        longest = float(slow.rpartition(" ")[2] or 1)
+        for count in (2, 4):
+            devices = [find_device(Place(backend="arithmetic", index=index), {}) for index in range(count)]
+            with MachineCrew(devices, target="simulated_fleet:serve") as crew:
+                _warmed(crew, asked, devices[0], count)
+                seconds = tuned(asked, crew, log_in(folder), device=devices[0]).seconds
+            yield f"{name:<42}{count:8}{seconds:7.2f}{unit_s * max(longest, units / count):7.2f}"
+    os.environ |= {"SLOW": "", "ARITHMETIC_DEVICES": kinds}
+
+
+def _warmed(crew, asked, device, count):
+    """Have every device's process started."""
+    (unit, *_) = split(asked[:1], device, Demands())
+    for answer in [crew.submit(unit, lambda _event: None) for _ in range(count)]:
+        answer.result()
+
+
 def killed(folder, asked, row_s, workers, expected):
     """Return, for each seeded moment, the run in which a worker was killed then."""
     runs = []
@@ -229,6 +265,8 @@ def _tables(folder):
     yield f"{'devices':>8}{'s':>9}{'times':>8}"
     for count, run in here.items():
         yield f"{count:8}{run.seconds:9.2f}{here[1].seconds / run.seconds:8.2f}  {_same(run, here[1].lock)}"
+    yield ""
+    yield from balance(folder, 0.4)
     yield ""
     fewer, row_s = asked[:10], 0.1
     with Cluster(1) as cluster:

@@ -153,9 +153,11 @@ def serve():
     """What a child of this machine's crew runs in place of `pretuned.fleet.serving:serve`; a row takes ROW_S.
 
     A kernel in DEADLY ends its process, each time. The file that HANGING names has one unit hang, and is removed then.
-    LYING is what is wrong with every answer.
+    LYING is what is wrong with every answer. With SLOW
+    "scale003, T=float16: 5" the units of that kernel, at that specialisation, take five times as long.
     """
     row_s, deadly = float(os.environ["ROW_S"]), os.environ.get("DEADLY", "-")
+    slow, _, times = os.environ.get("SLOW", "").partition(": ")
     hanging, lie = os.environ.get("HANGING", "-"), os.environ.get("LYING", "")
     backends.register("arithmetic", arithmetic_devices.BACKEND)  # whose devices the seats are
 
@@ -166,8 +168,9 @@ def serve():
         with contextlib.suppress(FileNotFoundError):
             Path(hanging).unlink()
             time.sleep(600)
-        device = unit.device
-        simulated = SimulatedWorker(row_s=row_s, device=device.record, driver=device.driver, lie=lie)
+        device, (chosen,) = unit.device, unit.specialisations
+        slower = float(times) if f"{unit.kernel}, {space.describe(chosen)}".startswith(slow or "-") else 1.0
+        simulated = SimulatedWorker(row_s=row_s * slower, device=device.record, driver=device.driver, lie=lie)
         yield simulated(unit, seat.worker)
 
     return settled
