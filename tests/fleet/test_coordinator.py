@@ -12,7 +12,7 @@ import pytest
 from builders import H100
 from builders import row as fresh_row
 from pretuned.errors import DeviceError
-from pretuned.fleet import crews, flights
+from pretuned.fleet import coordinator, crews
 from pretuned.fleet.crews import ExecutorCrew, NoWorkerError
 from pretuned.fleet.harvest import FleetPolicy
 from pretuned.fleet.tuning import FleetTerms, FleetWork, tune_with
@@ -205,7 +205,7 @@ def hanging(end):
 
 
 def test_a_worker_that_hangs_is_found_by_what_units_before_it_took(tmp_path, expected, hang, monkeypatch):
-    monkeypatch.setattr(flights, "LEAST_LATE_S", 0.3)
+    monkeypatch.setattr(coordinator, "LEAST_LATE_S", 0.3)
     worker = SimulatedWorker(row_s=0.01)
     crew = Crew({"a": Once(hanging(hang)), "b": worker})
     found, events = tuned(tmp_path, crew)  # which has 15 minutes where nothing is known

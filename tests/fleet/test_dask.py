@@ -13,7 +13,7 @@ from builders import H100
 from pretuned.api import crews
 from pretuned.config import Place
 from pretuned.errors import DeviceError
-from pretuned.fleet import dask, flights
+from pretuned.fleet import coordinator, dask
 from pretuned.fleet.crews import NoWorkerError
 from pretuned.fleet.dask import DaskCrew, connected
 from pretuned.fleet.harvest import FleetPolicy
@@ -95,7 +95,7 @@ class HangingAt:
 
 
 def test_a_worker_that_hangs_gets_nothing_more(tmp_path, client, monkeypatch):
-    monkeypatch.setattr(flights, "LEAST_LATE_S", 1.0)
+    monkeypatch.setattr(coordinator, "LEAST_LATE_S", 1.0)
     hangs, mark = min(client.nthreads()), tmp_path / "hangs"
     mark.touch()
     crew = crew_of(client, HangingAt(hangs, mark))

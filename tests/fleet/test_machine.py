@@ -18,7 +18,7 @@ import pretuned
 from arithmetic_devices import ArithmeticDevices
 from pretuned.config import settings
 from pretuned.errors import DeviceError
-from pretuned.fleet import flights, worker
+from pretuned.fleet import worker
 from pretuned.fleet.crews import WorkerLostError
 from pretuned.fleet.harvest import FleetPolicy
 from pretuned.fleet.machine import MachineCrew, devices_here
@@ -168,10 +168,9 @@ def simulated(tmp_path, monkeypatch):
     return tuned_by
 
 
-def test_a_process_that_hangs_is_ended_and_its_device_goes_on(home, simulated, tmp_path, monkeypatch):
-    monkeypatch.setattr(flights, "LEAST_LATE_S", 4.0)  # a process takes a second to start
+def test_a_process_that_hangs_is_ended_and_its_device_goes_on(home, simulated, tmp_path):
     (tmp_path / "hang").touch()
-    policy = FleetPolicy(confirms=False, late_s=4.0)
+    policy = FleetPolicy(confirms=False, late_s=4.0)  # a process takes a second to start
     found, events, _ = simulated("a", 2, policy, HANGING=str(tmp_path / "hang"))
     assert (len(found.rows), found.left, found.trouble) == (8, 0, "")
     (again,) = [event for event in events if isinstance(event, GivenAgain)]

@@ -76,19 +76,19 @@ def test_how_long_a_unit_may_be_silent_follows_from_what_others_took(tmp_path):
     paces = Paces()
     one, other = (given_of(unit) for unit in split(requests(tmp_path, 1), DEVICE, Demands()))
     flying = {Future(): Flight(given=one, since=0.0)}
-    assert paces.late(flying, 900.0, 899.0) == []
-    assert [limit_s for _, limit_s in paces.late(flying, 900.0, 901.0)] == [900.0]
+    assert paces.late(flying, 900.0, 120.0, 899.0) == []
+    assert [limit_s for _, limit_s in paces.late(flying, 900.0, 120.0, 901.0)] == [900.0]
     paces.learn(other, 40.0)
     flying = {Future(): Flight(given=one, since=0.0)}
-    assert paces.late(flying, 900.0, 319.0) == []  # as many times what the slowest before it took
-    assert [limit_s for _, limit_s in paces.late(flying, 900.0, 321.0)] == pytest.approx([320.0])
-    assert paces.late(flying, 900.0, 999.0) == []  # which is known
+    assert paces.late(flying, 900.0, 120.0, 319.0) == []  # as many times what the slowest before it took
+    assert [limit_s for _, limit_s in paces.late(flying, 900.0, 120.0, 321.0)] == pytest.approx([320.0])
+    assert paces.late(flying, 900.0, 120.0, 999.0) == []  # which is known
     paces = Paces()
     paces.learn(other, 0.1)
     flying = {Future(): Flight(given=one, since=0.0)}
-    assert [limit_s for _, limit_s in paces.late(flying, 900.0, 121.0)] == [120.0]
+    assert [limit_s for _, limit_s in paces.late(flying, 900.0, 120.0, 121.0)] == [120.0]
     waits = Flight(given=one, since=0.0, standing=True)
-    assert paces.late({Future(): waits}, 900.0, 9999.0) == []
+    assert paces.late({Future(): waits}, 900.0, 120.0, 9999.0) == []
 
 
 def test_the_key_has_all_that_the_answer_depends_on(request_for_all):

@@ -29,7 +29,7 @@ from typing import Final
 
 from pretuned.fleet.answers import AnswerJudge, UnitAnswer, choices_digest
 from pretuned.fleet.crews import Crew, NoWorkerError, WorkerLostError
-from pretuned.fleet.flights import Flight, Given, Paces
+from pretuned.fleet.flights import LEAST_LATE_S, LEAST_SILENT_S, Flight, Given, Paces
 from pretuned.fleet.harvest import USUAL, FleetPolicy, Harvest
 from pretuned.fleet.queues import UnitQueues
 from pretuned.fleet.units import Unit, longest_first
@@ -261,11 +261,12 @@ class Coordinator:
         for future, flight in self._flying.items():
             if flight.since is None and future.running():
                 flight.since = now
-        for future, limit_s in self._paces.late(self._flying, self._policy.late_s, now):
-            what = "sign of life" if self._crew.streams else "answer"
+        what, least_s = ("sign of life", LEAST_SILENT_S) if self._crew.streams else ("answer", LEAST_LATE_S)
+        for future, limit_s in self._paces.late(self._flying, self._policy.late_s, least_s, now):
             given = self._flying[future].given
             self._out[given.unit.device.name] -= not given.unit.confirms  # nobody knows whether its worker will go on
-            self._again(given, f"no {what} for {limit_s:.3g} s")
+            if given.attempts < self._policy.attempts:  # else it may still answer
+                self._again(given, f"no {what} for {limit_s:.3g} s")
             self._crew.recall(future)
         self._look_for_workers()
 

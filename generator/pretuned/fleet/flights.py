@@ -26,7 +26,8 @@ from pretuned.tune.events import Certified, Decided, Event, Passed
 FutureAnswer = Future[UnitAnswer]
 
 LATE_TIMES: Final = 8.0  # what a unit takes: the formula is seldom wrong by more, from one kernel to another
-LEAST_LATE_S: Final = 120.0  # one compiler may be silent for so long
+LEAST_LATE_S: Final = 120.0
+LEAST_SILENT_S: Final = 600.0  # the steps of a tuning have limits of their own, of which a reference has the longest
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -132,17 +133,17 @@ class Paces:
         return (kernel[0] / kernel[1]) / (every[0] / every[1])
 
     def late(
-        self, flying: Mapping[FutureAnswer, Flight], unknown_s: float, now_s: float
+        self, flying: Mapping[FutureAnswer, Flight], unknown_s: float, least_s: float, now_s: float
     ) -> list[tuple[FutureAnswer, float]]:
         """Return which flights are late from now on, and for how long each might be without a sign of life, in seconds.
 
-        Until a unit of a kind of device is settled, that is `unknown_s`.
+        Until a unit of a kind of device is settled, that is `unknown_s`, and then `least_s` at least.
         """
         longest: dict[str, float] = {}  # of those that are out: a worker may have had that before
         for flight in flying.values():
             device = flight.given.unit.device.name
             longest[device] = max(longest.get(device, 0.0), flight.given.expected_s)
-        limits = {device: self._limit_s(device, most_s, unknown_s) for device, most_s in longest.items()}
+        limits = {device: self._limit_s(device, most_s, unknown_s, least_s) for device, most_s in longest.items()}
         found = []
         for answer, flight in flying.items():
             limit_s = limits[flight.given.unit.device.name]
@@ -151,8 +152,8 @@ class Paces:
                 found.append((answer, limit_s))
         return found
 
-    def _limit_s(self, device: str, longest_s: float, unknown_s: float) -> float:
+    def _limit_s(self, device: str, longest_s: float, unknown_s: float, least_s: float) -> float:
         slowest = self._slowest.get(device)
         if slowest is None:
             return unknown_s
-        return max(min(LEAST_LATE_S, unknown_s), LATE_TIMES * slowest * longest_s)
+        return max(min(least_s, unknown_s), LATE_TIMES * slowest * longest_s)
