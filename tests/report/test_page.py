@@ -285,7 +285,7 @@ def test_percentiles_stand_beside_the_winners_of_rows_that_kept_them(home):
     text, read = shown(gathered(lock))
     cells = [found["spread_us"]["data-value"] for _, found in read.of_table(class_="rows sortable")]
     assert sorted(cells) == ["", "", "", "3.9"]
-    assert "3.5, 3.9, 4.25" in text
+    assert "3.500, 3.900, 4.250" in text
     without = Lock().updated({H100.name: H100}, home.rows(), [], [])
     assert "spread_us" not in shown(gathered(without))[1].of_table(class_="rows sortable")[0][1]
 
@@ -322,3 +322,13 @@ def test_all_held_out_problems_are_dots_where_the_cache_has_them(home):
     text, _ = shown(gathered(lock, specs={"scale": home.spec}, held_out={rule.key: dots}))
     assert "<title>n=2049: 0.2%</title>" in text
     assert "<title>n=4097: 0.4%, slower than the default</title>" in text
+
+
+def test_the_words_of_the_tables_heads_are_explained_in_the_page(bundled):
+    _, text, _, _ = bundled
+    heads = set(re.findall(r'<th scope="col"[^>]*>([^<]+)</th>', text))
+    told = ", ".join(re.findall(r"<dt>([^<]+)</dt>", text)).split(", ")
+    words = ["problem", "default", "winner", "faster", "bandwidth", "p50", "state", "line", "slower", "ships"]
+    words += ["times", "spread", "selection", "certificate", "noisy", "geometric mean"]
+    assert [word for word in words if not any(word in head for head in heads)] == []
+    assert [word for word in words if word not in told] == []

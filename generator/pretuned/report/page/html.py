@@ -108,6 +108,7 @@ def _template() -> Template:
         "dims": _dims,
         "percent": lambda share: f"{share:.1%}",
         "counted": counted,
+        "digits": lambda value: f"{value:#.4g}".rstrip("."),  # those that a lock keeps
         "gib": lambda nbytes: f"{nbytes >> 30:,} GiB",
     }
     return environment.get_template("page.html.jinja")

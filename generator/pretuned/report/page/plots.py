@@ -44,7 +44,7 @@ def ratio_plot(rows: Sequence[RowFigure], named: str, names: Sequence[str]) -> D
             parts.append(f'<path d="M{x:.1f} {plane.y(high):.1f}V{plane.y(low):.1f}" stroke="{colour}"/>')
         mark = marks.drawn(row.line.specialisation, x, plane.y((low + high) / 2), filled=not row.line.is_default)
         parts.append(closed(mark, f"{_problem(row)}: {row.line.winner_us:g} us, default {row.line.default_us:g} us"))
-    caption = "Winner's time by the default's, with its 95% interval; hollow: the default won"
+    caption = "Winner's time by the default's (below 100%: faster), with its 95% interval; hollow: the default won"
     return _drawing(caption, named, plane, parts, marks, _axis(rows), _percent)
 
 
