@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -289,3 +290,10 @@ def test_check_execute_asks_for_numpy_as_tuning_on_the_host_does(project, capsys
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name == "numpy" else find(name, *rest))
     said = "error: the host device needs NumPy: pip install numpy\n"
     assert run(capsys, "check", "--execute") == (5, "", said)
+
+
+def test_no_time_helps_a_kernel_that_does_not_compile(project, capsys):
+    write(project / "kernels", template=TEMPLATE.replace("{", "{ slip;", 1))
+    status, out, err = run(capsys, "check", "--execute", "--sample", "1")
+    assert (status, out.split()[-6:-3]) == (8, ["0", "of", "2"])
+    assert re.search(r"^executed 0 of 2 configurations at 0 sizes in \d+ s$", err, re.MULTILINE)

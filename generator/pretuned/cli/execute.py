@@ -84,7 +84,7 @@ def _print(report: ExecutionReport, spec: KernelSpec) -> None:
 
 
 def _table(reports: Iterable[ExecutionReport]) -> Iterable[tuple[str, ...]]:
-    yield "kernel", "way", "configurations", "executions", "seconds", "findings"
+    yield "kernel", "mode", "configurations", "executions", "seconds", "findings"
     for report in reports:
         done = (f"{report.configurations} of {report.total}", str(report.executions), f"{report.execute_s:.1f}")
         yield report.kernel, report.mode, *done, "GPU only" if report.refused else str(len(report.findings))
@@ -97,6 +97,6 @@ def _summary(reports: Sequence[ExecutionReport], seconds: float) -> str:
     said = f"executed {done} of {counted(total, 'configuration')} at {counted(sizes, 'size')} in {seconds:.0f} s"
     if not left:
         unfinished = any(report.unfinished for report in reports)
-        return f"{said}; `--budget 0` executes them at further sizes" if unfinished else said
+        return f"{said}; `--budget 0` executes them at further sizes" if unfinished and done else said
     wanted_s = MARGIN * seconds * (done + left) / max(1, done)
     return f"{said}; `--budget {STEP_S * -(-wanted_s // STEP_S):.0f}` executes the rest"

@@ -105,7 +105,7 @@ def execution_json(report: ExecutionReport) -> dict[str, object]:
     """Return a report as plain data, without its findings."""
     return {
         "kernel": report.kernel,
-        "way": report.mode,
+        "mode": report.mode,
         "configurations": report.configurations,
         "of": report.total,
         "executions": report.executions,
@@ -126,7 +126,7 @@ def finding_json(finding: Finding) -> dict[str, object]:
     configuration = finding.configuration
     return {
         "kernel": finding.kernel,
-        "way": finding.mode,
+        "mode": finding.mode,
         "specialisation": dict(finding.specialisation),
         "problem": None if finding.problem is None else dict(finding.problem.dims),
         "implementation": None if configuration is None else configuration.implementation,
