@@ -5,6 +5,7 @@ import pytest
 
 from pretuned.config import GPU, Place, Settings, build_project, overlay, read_settings
 from pretuned.errors import ConfigError
+from pretuned.schema.descriptions import ENVIRONMENT
 
 
 def test_an_empty_environment_leaves_everything_to_the_table():
@@ -114,3 +115,26 @@ def test_a_user_without_a_home_has_no_cache(monkeypatch):
 
     monkeypatch.setattr(platformdirs, "user_cache_path", no_home)
     assert read_settings({}).cache is None
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("PRETUNED_MOD", "PRETUNED_MODE"),
+        ("PRETUNED_BUDGETT", "PRETUNED_BUDGET"),
+        ("PRETUNED_TUNEON", "PRETUNED_TUNE_ON"),
+        ("PRETUNED_mode", "PRETUNED_MODE"),
+    ],
+)
+def test_a_misspelt_variable_is_an_error_that_names_the_one_that_was_meant(name, meant):
+    with pytest.raises(ConfigError) as caught:
+        read_settings({name: "locked"})
+    assert [str(fault) for fault in caught.value.faults] == [
+        f"{name}: there is no such variable; did you mean '{meant}'?"
+    ]
+
+
+def test_variables_of_run_time_and_those_of_others_are_left_alone():
+    others = {name: "1" for name in ENVIRONMENT if name not in ("PRETUNED_MODE", "PRETUNED_TUNE_ON", "PRETUNED_BUDGET")}
+    others |= {"PRETUNED_EFFORT": "", "PRETUNED_PROGRESS": "", "PRETUNED_CACHE_DIR": "", "PRETUNED_HOME": "1"}
+    assert read_settings(others) == read_settings({})

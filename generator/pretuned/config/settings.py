@@ -100,7 +100,8 @@ class Settings:
 def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
     """Read `PRETUNED_MODE`, `_TUNE_ON`, `_BUDGET`, `_CACHE_DIR`, `_PROGRESS` and `_EFFORT`; empty ones count as unset.
 
-    Raises ConfigError with every bad value, each under the variable's name.
+    Raises ConfigError with every bad value, each under the variable's name, and with every name that is one of these
+    misspelt: a build in mode locked that is not would ship something else in silence.
     """
     found = os.environ if environ is None else environ
     values = {name: found.get(name, "").strip() for name in _VARIABLES}
@@ -108,6 +109,11 @@ def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
         Fault(file="", path=name, message=message)
         for name, judge in _VARIABLES.items()
         if values[name] and (message := judge(values[name]))
+    ]
+    faults += [
+        Fault(file="", path=name, message=f"there is no such variable; did you mean '{meant}'?")
+        for name in sorted(found)
+        if name.startswith(_PREFIX) and name not in _VARIABLES and (meant := _meant(name)) is not None
     ]
     if faults:
         raise ConfigError(faults)
@@ -120,6 +126,15 @@ def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
         progress=cast("Progress", progress) if progress else "auto",
         effort=cast("Effort", effort) if effort else None,
     )
+
+
+def _meant(name: str) -> str | None:
+    """Return the variable that a name misspells, or None for one of run time, or of somebody else's."""
+    from difflib import get_close_matches  # noqa: PLC0415 - slow to import, and needed for unknown names alone
+
+    known = {variable.removeprefix(_PREFIX): variable for variable in _VARIABLES}
+    near = get_close_matches(name.removeprefix(_PREFIX).upper(), known, n=1, cutoff=_NEAR)
+    return known[near[0]] if near else None
 
 
 def _user_cache() -> Path | None:
@@ -177,6 +192,8 @@ def _judge_effort(value: str) -> str:
     return "" if value in get_args(Effort) else bad_effort(value)
 
 
+_PREFIX: Final = "PRETUNED_"
+_NEAR: Final = 0.8  # of `difflib`: a letter of five, and no variable of run time is as near to one of these
 _VARIABLES: Final = {
     "PRETUNED_MODE": _judge_mode,
     "PRETUNED_TUNE_ON": _judge_tune_on,
