@@ -79,7 +79,7 @@ def steady(text: str, root: Path) -> str:
     That is: the project's place, the times in tables and summaries, whether there is a GPU, and a compiler's quotes.
     """
     text = text.replace(str(root), "PROJECT").replace("\u2018", "'").replace("\u2019", "'")
-    text = re.sub(r"^kernel +way .*\n(?:.+\n)*", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^kernel +mode .*\n(?:.+\n)*", "", text, flags=re.MULTILINE)
     text = re.sub(r"^warning: no GPU here.*\n", "", text, flags=re.MULTILINE)
     if "\nerror: " in text:  # which comes last, after what was done
         text = text[text.index("\nerror: ") + 1 :]
