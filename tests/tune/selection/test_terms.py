@@ -15,6 +15,7 @@ from pretuned.spec.expressions import Expression
 from pretuned.spec.loader import load
 from pretuned.tune.selection.sampling import draw
 from pretuned.tune.selection.terms import ProblemTable, terms_of
+from pretuned.tune.selection.texts import multiply
 from specs import loaded
 
 F16 = (("T", "float16"),)
@@ -125,3 +126,26 @@ def test_a_launch_that_divides_by_what_follows_from_dims_has_its_blocks_and_wave
     blocks = [int(np.prod(launches(spec, one, configuration, FACTS)[0].grid)) for one in problems]
     assert blocks in seen
     assert [-(-count // FACTS.sm_count) for count in blocks] in seen
+
+
+def test_where_a_block_has_as_many_threads_as_a_row_asks_for_waves_follow_them():
+    spec = bundled("row_sum")
+    configuration = next(
+        c for c in configurations(spec, F16) if dict(c.values) == {"block": 512, "blocks": 1, "items": 32}
+    )
+    taken = {"row_sum": Resources(registers=32, spill_bytes=0, shared_bytes=0)}
+    problems = [
+        space.Problem(specialisation=F16, dims=(("cols", cols), ("rows", 10**6))) for cols in (64, 2048, 4096, 100_000)
+    ]
+    table = ProblemTable(problems)
+    found = {tuple(table.values(term)) for term in terms_of(spec, F16, configuration, FACTS, taken) if term.text}
+    # A row of 64 elements has 8 lanes, and a block of 128 threads 16 such rows. Longer rows have a block of 64, 128 and
+    # 512 threads.
+    threads, blocks = (128, 64, 128, 512), (10**6 // 16, 10**6, 10**6, 10**6)
+    assert tuple(-(-b // (132 * min(32, 2048 // t))) for b, t in zip(blocks, threads, strict=True)) in found
+
+
+def test_products_of_what_one_condition_chooses_are_short():
+    assert multiply(["8 if n > 4 else 4", "16 if n > 4 else 32"]) == "128"
+    assert multiply(["n if n > 4 else 4", "m if n > 4 else 5"]) == "n * m if n > 4 else 20"
+    assert multiply(["n if n > 4 else 4", "m if n > 5 else 5"]) == "(n if n > 4 else 4) * (m if n > 5 else 5)"

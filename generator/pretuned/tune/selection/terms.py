@@ -135,7 +135,8 @@ class _Shape:
     fixed: int  # the blocks at large sizes where no dim adds any there; else 0
     work: tuple[str, ...]  # the dims that blocks do not divide, where others are divided
     threads: int  # of a block, at large sizes
-    at_once: tuple[int, ...]  # blocks that the device holds: the least and the most over the spec's sizes
+    at_once: tuple[str, ...]  # blocks that the device holds: least and most at the spec's sizes, and at any problem
+    held: int  # blocks that an SM holds, at most
     tails: tuple[tuple[str, int], ...]  # (a, b) of each ceil_div(a, b)
     turns: tuple[str, ...]  # conditions at which it changes
 
@@ -202,7 +203,7 @@ def _products(spec: KernelSpec) -> Iterator[Term]:
 def _shape(
     spec: KernelSpec, launch: LaunchSpec, known: Mapping[str, Value], facts: DeviceFacts, resources: Resources | None
 ) -> _Shape:
-    block = multiply([fold_in(extent, known).python for extent in launch.block])
+    block = multiply([hoist(fold_in(extent, known)) for extent in launch.block])
     shared = fold_in(launch.shared, known)
     corners = [{name: ends(sizes_of(spec, name) or (1,)) for name in spec.free_dims} for ends in (min, max)]
     at_once = set()
@@ -210,6 +211,9 @@ def _shape(
         threads = max(1, _value(Expression.derived(block), dims) or 1)
         at_once.add(facts.sm_count * _blocks_of_sm(threads, _value(shared, dims) or 0, facts, resources))
     grid = [hoist(fold_in(extent, {**known, RESIDENT_BLOCKS: max(at_once)})) for extent in launch.grid]
+    counts = [str(count) for count in sorted({min(at_once), max(at_once)})]
+    if Expression.derived(block).constant is None:
+        counts.append(_at_once(block, _value(shared, _large(spec)) or 0, facts, resources))
     blocks, tails = multiply(grid), dict.fromkeys(pair for text in (*grid, block) for pair in ceil_divs_of(text))
     still = _still(spec, blocks)
     fixed = len(still) == len(spec.free_dims)
@@ -218,7 +222,8 @@ def _shape(
         fixed=(_value(Expression.derived(blocks), _large(spec)) or 1) if fixed else 0,
         work=() if fixed else still,
         threads=threads,
-        at_once=tuple(sorted({min(at_once), max(at_once)})),
+        at_once=tuple(counts),
+        held=max(at_once) // facts.sm_count,
         tails=tuple(tails),
         turns=tuple(dict.fromkeys(turn for text in (*grid, block) for turn in turns_of(text))),
     )
@@ -226,15 +231,28 @@ def _shape(
 
 def _blocks_of_sm(threads: int, shared_bytes: int, facts: DeviceFacts, resources: Resources | None) -> int:
     """Return how many blocks an SM holds at once, at least 1."""
+    blocks, warps = _limits_of_sm(shared_bytes, facts, resources)
+    return max(1, min(blocks, warps // ceil_div(threads, WARP)))
+
+
+def _at_once(block: str, shared_bytes: int, facts: DeviceFacts, resources: Resources | None) -> str:
+    """Return the text of how many blocks the device holds at once, whose threads are the text `block`."""
+    blocks, warps = _limits_of_sm(shared_bytes, facts, resources)
+    of_sm = f"max(1, min({blocks}, {warps} // max(1, ceil_div({block}, {WARP}))))"
+    return simplify(f"max(1, {facts.sm_count} * {of_sm})")
+
+
+def _limits_of_sm(shared_bytes: int, facts: DeviceFacts, resources: Resources | None) -> tuple[int, int]:
+    """Return how many blocks an SM holds at once, however few their threads, and how many warps."""
     capability = max(
         (known for known in THREADS_OF_SM if known <= facts.compute_capability), default=min(THREADS_OF_SM)
     )
-    limits = [BLOCKS_OF_SM[capability], THREADS_OF_SM[capability] // (ceil_div(threads, WARP) * WARP)]
+    warps = THREADS_OF_SM[capability] // WARP
     if resources is not None:
         shared_bytes += resources.shared_bytes
-        limits.append(REGISTERS // max(1, registers_taken(resources.registers, threads)))
-    limits.append((facts.shared_bytes + RESERVED_BYTES) // (shared_bytes + RESERVED_BYTES))
-    return max(1, min(limits))
+        warps = min(warps, REGISTERS // max(1, registers_taken(resources.registers, WARP)))
+    by_shared = (facts.shared_bytes + RESERVED_BYTES) // (shared_bytes + RESERVED_BYTES)
+    return min(BLOCKS_OF_SM[capability], by_shared), warps
 
 
 def _waves(shape: _Shape) -> list[str]:
@@ -242,7 +260,7 @@ def _waves(shape: _Shape) -> list[str]:
 
 
 def _busiest(shape: _Shape, facts: DeviceFacts) -> str:
-    return divide(shape.blocks, facts.sm_count)
+    return divide(shape.blocks, str(facts.sm_count))
 
 
 def _large(spec: KernelSpec) -> dict[str, int]:
@@ -269,8 +287,7 @@ def _of_launch(spec: KernelSpec, shape: _Shape, facts: DeviceFacts) -> Iterator[
         if work:
             yield Term(factors=(count, *work))
     if work:
-        held = max(shape.at_once) // facts.sm_count
-        beyond = [simplify(f"max(0, {busiest} - {blocks})") for blocks in BUSY if blocks < held]
+        beyond = [simplify(f"max(0, {busiest} - {blocks})") for blocks in BUSY if blocks < shape.held]
         yield from (Term(factors=(*blocks, *work)) for blocks in ((), *((each,) for each in beyond)))
     if elements := work or (tuple(spec.free_dims) if shape.fixed else ()):
         each = simplify(f"ceil_div({' * '.join(elements)}, {shape.threads * (shape.fixed or 1)})")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
 
 from pretuned.runtime.records import Value
 from pretuned.spec.expressions import Expression, is_positive
@@ -32,9 +32,19 @@ def _of_read(expression: Expression, read: tuple[tuple[str, type, Value], ...]) 
 
 
 def multiply(texts: Sequence[str]) -> str:
-    """Return the text of the product of expressions."""
-    kept = [nest(text) for text in texts if text != "1"]
-    return simplify(" * ".join(kept)) if kept else "1"
+    """Return the text of the product of expressions; what the same condition chooses is multiplied under it."""
+    trees = [Expression.derived(text).tree for text in texts if text != "1"]
+    return simplify(ast.unparse(reduce(_product, trees))) if trees else "1"
+
+
+def _product(left: ast.expr, right: ast.expr) -> ast.expr:
+    match left, right:
+        case ast.IfExp(), ast.IfExp() if ast.dump(left.test) == ast.dump(right.test):
+            body, orelse = _product(left.body, right.body), _product(left.orelse, right.orelse)
+            return body if ast.dump(body) == ast.dump(orelse) else ast.IfExp(test=left.test, body=body, orelse=orelse)
+        case ast.Constant(value=int() as a), ast.Constant(value=int() as b):
+            return ast.Constant(a * b)
+    return ast.BinOp(left=left, op=ast.Mult(), right=right)
 
 
 def nest(text: str) -> str:
@@ -133,9 +143,9 @@ def ceil_divs_of(text: str) -> Iterator[tuple[str, int]]:
                 yield ast.unparse(number), by
 
 
-def divide(text: str, by: int) -> str:
+def divide(text: str, by: str) -> str:
     """Return the text of `ceil_div(text, by)`; of a ceil_div, the same by the product of both divisors."""
     match Expression.derived(text).tree:
         case ast.Call(func=ast.Name(id="ceil_div"), args=[number, ast.Constant(value=int() as inner)]) if inner > 0:
-            return simplify(f"ceil_div({ast.unparse(number)}, {inner * by})")
+            return simplify(f"ceil_div({ast.unparse(number)}, {multiply([str(inner), by])})")
     return simplify(f"ceil_div({text}, {by})")
