@@ -23,7 +23,7 @@ from pretuned.tune.events import Listener
 INSTALL: Final = "pip install 'pretuned[dask]'"
 AHEAD: Final = 2  # units a thread of a worker has at hand: one that is settled, and the next
 LOOK_S: Final = 1.0  # between looks at who has come and gone
-POLL_S: Final = 0.1  # the same, until the first of them have answered
+POLL_S: Final = 0.1  # between looks at who has answered, at the beginning
 OTHERS_S: Final = 20.0  # for the others, once one has answered: the first to ask its driver takes longest
 FIRST: Final = 100  # Dask's priority of the question what a worker has: before any unit
 CONNECT_S: Final = 20.0
@@ -83,7 +83,6 @@ class DaskCrew:
             if found:
                 ends = min(ends, time.monotonic() + OTHERS_S)
             time.sleep(POLL_S)
-            self._looked_s = -LOOK_S
 
     def workers(self, device: str) -> int | None:
         """Return how many threads of workers have a kind of device."""
@@ -154,15 +153,14 @@ class DaskCrew:
 
     def _refresh(self) -> None:
         """See who is there, and ask those that are new what they have: nobody waits for one that does not answer."""
-        if time.monotonic() - self._looked_s < LOOK_S:
-            return
-        self._looked_s = time.monotonic()
-        self._threads = dict(self._client.nthreads())
-        self._lose_orphans()
-        for worker in self._threads.keys() - self._found.keys() - self._asked.keys():
-            self._asked[worker] = self._client.submit(
-                _Look(self._look, self._backend), workers=[worker], pure=False, retries=0, priority=FIRST
-            )
+        if time.monotonic() - self._looked_s > LOOK_S:
+            self._looked_s = time.monotonic()
+            self._threads = dict(self._client.nthreads())
+            self._lose_orphans()
+            for worker in self._threads.keys() - self._found.keys() - self._asked.keys():
+                self._asked[worker] = self._client.submit(
+                    _Look(self._look, self._backend), workers=[worker], pure=False, retries=0, priority=FIRST
+                )
         for worker, asked in list(self._asked.items()):
             if asked.done():
                 found = asked.result() if asked.status == "finished" else None
