@@ -8,7 +8,7 @@ from typing import Final
 
 from pretuned.fleet.flights import Given, Paces
 
-SORTED: Final = 1000  # units that are put in order by what was learned: of more, it changes little which ends last
+SORTED: Final = 200  # units that are put in order by what was learned: of more, it changes little which ends last
 
 
 class UnitQueues:
