@@ -21,12 +21,13 @@ from pretuned.record.selections import Selection, confirms
 from pretuned.record.usage import digest_of
 from pretuned.spec import space
 from pretuned.spec.space import Problem, all_problems
+from pretuned.tune import results
 from pretuned.tune.certification import ComparedPick, Comparisons
 from pretuned.tune.events import Certified, Refining, Spending
 from pretuned.tune.observation import Observations
 from pretuned.tune.request import EffortProfile, TuningRequest
 from pretuned.tune.selecting import TRIAL_SEED, SelectionMaker
-from pretuned.tune.selection import ranking
+from pretuned.tune.selection import Predictor, ranking
 from pretuned.tune.selection.predictor import UNKNOWN
 from pretuned.tune.task import TuningTask
 from pretuned.tune.tuner import Tuner
@@ -139,6 +140,19 @@ def test_a_second_build_measures_nothing_and_finds_the_same(spec, tmp_path):
     assert second[:2] == first[:2]
     (reported,) = [event for event in second[2] if isinstance(event, Certified)]
     assert (reported.certificate, reported.cached) == (first[1].certificate, True)
+
+
+def test_another_way_to_make_selections_makes_them_anew(spec, tmp_path, monkeypatch):
+    with Cache(tmp_path / "cache") as cache:
+        _, first, _ = tuned(spec, FakeRunner(tails), cache)
+        monkeypatch.setattr(Predictor, "margins", lambda *_: (40, 50))
+        _, same, _ = tuned(spec, FakeRunner(tails), cache)
+        monkeypatch.setattr(results, "SELECTING", results.SELECTING + 1)
+        gpu = FakeRunner(tails)
+        _, anew, _ = tuned(spec, gpu, cache)
+    assert same == first
+    assert anew.margins == (40, 50) != first.margins
+    assert "screen" not in gpu.requests  # what was measured for the first one serves
 
 
 def test_rows_that_are_decided_after_their_selection_hold_what_it_ships(spec, tmp_path, monkeypatch):

@@ -25,6 +25,7 @@ from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, Problem
 
 PROTOCOL: Final = 4  # of tuning: raised when earlier outcomes or rows no longer mean the same
+SELECTING: Final = 2  # how selections are made: raised when the same times give another
 QUARANTINED: Final = (
     Crashed,
     TimedOut,
@@ -117,7 +118,7 @@ class KnownResults:
 
     def selection(self, chosen_from: Sequence[object]) -> Selection | None:
         """Return the selection that was made from the same choice."""
-        data = self._cache.record(self._key("selection", *chosen_from))
+        data = self._cache.record(self._selection(chosen_from))
         try:
             found = None if data is None else within("", selection_from_json, data)
         except FieldError:
@@ -126,7 +127,9 @@ class KnownResults:
 
     def keep_selection(self, selection: Selection, chosen_from: Sequence[object]) -> None:
         """Keep a selection that was made with time for all of it."""
-        self._cache.put_record(self._key("selection", *chosen_from), selection_to_json(selection), self._subject)
+        self._cache.put_record(
+            self._key(f"selection {SELECTING}", *chosen_from), selection_to_json(selection), self._subject
+        )
 
     def row(self, problem: Problem, chosen_from: Sequence[object]) -> Row | None:
         """Return the row that was settled at `problem` from the same choice."""
@@ -153,6 +156,9 @@ class KnownResults:
     def _race(self, problem: Problem, racing: Sequence[Configuration], rounds: int) -> str:
         keys = [self._candidate(configuration).key for configuration in racing]
         return self._key("race", keys, rounds, problem.specialisation, problem.dims)
+
+    def _selection(self, chosen_from: Sequence[object]) -> str:
+        return self._key(f"selection {SELECTING}", *chosen_from)
 
     def _row(self, problem: Problem, chosen_from: Sequence[object]) -> str:
         return self._key("row", *chosen_from, problem.specialisation, problem.dims)
