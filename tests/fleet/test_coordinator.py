@@ -273,6 +273,29 @@ def test_what_a_worker_has_that_waits_for_its_device_is_given_to_one_that_does_n
     assert again.reason == "w0 waits for another tuning to end"
 
 
+def test_nobody_waits_for_a_worker_that_waits_for_its_device_only_to_confirm_rows(tmp_path, hang):
+    def tell(_unit, worker, _count):
+        return [Waiting(device=H100.name)] if worker == "w0" else []
+
+    late = threading.Event()
+    crew, confirming = Streaming({"w0": hanging(hang), "w1": SimulatedWorker()}, tell), []
+    submit = crew.submit
+
+    def first_to_w0(unit, listen):
+        if unit.confirms:  # which is for w0
+            confirming.append(crew.pool.submit(late.wait, 4))
+            return confirming[-1]
+        crew.given = crew.given[-1:]
+        return submit(unit, listen)
+
+    crew.submit = first_to_w0
+    found, _ = tuned(tmp_path, crew, kernels=12, policy=FleetPolicy())
+    assert (len(found.rows), found.confirmed) == (48, ())
+    assert confirming
+    assert not any(future.done() for future in confirming if not future.cancelled())
+    late.set()
+
+
 class Asked:
     """A job that can only be asked, as submitit's; `result` takes no limit."""
 

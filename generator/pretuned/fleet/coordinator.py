@@ -137,9 +137,12 @@ class Coordinator:
     def _goes_on(self) -> bool:
         """Return whether there is anything to give out or to wait for."""
         awaited = len(self._flying) - self._moot  # a worker that hangs keeps nobody waiting once another has answered
-        if not self._over:
-            return awaited > 0 or self._queues.any_open
-        return awaited > self._confirming and time.monotonic() < self._ends + GRACE_S
+        if self._over:
+            return awaited > self._confirming and time.monotonic() < self._ends + GRACE_S
+        if awaited > self._confirming or self._queues.any_open(confirming=False):
+            return True
+        confirms = self._confirming > 0 or self._queues.any_open(confirming=True)
+        return confirms and not any(flight.standing for flight in self._flying.values())  # another tuning may last
 
     # Giving units out.
 

@@ -25,10 +25,10 @@ class UnitQueues:
         """The kinds of devices that anything has waited for."""
         return tuple(self._waiting)
 
-    @property
-    def any_open(self) -> bool:
-        """Whether anything waits that is not over."""
-        return any(not given.over for waiting in self._waiting.values() for given in waiting)
+    def any_open(self, *, confirming: bool) -> bool:
+        """Return whether a unit waits that is not over: one that confirms rows, or one that does not."""
+        listed = (given for waiting in self._waiting.values() for given in waiting)
+        return any(bool(given.unit.confirms) == confirming and not given.over for given in listed)
 
     def any_of(self, device: str) -> bool:
         """Whether anything waits for a kind of device."""
