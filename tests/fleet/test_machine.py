@@ -214,7 +214,12 @@ pretuned.tune(sys.argv[1], on=Place(backend="arithmetic", every=True), listen=li
 
 @pytest.mark.parametrize(
     ("lines", "signals"),
-    [(1, [signal.SIGINT] * 2), (2, [signal.SIGINT]), (2, [signal.SIGINT] * 2), (2, [signal.SIGTERM])],
+    [
+        (1, [signal.SIGINT] * 2),
+        pytest.param(2, [signal.SIGINT], marks=pytest.mark.slow),
+        (2, [signal.SIGINT] * 2),
+        (2, [signal.SIGTERM]),
+    ],
     ids=["twice while starting", "while measuring", "twice while measuring", "SIGTERM while measuring"],
 )
 def test_a_signal_at_any_moment_leaves_no_process_and_a_whole_lock(home, tmp_path, lines, signals):
