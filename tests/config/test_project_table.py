@@ -370,7 +370,10 @@ def test_a_project_without_a_table(tmp_path):
     with pytest.raises(ConfigError) as caught:
         load_project(write(tmp_path, '[project]\nname = "x"\n'))
     assert str(caught.value).splitlines()[1:] == [
-        f"  pyproject.toml: has no [{HOOK}] table (with setuptools: [tool.pretuned]); write one with {EXAMPLE}"
+        (
+            f"  pyproject.toml: has no [{HOOK}] table (with setuptools: [tool.pretuned]); write one with {EXAMPLE}, as "
+            "`pretuned init` does"
+        )
     ]
 
 

@@ -114,7 +114,9 @@ def load_project(folder: Path) -> Project:
             return project_of(front_end, table, folder, path=path)
     first, *others = front_ends()
     also = ", ".join(f"with {other.name}: [{other.table}]" for other in others)
-    message = f'has no [{first.table}] table ({also}); write one with `module = "src/mypkg/tuned"`'
+    message = (
+        f'has no [{first.table}] table ({also}); write one with `module = "src/mypkg/tuned"`, as `pretuned init` does'
+    )
     raise ConfigError([Fault(file=FILE, path="", message=message)])
 
 
