@@ -122,7 +122,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--only", default="")
+    parser.add_argument("--only", nargs="*", default=[""], help="spaces whose names hold any of these")
     parser.add_argument("--efforts", nargs="*", choices=PROFILES, help="a table of these efforts")
     parser.add_argument("--bundled", action="store_true")
     parser.add_argument("--unverified", action="store_true")
@@ -136,7 +136,7 @@ def main():
             spaces.hochgraf(),
             *(spaces.bundled(Path(folder)) if options.bundled else []),
         ]
-        for space in (one for one in wanted if options.only in one.name):
+        for space in (one for one in wanted if any(part in one.name for part in options.only)):
             seeds = range(options.first, options.first + options.seeds)
             for effort in options.efforts or ["default"]:
                 runs = [tuned(space, seed, PROFILES[effort], verified=not options.unverified) for seed in seeds]

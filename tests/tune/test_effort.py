@@ -43,6 +43,10 @@ def test_a_space_of_a_few_hundred_is_searched_fast_and_tried_whole_otherwise(eff
     assert fake_workbench(FakeRunner(None), device=GPU.at(effort)).strategy(300).complete is complete
 
 
+def test_a_space_of_a_hundred_is_tried_whole_by_fast_too():
+    assert fake_workbench(FakeRunner(None), device=GPU.at("fast")).strategy(100).complete
+
+
 def test_thorough_tries_all_of_what_is_searched_otherwise():
     usual, thorough = (fake_workbench(FakeRunner(None), device=GPU.at(effort)) for effort in ("default", "thorough"))
     assert not usual.strategy(5000).complete
