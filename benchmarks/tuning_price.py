@@ -7,6 +7,9 @@ optimum its winners have (geometric mean over rows): the mean over the seeds, of
 `--efforts` prints for each effort what it takes, that share, how much faster winners are than defaults, and after how
 many calls the tuning is paid back; `--bundled` adds recorded bundled kernels, at their tuned sizes. `--unverified`
 has candidates screened without being verified first, which shows what cheaper verification could save at most.
+
+A search begins alike in every tuning. With `--starts` it begins otherwise for each seed: a table of how far that
+changes what it takes and finds.
 """
 
 from __future__ import annotations
@@ -16,14 +19,17 @@ import math
 import statistics
 import sys
 import tempfile
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 from pretuned.config import Place
 from pretuned.record.cache import Cache
 from pretuned.record.rows import Row
 from pretuned.report.gains import Gains
 from pretuned.report.text import columns
+from pretuned.strategies.hybrid import Hybrid
 from pretuned.tune.events import Spending
 from pretuned.tune.request import GPU_PROFILE, PROFILES, TuningDevice, TuningRequest
 from pretuned.tune.tuner import Tuner
@@ -34,6 +40,7 @@ from pricing.device import H100, PricedBinaries, PricedRunner, VirtualTime
 HEAD = ("space", "seconds", "compilers", "screening", "verifying", "races", "launches", "share", "worst")
 
 
+STARTS = ("space", "seconds", "least", "most", "share", "worst")
 EFFORTS = ("space", "effort", "seconds", "share", "faster", "calls to pay back", "thorough is expected to add")
 
 
@@ -85,6 +92,13 @@ def tuned(space, seed, profile=GPU_PROFILE, *, budget_s=None, verified=True, **g
     )
 
 
+@contextmanager
+def begun_by(seed):
+    """Have searches draw their first configurations by another seed than the usual one."""
+    with patch.dict(Hybrid.__init__.__kwdefaults__, seed=seed):
+        yield
+
+
 def line(space, runs):
     """The cells of a space, over its seeds."""
 
@@ -102,6 +116,13 @@ def line(space, runs):
         f"{statistics.fmean(run.share for run in runs):.4f}",
         f"{min(run.share for run in runs):.4f}",
     )
+
+
+def starts_line(space, runs):
+    """The cells of a space, over searches that begin otherwise."""
+    seconds, shares = [run.seconds for run in runs], [run.share for run in runs]
+    times = (f"{one:.1f}" for one in (statistics.fmean(seconds), min(seconds), max(seconds)))
+    return (space.name, *times, f"{statistics.fmean(shares):.4f}", f"{min(shares):.4f}")
 
 
 def effort_line(space, effort, runs):
@@ -126,9 +147,10 @@ def main():
     parser.add_argument("--efforts", nargs="*", choices=PROFILES, help="a table of these efforts")
     parser.add_argument("--bundled", action="store_true")
     parser.add_argument("--unverified", action="store_true")
+    parser.add_argument("--starts", action="store_true", help="begin the search otherwise for each seed")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    head = EFFORTS if options.efforts else HEAD
+    head = STARTS if options.starts else EFFORTS if options.efforts else HEAD
     table = [head]
     with tempfile.TemporaryDirectory() as folder:
         wanted = [
@@ -139,8 +161,14 @@ def main():
         for space in (one for one in wanted if any(part in one.name for part in options.only)):
             seeds = range(options.first, options.first + options.seeds)
             for effort in options.efforts or ["default"]:
-                runs = [tuned(space, seed, PROFILES[effort], verified=not options.unverified) for seed in seeds]
-                table.append(effort_line(space, effort, runs) if options.efforts else line(space, runs))
+                runs = []
+                for seed in seeds:
+                    with begun_by(seed) if options.starts else nullcontext():
+                        runs.append(tuned(space, seed, PROFILES[effort], verified=not options.unverified))
+                if options.starts:
+                    table.append(starts_line(space, runs))
+                else:
+                    table.append(effort_line(space, effort, runs) if options.efforts else line(space, runs))
                 print(*columns([head, table[-1]], frozenset(range(2, 9))), sep="\n", flush=True)
     if options.out:
         made = [f"python {' '.join(sys.argv)}", f"virtual seconds, {options.seeds} seeds from {options.first} on"]
