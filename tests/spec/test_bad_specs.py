@@ -980,8 +980,8 @@ COSTS = {
         cost("65536 // n"),
         [
             (
-                "cost.terms[0]: '65536 // n' divides by what is not a positive number at every call; "
-                "divide by numbers or parameters"
+                "cost.terms[0]: '65536 // n' divides by what need not be positive; "
+                "divide by numbers, parameters, or `max(1, ...)`"
             )
         ],
     ),

@@ -25,7 +25,7 @@ from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, Problem
 
 PROTOCOL: Final = 4  # of tuning: raised when earlier outcomes or rows no longer mean the same
-SELECTING: Final = 2  # how selections are made: raised when the same times give another
+SELECTING: Final = 3  # how selections are made: raised when the same times give another
 QUARANTINED: Final = (
     Crashed,
     TimedOut,

@@ -128,6 +128,26 @@ def test_a_launch_that_divides_by_what_follows_from_dims_has_its_blocks_and_wave
     assert [-(-count // FACTS.sm_count) for count in blocks] in seen
 
 
+def test_how_often_a_thread_goes_around_is_a_term():
+    spec = bundled("column_sum")  # ranges of rows, of which the threads of a column load `unroll` at once
+    specialisation = next(iter(space.specialisations(spec)))
+    configuration = space.default(spec)
+    problems = draw(spec, specialisation, 8, seed=4)
+    table = ProblemTable(problems)
+    seen = [table.values(term).tolist() for term in terms_of(spec, specialisation, configuration, FACTS, {})]
+    expected = []
+    for problem in problems:
+        planned = launches(spec, problem, configuration, FACTS)[0]
+        ranges, along = planned.grid[1], planned.block[1]
+        expected.append(-(-dict(problem.dims)["rows"] // (ranges * along * 8)))
+    assert len(set(expected)) > 2
+    assert expected in seen
+
+    found = texts("sgemm", ())  # k, which no block divides, in steps of what a parameter says
+    assert {"ceil_div(k, 8)", "ceil_div(k, 16)"} & set(found)
+    assert not any(text.startswith("ceil_div(m, ") and " * " not in text for text in found)  # tiles divide m
+
+
 def test_where_a_block_has_as_many_threads_as_a_row_asks_for_waves_follow_them():
     spec = bundled("row_sum")
     configuration = next(

@@ -51,7 +51,7 @@ def _without_value(
     if not has_value_everywhere(folded):
         if any(isinstance(node, ast.Pow) for node in ast.walk(folded.tree)):
             return f"'{term}' has a power of a dim; multiply instead, as in `n * n`"
-        return f"'{term}' divides by what is not a positive number at every call; divide by numbers or parameters"
+        return f"'{term}' divides by what need not be positive; divide by numbers, parameters, or `max(1, ...)`"
     for problem in space.problems(spec, specialisation):
         try:
             value = folded.evaluate(dict(problem.dims))

@@ -60,6 +60,7 @@ Reals = npt.NDArray[np.float64]
 
 PITCHES: Final = (4, 8, 16, 32, 64, 128)  # bytes: what a row may be a multiple of, up to a line of the cache
 BUSY: Final = (2, 4)  # blocks of an SM, up to which they may wait for memory, not for each other
+STRIDE: Final = 64  # what a thread takes at once of a dim, at most, as a parameter says
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +139,7 @@ class _Shape:
     at_once: tuple[str, ...]  # blocks that the device holds: least and most at the spec's sizes, and at any problem
     held: int  # blocks that an SM holds, at most
     tails: tuple[tuple[str, int], ...]  # (a, b) of each ceil_div(a, b)
+    steps: tuple[str, ...]  # how often a thread goes around for a dim
     turns: tuple[str, ...]  # conditions at which it changes
 
 
@@ -203,7 +205,8 @@ def _products(spec: KernelSpec) -> Iterator[Term]:
 def _shape(
     spec: KernelSpec, launch: LaunchSpec, known: Mapping[str, Value], facts: DeviceFacts, resources: Resources | None
 ) -> _Shape:
-    block = multiply([hoist(fold_in(extent, known)) for extent in launch.block])
+    extents = [hoist(fold_in(extent, known)) for extent in launch.block]
+    block = multiply(extents)
     shared = fold_in(launch.shared, known)
     corners = [{name: ends(sizes_of(spec, name) or (1,)) for name in spec.free_dims} for ends in (min, max)]
     at_once = set()
@@ -211,6 +214,7 @@ def _shape(
         threads = max(1, _value(Expression.derived(block), dims) or 1)
         at_once.add(facts.sm_count * _blocks_of_sm(threads, _value(shared, dims) or 0, facts, resources))
     grid = [hoist(fold_in(extent, {**known, RESIDENT_BLOCKS: max(at_once)})) for extent in launch.grid]
+    strides = sorted({value for value in known.values() if type(value) is int and 1 < value <= STRIDE})
     counts = [str(count) for count in sorted({min(at_once), max(at_once)})]
     if Expression.derived(block).constant is None:
         counts.append(_at_once(block, _value(shared, _large(spec)) or 0, facts, resources))
@@ -225,8 +229,27 @@ def _shape(
         at_once=tuple(counts),
         held=max(at_once) // facts.sm_count,
         tails=tuple(tails),
+        steps=tuple(_steps(tuple(spec.free_dims), grid, extents, strides)),
         turns=tuple(dict.fromkeys(turn for text in (*grid, block) for turn in turns_of(text))),
     )
+
+
+def _steps(dims: Sequence[str], grid: Sequence[str], block: Sequence[str], strides: Sequence[int]) -> Iterator[str]:
+    """Yield how often a thread goes around for each dim that the grid does not cut into tiles.
+
+    Such a dim is shared by the extent of the grid that reads it, as ranges of rows do, or else by none or a constant
+    one. The threads along one extent of the block may share it too, and take as much at once as one parameter says.
+    Which they are is not known: the fit finds out.
+    """
+    tiled = {number for extent in grid for number, _ in ceil_divs_of(extent)}
+    for name in dims:
+        if name in tiled:
+            continue
+        sharing = [extent for extent in grid if name in Expression.derived(extent).names]
+        sharing = sharing or ["1", *(extent for extent in grid if Expression.derived(extent).constant is not None)]
+        for across, along, stride in itertools.product(sharing, ("1", *block), (1, *strides)):
+            if (by := multiply([across, along, str(stride)])) != "1":
+                yield simplify(f"ceil_div({name}, max(1, {by}))")
 
 
 def _blocks_of_sm(threads: int, shared_bytes: int, facts: DeviceFacts, resources: Resources | None) -> int:
@@ -292,6 +315,7 @@ def _of_launch(spec: KernelSpec, shape: _Shape, facts: DeviceFacts) -> Iterator[
     if elements := work or (tuple(spec.free_dims) if shape.fixed else ()):
         each = simplify(f"ceil_div({' * '.join(elements)}, {shape.threads * (shape.fixed or 1)})")
         yield Term(factors=(each,))
+    yield from (Term(factors=(step,)) for step in shape.steps)
     for a, b in shape.tails:
         left = f"{nest(a)} % {b}"
         yield from (Term(where=left), Term(factors=(left,)))
