@@ -65,7 +65,7 @@ def test_a_hatch_project_keeps_every_line_and_gets_three(project, capsys):
     root = project({"pyproject.toml": HATCH, "src/my_demo/__init__.py": "", "src/other/__init__.py": ""})
     status, out, _ = init(root, capsys)
     assert status == 0
-    assert (root / ".gitignore").read_text() == "/src/my_demo/tuned/\n/pretuned.lock.host.json\n"
+    assert (root / ".gitignore").read_text() == "/src/my_demo/tuned/\n/pretuned.lock.host.json\n/pretuned-report.html\n"
     assert (root / "pyproject.toml").read_text() == (
         HATCH.replace('["hatchling>=1.27"]', f'["hatchling>=1.27", "{WANTED}"]')
         + '\n[tool.hatch.build.hooks.pretuned]\nmodule = "src/my_demo/tuned"\n'
@@ -149,7 +149,7 @@ def test_setuptools_takes_the_specs_for_no_package(project, capsys, monkeypatch,
 def test_what_git_ignores_already_is_not_added_again(project, capsys):
     root = project({"pyproject.toml": HATCH, "my_demo/__init__.py": "", ".gitignore": "*.o\nmy_demo/tuned"})
     init(root, capsys)
-    assert (root / ".gitignore").read_text() == "*.o\nmy_demo/tuned\n/pretuned.lock.host.json\n"
+    assert (root / ".gitignore").read_text() == "*.o\nmy_demo/tuned\n/pretuned.lock.host.json\n/pretuned-report.html\n"
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ from pretuned.config.project import Effort
 from pretuned.config.settings import Place
 from pretuned.config.toml import INT64_MAX
 from pretuned.errors import ExitCode, UsageError
+from pretuned.report.page import PAGE
 from pretuned.schema import NAMES
 from pretuned.version import __version__
 
@@ -260,7 +261,7 @@ def _add_explain(command: argparse.ArgumentParser) -> None:
 
 def _add_report(command: argparse.ArgumentParser) -> None:
     command.add_argument("lock", nargs="?", type=Path, help="a lock file (default: this project's)")
-    text = "the page to write (default: pretuned-report.html, and none with --markdown or --json)"
+    text = f"the page to write (default: {PAGE}, and none with --markdown or --json)"
     command.add_argument("--out", type=Path, metavar="FILE", help=text)
     form = "print the summary and what changed as Markdown, for a pull request"
     command.add_argument("--markdown", action="store_true", help=form)

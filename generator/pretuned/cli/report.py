@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 from argparse import Namespace
 from pathlib import Path
-from typing import Final
 
 from pretuned.api.reporting import gathered
 from pretuned.cli.project import console
 from pretuned.errors import ExitCode, UsageError
 from pretuned.files import write_whole
+from pretuned.report.page import PAGE
 from pretuned.report.project import report_of
-
-PAGE: Final = Path("pretuned-report.html")
 
 
 def run(options: Namespace) -> ExitCode:
@@ -31,7 +29,7 @@ def run(options: Namespace) -> ExitCode:
         return ExitCode.SUCCESS
     from pretuned.report.page.html import page  # noqa: PLC0415 - templates are loaded for a page alone
 
-    out, content = options.out or PAGE, page(report).encode()
+    out, content = options.out or Path(PAGE), page(report).encode()
     write_whole(out, content)
     console.info(f"{out}: {len(content) / 1e6:.2f} MB; it needs no network and no other file")
     return ExitCode.SUCCESS

@@ -34,6 +34,7 @@ from pretuned.frontends.setuptools import BACKEND, REPLACED, SETUPTOOLS, Setupto
 from pretuned.init.advice import version_advice
 from pretuned.init.discovery import discovery_edits
 from pretuned.init.layout import Layout, find_layout
+from pretuned.report.page import PAGE
 from pretuned.version import __version__
 
 IGNORE: Final = ".gitignore"
@@ -173,7 +174,7 @@ def _add_discovery(edits: InitEdits, root: Path, front_end: FrontEnd, text: str)
 
 
 def _add_ignored(edits: InitEdits, root: Path) -> None:
-    """Have version control ignore what installs and tunings on the host device leave in the sources."""
+    """Have version control ignore what installs, tunings on the host device and reports leave in the sources."""
     file = root / IGNORE
     if file.is_symlink():
         return
@@ -183,12 +184,12 @@ def _add_ignored(edits: InitEdits, root: Path) -> None:
         return
     present = {line.strip().strip("/") for line in text.splitlines()}
     host_lock = lock_path(edits.project.lock, HOST).relative_to(root).as_posix()
-    lines = [f"/{table.module}/" for table in edits.project.modules] + [f"/{host_lock}"]
+    lines = [f"/{table.module}/" for table in edits.project.modules] + [f"/{host_lock}", f"/{PAGE}"]
     missing = [line for line in lines if line.strip("/") not in present]
     if missing:
         separator = "\n" if text and not text.endswith("\n") else ""
         edits.texts[IGNORE] = f"{text}{separator}{chr(10).join(missing)}\n"
-        edits.done.append(f"{IGNORE}: added {' and '.join(missing)}")
+        edits.done.append(f"{IGNORE}: added {', '.join(missing)}")
 
 
 def _add_requirement(edits: InitEdits, text: str, layout: Layout, wanted: str) -> None:
