@@ -122,6 +122,11 @@ WRONG = {
         "there is no kernel 'scal'; did you mean 'scale'?",
     ),
     "a device": (lambda: pretuned.tune(on="gpu"), pretuned.UsageError, "on: is \"gpu\"; expected 'auto', 'cuda'"),
+    "a budget": (
+        lambda: pretuned.tune(budget_s=-1),
+        pretuned.UsageError,
+        "budget_s is -1; write seconds, 0 or more, or math.inf for no limit",
+    ),
     "certify and force": (
         lambda: pretuned.tune(certify=8, force=True),
         pretuned.UsageError,

@@ -213,11 +213,11 @@ def test_commands_that_measure_nothing_need_no_numpy(tmp_path):
         ("tune --effort slow", "--effort: is 'slow'; expected fast, default or thorough"),
         (
             "tune --budget nan",
-            "--budget: 'nan' is not a number of seconds; write `--budget 60`, or leave it out for no limit",
+            "--budget: 'nan' is not a number of seconds; write `--budget 60`, or `--budget none` for no limit",
         ),
         (
             "tune --budget -1",
-            "--budget: '-1' is not a number of seconds; write `--budget 60`, or leave it out for no limit",
+            "--budget: '-1' is not a number of seconds; write `--budget 60`, or `--budget none` for no limit",
         ),
         ("check --at", "--at: expected one argument; see `pretuned check --help`"),
         ("check --at n=4 T=float16", "`pretuned check` takes no 'T=float16' there; see `pretuned check --help`"),

@@ -289,7 +289,13 @@ def test_a_loss_is_a_share(machine, given):
 
 @pytest.mark.parametrize(
     ("arguments", "environment", "budget_s"),
-    [((), "", None), ((), "7", 7.0), (("--budget", "5"), "7", 5.0), (("--budget", "0"), "", 0.0)],
+    [
+        ((), "", None),
+        ((), "7", 7.0),
+        (("--budget", "5"), "7", 5.0),
+        (("--budget", "0"), "", 0.0),
+        (("--budget", "none"), "7", None),
+    ],
 )
 def test_the_budget_is_the_options_then_the_environments_and_never_the_builds(
     machine, monkeypatch, arguments, environment, budget_s

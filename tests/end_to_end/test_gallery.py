@@ -84,7 +84,7 @@ def test_configurations_compile(name):
 @pytest.mark.slow
 @pytest.mark.parametrize(("modes", "sample"), [((PLAIN,), 6), ((MEMORY, RACES, FAR), 1)], ids=["executed", "sanitized"])
 def test_configurations_are_right_at_awkward_sizes(modes, sample, tmp_path, record_property):
-    """As many as there is time for: `pretuned check --execute` and `--sanitize` with `--budget 0` try the rest."""
+    """As many as there is time for: `pretuned check --execute` and `--sanitize` with `--budget none` try the rest."""
     patient = [replace(mode, limit_s=LIMIT_S) for mode in modes]
     for report in execute(SPECS, patient, cache_folder=tmp_path, sample=sample, budget_s=BUDGET_S):
         record_property("figure", f"{report.kernel}, {report.mode}: {report.executions} executions")

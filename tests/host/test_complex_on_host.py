@@ -22,7 +22,7 @@ needs_compiler = pytest.mark.skipif(compiler() is None, reason="no C++ compiler 
 
 def executed(capsys):
     with pytest.raises(SystemExit) as ended:
-        main(["check", "--execute", "--json", "--budget", "0"])
+        main(["check", "--execute", "--json", "--budget", "none"])
     return ended.value.code, json.loads(capsys.readouterr().out)["findings"]
 
 

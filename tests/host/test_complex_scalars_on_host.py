@@ -23,7 +23,7 @@ needs_compiler = pytest.mark.skipif(compiler() is None, reason="no C++ compiler 
 
 def executed(capsys, *options):
     with pytest.raises(SystemExit) as ended:
-        main(["check", "--execute", "--json", "--budget", "0", *options])
+        main(["check", "--execute", "--json", "--budget", "none", *options])
     return ended.value.code, json.loads(capsys.readouterr().out)["findings"]
 
 

@@ -54,11 +54,11 @@ def test_the_tolerance_is_one_rounding_and_less_than_a_neighbour():
 
 @needs_compiler
 def test_every_configuration_executes_and_a_wrong_rounding_is_found(project, capsys):
-    status, out, _ = run(capsys, "check", "--execute", "--json", "--budget", "0")
+    status, out, _ = run(capsys, "check", "--execute", "--json", "--budget", "none")
     assert (status, json.loads(out)["findings"]) == (0, [])
     template = project / "kernels" / "quantise.cu.jinja"
     template.write_text(edited(template.read_text(), ("scale * x[begin]", "1.125f * scale * x[begin]")))
-    status, out, _ = run(capsys, "check", "--execute", "--json", "--budget", "0")
+    status, out, _ = run(capsys, "check", "--execute", "--json", "--budget", "none")
     assert (status, {finding["outcome"] for finding in json.loads(out)["findings"]}) == (8, {"wrong result"})
 
 

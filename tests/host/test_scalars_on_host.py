@@ -42,7 +42,7 @@ def of_types(folder, dtypes):
 )
 def test_every_configuration_executes(project, capsys, dtypes):
     of_types(project / "kernels", dtypes)
-    status, out, _ = run(capsys, "check", "--execute", "--json", "--budget", "0")
+    status, out, _ = run(capsys, "check", "--execute", "--json", "--budget", "none")
     assert (status, json.loads(out)["findings"]) == (0, [])
 
 
@@ -57,7 +57,7 @@ def test_a_wrong_number_is_found(project, capsys, right, wrong):
     text = template.read_text()
     assert right in text
     template.write_text(text.replace(right, wrong))
-    status, out, _ = run(capsys, "check", "--execute", "--json", "--budget", "0")
+    status, out, _ = run(capsys, "check", "--execute", "--json", "--budget", "none")
     assert (status, {finding["outcome"] for finding in json.loads(out)["findings"]}) == (8, {"wrong result"})
 
 

@@ -52,7 +52,7 @@ def test_every_configuration_executes_and_a_swap_in_an_array_is_found(tmp_path, 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PRETUNED_CACHE_DIR", str(tmp_path / "cache"))
     with pytest.raises(SystemExit) as ended:
-        main(["check", "--execute", "--json", "--budget", "0"])
+        main(["check", "--execute", "--json", "--budget", "none"])
     findings = json.loads(capsys.readouterr().out)["findings"]
     assert (ended.value.code, {one["outcome"] for one in findings}) == (status, {"wrong result"} if status else set())
 

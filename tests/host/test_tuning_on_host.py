@@ -108,8 +108,8 @@ def test_a_wrong_template_is_found_by_check(project, capsys):
     spec.write_text(
         spec.read_text().replace('"float32", "float16"', '"float32"').replace("vec   = [1, 2]", "vec   = [1]")
     )
-    status, out, _ = run(capsys, "check", "--sanitize", "--sample", "1", "--budget", "0", "--at", "n=1000")
+    status, out, _ = run(capsys, "check", "--sanitize", "--sample", "1", "--budget", "none", "--at", "n=1000")
     assert status == 8
     assert "past the end of" in out
-    status, out, _ = run(capsys, "check", "--execute", "--json", "--budget", "0")
+    status, out, _ = run(capsys, "check", "--execute", "--json", "--budget", "none")
     assert (status, json.loads(out)["findings"][0]["outcome"]) == (8, "wrong result")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
@@ -129,6 +130,8 @@ class TuningOptions:
     def __post_init__(self) -> None:
         if self.effort is not None and self.effort not in get_args(Effort):
             raise UsageError(f"effort {bad_effort(self.effort)}")
+        if self.budget_s is not None and not self.budget_s >= 0:
+            raise UsageError(f"budget_s is {self.budget_s}; write seconds, 0 or more, or math.inf for no limit")
         if self.again and (self.force or self.certify is not None or self.from_usage is not None):
             raise UsageError("again names all that is tuned; leave out force, certify and from_usage")
         if self.certify is not None and (self.force or self.from_usage is not None):
@@ -171,7 +174,8 @@ def tune(  # noqa: PLR0913 - each is a keyword
         project: The folder of pyproject.toml.
         kernels: The names of the only kernels to tune; others may be wrong.
         on: `"cuda"`, `"cuda:1"`, or `"host"`, with a lock of its own. Default: PRETUNED_TUNE_ON, or all GPUs here.
-        budget_s: Seconds of tuning to stop after. Default: PRETUNED_BUDGET, or no limit.
+        budget_s: Seconds of tuning to stop after; with 0 only past measurements count, and math.inf is no limit.
+            Default: PRETUNED_BUDGET, or no limit.
         force: Tune everything anew, fresh rows too, and ignore past measurements.
         max_loss: Refine until certificates say this mean loss or less, 0.02 for 2%. Default: the table's `max-loss`.
         strategy: How large spaces are searched: a registered name, or `"package.module:Class"`.
@@ -242,7 +246,7 @@ def tune_project(
         merger = LockMerger(project.lock, demands.max_loss)
         terms = FleetTerms(
             cache_folder=cache,
-            budget_s=options.budget_s,
+            budget_s=None if options.budget_s == math.inf else options.budget_s,
             demands=demands,
             listen=listen,
             merge=merger.take if options.certify is None else ignore,

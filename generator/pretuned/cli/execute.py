@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
@@ -50,7 +51,7 @@ def run(options: Namespace) -> ExitCode:
                 cache_folder=settings.cache,
                 sample=options.sample,
                 chosen=chosen,
-                budget_s=budget_s - (time.perf_counter() - begun_s) if budget_s else None,
+                budget_s=None if budget_s == math.inf else budget_s - (time.perf_counter() - begun_s),
                 listen=listen,
             )
         )
@@ -97,6 +98,6 @@ def _summary(reports: Sequence[ExecutionReport], seconds: float) -> str:
     said = f"executed {done} of {counted(total, 'configuration')} at {counted(sizes, 'size')} in {seconds:.0f} s"
     if not left:
         unfinished = any(report.unfinished for report in reports)
-        return f"{said}; `--budget 0` executes them at further sizes" if unfinished and done else said
+        return f"{said}; `--budget none` executes them at further sizes" if unfinished and done else said
     wanted_s = MARGIN * seconds * (done + left) / max(1, done)
     return f"{said}; `--budget {STEP_S * -(-wanted_s // STEP_S):.0f}` executes the rest"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, get_args
@@ -90,9 +91,11 @@ def _place(text: str) -> Place:
 
 
 def _add_tune(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--budget", type=_budget, metavar="SECONDS", help="stop after so many seconds of tuning (default: no limit)"
+    text = (
+        "stop after so many seconds of tuning, or `none` for no limit; 0 takes what past measurements settle (default: "
+        "PRETUNED_BUDGET, or none)"
     )
+    command.add_argument("--budget", type=_seconds, metavar="SECONDS", help=text)
     command.add_argument(
         "--force", action="store_true", help="tune everything anew, fresh rows too, and ignore past measurements"
     )
@@ -140,8 +143,8 @@ def _add_check(command: argparse.ArgumentParser) -> None:
         "with --execute or --sanitize: N configurations of each specialisation, the defaults among them (default: all)"
     )
     command.add_argument("--sample", type=_count_of("configurations"), metavar="N", help=text)
-    text = "with --execute or --sanitize: stop after so many seconds (default: 50; 0: no limit)"
-    command.add_argument("--budget", type=_seconds, metavar="SECONDS", help=text)
+    text = "with --execute or --sanitize: stop after so many seconds, or `none` for no limit (default: 50)"
+    command.add_argument("--budget", type=_some_seconds, metavar="SECONDS", help=text)
     text = "with --execute or --sanitize: at this problem, as in rows=7,cols=50257, instead of others (may be repeated)"
     command.add_argument("--at", action="append", metavar="NAME=VALUE,...", help=text)
     command.add_argument("--quiet", action="store_true", help="show no progress")
@@ -163,22 +166,21 @@ def _check(options: argparse.Namespace) -> ExitCode:
 
 
 def _seconds(text: str) -> float:
-    """Return seconds; `none` is 0, which is no limit."""
-    return _seconds_of("0" if text == "none" else text, "write 0 or more, 0 for no limit")
-
-
-def _budget(text: str) -> float:
-    """Return seconds; 0 is no time at all."""
-    return _seconds_of(text, "write `--budget 60`, or leave it out for no limit")
-
-
-def _seconds_of(text: str, remedy: str) -> float:
+    """Return a budget in seconds: 0 is no time at all, `none` is math.inf."""
     try:
-        seconds = float(text)
+        seconds = math.inf if text == "none" else float(text)
     except ValueError:
         seconds = -1.0
-    if not 0 <= seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"'{text:.{DIGITS}}' is not a number of seconds; {remedy}")
+    if not seconds >= 0 or (seconds == math.inf and text != "none"):
+        message = f"'{text:.{DIGITS}}' is not a number of seconds; write `--budget 60`, or `--budget none` for no limit"
+        raise argparse.ArgumentTypeError(message)
+    return seconds
+
+
+def _some_seconds(text: str) -> float:
+    """Return a budget of something that nothing is known of before it is done."""
+    if (seconds := _seconds(text)) == 0:
+        raise argparse.ArgumentTypeError("0 seconds execute nothing; write `--budget none` for no limit")
     return seconds
 
 
