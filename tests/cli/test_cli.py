@@ -142,6 +142,7 @@ def test_devices_without_a_driver(project, capsys, monkeypatch):
     assert json.loads(run(capsys, "devices", "--json")[1]) == {
         "driver": None,
         "gpus": [],
+        "silent": [],
         "host": {"processor": "Abacus 3000", "compiler": None},
     }
 

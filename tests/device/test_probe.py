@@ -1,6 +1,7 @@
 """The probe against stand-ins for libcuda (with its C signatures) and for pynvml."""
 
 import ctypes
+import threading
 import uuid
 
 import pytest
@@ -206,7 +207,23 @@ def test_no_visible_gpu():
 
 def test_a_gpu_that_answers_nothing_leaves_the_others():
     lost = {**H100, "attributes": {}}
-    assert [gpu.index for gpu in probe.gpus(sources(CudaStandIn(lost, H100)))] == [1]
+    machine = sources(CudaStandIn(lost, H100))
+    assert [gpu.index for gpu in probe.gpus(machine)] == [1]
+    (silent,) = probe.silent_gpus(machine)
+    assert (silent.index, silent.reason) == (0, "cuDeviceGetAttribute: CUresult 1")
+
+
+def test_nvml_that_hangs_at_a_gpu_costs_no_more_than_its_answers(monkeypatch):
+    monkeypatch.setattr(probe, "NVML_S", 0.05)
+    ended = threading.Event()
+    nvml = NvmlStandIn()
+    nvml.nvmlDeviceGetHandleByUUID = lambda name: ended.wait(30) and name
+    nvml.nvmlSystemGetDriverVersion = lambda: ended.wait(30)
+    machine = sources(CudaStandIn(H100, H100), nvml)
+    assert [(gpu.index, gpu.power_w) for gpu in probe.gpus(machine)] == [(0, 0), (1, 0)]
+    assert probe.driver(machine) == DriverVersion(version="", cuda=(13, 0))
+    ended.set()
+    probe._waiting.pop().join()
 
 
 def test_a_driver_that_hides_the_memory_clock():

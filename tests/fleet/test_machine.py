@@ -137,6 +137,18 @@ def test_devices_are_those_of_one_machine_by_number(home, monkeypatch):
     assert asked == [1]  # one question where there is one device
 
 
+@pytest.mark.parametrize(("silent", "others"), [(0, [1, 2]), (1, [0, 2])])
+def test_a_device_that_answers_nothing_hides_no_other_and_is_named(home, monkeypatch, silent, others):
+    monkeypatch.setenv("ARITHMETIC_SILENT", str(silent))
+    said = []
+    result, _ = tuned(home, monkeypatch, "a,a,a", report=said.append)
+    assert (result.left, result.device) == (0, "arithmetic:0")
+    assert [one.place.index for one in devices_here("arithmetic", {})] == others
+    assert [one.text for one in said] == [
+        f"arithmetic device {silent} does not answer, and is left out: it fell off the bus"
+    ]
+
+
 def test_any_executors_workers_tune(home, monkeypatch):
     """The worker's own cache, kernels sent along, and the answer of a child process."""
     monkeypatch.setenv("PRETUNED_TUNE_ON", "arithmetic")

@@ -2,7 +2,8 @@
 
 It runs through real sessions, runners and compilers in processes of their own. A device whose number stands in
 ARITHMETIC_DEADLY takes its tuning process down, once, when it is asked to measure.
-The device whose number ARITHMETIC_BUSY names cannot be used. Each look at candidates takes ARITHMETIC_S seconds more.
+The device whose number ARITHMETIC_BUSY names cannot be used, and that of ARITHMETIC_SILENT answers nothing.
+Each look at candidates takes ARITHMETIC_S seconds more.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from pretuned.backends import FoundDevice
+from pretuned.backends import FoundDevice, SilentDevice
 from pretuned.compile.result import Binary, Toolchain
 from pretuned.errors import DeviceError
 from pretuned.measure.requests import (
@@ -62,6 +63,8 @@ class ArithmeticDevices:
         kinds = os.environ.get("ARITHMETIC_DEVICES", "a").split(",")
         if index >= len(kinds):
             return None
+        if os.environ.get("ARITHMETIC_SILENT") == str(index):
+            return SilentDevice(reason="it fell off the bus")
         return FoundDevice(record=replace(RECORD, name=f"arithmetic:{ord(kinds[index]) - 97}"), driver="1.0")
 
     def lock_name(self, index):

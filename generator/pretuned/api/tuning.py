@@ -16,7 +16,7 @@ from pretuned.api.projects import CallingReporter, Report, ignore, opened, specs
 from pretuned.build import usage as calls
 from pretuned.build.freshness import Freshness
 from pretuned.build.usage import Usage
-from pretuned.config import Effort, Place, Project
+from pretuned.config import Effort, Place, Project, place_of
 from pretuned.config.project import bad_effort
 from pretuned.diagnostics import Reporter
 from pretuned.errors import DeviceError, LockError, UsageError
@@ -32,7 +32,7 @@ from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Pairs, Problem, all_problems, specialisations
 from pretuned.strategies import AUTO, named
 from pretuned.tune.events import Certified, Listener, Spending
-from pretuned.tune.request import TuningDevice, TuningRequest
+from pretuned.tune.request import TuningDevice, TuningRequest, warn_of_silent
 from pretuned.tune.session import Tuned
 from pretuned.tune.workbench import Demands
 
@@ -232,6 +232,8 @@ def tune_project(
     named(options.strategy)  # an unknown one is an error, even if there is nothing to tune
     specs = specs_of(project, options.kernels)
     lock = lockfile.read(project.lock)
+    if options.executor is None:
+        warn_of_silent(place_of(project, place), reporter)
     with _tuners(options, project, place, lock, listen) as tuners:
         works = [
             FleetWork(device=device.at(options.effort or project.effort), requests=wanted)

@@ -35,6 +35,14 @@ class FoundDevice:
     driver: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SilentDevice:
+    """A device that is there and cannot be used, for a `reason`; `remedy` says what to do about it, if anything."""
+
+    reason: str
+    remedy: str = ""
+
+
 class Backend(Protocol):
     """What runs candidates: its devices, by number, and the compiler for them."""
 
@@ -62,8 +70,8 @@ class Backend(Protocol):
         """Return what messages call a device, such as `GPU 0`."""
         ...
 
-    def find(self, index: int) -> FoundDevice | None:
-        """Return a device, or None if there is none of that number."""
+    def find(self, index: int) -> FoundDevice | SilentDevice | None:
+        """Return a device, or None if there is none of that number or of a higher one."""
         ...
 
     def lock_name(self, index: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from typing import Final
 
-from pretuned.backends import FoundDevice
+from pretuned.backends import FoundDevice, SilentDevice
 from pretuned.compile.nvrtc import INSTALL, NVRTC
 from pretuned.compile.result import Toolchain
 from pretuned.device import probe
@@ -16,6 +16,7 @@ from pretuned.record.rows import TunedDevice
 from pretuned.render import Source
 
 SPARES: Final = 2  # processes with the GPU ready: one takes 1.5 s to start, and several in a row may be lost
+RESTART: Final = "`nvidia-smi` shows its state; restart it, or leave it out of CUDA_VISIBLE_DEVICES"
 
 
 class CudaBackend:
@@ -30,10 +31,13 @@ class CudaBackend:
         """Return `GPU 0`."""
         return f"GPU {index}"
 
-    def find(self, index: int) -> FoundDevice | None:
+    def find(self, index: int) -> FoundDevice | SilentDevice | None:
         """Return the GPU with CUDA's ordinal `index`; None if there is no such GPU, or no driver."""
         driver, gpu = probe.driver(), _gpu(index)
-        if gpu is None or driver is None:
+        if gpu is None:
+            reasons = (other.reason for other in probe.silent_gpus() if other.index == index)
+            return next((SilentDevice(reason=reason, remedy=RESTART) for reason in reasons), None)
+        if driver is None:
             return None
         return FoundDevice(record=record_of(gpu), driver=driver.version)
 

@@ -40,7 +40,7 @@ from pretuned.record.rows import Row, TunedDevice
 from pretuned.record.selections import Selection
 from pretuned.spec.space import all_problems
 from pretuned.tune.events import Event, Listener, Waiting, innermost
-from pretuned.tune.request import TuningDevice, TuningRequest, find_device, label
+from pretuned.tune.request import TuningDevice, TuningRequest, find_device, label, warn_of_silent
 from pretuned.tune.session import Tuned
 from pretuned.tune.workbench import Demands
 
@@ -166,6 +166,7 @@ def unlockable(project: Project, lock: Lock) -> str:
 def _force(
     project: Project, settings: Settings, freshness: Freshness, reporter: Reporter, listen: Listener
 ) -> BakedRows:
+    warn_of_silent(place_of(project, settings.device), reporter)
     device = find_device(place_of(project, settings.device), {})
     tuned, trouble = None, f"there is no {label(settings.device)} here"
     if device is not None:
@@ -190,6 +191,7 @@ def _auto(
     every_backend: bool,
 ) -> BakedRows:
     lock = _read(project, every_backend=every_backend)
+    warn_of_silent(place_of(project, settings.device), reporter)
     device = find_device(place_of(project, settings.device), lock.devices)
     now = freshness.status(lock)
     wanted = (

@@ -6,6 +6,8 @@ import json
 from argparse import Namespace
 from dataclasses import asdict
 
+from pretuned.backends.cuda import RESTART
+from pretuned.cli.project import console
 from pretuned.compile.host import CPP
 from pretuned.device import host, probe
 from pretuned.errors import ExitCode
@@ -14,12 +16,13 @@ from pretuned.report.text import columns
 
 def run(options: Namespace) -> ExitCode:
     """Print the driver and the GPUs that CUDA shows, by CUDA's ordinals."""
-    driver, gpus = probe.driver(), probe.gpus()
+    driver, gpus, silent = probe.driver(), probe.gpus(), probe.silent_gpus()
     compiler = CPP.installed()
     if options.json:
         data = {
             "driver": asdict(driver) if driver else None,
             "gpus": [asdict(gpu) for gpu in gpus],
+            "silent": [asdict(gpu) for gpu in silent],
             "host": {"processor": host.processor(), "compiler": compiler},
         }
         print(json.dumps(data, indent=2))
@@ -44,4 +47,6 @@ def run(options: Namespace) -> ExitCode:
         for gpu in gpus
     ]
     print("\n".join(columns([head, *rows], frozenset({3, 4, 5, 6, 7}))))
+    for gpu in silent:
+        console.warning(f"does not answer: {gpu.reason}", place=f"cuda:{gpu.index}", remedy=RESTART)
     return ExitCode.SUCCESS

@@ -2,17 +2,19 @@
 
 libcuda lists the GPUs that CUDA will show to this process, in CUDA's order. It honours CUDA_VISIBLE_DEVICES,
 CUDA_DEVICE_ORDER and MIG by itself, so nothing here parses them. NVML adds the driver's version and the power limit.
-Where there is no driver both answers are empty, and nothing is raised.
+Where there is no driver both answers are empty, and nothing is raised. NVML may wait for ever for a GPU that is broken:
+it is asked in a thread of its own, and what it has not answered in time is unknown.
 """
 
 from __future__ import annotations
 
 import ctypes
+import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import pynvml
 
@@ -27,6 +29,9 @@ from pretuned.runtime.driver import (
     DriverError,
     load_libcuda,
 )
+
+NVML_S: Final = 5.0  # for all answers of NVML, which take milliseconds
+_waiting: Final[list[threading.Thread]] = []  # the last that asked NVML, which may wait for its answer still
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +60,14 @@ class Gpu:
     memory_bytes: int
     memory_gbps: int
     power_w: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SilentGpu:
+    """A GPU that CUDA counts and that answers nothing, as one that fell off the bus; `reason` is the driver's word."""
+
+    index: int
+    reason: str
 
 
 class LibCuda(DeviceQueries):
@@ -113,10 +126,16 @@ def too_old(driver: DriverVersion) -> str:
 def driver(given: Sources | None = None) -> DriverVersion | None:
     """Return the driver, or None where there is none that works. Initialises no GPU."""
     found = given or sources()
-    with _nvml_session(found.nvml) as binding:
-        version = _driver_version(binding) if binding else None
-        cuda = _cuda_version(found.cuda) or (_nvml_cuda_version(binding) if binding else None)
-    return DriverVersion(version=version or "", cuda=cuda) if cuda else None
+    versions: dict[str, Any] = {}
+
+    def ask() -> None:
+        with _nvml_session(found.nvml) as binding:
+            versions["driver"] = _driver_version(binding) if binding else None
+            versions["cuda"] = _nvml_cuda_version(binding) if binding else None
+
+    _in_time(ask)
+    cuda = _cuda_version(found.cuda) or versions.get("cuda")
+    return DriverVersion(version=versions.get("driver") or "", cuda=cuda) if cuda else None
 
 
 def _cuda_version(cuda: LibCuda | None) -> tuple[int, int] | None:
@@ -128,36 +147,62 @@ def _cuda_version(cuda: LibCuda | None) -> tuple[int, int] | None:
 
 
 def gpus(given: Sources | None = None) -> tuple[Gpu, ...]:
-    """Return the GPUs that CUDA shows to this process, in CUDA's order; empty where there are none."""
+    """Return the GPUs that CUDA shows to this process and that answer, in CUDA's order; empty where there are none."""
     found = given or sources()
+    listed = [gpu for gpu in _counted(found) if isinstance(gpu, Gpu)]
+    limits_w: dict[str, int] = {}
+
+    def ask() -> None:
+        with _nvml_session(found.nvml) as binding:
+            for gpu in listed if binding else ():
+                limits_w[gpu.uuid] = _power_limit_w(binding, gpu.uuid)
+
+    _in_time(ask)
+    return tuple(replace(gpu, power_w=limits_w.get(gpu.uuid, 0)) for gpu in listed)
+
+
+def silent_gpus(given: Sources | None = None) -> tuple[SilentGpu, ...]:
+    """Return the GPUs that CUDA counts in this process and that answer nothing, in CUDA's order."""
+    return tuple(gpu for gpu in _counted(given or sources()) if isinstance(gpu, SilentGpu))
+
+
+def _counted(found: Sources) -> tuple[Gpu | SilentGpu, ...]:
     if found.cuda is None:
         return ()
     try:
         count = found.cuda.count()
     except DriverError:
         return ()
-    with _nvml_session(found.nvml) as binding:
-        return tuple(gpu for index in range(count) if (gpu := _gpu(found.cuda, binding, index)) is not None)
+    return tuple(_gpu(found.cuda, index) for index in range(count))
 
 
-def _gpu(cuda: LibCuda, binding: Any, index: int) -> Gpu | None:  # noqa: ANN401 - the binding ships no types
+def _in_time(ask: Callable[[], None]) -> None:
+    """Ask for what a GPU that is broken may never answer; whoever asks goes on after NVML_S seconds, and waits once."""
+    if any(thread.is_alive() for thread in _waiting):
+        return
+    thread = threading.Thread(target=ask, name="nvml", daemon=True)
+    thread.start()
+    thread.join(NVML_S)
+    _waiting[:] = [thread]
+
+
+def _gpu(cuda: LibCuda, index: int) -> Gpu | SilentGpu:
     try:
-        uuid = cuda.uuid(index)
         major = cuda.attribute(CAPABILITY_MAJOR, index)
         return Gpu(
             index=index,
             name=cuda.name(index),
-            uuid=uuid,
+            uuid=cuda.uuid(index),
             compute_capability=10 * major + cuda.attribute(CAPABILITY_MINOR, index),
             sm_count=cuda.attribute(SM_COUNT, index),
             l2_bytes=cuda.attribute(L2_BYTES, index),
             shared_bytes=cuda.attribute(SHARED_OPTIN_BYTES, index),
             memory_bytes=cuda.memory_bytes(index),
             memory_gbps=cuda.memory_gbps(index),
-            power_w=_power_limit_w(binding, uuid) if binding else 0,
+            power_w=0,
         )
-    except DriverError:
-        return None  # a GPU that fell off the bus still counts, and answers nothing
+    except DriverError as error:
+        return SilentGpu(index=index, reason=str(error))
 
 
 def _cuda(number: int) -> tuple[int, int]:

@@ -7,7 +7,6 @@ device that fails at several kernels in a row gets nothing more.
 
 from __future__ import annotations
 
-import itertools
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,20 +33,16 @@ _END_S: Final = 10.0  # for a thread whose process was killed
 def devices_here(
     backend: str, known: Mapping[str, TunedDevice], first: TuningDevice | None = None
 ) -> Iterator[TuningDevice]:
-    """Yield the devices of a backend, by number; `known` are those of the lock, by which they are named.
+    """Yield the devices of a backend that answer, by number; `known` are those of the lock, by which they are named.
 
-    `first` is the one of number 0 if that was found before: to find a GPU takes its driver a moment.
+    `first` is the first of them if that was found before: to find a GPU takes its driver a moment.
     """
     named = dict(known)
-    if first is not None:
-        named.setdefault(first.name, first.record)
-        yield first
-    for index in itertools.count(int(first is not None)):
-        found = find_device(Place(backend=backend, index=index), named)
-        if found is None:
-            return
+    found = first or find_device(Place(backend=backend, every=True), named)
+    while found is not None:
         named.setdefault(found.name, found.record)
         yield found
+        found = find_device(Place(backend=backend, index=found.place.index + 1, every=True), named)
 
 
 @dataclass(slots=True, kw_only=True)

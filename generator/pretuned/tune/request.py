@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from pretuned.backends import Backend, named
+from pretuned.backends import Backend, FoundDevice, SilentDevice, named
 from pretuned.config import GPU, Effort, Place
+from pretuned.diagnostics import Reporter
 from pretuned.record.rows import TunedDevice
 from pretuned.record.selections import Selection
 from pretuned.spec.model import KernelSpec
@@ -153,19 +155,34 @@ class TuningDevice:
 
 
 def find_device(place: Place, known: Mapping[str, TunedDevice]) -> TuningDevice | None:
-    """Return the device at `place`; None if there is none.
+    """Return the device at `place`, which may be the first one that answers; None if there is none.
 
     A device is known by its name, SM count and compute capability. One that shares only its name with a device of
     `known`, such as a partition of it, is named with its SM count as well.
     """
-    found = named(place.backend).find(place.index)
-    if found is None:
+    found, index = named(place.backend).find(place.index), place.index
+    while place.every and isinstance(found, SilentDevice):
+        index += 1
+        found = named(place.backend).find(index)
+    if not isinstance(found, FoundDevice):
         return None
     record = found.record
     other = known.get(record.name)
     if record.is_gpu and other is not None and not other.is_same_as(record):
         record = replace(record, name=record.qualified_name)
-    return TuningDevice(record=record, driver=found.driver, place=replace(place, every=False))
+    return TuningDevice(record=record, driver=found.driver, place=replace(place, index=index, every=False))
+
+
+def warn_of_silent(place: Place, reporter: Reporter) -> None:
+    """Warn of the devices at `place`, which may be all of them, that are there and do not answer."""
+    backend = named(place.backend)
+    for index in itertools.count(place.index):
+        found = backend.find(index)
+        if isinstance(found, SilentDevice):
+            text = f"{backend.label(index)} does not answer, and is left out: {found.reason}"
+            reporter.warning(text, remedy=found.remedy)
+        if found is None or not place.every:
+            return
 
 
 def label(place: Place) -> str:
