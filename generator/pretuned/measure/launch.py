@@ -35,11 +35,9 @@ NULL: Final = "uint64"  # what is passed for an array that a call leaves out: 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BoundBuffer:
-    """An array of a call. `role` is in, out, inout or scratch."""
+class Elements:
+    """What lies in memory as an array: its element type and its shape."""
 
-    name: str
-    role: str
     dtype: str
     shape: tuple[int, ...]
 
@@ -52,6 +50,14 @@ class BoundBuffer:
     def nbytes(self) -> int:
         """Size in bytes."""
         return self.size * DTYPES[self.dtype].size_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundBuffer(Elements):
+    """An array of a call. `role` is in, out, inout or scratch."""
+
+    name: str
+    role: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

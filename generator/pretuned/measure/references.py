@@ -20,7 +20,7 @@ from typing import Final
 
 from pretuned.measure import data
 from pretuned.measure.data import FunctionError, HostArray
-from pretuned.measure.launch import BoundBuffer, arrays
+from pretuned.measure.launch import BoundBuffer, Elements, arrays
 from pretuned.measure.machine import Check, MachineMemory, Memory, Off, OutOfMemory, Unequal
 from pretuned.measure.pristine import Pools, Watched
 from pretuned.measure.requests import PrepareRequest
@@ -40,22 +40,10 @@ AGREEMENT_SEED: Final = 4  # of the inputs where they are compared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
+class Reference(Elements):
     """What an output must be, in the machine's memory and its wide type: float64, complex128, else its own."""
 
     memory: Memory
-    dtype: str
-    shape: tuple[int, ...]
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return math.prod(self.shape)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all elements."""
-        return self.size * DTYPES[self.dtype].size_bytes
 
 
 def kept(machine: MachineMemory, array: HostArray) -> Reference:
