@@ -63,6 +63,19 @@ def test_a_reference_that_raises_is_a_finding_and_other_kernels_go_on(tmp_path, 
     assert (found["scale"].findings, found["scale"].configurations) == ([], 2)
 
 
+def test_a_reference_that_is_rounded_as_the_kernel_is_is_named_once(tmp_path, cache):
+    spec = loaded(tmp_path, FEW, ("vec   = [1, 2, 4]", "vec   = [1]"), template=HALVES)
+    (tmp_path / "reference.py").write_text("def scale(x, a, T, **_):\n    return (a * x).astype(T)\n")
+    (report,) = execute({spec.name: spec}, [PLAIN], cache_folder=cache)
+    assert report.findings == []
+    (note,) = report.notes
+    assert re.fullmatch(
+        r"reference.py:1: scale returns (float\d\d) for 'y', which is \1: it is rounded as the kernel's results are, "
+        "so that errors of that size are not seen; compute in float64, as inputs come, and return float64",
+        note,
+    )
+
+
 @pytest.mark.parametrize("tiles", ["[4, 32]", pytest.param("[1, 4, 16, 32]", marks=pytest.mark.slow)])
 def test_groups_of_threads_are_those_of_cuda(tmp_path, cache, tiles):
     folder = shutil.copytree(HERE / "groups", tmp_path / "groups")

@@ -27,6 +27,26 @@ INDICES = edited(
 HEAD = "reference.py:3: scale "
 
 
+@pytest.mark.parametrize(
+    ("dtype", "returned", "remarked"),
+    [
+        *[("float16", "np.float16", True), ("float16", "np.float32", False), ("float32", "np.float32", True)],
+        *[("float32", "np.float64", False), ("float32", "np.int64", False), ("float32", "np.float16", True)],
+        *[("float64", "np.float64", False), ("int32", "np.int32", False), ("bfloat16", "np.float16", False)],
+    ],
+)
+def test_a_reference_that_has_the_kernels_own_rounding_is_remarked(tmp_path, dtype, returned, remarked):
+    spec = load(write(tmp_path, edited(SCALE, ('["float32", "float16"]', f'["{dtype}"]'))))
+    (tmp_path / "reference.py").write_text(
+        f"import numpy as np\n\ndef scale(x, **_):\n    return x.astype({returned})\n"
+    )
+    problem = Problem(specialisation=(("T", dtype),), dims=(("n", 1000),))
+    remarks = []
+    data.reference(spec, problem, data.inputs(spec, problem, 0), remarks.append)
+    said = f"{HEAD}returns {returned[3:]} for 'y', which is {dtype}: it is rounded as the kernel's results are"
+    assert [remark.startswith(said) for remark in remarks] == [True] * remarked
+
+
 def said(folder, text, *, toml=SCALE):
     """Return what is said of a reference; two lines stand before it."""
     spec = load(write(folder, toml))

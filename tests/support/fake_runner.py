@@ -40,7 +40,7 @@ class FakeRunner:
         self.random = random.Random(0)
         self.dims = {}
         self.requests = []
-        self.ran, self.prepared, self.notes = (), None, []
+        self.ran, self.prepared, self.notes, self.remarks = (), None, [], []
 
     def start(self):
         pass

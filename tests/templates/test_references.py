@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from pretuned.measure.data import inputs
+from pretuned.measure.data import reference as referred
+from pretuned.measure.references import small_problem
 from pretuned.spec import space
 from pretuned.spec.loader import load_folder
 
@@ -20,6 +22,18 @@ def reference():
     module = importlib.util.module_from_spec(found)
     found.loader.exec_module(module)
     return module
+
+
+EXAMPLES = {file.parent for file in (TEMPLATES.parent / "examples").rglob("*.toml") if file.name != "pyproject.toml"}
+
+
+@pytest.mark.parametrize("folder", sorted({TEMPLATES, *EXAMPLES}), ids=lambda folder: folder.parent.name)
+def test_references_are_more_precise_than_what_they_judge(folder):
+    remarks = []
+    for spec in load_folder(folder).values():
+        problem = small_problem(spec, next(iter(space.all_problems(spec))))
+        referred(spec, problem, inputs(spec, problem, 1), remarks.append)
+    assert remarks == []
 
 
 def test_softmax_of_known_rows(reference):

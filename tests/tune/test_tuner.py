@@ -13,6 +13,7 @@ from pretuned.measure.runner import TuningError
 from pretuned.outcome import Crashed
 from pretuned.record.cache import Cache
 from pretuned.record.rows import Row, Skipped
+from pretuned.report.effort import describe
 from pretuned.spec.space import Configuration, all_problems
 from pretuned.tune.events import (
     AtProblem,
@@ -25,6 +26,7 @@ from pretuned.tune.events import (
     OutOfBudget,
     Planned,
     Racing,
+    RoundedReference,
     Spending,
 )
 from pretuned.tune.request import TuningRequest
@@ -163,6 +165,18 @@ def test_why_numpy_computes_a_reference_is_reported(spec):
         ByNumpy(kernel="scale", reason="out of memory")
     }
     assert gpu.notes == []
+
+
+def test_a_reference_that_is_rounded_is_reported(spec):
+    class Remarking(FakeRunner):
+        def prepare(self, request):
+            if not self.requests:
+                self.remarks.append(("scale", "compute in float64"))
+            return super().prepare(request)
+
+    _, events, _ = run(spec, Remarking(model), problems=all_problems(spec)[:1])
+    said = {describe(event) for event in events if isinstance(event, RoundedReference)}
+    assert said == {"scale: compute in float64"}
 
 
 def test_a_problem_that_fits_no_more_is_skipped_too(spec):

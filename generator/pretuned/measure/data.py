@@ -14,7 +14,7 @@ code of infinity, or that of NaN in a type that has no infinities.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from types import SimpleNamespace
@@ -23,7 +23,17 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from pretuned.measure.functions import FunctionError, HostArray, apart, array_for, arrays_of, call, place, together
+from pretuned.measure.functions import (
+    FunctionError,
+    HostArray,
+    apart,
+    array_for,
+    arrays_of,
+    call,
+    place,
+    rounded,
+    together,
+)
 from pretuned.measure.launch import BoundBuffer, BoundScalar, absent, arrays, scalars
 from pretuned.runtime.types import DTYPES, DType
 from pretuned.spec.check.verification import NAMESPACE
@@ -265,16 +275,19 @@ def _rounded(dtype: str, packed: bytes) -> float | complex:
     return found
 
 
-def reference(spec: KernelSpec, problem: Problem, stored: Mapping[str, Stored]) -> dict[str, HostArray] | None:
+def reference(
+    spec: KernelSpec, problem: Problem, stored: Mapping[str, Stored], remark: Callable[[str], None] | None = None
+) -> dict[str, HostArray] | None:
     """Return what every output must be, each in its wide type, or None where the spec names no reference.
 
-    Raises FunctionError that says what the function raised or returned.
+    `remark` is called with what to know of one that is usable. Raises FunctionError that says what the function raised
+    or returned.
     """
     if spec.verify.reference is None:
         return None
     dtypes = {buffer.name: buffer.dtype for buffer in arrays(spec, problem)}
     given = {name: decoded(array, dtypes[name]) for name, array in stored.items()}
-    return computed(spec, spec.verify.reference, problem, given)
+    return computed(spec, spec.verify.reference, problem, given, remark=remark)
 
 
 def computed(
@@ -283,6 +296,7 @@ def computed(
     problem: Problem,
     given: Mapping[str, Any],
     xp: Any = np,  # noqa: ANN401 - a module with NumPy's functions
+    remark: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
     """Return what the reference `target` makes of the inputs `given`, arrays of the module `xp`, as such arrays.
 
@@ -302,6 +316,9 @@ def computed(
     result = call(spec, target, problem, values, made)
     found = apart(spec, problem, where, arrays_of(where, result, names, all_of_them=True))
     wide = {one.name: DTYPES[buffers[one.name].dtype].wide for one in written}
+    for name in wide:
+        if remark is not None and (text := rounded(where, buffers[name], found[name])):
+            remark(text)
     return {name: array_for(where, buffers[name], found[name], dtype, xp) for name, dtype in wide.items()}
 
 

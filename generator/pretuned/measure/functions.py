@@ -150,6 +150,22 @@ def array_for(
     return xp.ascontiguousarray(array.reshape(buffer.shape), held)
 
 
+def rounded(where: str, buffer: BoundBuffer, value: object) -> str:
+    """Return what to know of a reference that is rounded as coarsely as what it judges; empty where it is not.
+
+    Types without rounding are exact, and so is what has the most bits that there are.
+    """
+    own, found = DTYPES[buffer.dtype], DTYPES.get(str(getattr(value, "dtype", "")))
+    if found is None or not (own.floating and found.floating) or own.wide == own.name:
+        return ""
+    if found.fraction_bits > own.fraction_bits:
+        return ""
+    return (
+        f"{where} returns {found.name} for '{buffer.name}', which is {own.name}: it is rounded as the kernel's results "
+        f"are, so that errors of that size are not seen; compute in {own.wide}, as inputs come, and return {own.wide}"
+    )
+
+
 def _demand_held(where: str, buffer: BoundBuffer, array: Any, xp: Any) -> None:  # noqa: ANN401 - as above
     """Refuse a value that the buffer's type does not hold, with the first such place."""
     low, high = DTYPES[buffer.dtype].range or (0, 1)

@@ -83,11 +83,14 @@ def _smallest(dtype: str) -> float:
 class DeviceReferences:
     """References that the machine computes, of specs that name a `gpu_reference`, and what came in the way of others.
 
-    `notes` has one line for each kernel whose references NumPy computes all the same; who reads them takes them out.
+    `notes` has one line for each kernel whose references NumPy computes all the same, `remarks` what to know of those
+    that NumPy computes, once a kernel, by its name; who reads them takes them out.
     """
 
     def __init__(self, machine: MachineMemory, pools: Pools) -> None:
         self.notes: list[str] = []
+        self.remarks: list[tuple[str, str]] = []
+        self._remarked: set[str] = set()
         self._machine = machine
         self._pools = pools
         self._agreeing: dict[tuple[str, Pairs], tuple[KernelSpec, bool]] = {}
@@ -109,6 +112,12 @@ class DeviceReferences:
             self._machine.arrays.release()
         self._machine.ask([one.check for one in inputs.values()])  # raises where the context went with it
         return None
+
+    def remark(self, kernel: str, text: str) -> None:
+        """Note what to know of a kernel's reference in NumPy; called in the thread that computes it."""
+        if kernel not in self._remarked:
+            self._remarked.add(kernel)
+            self.remarks.append((kernel, text))
 
     def _agrees(self, spec: KernelSpec, problem: Problem) -> bool:
         """Whether both references say the same at a small problem of a specialisation; tried once."""

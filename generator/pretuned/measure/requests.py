@@ -88,9 +88,13 @@ class PrepareRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """The problem is ready; `notes` say why NumPy computes references though the spec names a `gpu_reference`."""
+    """The problem is ready; `notes` say why NumPy computes references though the spec names a `gpu_reference`.
+
+    `remarks` are kernels, prepared now or before, with what to know of their references.
+    """
 
     notes: tuple[str, ...] = ()
+    remarks: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -88,8 +88,10 @@ class Runner:
         self.ends_s = math.inf  # by time.monotonic(): nothing is waited for after that moment
         self.replaced = 0  # children lost so far
         self.notes: list[tuple[str, str]] = []  # a kernel, and why NumPy computes its references; taken out when read
+        self.remarks: list[tuple[str, str]] = []  # a kernel, and what to know of its reference; taken out when read
         self._by_numpy: set[str] = set()  # kernels whose own reference on the machine may have ended a child
         self._noted: set[str] = set()
+        self._remarked: set[str] = set()
         self._target = target
         self._environment = environment
         self._spares_wanted = spares
@@ -176,6 +178,10 @@ class Runner:
             raise TuningError(f"{request.spec.name}: {_reason(answer)}")
         for note in answer.notes:
             self._note(request.spec.name, note)
+        for kernel, text in answer.remarks:
+            if kernel not in self._remarked:
+                self._remarked.add(kernel)
+                self.remarks.append((kernel, text))
         self._stale = False
         return None
 

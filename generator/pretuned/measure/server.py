@@ -84,8 +84,10 @@ def _answer(bench: Bench[K], request: Request) -> Answer:
                 bench.prepare(request)
             except OutOfMemory as error:
                 return TooLarge(reason=str(error))
-            notes, bench.references.notes = bench.references.notes, []
-            return Ready(notes=tuple(notes))
+            found = bench.references
+            notes, found.notes = found.notes, []
+            remarks, found.remarks = found.remarks, []
+            return Ready(notes=tuple(notes), remarks=tuple(remarks))
         case VerifyRequest(entry=entry):
             return bench.verify(entry)
         case RaceRequest():

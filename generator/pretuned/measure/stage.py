@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, Future
+from functools import partial
 from typing import Final
 
 from pretuned.measure import data
@@ -92,7 +93,8 @@ class Stage:
             if found is not None:
                 self._refer(found)
                 return
-            self._expected = host.submit(data.reference, request.spec, request.problem, self._stored)
+            remark = partial(device.remark, request.spec.name)
+            self._expected = host.submit(data.reference, request.spec, request.problem, self._stored, remark)
 
     @property
     def references(self) -> Mapping[str, Reference]:

@@ -160,6 +160,14 @@ class ByNumpy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RoundedReference:
+    """A kernel's reference is rounded as coarsely as its results; `text` says which and what to write."""
+
+    kernel: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Unconfirmed:
     """So many `candidates` were faster than the default at the first place of their duel, but not at others."""
 
@@ -275,6 +283,7 @@ Event = (
     | Failed
     | Noisy
     | ByNumpy
+    | RoundedReference
     | Unconfirmed
     | Decided
     | Passed

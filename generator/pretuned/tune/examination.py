@@ -63,7 +63,7 @@ class Examination:
         self._dead: set[ConfigurationKey] = set()  # did not compile, or hung: not executed again
         self._verdicts: dict[str, str] = {}  # by source: why it did not compile, or nothing
         self._problems: set[Problem] = set()
-        self._elements, self._troubles = 0, 0
+        self._elements, self._troubles, self._remarked = 0, 0, False
         self._cut: dict[tuple[Problem, Configuration], None] = {}
         self._back: list[Pending] = []  # taken once, but there was no time for it
         self._next: Chunk | None = None
@@ -183,6 +183,12 @@ class Examination:
         self._back.append(pending)
 
     # What was found.
+
+    def remark(self, text: str) -> None:
+        """Note what to know of the reference, once: each process that executes says so."""
+        if not self._remarked:
+            self._remarked = True
+            self.report.notes.append(text)
 
     def compiled(
         self, pending: Pending, found: Mapping[Configuration, Binary | Failure | None]

@@ -85,6 +85,7 @@ class Answered:
     too_large: str = ""
     trouble: str = ""
     seconds: float = 0.0
+    remarks: tuple[tuple[str, str], ...] = ()  # kernels, with what to know of their references
 
 
 def execute(
@@ -209,8 +210,12 @@ class _Round:
             if isinstance(refused, TooLarge):
                 return Answered(too_large=refused.reason)
             executed = tuple(self._executed(runner, entries))
+            remarks, runner.remarks = tuple(runner.remarks), []
             return Answered(
-                executed=executed, cut=configurations[len(executed) :], seconds=time.perf_counter() - started
+                executed=executed,
+                cut=configurations[len(executed) :],
+                seconds=time.perf_counter() - started,
+                remarks=remarks,
             )
         except Exception as error:  # noqa: BLE001 - a finding of this kernel, and no end for the others
             if self.clock.left_s < END_S:
@@ -248,6 +253,9 @@ class _Round:
                 job.unprepared(pending.problem, answered.trouble)
             if answered.too_large:
                 job.report.notes.append(f"not executed at {pending.problem}: {answered.too_large}")
+            for other in self.jobs:
+                for text in (text for kernel, text in answered.remarks if kernel == other.spec.name):
+                    other.remark(text)
             self._show(job, pending.problem)
 
     def _show(self, job: Examination, problem: Problem | None) -> None:

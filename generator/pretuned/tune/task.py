@@ -26,7 +26,7 @@ from pretuned.spec.space import Configuration, Pairs, Problem, pairs
 from pretuned.strategies import AUTO
 from pretuned.tune.blame import culprits, passes_by_numpy
 from pretuned.tune.contract import KernelContract
-from pretuned.tune.events import AtProblem, ByNumpy, Failed
+from pretuned.tune.events import AtProblem, ByNumpy, Failed, RoundedReference
 from pretuned.tune.results import KnownResults, context_of
 from pretuned.tune.space import pruning
 from pretuned.tune.space.points import Points
@@ -217,6 +217,9 @@ class TuningTask:
         while self.workbench.runner.notes:
             kernel, reason = self.workbench.runner.notes.pop(0)
             self.workbench.listen(ByNumpy(kernel=kernel, reason=reason))
+        while self.workbench.runner.remarks:
+            kernel, text = self.workbench.runner.remarks.pop(0)
+            self.workbench.listen(RoundedReference(kernel=kernel, text=text))
         return refused
 
     def screen(self, problem: Problem, chosen: Sequence[Configuration]) -> None:
