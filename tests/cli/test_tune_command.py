@@ -203,6 +203,19 @@ def test_the_option_goes_before_the_environment_and_that_before_the_table(
     assert machine.target.profile.name == effort
 
 
+def test_fresh_rows_of_less_effort_than_asked_for_are_counted(machine):
+    machine.run()
+    _, _, err = machine.run("--effort", "thorough", "--kernel", "scale")
+    assert err.endswith(
+        "nothing to tune\n4 rows of less effort left as they are: `--force` tunes them with `thorough`\n"
+    )
+    assert "less effort" not in machine.run("--effort", "fast")[2]
+    hurried = lockfile.read(machine.lock)
+    hurried = replace(hurried, rows=tuple(replace(row, effort="fast") for row in hurried.rows))
+    lockfile.write(machine.lock, hurried)
+    assert "4 rows of less effort" in machine.run()[2]
+
+
 def test_what_was_gained_is_there_as_data(machine):
     _, printed, _ = machine.run("--json")
     gains = json.loads(printed)["gains"]

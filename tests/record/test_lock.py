@@ -82,6 +82,19 @@ def test_a_confirmed_row_keeps_its_line(lock):
     assert lockfile.dumps(lock.updated({H100.name: H100}, again)) == lockfile.dumps(lock)
 
 
+def test_a_row_says_with_which_effort_it_was_tuned_unless_that_is_the_default_one(lock):
+    row = replace(lock.rows[0], effort="fast")
+    kept = lock.updated({}, [replace(row, date="2027-01-01")])
+    assert kept.rows == lock.rows  # found again with less effort
+    hurried = Lock().updated({H100.name: H100}, [row])
+    assert '"effort": "fast"' in lockfile.dumps(hurried)
+    assert "effort" not in lockfile.dumps(lock)
+    assert lockfile.loads(json.loads(lockfile.dumps(hurried)), "lock") == hurried
+    thorough = replace(row, effort="thorough")
+    assert hurried.updated({}, [replace(row, effort="")]).rows[0].effort == ""
+    assert lock.updated({}, [thorough]).rows[0] == thorough
+
+
 def test_what_a_row_says_is_confirmed_by_a_shorter_search(lock):
     assert lock.updated({}, [replace(lock.rows[0], space="")]) == lock
 

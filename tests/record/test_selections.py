@@ -65,6 +65,7 @@ def test_a_line_begins_with_what_the_rule_loses(lock):
 CERTIFIED = Certificate(seed=8, inside=losses(AT, mean=0.008), outside=losses(AT, mean=0.010))
 OTHER_COSTS = (("n", 30),)
 NOT_CONFIRMED = {
+    "more effort": {"effort": "thorough"},
     "is a new certificate of the same rule": {},
     "comes from another space": {"space": "other"},
     "is judged by another reference": {"verification": "other"},
@@ -202,6 +203,7 @@ WRONG = {
         lambda rule: rule["certificate"].update(seed="7"),
         f".certificate: 'seed' is '7', not a whole number from 0 to {LARGEST}",
     ),
+    "effort": (lambda rule: rule.update(effort="quick"), ": 'effort' is 'quick', not one of fast, default, thorough"),
     "calls": (lambda rule: rule["certificate"].update(calls=1), ".certificate: 'calls' is 1, not true or false"),
 }
 

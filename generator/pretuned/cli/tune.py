@@ -11,6 +11,8 @@ from pretuned.cli.display import shown
 from pretuned.cli.project import console
 from pretuned.config import Project
 from pretuned.errors import ExitCode, UsageError, counted
+from pretuned.record import lock as lockfile
+from pretuned.record.rows import rank_of_effort
 from pretuned.report.certificates import summary
 from pretuned.report.effort import by_kernel, stages
 from pretuned.report.text import columns, table
@@ -42,8 +44,9 @@ def run(options: Namespace) -> ExitCode:
         result = tune_project(project, settings.device, asked, settings.cache, listen, console)
     if result.idle:
         _print_idle(options, result)
-        return ExitCode.SUCCESS
-    _print(options, project, result)
+    else:
+        _print(options, project, result)
+    _print_lesser(project, asked, result)
     try:
         result.demand()
     except KeyboardInterrupt:
@@ -58,6 +61,23 @@ def _print_idle(options: Namespace, result: TuningResult) -> None:
     console.info(f"{result.lock.name}: {rows} for {result.device} is fresh; nothing to tune{removed}")
     if options.json:
         print(json.dumps(result.to_json(), indent=2))
+
+
+def _print_lesser(project: Project, asked: TuningOptions, result: TuningResult) -> None:
+    """Print what of the lock was tuned with less effort than is asked for now, which leaves it fresh."""
+    wanted, lock = asked.effort or project.effort, lockfile.read(project.lock)
+    counts = [
+        sum(
+            rank_of_effort(one.effort) < rank_of_effort(wanted)
+            and one.device in result.tuned.devices
+            and (not asked.kernels or one.kernel in asked.kernels)
+            for one in lines
+        )
+        for lines in (lock.rows, lock.selections)
+    ]
+    if any(counts):
+        named = " and ".join(counted(n, what) for n, what in zip(counts, ("row", "selection"), strict=True) if n)
+        console.info(f"{named} of less effort left as they are: `--force` tunes them with `{wanted}`")
 
 
 def _print(options: Namespace, project: Project, result: TuningResult) -> None:

@@ -52,6 +52,7 @@ def row_from_json(data: Mapping[str, Any]) -> Row:
         choices=choices,
         noise=fields.text(data, "disturbed", ""),
         headers=fields.headers(data),
+        effort=fields.effort(data),
         **{name: fields.text(data, name) for name in fields.TEXTS},
     )
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, get_args
 
+from pretuned.config.project import Effort
 from pretuned.record.rows import Row
 from pretuned.record.selections import Selection
 from pretuned.runtime.text import shown
@@ -47,7 +48,16 @@ def within(place: str, parse: Callable[[Data], T], value: object) -> T:
 def origin(line: Row | Selection) -> dict[str, Any]:
     """Return what a row or selection was made from, and with, as its line ends with it."""
     found: dict[str, Any] = {name: getattr(line, name) for name in ORIGIN}
-    return found | ({"headers": dict(line.headers)} if line.headers else {})
+    found |= {"headers": dict(line.headers)} if line.headers else {}
+    return found | ({"effort": line.effort} if line.effort else {})
+
+
+def effort(data: Data) -> str:
+    """Return the effort that a line was tuned with; "" for the default one, which lines leave out."""
+    found = text(data, "effort", "")
+    if found and found not in get_args(Effort):
+        raise ValueError(f"'effort' is {shown(found)}, not one of {', '.join(get_args(Effort))}")
+    return found
 
 
 def text(data: Data, name: str, *otherwise: str) -> str:

@@ -25,7 +25,7 @@ from pretuned.record import canonical
 from pretuned.record import selections as rules
 from pretuned.record.entries import device_from_json, row_from_json, row_to_json, skipped_from_json, skipped_to_json
 from pretuned.record.fields import FieldError, within
-from pretuned.record.rows import Row, Skipped, TunedDevice
+from pretuned.record.rows import Row, Skipped, TunedDevice, rank_of_effort
 from pretuned.record.selection_entries import selection_from_json, selection_to_json
 from pretuned.record.selections import Selection
 from pretuned.runtime.text import shown
@@ -127,9 +127,10 @@ def confirms(new: Row, old: Row) -> bool:
     """Return whether `new` finds all that `old` says: the same choices in the same order, of the same binaries.
 
     Both must have been chosen from the same space, unless a budget ended the search for `new` early, and judged and
-    compiled alike. A row that was measured under noise is replaced by a clean measurement, which never confirms it.
+    compiled alike. A row that was measured under noise is replaced by a clean measurement, and one that was tuned with
+    less effort by one of more: neither confirms it.
     """
-    if old.noise and not new.noise:
+    if (old.noise and not new.noise) or rank_of_effort(new.effort) > rank_of_effort(old.effort):
         return False
 
     def essence(row: Row) -> object:

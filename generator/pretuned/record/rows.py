@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import get_args
 
-from pretuned.config import is_backend
+from pretuned.config import Effort, is_backend
 from pretuned.render import Source
 from pretuned.spec.space import Configuration, Pairs, Problem
 
@@ -75,7 +76,8 @@ class Row:
     `problem` is what was measured; `space` and `verification` are digests of what the row was chosen from (empty where
     the budget ended the search early) and judged by; `compiler` is NVRTC's version, `driver` the driver's, `date` the
     day (UTC, ISO 8601). `noise` says why its times are noisy, and is empty if they are not. `headers` has the digests
-    of the project's own headers that its sources include, by name.
+    of the project's own headers that its sources include, by name. `effort` is how thoroughly it was tuned for, empty
+    for `default`.
     """
 
     kernel: str
@@ -89,6 +91,7 @@ class Row:
     date: str
     noise: str = ""
     headers: Pairs = ()
+    effort: str = ""
 
     @property
     def specialisation(self) -> Pairs:
@@ -104,6 +107,11 @@ class Row:
     def default(self) -> Choice:
         """The author's default, measured in the same duel."""
         return self.choices[-1]
+
+
+def rank_of_effort(effort: str) -> int:
+    """Return the place of a row's or selection's effort among all, from the least on."""
+    return get_args(Effort).index(effort or "default")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

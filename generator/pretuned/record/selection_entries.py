@@ -69,6 +69,7 @@ def selection_from_json(data: Mapping[str, Any]) -> Selection:
         problems=fields.whole(data["problems"], "'problems'", 1, LIMIT),
         certificate=None if certificate is None else certificate_from_json(certificate, dims),
         headers=fields.headers(data),
+        effort=fields.effort(data),
         usage=fields.text(data, "usage", ""),
         defaults=fields.whole(data.get("defaults", 1), "'defaults'", 1, len(choices)),
         **{name: fields.text(data, name) for name in fields.TEXTS},

@@ -25,6 +25,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from pretuned.record.rows import rank_of_effort
 from pretuned.spec.space import Configuration, Pairs
 
 # By how much the mean loss of one rule differs from certificate to certificate: at least, and as a share of it.
@@ -86,8 +87,8 @@ class Selection:
     `choices` has the default last, or, where it depends on the problem, the `defaults` that it may be. One that was
     never timed has no cost, and nothing else runs where it is the default. `margins` are per mille of the default's
     predicted time: inside `reach`, and outside. `reach` gives the smallest and the largest size of each free dim that
-    the costs were fitted to, `problems` at how many problems. `space`, `verification`, `compiler`, `driver`, `date` and
-    `headers` are as in a row.
+    the costs were fitted to, `problems` at how many problems. `space`, `verification`, `compiler`, `driver`, `date`,
+    `headers` and `effort` are as in a row.
     `usage` is the digest of the calls by which it was chosen, empty where problems weighed alike.
     `certificate` is None where the budget ended before, which leaves `space` empty too, or where the spec admits no
     problem but those that have rows.
@@ -109,6 +110,7 @@ class Selection:
     headers: Pairs = ()
     usage: str = ""
     defaults: int = 1
+    effort: str = ""
 
     @property
     def key(self) -> tuple[str, str, Pairs]:
@@ -148,7 +150,8 @@ def confirms(new: Selection, old: Selection, max_loss: float | None = None) -> b
         choices = {(c.configuration, c.candidate, c.cubin, c.library) for c in selection.choices}
         return choices, selection.defaults, selection.verification, selection.compiler, selection.usage
 
-    if essence(new) != essence(old) or new.space not in {"", old.space}:
+    more = rank_of_effort(new.effort) > rank_of_effort(old.effort)
+    if more or essence(new) != essence(old) or new.space not in {"", old.space}:
         return False
     if new.certificate is None or old.certificate is None:
         return new.certificate is None

@@ -22,7 +22,8 @@ class Line:
 
     `default_spread_us` and `winner_spread_us` are the 10th, 50th and 90th percentile of the samples, None where they
     were not kept. `others` counts the choices between the winner and the default; `note` says `recompiled` where the
-    binary is not the one that was measured.
+    binary is not the one that was measured. `effort` is that of the tuning, empty for `default` and in packages, which
+    do not know it.
     """
 
     kernel: str
@@ -41,6 +42,7 @@ class Line:
     compiler: str
     default_spread_us: Spread = None
     winner_spread_us: Spread = None
+    effort: str = ""
 
     @property
     def speedup(self) -> float:
@@ -72,6 +74,7 @@ def of_rows(rows: Iterable[Row]) -> list[Line]:
             compiler=row.compiler,
             default_spread_us=row.default.spread_us,
             winner_spread_us=row.winner.spread_us,
+            effort=row.effort,
         )
         for row in rows
     ]

@@ -34,7 +34,8 @@ def _made(line: Line) -> str:
 
 
 def _cells(line: Line) -> tuple[str, ...]:
-    note = f"  [{line.note}]" if line.note else ""
+    notes = ", ".join(filter(None, (line.note, line.effort)))
+    note = f"  [{notes}]" if notes else ""
     configuration = "default" if line.is_default else line.configuration
     return (
         line.kernel,

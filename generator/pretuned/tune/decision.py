@@ -166,6 +166,7 @@ class RowDecision:
             date=dt.datetime.now(dt.UTC).date().isoformat(),
             noise=task.noise.get(self.problem, ""),
             headers=task.headers(candidate.configuration for candidate in ranked),
+            effort=device.unusual_effort,
         )
 
     def _choice(self, candidate: RankedCandidate) -> Choice:

@@ -118,6 +118,11 @@ class TuningDevice:
         """How thoroughly it is tuned for: as `effort` says, or else as is usual for its backend."""
         return self.effort or (GPU_PROFILE if self.backend.ships else TRIAL_PROFILE)
 
+    @property
+    def unusual_effort(self) -> str:
+        """The name of the effort that it is tuned for with; "" for the default one."""
+        return "" if self.profile.name == "default" else self.profile.name
+
     def at(self, effort: Effort) -> TuningDevice:
         """Return the device as it is tuned for with an effort; where times mean nothing, only searches differ."""
         profile = PROFILES[effort]

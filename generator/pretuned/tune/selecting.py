@@ -249,6 +249,7 @@ class SelectionMaker:
             driver=device.driver,
             date=dt.datetime.now(dt.UTC).date().isoformat(),
             headers=task.headers(shipped),
+            effort=device.unusual_effort,
             usage=digest_of(self.calls),
         )
 

@@ -121,7 +121,7 @@ class TuningTask:
         strategy = self.workbench.demands.strategy.name
         asked = [] if strategy == AUTO else [strategy]
         shipped = self.workbench.demands.max_configurations
-        if (effort := self.workbench.device.profile.name) != "default":
+        if effort := self.workbench.device.unusual_effort:
             asked.append(f"effort {effort}")
         return [keys, len(legal), self.candidate(self.default_at(problem)).key, self.space, shipped, *asked]
 

@@ -81,6 +81,7 @@ class RowFigure:
             "moved bytes": self.moved_bytes,
             "share of nominal bandwidth": rounded(self.share(self.line.winner_us)),
             "noisy": self.line.note == "noisy",
+            "effort": self.line.effort or "default",
             "choices": [
                 {"configuration": one.configuration, "time_us": one.time_us, "ratio": list(one.ratio)}
                 | ({"spread_us": list(one.spread_us)} if one.spread_us is not None else {})
