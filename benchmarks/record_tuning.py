@@ -40,7 +40,7 @@ class MissingError(Exception):
 class NothingMeasured:
     """A runner whose device is away: problems may be prepared, and whatever is measured is missing."""
 
-    notes = ()
+    notes, remarks = (), ()
 
     def start(self):
         pass

@@ -79,7 +79,7 @@ class PricedRunner:
         self.space, self.time, self.noise, self.bias, self.verified = space, time, noise, bias, verified
         self.seed, self.random = seed, random.Random(seed)
         self.launches = 0
-        self.ran, self.notes, self.prepared, self.problem = (), [], None, None
+        self.ran, self.notes, self.remarks, self.prepared, self.problem = (), [], [], None, None
         self._made = set()
 
     def start(self):
