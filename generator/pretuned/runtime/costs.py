@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 from copy import copy
+from functools import lru_cache
 
 from .expressions import LIMIT
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 LONGEST = 1000  # characters of a term
 DEEPEST = 20  # levels of a term
 MOST_TERMS = 200  # of a cost
+KEPT = 4096  # terms that stay read: the costs of a kernel have most of theirs in common, and are read several times
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult)
 _DIVISION = (ast.FloorDiv, ast.Mod)
 _UNARY = (ast.USub, ast.UAdd, ast.Not)
@@ -42,11 +44,9 @@ def written(cost: TermTimes, dims: Collection[str]) -> str:
             raise ValueError(
                 f"the term {text!r:.80} has {femtoseconds!r:.40} femtoseconds; write a number of 0 or more"
             )
-        tree: ast.expr = ast.Constant(femtoseconds)
-        term = _parsed(text, dims)
-        if not (isinstance(term, ast.Constant) and term.value == 1):
-            tree = ast.BinOp(left=tree, op=ast.Mult(), right=term)
-        texts.append(ast.unparse(tree))
+        if not isinstance(text, str) or len(text) > LONGEST:
+            raise ValueError(f"a term is {text!r:.80}; write an expression of at most {LONGEST} characters")
+        texts.append(f"{femtoseconds}{_factor(text, frozenset(dims))}")
     if len(texts) > MOST_TERMS:
         raise ValueError(f"a cost has {len(texts)} terms; at most {MOST_TERMS} can be read")
     return " + ".join(texts) or "0"
@@ -84,10 +84,17 @@ def compiled(costs: Iterable[TermTimes], dims: Collection[str]) -> Formula:
     return made
 
 
+@lru_cache(KEPT)
+def _factor(text: str, dims: frozenset[str]) -> str:
+    """Return a term as what follows its femtoseconds, ` * (n + 1)`; nothing for the term 1."""
+    term = _parsed(text, dims)
+    if isinstance(term, ast.Constant) and term.value == 1:
+        return ""
+    return ast.unparse(ast.BinOp(left=ast.Constant(1), op=ast.Mult(), right=term)).removeprefix("1")
+
+
 def _parsed(text: str, dims: Collection[str]) -> ast.expr:
     """Return the tree of a term, held to the language, `ceil_div` written out."""
-    if not isinstance(text, str) or len(text) > LONGEST:
-        raise ValueError(f"a term is {text!r:.80}; write an expression of at most {LONGEST} characters")
     try:
         tree = ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
