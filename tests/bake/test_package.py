@@ -320,7 +320,7 @@ def rename(tmp_path, old, new, kernel="affine"):
     for file in (sample.GOLDEN / "specs").glob("affine*"):
         text = re.sub(rf"\b{old}\b", new, file.read_text())
         (tmp_path / file.name.replace("affine", kernel)).write_text(text)
-    return sample.load_folder(tmp_path)
+    return load_folder(tmp_path)
 
 
 @pytest.mark.parametrize("kernel", ["explain", "min", "ceil_div", "Kernel", "_affine", "int"])

@@ -9,6 +9,7 @@ import attributed
 import sample
 from pretuned.bake.plan import plan
 from pretuned.errors import BakeError
+from pretuned.spec.loader import load_folder
 from pretuned.spec.space import Configuration, default
 
 
@@ -70,7 +71,7 @@ def arch_specific(tmp_path):
         (tmp_path / file.name).write_text(file.read_text())
     text = (tmp_path / "affine.toml").read_text()
     (tmp_path / "affine.toml").write_text(text + "\n[compile]\narch-specific = true\n")
-    return {"affine": sample.load_folder(tmp_path)["affine"]}
+    return {"affine": load_folder(tmp_path)["affine"]}
 
 
 def test_modules_for_one_architecture_have_no_ptx_and_need_the_suffix(tmp_path):
@@ -121,7 +122,7 @@ def test_an_extra_that_the_spec_does_not_admit(extra, message):
 def test_an_extra_that_no_specialisation_admits(tmp_path):
     for file in (sample.GOLDEN / "specs").glob("affine*"):
         (tmp_path / file.name).write_text(file.read_text().replace('"vec * sizeof(T) <= 16"', '"vec * sizeof(T) <= 4"'))
-    specs = sample.load_folder(tmp_path)
+    specs = load_folder(tmp_path)
     with pytest.raises(BakeError, match=r"--with affine: block=64, vec=4 is legal for no specialisation"):
         plan(specs, [], {}, extra=[("affine", bad(block=64, vec=4))])
     assert len(plan(specs, [], {}, extra=[("affine", bad(block=64, vec=2))]).kernels[0].shipped) == 4 + 2

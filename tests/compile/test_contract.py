@@ -10,6 +10,7 @@ import subprocess
 import pytest
 
 from documents import ROOT
+from kernel_folders import bundled
 from pretuned.build.contract import compare, compare_specs, interfaces
 from pretuned.compile.contract import breach, launched, probe
 from pretuned.compile.entries import entry_points
@@ -20,7 +21,7 @@ from pretuned.outcome import CompileError
 from pretuned.record.cache import Cache
 from pretuned.render import Source, located, source_of
 from pretuned.spec import space
-from pretuned.spec.loader import load, load_folder
+from pretuned.spec.loader import load
 from pretuned.tune.binaries import BinaryStore
 from pretuned.tune.events import Spending
 from wrong_kernels import GRID_BARRIER, SOUND, WRONG, write
@@ -150,7 +151,7 @@ def test_no_kernel_of_this_repository_is_refused(tmp_path):
 
 
 def test_no_bundled_kernel_is_refused_for_one_type(tmp_path):
-    specs = load_folder(ROOT / "templates")
+    specs = bundled()
     subjects = {subject.key: subject for subject in interfaces(specs.values()) if "float16" not in str(subject)}
     with Cache(tmp_path) as cache, BinaryStore(cache, Spending()) as binaries:
         found = compare(subjects.values(), binaries)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from kernel_folders import specs_in
 from pretuned.compile.pool import CompilePool
 from pretuned.compile.result import Binary
 from pretuned.render import source_of
 from pretuned.runtime.types import DTYPES
 from pretuned.spec import space
-from pretuned.spec.loader import load_folder
 from pretuned.spec.needs import need_of
 from pretuned.spec.space import DeviceFacts
 
@@ -38,7 +38,7 @@ EXAMPLES = sorted(
     path for path in ROOT.glob("examples/*/kernels") if path.parent.name not in SHOWN_ELSEWHERE and not is_copy(path)
 )
 FOLDERS = {"bundled": BUNDLED, **{path.parent.name: path for path in EXAMPLES}}
-SPECS = {f"{owner}/{name}": spec for owner, folder in FOLDERS.items() for name, spec in load_folder(folder).items()}
+SPECS = {f"{owner}/{name}": spec for owner, folder in FOLDERS.items() for name, spec in specs_in(folder).items()}
 
 
 @pytest.fixture(scope="module")

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from kernel_folders import bundled, specs_in
 from pretuned.compile.host import compiler
-from pretuned.spec.loader import load_folder
 from pretuned.tune.execute import execute
 from pretuned.tune.modes import MEMORY, PLAIN, RACES
 
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 120.0  # for one configuration: a machine that does much else at a time is no finding
-SPECS = load_folder(ROOT / "templates") | load_folder(ROOT / "examples" / "quickstart" / "kernels")
+SPECS = bundled() | specs_in(ROOT / "examples" / "quickstart" / "kernels")
 FEW = ["reduce_sum", "row_softmax", "scan", "transpose"]  # which talk through shared memory, each in another way
 CASES = [  # kernels, ways to execute, and how many configurations of each specialisation
     pytest.param(SPECS, (PLAIN,), 2, id="some"),

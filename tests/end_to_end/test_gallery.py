@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from kernel_folders import specs_in
 from pretuned.compile.host import compiler
 from pretuned.compile.pool import compile_all
 from pretuned.compile.result import Binary
 from pretuned.render import source_of
 from pretuned.spec import space
-from pretuned.spec.loader import load_folder
 from pretuned.tune.execute import execute
 from pretuned.tune.modes import FAR, MEMORY, PLAIN, RACES
 
@@ -21,7 +21,7 @@ PAGE = ROOT / "docs" / "gallery.md"
 LIMIT_S = 120.0  # for one configuration: a machine that does much else at a time is no finding
 BUDGET_S = 30.0  # for what is marked slow, each
 LINES = 60  # of a spec and its templates together that are not blank
-SPECS = load_folder(GALLERY / "kernels")
+SPECS = specs_in(GALLERY / "kernels")
 AT = {  # one problem each, so small that the default run of the tests can afford it
     "add_rms_norm": {"rows": 3, "cols": 77, "T": "float16"},
     "convolution": {"h": 30, "w": 41},

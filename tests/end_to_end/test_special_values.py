@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from kernel_folders import bundled
 from pretuned.compile.host import compiler
 from pretuned.runtime.types import DTYPES
-from pretuned.spec.loader import load_folder
 from pretuned.spec.space import dtype_of, specialisations
 from pretuned.tune.execute import execute
 from pretuned.tune.modes import PLAIN
@@ -24,7 +24,7 @@ sys.path.append(str(BENCHMARKS))
 from values.inputs import SPECIALS  # noqa: E402 - behind the path
 
 SOME = ["row_softmax", "scan"]  # whose reductions could lose a value
-SPECS = load_folder(ROOT / "templates")
+SPECS = bundled()
 SIZES = (5, 33)  # of every dim, one more for each value: rows that end inside a vector, and more than a warp has
 PLANTED = '''
 import random, sys

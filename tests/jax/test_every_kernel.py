@@ -9,13 +9,13 @@ from types import SimpleNamespace
 import pytest
 
 import sample
+from kernel_folders import specs_in
 from pretuned.bake.package import files
 from pretuned.bake.plan import plan
 from pretuned.measure import data
 from pretuned.measure.functions import together
 from pretuned.runtime.types import DTYPES
 from pretuned.spec import space
-from pretuned.spec.loader import load_folder
 from pretuned.spec.places import telling_outputs
 from pretuned.spec.space import Problem, pairs
 
@@ -39,7 +39,7 @@ def packages(tmp_path_factory):
     sys.path.insert(0, str(folder))
     found = {}
     for place, kernels in enumerate(FOLDERS):
-        specs = load_folder(kernels)
+        specs = specs_in(kernels)
         content = files(plan(specs, [], {}, cubins=False), {}, version="0.0.0", jax=True)
         sample.write(content, folder / f"jax_every{place}")
         importlib.invalidate_caches()

@@ -20,6 +20,7 @@ import pytest
 import fake_cuda
 import sample
 from builders import selection
+from kernel_folders import bundled
 from pretuned.bake.package import files
 from pretuned.bake.plan import plan
 from pretuned.compile.result import Resources
@@ -33,7 +34,6 @@ from pretuned.runtime.types import DTYPES
 from pretuned.spec import space
 from pretuned.spec.defaults import defaults
 from pretuned.spec.guards import guards as guards_of
-from pretuned.spec.loader import load_folder
 from pretuned.spec.sizes import fits_arguments, sizes_of
 from pretuned.spec.space import Configuration, DeviceFacts, Problem
 from pretuned.tune.space import pruning
@@ -149,7 +149,7 @@ class Bundle:
     """The bundled kernels, planned and baked into `folder`, with what is known of them without the runtime."""
 
     def __init__(self, folder):
-        self.folder, self.specs = folder, load_folder(ROOT / "templates")
+        self.folder, self.specs = folder, bundled()
         table = lock.read(ROOT / "pretuned.lock.json").of_gpus()
         rows = [*table.rows, *(row for name in ROWS_OF for row in made_up_rows(self.specs, name))]
         devices = {**table.devices, **{name: device_of(name) for name in ROWS_OF}}

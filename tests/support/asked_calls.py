@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from adapter_calls import AdapterCall
-from pretuned.spec.loader import load_folder
+from kernel_folders import specs_in
 
 KERNELS = Path(__file__).parents[1] / "data" / "arrays"
 OF_INTERFACE = {"sealed", "swapped", "unnamed", "nowhere"}  # what only __cuda_array_interface__ can say
@@ -27,7 +27,7 @@ COPIES = {  # what a message names where it has {copy:x} and {anew:x}
 
 @cache
 def specs():
-    return load_folder(KERNELS)
+    return specs_in(KERNELS)
 
 
 @cache

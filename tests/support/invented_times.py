@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 from pretuned.compile.result import Resources
@@ -19,6 +20,7 @@ OWN = Path(__file__).parents[1] / "data" / "invented"
 FACTS = DeviceFacts(sm_count=132, compute_capability=90, shared_bytes=232448, l2_bytes=50 << 20)
 
 
+@cache
 def bundled(name: str) -> KernelSpec:
     """Return the spec of a bundled kernel, or what stands in its place here, so that kernels may change."""
     own = OWN / f"{name}.toml"

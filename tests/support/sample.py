@@ -9,12 +9,12 @@ import dataclasses
 import hashlib
 from pathlib import Path
 
+from kernel_folders import specs_in
 from pretuned.bake.package import files
 from pretuned.bake.plan import BakePlan, plan
 from pretuned.compile.result import Binary, Resources
 from pretuned.record.rows import Choice, Row, TunedDevice
 from pretuned.record.selections import Certificate, Losses, PredictedChoice, Selection
-from pretuned.spec.loader import load_folder
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, Problem, pairs
 
@@ -44,7 +44,7 @@ DEVICES = {device.name: device for device in (H100, A100)}
 
 
 def specs() -> dict[str, KernelSpec]:
-    return load_folder(GOLDEN / "specs")
+    return specs_in(GOLDEN / "specs")
 
 
 def choice(time_us: float, *, ratio=(1.0, 1.0), implementation="main", spread_us=None, **values: int) -> Choice:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kernel_folders import bundled
 from pretuned.compile.pool import compile_all
 from pretuned.compile.result import Binary
 from pretuned.render import source_of
@@ -27,7 +28,7 @@ HALF = (("T", "float16"),)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["wgmma", "wgmma_split", "wgmma_plain"])
 def test_sums_stay_in_registers(name):
-    spec = load_folder(TEMPLATES)["hgemm"]
+    spec = bundled()["hgemm"]
     problem = Problem(specialisation=HALF, dims=(("k", 4096), ("m", 256), ("n", 256)))
     listed = space.combinations(name, spec.all_implementations[name])
     legal = [one for one in listed if space.legal(spec, problem, one, H100)]
@@ -40,7 +41,7 @@ def test_sums_stay_in_registers(name):
 
 @pytest.mark.parametrize("device", [A100, RTX_4090, H100], ids=["A100", "RTX 4090", "H100"])
 def test_a_default_is_legal_everywhere_and_keeps_the_device_busy(device):
-    spec = load_folder(TEMPLATES)["hgemm"]
+    spec = bundled()["hgemm"]
     sizes = (1, 8, 77, 256, 1023, 4096)
     for m, n, k in itertools.product(sizes, repeat=3):
         problem = Problem(specialisation=HALF, dims=(("k", k), ("m", m), ("n", n)))

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kernel_folders import bundled
 from pretuned.compile.host import HOST, compile_source, compiler
 from pretuned.compile.result import Binary
 from pretuned.device.host import FACTS
@@ -13,12 +14,11 @@ from pretuned.measure.host.kernel import HostKernel, Manner
 from pretuned.measure.launch import arrays, initialised, launches, scalars, scratch
 from pretuned.render import source_of
 from pretuned.spec import space
-from pretuned.spec.loader import load_folder
 from pretuned.spec.space import Configuration, Problem
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="no C++ compiler here")
 TEMPLATES = Path(__file__).parents[2] / "templates"
-SPECS = load_folder(TEMPLATES)
+SPECS = bundled()
 SHIFTS = [{}, {"x": 1, "a": 1, "logits": 1, "weight": 3}, {"out": 3, "c": 3, "logits": 3}]
 SHIFTS += [{"x": 1, "y": 1, "out": 1}, {"b": 2, "y": 2, "out": 4}]
 SENTINEL = -77.0

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kernel_folders import bundled
 from pretuned.compile.pool import compile_all
 from pretuned.compile.result import Binary
 from pretuned.render import source_of
@@ -39,7 +40,7 @@ def legal(spec, device):
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
 def test_sums_stay_in_registers(architecture):
-    spec = load_folder(TEMPLATES)["sgemm"]
+    spec = bundled()["sgemm"]
     listed = [one for one in legal(spec, H100) if architecture == "sm_90" or dict(one.values)["split"] == 1]
     sources = {one: source_of(spec, (), one) for one in random.Random(architecture).sample(listed, 4)}
     made = compile_all(list(sources.values()), architecture)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pretuned.spec.loader import load_folder
+from kernel_folders import bundled, specs_in
 
 ROOT = Path(__file__).parents[2]
 _numbers = itertools.count()
@@ -37,8 +37,8 @@ def offered(tmp_path_factory):
 @pytest.fixture(scope="session")
 def specs():
     """The gallery's and the bundled kernels; those whose names the gallery has too begin with `bundled_`."""
-    own, bundled = load_folder(ROOT / "examples/gallery/kernels"), load_folder(ROOT / "templates")
-    named = ((f"bundled_{name}" if name in own else name, spec) for name, spec in bundled.items())
+    own, others = specs_in(ROOT / "examples/gallery/kernels"), bundled()
+    named = ((f"bundled_{name}" if name in own else name, spec) for name, spec in others.items())
     return own | {name: spec.model_copy(update={"name": name}) for name, spec in named}
 
 

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 import cpu_operators
+from kernel_folders import bundled, specs_in
 from pretuned.spec import space
-from pretuned.spec.loader import load_folder
 
 torch = pytest.importorskip("torch")
 ROOT = Path(__file__).parents[2]
-OWN, BUNDLED = load_folder(ROOT / "examples/gallery/kernels"), load_folder(ROOT / "templates")
+OWN, BUNDLED = specs_in(ROOT / "examples/gallery/kernels"), bundled()
 NAMES = [*OWN, *(f"bundled_{name}" if name in OWN else name for name in BUNDLED)]
 
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kernel_folders import specs_in
 from pretuned.errors import SpecError
 from pretuned.spec import space
 from pretuned.spec.defaults import defaults
 from pretuned.spec.expressions import Expression
 from pretuned.spec.grammar import ExpressionError
-from pretuned.spec.loader import load_folder
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, DeviceFacts, Problem
 from pretuned.tune.space import enumeration
@@ -144,7 +144,7 @@ def test_constraints_too_wide_for_a_table_and_small_chunks_find_the_same(where, 
 @pytest.mark.parametrize("folder", ["templates", "examples/quickstart/kernels", "tests/bake/golden/specs"])
 def test_shipped_kernels_have_the_points_that_they_had(folder):
     count = 0
-    for spec in load_folder(ROOT / folder).values():
+    for spec in specs_in(ROOT / folder).values():
         for specialisation in space.specialisations(spec):
             for device in (None, H100):
                 agree(spec, specialisation, list(space.problems(spec, specialisation)), device)

@@ -1,16 +1,14 @@
 """Sizes that configurations are executed at where only correctness counts."""
 
-from pathlib import Path
-
 import pytest
 
+from kernel_folders import bundled
 from pretuned.device.host import FACTS
 from pretuned.spec import space
-from pretuned.spec.loader import load_folder
 from pretuned.tune.trials import trials
 from specs import loaded
 
-TEMPLATES = load_folder(Path(__file__).parents[2] / "templates")
+TEMPLATES = bundled()
 
 
 @pytest.mark.parametrize("name", [name for name in TEMPLATES if name != "hgemm"])  # inline PTX: for GPUs only
