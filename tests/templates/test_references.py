@@ -77,7 +77,7 @@ def test_inputs_of_the_sum_are_exact_in_a_random_order(specialisation):
         drawn = inputs(spec, problem, seed=0)["x"].full
         x = drawn.astype(np.int8)  # 64 million of which are mixed several times faster than as they are
         assert (x == drawn).all()
-        drift = np.abs(np.cumsum(np.random.default_rng(0).permutation(x), dtype=np.int32)).max()
+        drift = np.abs(np.cumsum(np.random.default_rng(0).permutation(x), dtype=np.int64)).max()
         assert 0 < drift < 2**24
 
 
