@@ -16,20 +16,33 @@ from pretuned.tune.modes import MEMORY, PLAIN, RACES
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 120.0  # for one configuration: a machine that does much else at a time is no finding
 SPECS = bundled() | specs_in(ROOT / "examples" / "quickstart" / "kernels")
+PARTS = {f"part {i}": list(SPECS)[i - 1 :: 3] for i in (1, 2, 3)}  # for several workers; each starts processes anew
 FEW = ["reduce_sum", "row_softmax", "scan", "transpose"]  # which talk through shared memory, each in another way
-CASES = [  # kernels, ways to execute, and how many configurations of each specialisation
-    pytest.param(SPECS, (PLAIN,), 2, id="some"),
-    pytest.param(FEW, (MEMORY, RACES), 1, id="some sanitized"),
-    pytest.param(SPECS, (PLAIN,), 12, id="many", marks=pytest.mark.slow),
-    pytest.param(SPECS, (MEMORY, RACES), 2, id="sanitized", marks=pytest.mark.slow),
+CASES = [  # kernels, ways to execute, how many configurations of each specialisation, and of how many types
+    *(pytest.param(names, (PLAIN,), 2, None, id=f"some, {part}") for part, names in PARTS.items()),
+    pytest.param(FEW, (MEMORY, RACES), 1, 1, id="some sanitized"),  # what threads do is the same for all types
+    *(
+        pytest.param(names, ways, sample, None, id=f"{kind}, {part}", marks=pytest.mark.slow)
+        for kind, ways, sample in (("many", (PLAIN,), 12), ("sanitized", (MEMORY, RACES), 2))
+        for part, names in PARTS.items()
+    ),
 ]
 pytestmark = pytest.mark.skipif(compiler() is None, reason="no C++ compiler here")
 FOR_GPUS_ONLY = {"hgemm"}  # inline PTX
 
 
-@pytest.mark.parametrize(("names", "ways", "sample"), CASES)
-def test_every_configuration_is_right(names, ways, sample, tmp_path, record_property):
-    specs = {name: SPECS[name] for name in names}
+def of_types(spec, count):
+    """The spec with the first types of each choice alone; all of them without a count."""
+    choices = {
+        name: choice.model_copy(update={"dtypes": choice.dtypes and choice.dtypes[:count]})
+        for name, choice in spec.specialisations.items()
+    }
+    return spec.model_copy(update={"specialisations": choices})
+
+
+@pytest.mark.parametrize(("names", "ways", "sample", "types"), CASES)
+def test_every_configuration_is_right(names, ways, sample, types, tmp_path, record_property):
+    specs = {name: of_types(SPECS[name], types) for name in names}
     patient = [replace(way, limit_s=LIMIT_S) for way in ways]
     reports = list(execute(specs, patient, cache_folder=tmp_path, sample=sample))
     for report in reports:
