@@ -39,7 +39,7 @@ from pretuned.spec.space import Configuration, DeviceFacts, Problem
 from pretuned.tune.space import pruning
 
 ROOT = Path(__file__).parents[2]
-PAIRS = 10_000
+PAIRS = 4_000
 MEMORY_BYTES = 80 * 10**9
 A100, L4, RTX = "NVIDIA A100-SXM4-80GB", "NVIDIA L4", "NVIDIA GeForce RTX 4090"
 ATTRIBUTES = (16, 75, 76, 38, 97, 8, 36, 37)  # CUdevice_attribute, in the order of the facts below
@@ -258,7 +258,7 @@ def test_whatever_runs_is_legal_and_fits(bundle, runtime, record_property):
     record_property("figure", table(told))
     passed_over = sum((Counter({kind: count[kind] for kind in OVER}) for count in told.values()), Counter())
     rare = {"alignment"}  # which hgemm's tensor maps alone ask for
-    assert all(passed_over[kind] > (0 if kind in rare else 50) for kind in OVER)  # or nothing was put to the test
+    assert all(passed_over[kind] > (0 if kind in rare else 20) for kind in OVER)  # or nothing was put to the test
     assert all(told[gpu]["selection"] > PAIRS // 20 for gpu in (A100, RTX)), "between the sizes a selection decides"
     assert told["48 KB a block, no opt-in"]["shared memory"] > told[RTX]["shared memory"]
 
