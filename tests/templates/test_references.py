@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kernel_folders import bundled
+from kernel_folders import bundled, specs_in
 from pretuned.measure.data import inputs
 from pretuned.measure.data import reference as referred
 from pretuned.measure.references import small_problem
@@ -30,7 +30,7 @@ EXAMPLES = {file.parent for file in (TEMPLATES.parent / "examples").rglob("*.tom
 @pytest.mark.parametrize("folder", sorted({TEMPLATES, *EXAMPLES}), ids=lambda folder: folder.parent.name)
 def test_references_are_more_precise_than_what_they_judge(folder):
     remarks = []
-    for spec in load_folder(folder).values():
+    for spec in specs_in(folder).values():
         problem = small_problem(spec, next(iter(space.all_problems(spec))))
         referred(spec, problem, inputs(spec, problem, 1), remarks.append)
     assert remarks == []
