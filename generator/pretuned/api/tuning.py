@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from pretuned.api import crews
+from pretuned.api.asked import TuningOptions, tuning_requests
 from pretuned.api.merging import LockMerger
 from pretuned.api.projects import CallingReporter, Report, ignore, opened, specs_of
-from pretuned.build import usage as calls
-from pretuned.build.freshness import Freshness
-from pretuned.build.usage import Usage
 from pretuned.config import Effort, Place, Project, place_of
-from pretuned.config.project import bad_effort
 from pretuned.diagnostics import Reporter
-from pretuned.errors import DeviceError, LockError, UsageError
+from pretuned.errors import DeviceError
 from pretuned.fleet.tuning import FleetTerms, FleetWork
 from pretuned.measure.runner import TuningError
 from pretuned.record import lock as lockfile
@@ -27,14 +24,11 @@ from pretuned.record.lock import Lock
 from pretuned.report.certificates import certificate_json
 from pretuned.report.gains import Gains
 from pretuned.report.lines import Line, of_rows
-from pretuned.runtime.text import no_such
-from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Pairs, Problem, all_problems, specialisations
 from pretuned.strategies import AUTO, named
 from pretuned.tune.events import Certified, Listener, Spending
-from pretuned.tune.request import TuningDevice, TuningRequest, warn_of_silent
+from pretuned.tune.request import TuningDevice, warn_of_silent
 from pretuned.tune.session import Tuned
-from pretuned.tune.workbench import Demands
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,45 +102,6 @@ class TuningResult:
             "confirmed": [one.to_json() for one in self.tuned.confirmed],
             "workers": list(self.tuned.notes),
         }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TuningOptions:
-    """What a tuning is asked for; the fields are `tune`'s parameters."""
-
-    kernels: Sequence[str] = ()
-    budget_s: float | None = None
-    force: bool = False
-    max_loss: float | None = None
-    strategy: str = AUTO
-    effort: Effort | None = None
-    usage: str | Path | None = None
-    from_usage: str | Path | None = None
-    certify: int | None = None
-    seed: int | None = None
-    again: Sequence[str] = ()
-    executor: Executor | str | None = None
-
-    def __post_init__(self) -> None:
-        if self.effort is not None and self.effort not in get_args(Effort):
-            raise UsageError(f"effort {bad_effort(self.effort)}")
-        if self.budget_s is not None and not self.budget_s >= 0:
-            raise UsageError(f"budget_s is {self.budget_s}; write seconds, 0 or more, or math.inf for no limit")
-        if self.again and (self.force or self.certify is not None or self.from_usage is not None):
-            raise UsageError("again names all that is tuned; leave out force, certify and from_usage")
-        if self.certify is not None and (self.force or self.from_usage is not None):
-            raise UsageError("certify tunes nothing; leave out force, and write usage in place of from_usage")
-
-    def demands(self, project: Project, device: TuningDevice) -> Demands:
-        """Return what is asked for, else the table; on the host device only the options ask for a loss."""
-        return Demands(
-            strategy=named(self.strategy),
-            max_configurations=project.max_configurations,
-            max_loss=device.held_to(project.max_loss) if self.max_loss is None else self.max_loss,
-            certify=self.certify,
-            seed=self.seed,
-            anew=self.force or bool(self.again),
-        )
 
 
 def tune(  # noqa: PLR0913 - each is a keyword
@@ -238,7 +193,7 @@ def tune_project(
         works = [
             FleetWork(device=device.at(options.effort or project.effort), requests=wanted)
             for device in tuners.devices
-            if (wanted := _wanted(options, project, lock, specs, device, reporter))
+            if (wanted := tuning_requests(options, project, lock, specs, device, reporter))
         ]
         first = tuners.devices[0]
         if not works:
@@ -292,91 +247,6 @@ def _idle(project: Project, options: TuningOptions, lock: Lock, device: TuningDe
     nothing = Tuned(device=device, rows=(), skipped=(), left=0, spending=Spending())
     gone = len(lock.rows) - len(kept.rows)
     return TuningResult(lock=project.lock, changed=changed, tuned=nothing, idle=True, obsolete=gone)
-
-
-def _wanted(
-    options: TuningOptions,
-    project: Project,
-    lock: Lock,
-    specs: Mapping[str, KernelSpec],
-    device: TuningDevice,
-    reporter: Reporter,
-) -> list[TuningRequest]:
-    """Return what is to be tuned, or to be certified."""
-    called = _called(options, project, specs, reporter)
-    if options.certify is not None:
-        return calls.weighed(_certifications(project, lock, specs, device), called)
-    wanted = Freshness(specs).requests(
-        lock,
-        device,
-        everything=options.force or bool(options.again),
-        max_loss=options.demands(project, device).max_loss,
-        most=project.max_configurations,
-    )
-    if options.again:
-        wanted = _again(options.again, wanted)
-    wanted = calls.weighed(wanted, called)
-    return calls.narrowed(wanted, called) if options.from_usage is not None and called is not None else wanted
-
-
-def _again(texts: Sequence[str], requests: Sequence[TuningRequest]) -> list[TuningRequest]:
-    """Return of `requests`, which are for all problems, those that `texts` name; raises UsageError."""
-    known = {request.spec.name: request for request in requests}
-    found: dict[str, set[Problem]] = {}
-    for text in texts:
-        kernel, _, values = (part.strip() for part in text.partition(":"))
-        if kernel not in known:
-            raise UsageError(f"again {text}: {no_such('kernel', kernel, known)}")
-        problems = known[kernel].problems
-        for part in filter(None, values.split(",")):
-            wanted = part.replace(" ", "")
-            fitting = tuple(problem for problem in problems if wanted in str(problem).split(", "))
-            if not fitting:
-                listed = sorted({one for problem in problems for one in str(problem).split(", ")})
-                raise UsageError(f"again {text}: no row of {kernel} has {wanted}; they have {', '.join(listed)}")
-            problems = fitting
-        found.setdefault(kernel, set()).update(problems)
-    return [
-        replace(known[kernel], problems=tuple(p for p in known[kernel].problems if p in chosen), select=())
-        for kernel, chosen in found.items()
-    ]
-
-
-def _certifications(
-    project: Project, lock: Lock, specs: Mapping[str, KernelSpec], device: TuningDevice
-) -> list[TuningRequest]:
-    """Return requests to renew the certificates of the device's selections; raises LockError where it has none."""
-    fresh = Freshness(specs).status(lock).holds.selections
-    rules = [rule for rule in fresh if rule.device == device.name and rule.kernel in specs]
-    if not rules:
-        raise LockError(
-            f"{project.lock.name} has no selection for {device.name} that is not stale; run `pretuned tune`"
-        )
-    kernels = dict.fromkeys(rule.kernel for rule in rules)
-    return [
-        TuningRequest(spec=specs[name], problems=(), selections=tuple(rule for rule in rules if rule.kernel == name))
-        for name in kernels
-    ]
-
-
-def _called(
-    options: TuningOptions, project: Project, specs: Mapping[str, KernelSpec], reporter: Reporter
-) -> Usage | None:
-    """Return what was called by the file that the options name, else the table; raises UsageError for the options'."""
-    named_file = options.from_usage or options.usage
-    if named_file is None:
-        return calls.of_table(project, specs, reporter)
-    file = Path(named_file)
-    try:
-        called = calls.read(file, project, specs, reporter)
-    except OSError as error:
-        raise UsageError(f"'{file}' cannot be read: {error.strerror}") from None
-    if not called:
-        raise UsageError(
-            f"run a program with PRETUNED_USAGE={file.name}, which adds its calls when it ends: "
-            f"'{file}' has {calls.lacking(project, specs)}"
-        )
-    return called
 
 
 def _obsolete(project: Project, lock: Lock) -> list[lockfile.Key]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from argparse import Namespace
 
+from pretuned.api.asked import TuningOptions
 from pretuned.api.projects import opened
-from pretuned.api.tuning import TuningOptions, TuningResult, tune_project
+from pretuned.api.tuning import TuningResult, tune_project
 from pretuned.cli.display import shown
 from pretuned.cli.project import console
 from pretuned.config import Project
