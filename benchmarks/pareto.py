@@ -32,8 +32,8 @@ from pretuned.strategies import NamedStrategy
 from pretuned.strategies.exhaustive import Exhaustive
 from pretuned.strategies.hybrid import Hybrid
 from pretuned.strategies.random_sample import RandomSample
-from pretuned.tune.events import Spending
 from pretuned.tune.request import EffortProfile, TuningDevice
+from pretuned.tune.spending import Spending
 from pretuned.tune.workbench import Demands
 from pricing import spaces
 from pricing.device import COMPILER, H100, PricedBinaries, PricedRunner, VirtualTime

@@ -22,10 +22,10 @@ from pretuned.spec import space
 from pretuned.spec.loader import load_folder
 from pretuned.tune import selecting
 from pretuned.tune.binaries import BinaryStore
-from pretuned.tune.events import Spending
 from pretuned.tune.observation import Observations
 from pretuned.tune.request import TuningDevice, TuningRequest
 from pretuned.tune.results import KnownResults
+from pretuned.tune.spending import Spending
 from pretuned.tune.tuner import Tuner
 from pretuned.tune.workbench import Workbench
 from sizes import matrix

@@ -30,8 +30,8 @@ from pretuned.record.rows import Row
 from pretuned.report.gains import Gains
 from pretuned.report.text import columns
 from pretuned.strategies.hybrid import Hybrid
-from pretuned.tune.events import Spending
 from pretuned.tune.request import GPU_PROFILE, PROFILES, TuningDevice, TuningRequest
+from pretuned.tune.spending import Spending
 from pretuned.tune.tuner import Tuner
 from pretuned.tune.workbench import Clock, Workbench
 from pricing import spaces

@@ -16,9 +16,10 @@ from fake_runner import ROWS_ALONE
 from pretuned.api import crews, tuning
 from pretuned.fleet import tuning as fleet
 from pretuned.tune import request
-from pretuned.tune.events import Planned, Spending
+from pretuned.tune.events import Planned
 from pretuned.tune.request import TuningDevice
 from pretuned.tune.session import Tuned
+from pretuned.tune.spending import Spending
 from project_home import TABLE, Home
 
 GPU = TuningDevice(record=H100, driver="580.159.04", effort=ROWS_ALONE)

@@ -18,9 +18,10 @@ from pretuned.record.lock import Lock
 from pretuned.record.rows import Skipped
 from pretuned.render import candidate
 from pretuned.spec.space import Configuration, Problem
-from pretuned.tune.events import OnDevice, Spending, Waiting
+from pretuned.tune.events import OnDevice, Waiting
 from pretuned.tune.request import TuningDevice
 from pretuned.tune.session import Tuned
+from pretuned.tune.spending import Spending
 from reported import Reported
 from specs import SCALE_TEMPLATE, loaded
 

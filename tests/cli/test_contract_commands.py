@@ -13,8 +13,8 @@ from pretuned.record.cache import Cache
 from pretuned.spec.loader import load_folder
 from pretuned.spec.space import all_problems
 from pretuned.tune.binaries import BinaryStore
-from pretuned.tune.events import Spending
 from pretuned.tune.request import TuningRequest
+from pretuned.tune.spending import Spending
 from pretuned.tune.tuner import Tuner
 from wrong_kernels import GRID_BARRIER, SOUND, SPEC, WRONG, write
 

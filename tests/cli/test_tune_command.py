@@ -19,9 +19,10 @@ from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
 from pretuned.record.selections import Certificate, Losses
 from pretuned.spec.space import all_problems
-from pretuned.tune.events import Certified, Spending
+from pretuned.tune.events import Certified
 from pretuned.tune.request import TuningDevice
 from pretuned.tune.session import Tuned
+from pretuned.tune.spending import Spending
 from specs import SCALE, loaded, write
 
 TABLE = '[tool.hatch.build.hooks.pretuned]\nmodule = "src/demo/tuned"\n'

@@ -23,7 +23,7 @@ from pretuned.render import Source, located, source_of
 from pretuned.spec import space
 from pretuned.spec.loader import load
 from pretuned.tune.binaries import BinaryStore
-from pretuned.tune.events import Spending
+from pretuned.tune.spending import Spending
 from wrong_kernels import GRID_BARRIER, SOUND, WRONG, write
 
 PTX, SM_90, SM_90A, TYPES = "compute_80", "sm_90", "sm_90a", "compute_80 with types"

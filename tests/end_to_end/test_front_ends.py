@@ -24,7 +24,7 @@ from pretuned.record import lock as lockfile
 from pretuned.record.cache import FILE, Cache
 from pretuned.spec.loader import load_folder
 from pretuned.tune.binaries import BinaryStore
-from pretuned.tune.events import Spending
+from pretuned.tune.spending import Spending
 
 FRESH = "NVIDIA H100 80GB HBM3: every row of pretuned.lock.json is fresh; nothing to tune"
 PIP = (sys.executable, "-m", "pip")

@@ -21,8 +21,8 @@ from pretuned.spec import space
 from pretuned.spec.loader import load
 from pretuned.spec.space import all_problems
 from pretuned.strategies import named
-from pretuned.tune.events import Spending
 from pretuned.tune.request import TuningRequest
+from pretuned.tune.spending import Spending
 from pretuned.tune.workbench import Demands
 from simulated_fleet import DEVICE, requests
 from specs import SCALE, SCALE_TEMPLATE, edited, loaded, write

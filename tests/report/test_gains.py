@@ -9,8 +9,8 @@ import pytest
 from builders import choice, row
 from pretuned.report.gains import Gains
 from pretuned.spec.space import all_problems
-from pretuned.tune.events import Spending
 from pretuned.tune.prospects import Searched
+from pretuned.tune.spending import Spending
 from specs import loaded
 
 

@@ -27,8 +27,8 @@ from pretuned.tune.events import (
     Passed,
     Racing,
     SourcesCompiled,
-    Spending,
 )
+from pretuned.tune.spending import Spending
 from specs import SEVERAL, loaded
 
 FLOAT = (("T", "float32"),)

@@ -10,8 +10,8 @@ from pretuned.measure.requests import Raced, Screened, TooLarge, Verified
 from pretuned.measure.rounds import RunAll
 from pretuned.outcome import Crashed, Timed, WrongResult
 from pretuned.record.cache import Cache
-from pretuned.tune.events import Spending
 from pretuned.tune.request import EffortProfile, TuningDevice
+from pretuned.tune.spending import Spending
 from pretuned.tune.workbench import Workbench
 
 ROWS_ALONE = EffortProfile(surveyed_problems=0, tried_problems=0, certified_problems=0)

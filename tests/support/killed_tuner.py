@@ -13,8 +13,8 @@ from pretuned.record.rows import Row
 from pretuned.spec.loader import load
 from pretuned.spec.space import all_problems
 from pretuned.tune.binaries import BinaryStore
-from pretuned.tune.events import Spending
 from pretuned.tune.request import TRIAL_PROFILE, TuningDevice, TuningRequest, find_device
+from pretuned.tune.spending import Spending
 from pretuned.tune.tuner import Tuner
 from pretuned.tune.workbench import Workbench
 

@@ -27,9 +27,9 @@ from pretuned.spec import space
 from pretuned.spec.loader import load
 from pretuned.spec.space import all_problems
 from pretuned.tune.drift import Drift, judge
-from pretuned.tune.events import Spending
 from pretuned.tune.request import TuningDevice, TuningRequest
 from pretuned.tune.session import Tuned
+from pretuned.tune.spending import Spending
 from pretuned.version import __version__
 from specs import SCALE, SCALE_TEMPLATE, edited, write
 

@@ -12,7 +12,8 @@ from pretuned.record.cache import Cache
 from pretuned.render import Source
 from pretuned.tune import binaries as binaries_module
 from pretuned.tune.binaries import BinaryStore
-from pretuned.tune.events import SourcesCompiled, Spending
+from pretuned.tune.events import SourcesCompiled
+from pretuned.tune.spending import Spending
 
 
 def module(name):

@@ -11,8 +11,8 @@ from pretuned.record.cache import Cache
 from pretuned.record.freshness import FreshnessJudge, State
 from pretuned.spec.space import all_problems
 from pretuned.tune import screening
-from pretuned.tune.events import Spending
 from pretuned.tune.request import TuningRequest
+from pretuned.tune.spending import Spending
 from pretuned.tune.tuner import Tuner
 from pretuned.tune.workbench import Clock
 from specs import loaded

@@ -13,9 +13,10 @@ from pretuned.record.courses import Curve, HeldOut, course_of, held_out_of, keep
 from pretuned.record.selections import Certificate
 from pretuned.spec.space import all_problems, specialisations
 from pretuned.tune.course import MOST_POINTS, CourseWatch
-from pretuned.tune.events import CandidatesScreened, Certified, Decided, Measuring, Spending
+from pretuned.tune.events import CandidatesScreened, Certified, Decided, Measuring
 from pretuned.tune.request import EffortProfile, TuningDevice, TuningRequest
 from pretuned.tune.session import tune
+from pretuned.tune.spending import Spending
 from specs import loaded
 
 DEVICE = "NVIDIA H100 80GB HBM3"

@@ -9,8 +9,9 @@ import pytest
 from fake_runner import FakeRunner, fake_workbench
 from pretuned.outcome import Crashed
 from pretuned.spec.space import all_problems
-from pretuned.tune.events import Failed, Spending, Unconfirmed
+from pretuned.tune.events import Failed, Unconfirmed
 from pretuned.tune.request import TuningRequest
+from pretuned.tune.spending import Spending
 from pretuned.tune.tuner import Tuner
 from specs import loaded
 

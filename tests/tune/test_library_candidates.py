@@ -21,10 +21,11 @@ from pretuned.spec import space
 from pretuned.spec.space import all_problems
 from pretuned.tune import decision as decision_module
 from pretuned.tune import results as results_module
-from pretuned.tune.events import Failed, Spending
+from pretuned.tune.events import Failed
 from pretuned.tune.execute import execute
 from pretuned.tune.modes import PLAIN
 from pretuned.tune.request import TuningRequest
+from pretuned.tune.spending import Spending
 from pretuned.tune.trials import trials
 from pretuned.tune.tuner import Tuner
 

@@ -23,12 +23,13 @@ from pretuned.spec import space
 from pretuned.spec.space import Problem, all_problems
 from pretuned.tune import results
 from pretuned.tune.certification import ComparedPick, Comparisons
-from pretuned.tune.events import Certified, Refining, Spending
+from pretuned.tune.events import Certified, Refining
 from pretuned.tune.observation import Observations
 from pretuned.tune.request import EffortProfile, TuningRequest
 from pretuned.tune.selecting import TRIAL_SEED, SelectionMaker
 from pretuned.tune.selection import Predictor, ranking
 from pretuned.tune.selection.predictor import UNKNOWN
+from pretuned.tune.spending import Spending
 from pretuned.tune.task import TuningTask
 from pretuned.tune.tuner import Tuner
 from pretuned.tune.workbench import Clock, Demands

@@ -27,9 +27,9 @@ from pretuned.tune.events import (
     Planned,
     Racing,
     RoundedReference,
-    Spending,
 )
 from pretuned.tune.request import TuningRequest
+from pretuned.tune.spending import Spending
 from pretuned.tune.task import TuningTask
 from pretuned.tune.tuner import Tuner
 from pretuned.tune.workbench import Clock

@@ -26,9 +26,10 @@ from pretuned.report.gains import Gains
 from pretuned.report.lines import Line, of_rows
 from pretuned.spec.space import Pairs, Problem, all_problems, specialisations
 from pretuned.strategies import AUTO, named
-from pretuned.tune.events import Certified, Listener, Spending
+from pretuned.tune.events import Certified, Listener
 from pretuned.tune.request import TuningDevice, warn_of_silent
 from pretuned.tune.session import Tuned
+from pretuned.tune.spending import Spending
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,7 @@ from pretuned.spec.model import KernelSpec
 from pretuned.spec.needs import FIRST_SPECIFIC
 from pretuned.spec.space import Configuration, Pairs, describe
 from pretuned.tune.binaries import BinaryStore
-from pretuned.tune.events import Spending
+from pretuned.tune.spending import Spending
 
 # Where a source does not compile for the oldest architecture, it may be for newer ones.
 _NEWER: Final = (90, 100, 120)

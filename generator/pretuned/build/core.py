@@ -37,8 +37,9 @@ from pretuned.spec.headers import folder_files, plain
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import describe
 from pretuned.tune.binaries import BinaryStore
-from pretuned.tune.events import Listener, Spending
+from pretuned.tune.events import Listener
 from pretuned.tune.request import find_device
+from pretuned.tune.spending import Spending
 from pretuned.version import __version__
 
 

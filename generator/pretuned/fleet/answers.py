@@ -24,8 +24,9 @@ from pretuned.record.rows import Row, TunedDevice
 from pretuned.record.selections import Selection
 from pretuned.spec.space import describe
 from pretuned.tune.drift import Drift
-from pretuned.tune.events import Certified, Spending
+from pretuned.tune.events import Certified
 from pretuned.tune.session import Tuned
+from pretuned.tune.spending import Spending
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,9 +30,10 @@ from pretuned.fleet.sources import moved
 from pretuned.fleet.units import Unit
 from pretuned.record.cache import Subject
 from pretuned.tune.drift import Drift
-from pretuned.tune.events import Event, Listener, Spending
+from pretuned.tune.events import Event, Listener
 from pretuned.tune.request import TuningDevice, TuningRequest, find_device, label
 from pretuned.tune.session import Tuned, opened, tune_at
+from pretuned.tune.spending import Spending
 from pretuned.tune.workbench import Clock, Workbench
 from pretuned.version import __version__
 

@@ -20,9 +20,10 @@ from pretuned.record.cache import Cache, Subject
 from pretuned.record.lock import Lock
 from pretuned.record.rows import Row, Skipped
 from pretuned.record.selections import Selection
-from pretuned.tune.events import Certified, Decided, Listener, Spending
+from pretuned.tune.events import Certified, Decided, Listener
 from pretuned.tune.request import TuningDevice, TuningRequest
 from pretuned.tune.session import ORDINARY, Tuned, tune
+from pretuned.tune.spending import Spending
 from pretuned.tune.workbench import Demands
 
 Merge = Callable[[Lock], None]

@@ -29,11 +29,11 @@ from pretuned.tune.events import (
     RoundedReference,
     Shared,
     SourcesCompiled,
-    Spending,
     Unconfirmed,
     UnitSettled,
     Waiting,
 )
+from pretuned.tune.spending import Spending
 
 
 def describe(event: Event) -> str:  # noqa: C901, PLR0911, PLR0912 - one return a kind of event

@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 
 from pretuned.errors import counted
 from pretuned.record.rows import Row
-from pretuned.tune.events import Spending
+from pretuned.tune.spending import Spending
 
 SHOWN: Final = 0.0005  # a gain that is expected of more effort, and worth naming
 

@@ -14,7 +14,8 @@ from pretuned.outcome import Failure
 from pretuned.record.cache import Cache
 from pretuned.render import Source, digest
 from pretuned.runtime import prelude
-from pretuned.tune.events import Listener, SourcesCompiled, Spending
+from pretuned.tune.events import Listener, SourcesCompiled
+from pretuned.tune.spending import Spending
 
 _EMPTY = Source(text='extern "C" __global__ void empty() {}', options=(), functions=("empty",))
 

@@ -11,7 +11,8 @@ from typing import Final
 from pretuned.record.cache import Cache, Subject
 from pretuned.record.courses import Course, Curve, keep_course, keep_held_out
 from pretuned.spec.space import Problem
-from pretuned.tune.events import CandidatesScreened, Certified, Decided, Event, Listener, Measuring, Spending
+from pretuned.tune.events import CandidatesScreened, Certified, Decided, Event, Listener, Measuring
+from pretuned.tune.spending import Spending
 
 MOST_POINTS: Final = 64  # of a curve; a later one replaces the last
 

@@ -35,10 +35,10 @@ from pretuned.runtime.records import Value
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, Problem
 from pretuned.tune.binaries import BinaryStore
-from pretuned.tune.events import Spending
 from pretuned.tune.examination import Examination, Pending
 from pretuned.tune.findings import ExecutionReport
 from pretuned.tune.modes import FAR, ExecutionMode
+from pretuned.tune.spending import Spending
 from pretuned.tune.workbench import Clock
 
 FIRST_FAR_SHARE: Final = 0.5  # of the time, after which far arrays no longer wait for what comes first

@@ -29,9 +29,10 @@ from pretuned.tune.binaries import BinaryStore
 from pretuned.tune.confirmation import ConfirmedRow
 from pretuned.tune.course import CourseWatch
 from pretuned.tune.drift import Drift
-from pretuned.tune.events import Certified, Event, Listener, Spending, Waiting
+from pretuned.tune.events import Certified, Event, Listener, Waiting
 from pretuned.tune.request import TuningDevice, TuningRequest
 from pretuned.tune.sanitize import Sanitizer
+from pretuned.tune.spending import Spending
 from pretuned.tune.workbench import Clock, Demands, NoiseWatch, Workbench
 
 ORDINARY: Final = Demands()

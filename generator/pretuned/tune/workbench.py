@@ -22,9 +22,10 @@ from pretuned.strategies import AUTO, NamedStrategy, Strategy, named
 from pretuned.strategies.exhaustive import Exhaustive
 from pretuned.strategies.hybrid import Hybrid
 from pretuned.tune.binaries import BinaryStore
-from pretuned.tune.events import Listener, Spending
+from pretuned.tune.events import Listener
 from pretuned.tune.request import TuningDevice
 from pretuned.tune.sanitize import Sanitizer
+from pretuned.tune.spending import Spending
 
 SCREENING_SHARE: Final = 0.6  # of a tuning task's time
 SELECTING_SHARE: Final = 0.2
