@@ -146,6 +146,20 @@ def test_setuptools_takes_the_specs_for_no_package(project, capsys, monkeypatch,
     assert (sorted(found.packages or []), found.py_modules or None) == (packages, modules)
 
 
+def test_a_module_that_is_not_that_of_the_table_is_refused(project, capsys):
+    root = project({"pyproject.toml": HATCH, "my_demo/__init__.py": ""})
+    assert init(root, capsys)[0] == 0
+    before = read(root)
+    status, _, said = init(root, capsys, "--module", "my_demo/fast")
+    assert status == 2
+    assert said == (
+        "error: --module my_demo/fast: pyproject.toml has pretuned's table already, with 'my_demo/tuned'; "
+        "change it there\n"
+    )
+    assert read(root) == before
+    assert init(root, capsys, "--module", "my_demo/tuned")[0] == 0
+
+
 def test_what_git_ignores_already_is_not_added_again(project, capsys):
     root = project({"pyproject.toml": HATCH, "my_demo/__init__.py": "", ".gitignore": "*.o\nmy_demo/tuned"})
     init(root, capsys)

@@ -226,6 +226,7 @@ def test_commands_that_measure_nothing_need_no_numpy(tmp_path):
         ("check --execute --drift", "`--drift` measures this device's rows; leave out --execute and --sanitize"),
         ("report --onn host", "`pretuned report` has no option --onn; did you mean '--on'?"),
         ("show --on host x.json", "`--on` shows the project's lock of that device; leave out 'x.json'"),
+        ("schema", "pretuned schema needs spec or project; see `pretuned schema --help`"),
         ("merge", "pretuned merge needs LOCK; see `pretuned merge --help`"),
         ("cache clea", "there is no action 'clea'; did you mean 'clear'?"),
         ("schema foo", "there is no schema 'foo'; known are project, spec"),

@@ -34,7 +34,9 @@ class Parser(argparse.ArgumentParser):
             raise UsageError(no_such(what, given, known))
         text = message.removeprefix("argument ")
         if text.startswith(_REQUIRED):
-            text = f"{self.prog} needs {text.removeprefix(_REQUIRED)}"
+            name = text.removeprefix(_REQUIRED)
+            known = [str(choice) for action in self._actions if action.dest == name for choice in action.choices or ()]
+            text = f"{self.prog} needs {' or '.join(known) or name}"
         raise UsageError(text if ";" in text else f"{text}; see `{self.prog} --help`")
 
     def refuse(self, extra: Sequence[str]) -> NoReturn:

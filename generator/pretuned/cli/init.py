@@ -11,7 +11,7 @@ from pretuned.build.core import load_specs
 from pretuned.cli.project import console
 from pretuned.config import Project
 from pretuned.config.toml import FILE, read_toml
-from pretuned.errors import ExitCode
+from pretuned.errors import ExitCode, UsageError
 from pretuned.init.advice import lacks_array_library
 from pretuned.init.edits import plan_edits
 from pretuned.runtime.cuda_majors import NEWEST
@@ -25,6 +25,7 @@ def run(options: Namespace) -> ExitCode:
     root = options.project.resolve()
     kernel = _of_t1(options.from_t1) if options.from_t1 is not None else None
     edits = plan_edits(root, options.module, kernel.texts if kernel is not None else None)
+    _demand_module(options.module, edits.project)
     for name, text in edits.texts.items():
         file = root / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -38,6 +39,14 @@ def run(options: Namespace) -> ExitCode:
         print("\n".join(("", "to complete:", *(f"  {point}" for point in kernel.open_points))))
     print("\n".join(_next(edits.project, kernel.kernel if kernel is not None else None)))
     return ExitCode.SUCCESS
+
+
+def _demand_module(asked: str | None, project: Project) -> None:
+    """Raise UsageError for a module that a table which is there already does not name."""
+    known = [table.module for table in project.modules]
+    if asked is not None and Path(asked) not in map(Path, known):
+        there = " and ".join(map(repr, known))
+        raise UsageError(f"--module {asked}: {FILE} has pretuned's table already, with {there}; change it there")
 
 
 def _of_t1(path: Path) -> SpecFiles:
