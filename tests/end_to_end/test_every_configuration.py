@@ -1,6 +1,6 @@
 """NVRTC compiles the configurations of every bundled template, and of the examples'.
 
-One of STRIDE for three architectures always, and each for one of them by those marked slow.
+Of STRIDE one, and about MOST of a kernel, for three architectures always; each for one of them by those marked slow.
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ from pretuned.spec import space
 from pretuned.spec.needs import need_of
 from pretuned.spec.space import DeviceFacts
 
-STRIDE = 20
+STRIDE, MOST = 20, 8
 ROOT = Path(__file__).parents[2]
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
 USUAL = ("sm_90",)  # every configuration is compiled for it, and one of STRIDE for the others
@@ -47,12 +47,15 @@ def pool():
         yield workers
 
 
-def modules(spec, architecture):
-    """The distinct modules of all combinations that some problem could use there, for every specialisation."""
+def modules(spec, architecture, stride):
+    """The distinct modules of the combinations that some problem could use there, over all specialisations.
+
+    Of one of `stride`, evenly spread, and hardly more than MOST; of all where it is 1.
+    """
     facts = DeviceFacts(
         sm_count=132, compute_capability=int(architecture[3:]), shared_bytes=232_448, l2_bytes=50 << 20
     ).environment()
-    found = {}
+    usable, found = [], {}
     for specialisation in space.specialisations(spec):
         chosen = space.choices(spec, specialisation)
         for name, implementation in spec.all_implementations.items():
@@ -64,8 +67,11 @@ def modules(spec, architecture):
                 if need is not None and need.capability > facts["device.compute_capability"]:
                     continue
                 if all(expression.evaluate(values) for expression in where):
-                    module = source_of(spec, specialisation, configuration)
-                    found.setdefault(module.key, (module, f"{space.describe(specialisation)}: {configuration}"))
+                    usable.append((specialisation, configuration))
+    step = stride if stride == 1 else max(stride, len(usable) // MOST)
+    for specialisation, configuration in usable[::step]:  # before they are rendered, which takes longest
+        module = source_of(spec, specialisation, configuration)
+        found.setdefault(module.key, (module, f"{space.describe(specialisation)}: {configuration}"))
     return found
 
 
@@ -74,7 +80,7 @@ def modules(spec, architecture):
 def test_every_configuration_compiles(pool, name, stride):
     found, jobs = {}, []
     for architecture in USUAL if stride == 1 else ARCHITECTURES:
-        chosen = dict(list(modules(SPECS[name], architecture).items())[::stride])
+        chosen = modules(SPECS[name], architecture, stride)
         jobs += [(module, architecture + "a" * module.arch_specific) for module, _ in chosen.values()]
         found |= chosen
     assert found
