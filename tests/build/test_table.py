@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from builders import H100, losses, row, rows, selections
-from pretuned.build import core, table
+from pretuned.build import core, table, tuning
 from pretuned.build.freshness import Freshness
 from pretuned.config import ModuleTable, Place, Project, Settings
 from pretuned.errors import DeviceError, LockError, SpecError
@@ -45,7 +45,7 @@ class Build:
         self.gpu = None
         monkeypatch.setattr(table, "find_device", lambda index, known: self.gpu)
         monkeypatch.setattr(core, "find_device", lambda index, known: self.gpu)
-        monkeypatch.setattr(table, "devices_here", lambda backend, known, first: [first])
+        monkeypatch.setattr(tuning, "devices_here", lambda backend, known, first: [first])
         monkeypatch.setattr(fleet, "tune", self.tune)
 
     def tune(self, requests, target, **given):
@@ -97,8 +97,8 @@ def test_a_build_tunes_on_all_gpus_of_the_first_ones_kind_unless_one_is_named(bu
 
     others = [replace(TARGET, place=Place(index=index)) for index in (1, 2)]
     others[0] = replace(others[0], record=replace(H100, name="NVIDIA L4"))
-    monkeypatch.setattr(table, "devices_here", lambda backend, known, first: [TARGET, *others])
-    monkeypatch.setattr(table, "tune_here", tune_here)
+    monkeypatch.setattr(tuning, "devices_here", lambda backend, known, first: [TARGET, *others])
+    monkeypatch.setattr(tuning, "tune_here", tune_here)
     build.gpu = TARGET
     build.resolve()
     build.resolve(devices="cuda:0")

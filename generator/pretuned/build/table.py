@@ -27,25 +27,21 @@ from pretuned.build.freshness import (
     in_numbers,
     in_numbers_of,
 )
-from pretuned.build.usage import of_table, weighed
+from pretuned.build.tuning import tuned_in_build
 from pretuned.config import Project, Settings, place_of
 from pretuned.diagnostics import Reporter
 from pretuned.errors import DeviceError, LockError, counted
-from pretuned.fleet.machine import devices_here
-from pretuned.fleet.tuning import FleetTerms, FleetWork, tune_here
 from pretuned.measure.runner import TuningError
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
 from pretuned.record.rows import Row, TunedDevice
 from pretuned.record.selections import Selection
 from pretuned.spec.space import all_problems
-from pretuned.tune.events import Event, Listener, Waiting, innermost
-from pretuned.tune.request import TuningDevice, TuningRequest, find_device, label, warn_of_silent
+from pretuned.tune.events import Listener
+from pretuned.tune.request import TuningDevice, find_device, label, warn_of_silent
 from pretuned.tune.session import Tuned
-from pretuned.tune.workbench import Demands
 
 LISTED: Final = 10  # rows that an error names
-PATIENCE: Final = 5  # times its budget a build waits for a GPU that other tunings have
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +167,7 @@ def _force(
     tuned, trouble = None, f"there is no {label(settings.device)} here"
     if device is not None:
         wanted = freshness.requests(Lock(), device, everything=True)
-        tuned, trouble = _tuned(project, settings, wanted, device, reporter, listen)
+        tuned, trouble = tuned_in_build(project, settings, wanted, device, reporter, listen)
     if tuned is None:
         _require(project, len(_wanted(freshness.specs)), f"{trouble}, so mode force leaves out")
         reporter.warning(f"mode force: {trouble}: only the defaults are baked")
@@ -204,7 +200,7 @@ def _auto(
     if device is None or not wanted:
         _report_untuned(project, now, device, freshness, reporter)
         return _as_it_is(project, now, freshness, reporter)
-    tuned, trouble = _tuned(project, settings, wanted, device, reporter, listen)
+    tuned, trouble = tuned_in_build(project, settings, wanted, device, reporter, listen)
     if tuned is None:
         lacking = sum(len(request.problems) for request in wanted)
         _require(project, lacking, f"{trouble}; {device.name} lacks")
@@ -220,52 +216,6 @@ def _auto(
     )
     _report_stale(project, [found for found in now.stale if found.key not in _keys(tuned)], freshness, reporter)
     return BakedRows(rows=merged.rows, selections=merged.selections, devices=merged.devices, tuned=tuned)
-
-
-def _tuned(
-    project: Project,
-    settings: Settings,
-    wanted: Sequence[TuningRequest],
-    device: TuningDevice,
-    reporter: Reporter,
-    listen: Listener,
-) -> tuple[Tuned | None, str]:
-    """Tune within the budget; return None and what is wrong where the GPU cannot be used, or is not to be had."""
-    waits: list[Event] = []  # of several devices each says so
-
-    def report_waiting(event: Event) -> None:
-        if isinstance(innermost(event), Waiting) and not waits:
-            waits.append(event)
-            limit_s = PATIENCE * project.budget_s
-            reporter.info(f"another tuning is using {device.name}; waiting up to {limit_s:g} s for it to end")
-        listen(event)
-
-    called = of_table(project, {request.spec.name: request.spec for request in wanted}, reporter)
-    try:
-        terms = FleetTerms(
-            cache_folder=settings.cache,
-            budget_s=project.budget_s,
-            patience_s=PATIENCE * project.budget_s,
-            demands=Demands(
-                max_configurations=project.max_configurations,
-                max_loss=device.held_to(project.max_loss),
-                anew=project.mode == "force",
-            ),
-            listen=report_waiting,
-        )
-        work = FleetWork(device=device.at(project.effort), requests=weighed(wanted, called))
-        tuned = tune_here([work], _alike(project, settings, device), terms)
-    except DeviceError as error:
-        return None, str(error)
-    return tuned, ""
-
-
-def _alike(project: Project, settings: Settings, device: TuningDevice) -> list[TuningDevice]:
-    """Return the devices that tune for the rows of `device`: it, and others of its kind where nobody named one."""
-    if not place_of(project, settings.device).every:
-        return [device]
-    known = {device.name: device.record}
-    return [one for one in devices_here(device.place.backend, known, device) if one.name == device.name]
 
 
 def _keys(tuned: Tuned) -> set[lockfile.Key]:
