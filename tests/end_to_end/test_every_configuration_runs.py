@@ -10,6 +10,7 @@ import pytest
 
 from kernel_folders import bundled, specs_in
 from pretuned.compile.host import compiler
+from pretuned.runtime.types import DTYPES
 from pretuned.tune.execute import execute
 from pretuned.tune.modes import MEMORY, PLAIN, RACES
 
@@ -18,12 +19,29 @@ LIMIT_S = 120.0  # for one configuration: a machine that does much else at a tim
 SPECS = bundled() | specs_in(ROOT / "examples" / "quickstart" / "kernels")
 PARTS = {f"part {i}": list(SPECS)[i - 1 :: 3] for i in (1, 2, 3)}  # for several workers; each starts processes anew
 FEW = ["reduce_sum", "row_softmax", "scan", "transpose"]  # which talk through shared memory, each in another way
-CASES = [  # kernels, ways to execute, how many configurations of each specialisation, and of how many types
-    *(pytest.param(names, (PLAIN,), 2, None, id=f"some, {part}") for part, names in PARTS.items()),
-    pytest.param(FEW, (MEMORY, RACES), 1, 1, id="some sanitized"),  # what threads do is the same for all types
+
+
+def every(dtypes):
+    return dtypes
+
+
+def first(dtypes):
+    return dtypes[:1]
+
+
+def one_of_each_size(dtypes):
+    return tuple({DTYPES[dtype].size_bytes: dtype for dtype in reversed(dtypes)}.values())[::-1]
+
+
+CASES = [  # kernels, ways to execute, how many configurations of each specialisation, and of which types
+    *(pytest.param(names, (PLAIN,), 2, every, id=f"some, {part}") for part, names in PARTS.items()),
+    pytest.param(FEW, (MEMORY, RACES), 1, first, id="some sanitized"),
     *(
-        pytest.param(names, ways, sample, None, id=f"{kind}, {part}", marks=pytest.mark.slow)
-        for kind, ways, sample in (("many", (PLAIN,), 12), ("sanitized", (MEMORY, RACES), 2))
+        pytest.param(names, ways, sample, types, id=f"{kind}, {part}", marks=pytest.mark.slow)
+        for kind, ways, sample, types in (
+            ("many", (PLAIN,), 12, every),
+            ("sanitized", (MEMORY, RACES), 2, one_of_each_size),  # threads and addresses are alike for the others
+        )
         for part, names in PARTS.items()
     ),
 ]
@@ -31,10 +49,10 @@ pytestmark = pytest.mark.skipif(compiler() is None, reason="no C++ compiler here
 FOR_GPUS_ONLY = {"hgemm"}  # inline PTX
 
 
-def of_types(spec, count):
-    """The spec with the first types of each choice alone; all of them without a count."""
+def of_types(spec, chosen):
+    """The spec with those of its types that are chosen."""
     choices = {
-        name: choice.model_copy(update={"dtypes": choice.dtypes and choice.dtypes[:count]})
+        name: choice.model_copy(update={"dtypes": choice.dtypes and chosen(choice.dtypes)})
         for name, choice in spec.specialisations.items()
     }
     return spec.model_copy(update={"specialisations": choices})
