@@ -87,11 +87,20 @@ class PricedRunner:
 
     def prepare(self, request):
         self.problem = request.problem
-        for part in ("inputs", *(["reference"] if request.reference == "now" else [])):
+        by_default = request.trust_default or request.spec.verify.reference is None
+        judged = [] if request.reference != "now" else ["default"] if by_default else ["reference"]
+        for part in ("inputs", *judged):
             key = part, request.problem, request.seed
             if key not in self._made:
                 self._made.add(key)
-                self.time.charge(PREPARE_S if part == "inputs" else self.space.reference_s)
+                self.time.charge(self._takes_s(part, request))
+
+    def _takes_s(self, part, request):
+        """The seconds of inputs, of a reference, or of the default's own result where that is the reference."""
+        if part != "default":
+            return PREPARE_S if part == "inputs" else self.space.reference_s
+        time_us = self._time_us(request.default)
+        return LOAD_S + (self._launch(time_us) / 1e6 if math.isfinite(time_us) else 0.0)
 
     def _launch(self, time_us, count=1, place=0, configuration=None, cold=False):
         self.launches += count
