@@ -24,7 +24,7 @@ from pretuned.measure.requests import Raced, Screened, Verified
 from pretuned.measure.rounds import RunAll, summary
 from pretuned.outcome import LaunchFailed, TimedOut
 from pretuned.record.rows import TunedDevice
-from pretuned.tune import events, selecting, workbench
+from pretuned.tune import selecting, spending, workbench
 from pretuned.tune.binaries import BinaryStore
 
 COMPILER = "13.0.88"
@@ -64,7 +64,7 @@ class VirtualTime:
     def everywhere(self):
         """Have the clock, the stages and the selections of tunings read this time."""
         with contextlib.ExitStack() as stack:
-            for module in (workbench, events, selecting):
+            for module in (workbench, spending, selecting):
                 stack.enter_context(patch.object(module, "time", self))
             yield
 
