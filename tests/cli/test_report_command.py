@@ -65,6 +65,7 @@ def test_json_has_the_same_figures(home):
         "moved bytes": 2 * 1024 * 2,
         "share of nominal bandwidth": round(4096 / 8e-6 / 3352e9, 4),
         "noisy": False,
+        "effort": "default",
         "choices": None,
     }
     assert found["devices"][0]["worst certificate"]["inside"]["mean"] == 0.006

@@ -147,7 +147,7 @@ def test_seconds_by_stage_the_longest_first():
 
 def test_a_stage_inside_another_is_counted_once(monkeypatch):
     ticks = iter([0.0, 1.0, 4.0, 10.0])
-    monkeypatch.setattr("pretuned.tune.events.time.perf_counter", lambda: next(ticks))
+    monkeypatch.setattr("pretuned.tune.spending.time.perf_counter", lambda: next(ticks))
     spending = Spending()
     with spending.stage("outer"), spending.stage("inner"):
         pass
