@@ -84,7 +84,8 @@ class Child:
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
         self._folder = tempfile.mkdtemp(dir=scratch())  # for its temporary files: a killed child removes none
         passed = [json.dumps(sys.path), target, str(theirs.fileno()), str(lifeline), str(siblings_folder())]
-        command = [sys.executable, "-P", "-c", _BOOT, *passed]  # -P: no json.py of the current folder
+        # -P: no json.py of the current folder; -u: what is printed is kept, however the process ends
+        command = [sys.executable, "-P", "-u", "-c", _BOOT, *passed]
         self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and code
             command,
             pass_fds=(theirs.fileno(), lifeline),
