@@ -99,13 +99,13 @@ def _parsed(text: str, dims: Collection[str]) -> ast.expr:
         tree = ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise ValueError(f"the term {text!r:.80} is not an expression; write {ALLOWED}") from None
-    if not _is_allowed(tree, dims, DEEPEST):
+    if not is_allowed(tree, dims):
         raise ValueError(f"the term {text!r:.80} is not a cost over {', '.join(sorted(dims))}; write {ALLOWED}")
     plain: ast.expr = _WrittenOut().visit(tree)
     return plain
 
 
-def _is_allowed(node: ast.expr, dims: Collection[str], depth: int) -> bool:
+def is_allowed(node: ast.expr, dims: Collection[str], depth: int = DEEPEST) -> bool:
     """Return whether a tree is in the language, and at most so deep."""
     match node:
         case ast.Constant(value=int() as value):
@@ -130,7 +130,7 @@ def _is_allowed(node: ast.expr, dims: Collection[str], depth: int) -> bool:
             below, allowed = args, True
         case _:
             return False
-    return allowed and depth > 1 and all(_is_allowed(one, dims, depth - 1) for one in below)
+    return allowed and depth > 1 and all(is_allowed(one, dims, depth - 1) for one in below)
 
 
 def _is_positive(node: ast.expr) -> bool:

@@ -25,6 +25,7 @@ from pretuned.spec.grammar import (
     MAX_LITERAL,
     RESIDENT_BLOCKS,
     ExpressionError,
+    children_of,
     literal_comparisons,
     names_in,
     plain_literal,
@@ -177,13 +178,30 @@ def is_positive(node: ast.expr) -> bool:
     return (value := literal_value(node)) is not None and value >= 1
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1 << 14)
 def _parsed(text: str, *, derived: bool = False) -> Expression:
     tree = syntax_tree(text, derived=derived)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.expr) and not names_in(node) and plain_literal(node) is None:
+    nameless: list[ast.expr] = []
+    _collect_nameless(tree, nameless)
+    for node in nameless:
+        if plain_literal(node) is None:
             _require_value(node, text)
-    return Expression(ast.unparse(tree))
+    found = Expression(ast.unparse(tree))
+    found.__dict__["tree"] = tree  # as the property would parse it once more
+    return found
+
+
+def _collect_nameless(node: ast.expr, found: list[ast.expr]) -> bool:
+    """Add to `found` the parts of `node` that read no name, and return whether it is one of them itself."""
+    match node:
+        case ast.Name() | ast.Attribute():
+            return False
+    nameless = True
+    for child in children_of(node):
+        nameless = _collect_nameless(child, found) and nameless
+    if nameless:
+        found.append(node)
+    return nameless
 
 
 def _require_value(node: ast.expr, text: str) -> None:

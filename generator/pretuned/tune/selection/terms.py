@@ -13,18 +13,19 @@ What an SM holds: CUDA C++ Programming Guide, "Compute Capabilities", and the ro
 
 from __future__ import annotations
 
+import ast
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from pretuned.compile.result import Resources
-from pretuned.runtime.costs import written
+from pretuned.runtime.costs import LONGEST, is_allowed
 from pretuned.runtime.limits import (
     BLOCKS_OF_SM,
     REGISTERS,
@@ -79,15 +80,22 @@ class Term:
 
 @lru_cache(maxsize=1 << 14)
 def _text_of(term: Term) -> str:
-    product = " * ".join(nest(factor) for factor in term.factors) or "1"
-    if term.divisor > 1:
-        product = f"({product}) // {term.divisor}"
+    # Made of trees that are known: a kernel has thousands of terms, and to read each text anew takes milliseconds.
     try:
-        expression = Expression.derived(f"{product} if ({term.where}) else 0" if term.where else product)
-        written([(expression.python, 1)], expression.names)
-    except (ExpressionError, ValueError):
+        parts = [Expression.derived(text) for text in (*term.factors, *((term.where,) if term.where else ()))]
+    except ExpressionError:
         return ""
-    return expression.python if has_value_everywhere(expression) else ""
+    trees: list[ast.expr] = [part.tree for part in parts]
+    test = trees.pop() if term.where else None
+    made: ast.expr = reduce(lambda a, b: ast.BinOp(a, ast.Mult(), b), trees) if trees else ast.Constant(1)
+    if term.divisor > 1:
+        made = ast.BinOp(made, ast.FloorDiv(), ast.Constant(term.divisor))
+    if test is not None:
+        made = ast.IfExp(test, made, ast.Constant(0))
+    if not is_allowed(made, frozenset().union(*(part.names for part in parts))):
+        return ""
+    text = ast.unparse(made)
+    return text if len(text) <= LONGEST else ""
 
 
 class ProblemTable:
