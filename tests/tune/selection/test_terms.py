@@ -149,19 +149,17 @@ def test_how_often_a_thread_goes_around_is_a_term():
 
 
 def test_where_a_block_has_as_many_threads_as_a_row_asks_for_waves_follow_them():
-    spec = bundled("row_sum")
-    configuration = next(
-        c for c in configurations(spec, F16) if dict(c.values) == {"block": 512, "blocks": 1, "items": 32}
-    )
-    taken = {"row_sum": Resources(registers=32, spill_bytes=0, shared_bytes=0)}
+    spec, values = bundled("rms_norm"), {"cluster": 1, "block": 512, "items": 16, "resident": 1024, "whole": False}
+    configuration = next(c for c in configurations(spec, F16) if dict(c.values) == values)
+    taken = {"rms_norm": Resources(registers=32, spill_bytes=0, shared_bytes=0)}
     problems = [
         space.Problem(specialisation=F16, dims=(("cols", cols), ("rows", 10**6))) for cols in (64, 2048, 4096, 100_000)
     ]
     table = ProblemTable(problems)
     found = {tuple(table.values(term)) for term in terms_of(spec, F16, configuration, FACTS, taken) if term.text}
-    # A row of 64 elements has 8 lanes, and a block of 128 threads 16 such rows. Longer rows have a block of 64, 128 and
-    # 512 threads.
-    threads, blocks = (128, 64, 128, 512), (10**6 // 16, 10**6, 10**6, 10**6)
+    # A row of 64 elements has 4 lanes, and a block of 128 threads 32 such rows. Longer rows have a block of 128, of 256
+    # and of 512 threads.
+    threads, blocks = (128, 128, 256, 512), (10**6 // 32, 10**6, 10**6, 10**6)
     assert tuple(-(-b // (132 * min(32, 2048 // t))) for b, t in zip(blocks, threads, strict=True)) in found
 
 
