@@ -9,6 +9,7 @@ import pytest
 from builders import H100
 from fake_runner import FakeBinaries, FakeRunner, asks_for_types, fake_workbench
 from pretuned.compile.result import Resources
+from pretuned.record.cache import Cache
 from pretuned.spec import space
 from pretuned.spec.space import all_problems
 from pretuned.strategies import NamedStrategy
@@ -57,8 +58,9 @@ class Late(FakeBinaries):
         return made
 
 
-def screened(spec, binaries, strategy=None, problems=None):
-    given = {"demands": Demands(strategy=NamedStrategy(name="test", make=strategy))} if strategy else {}
+def screened(spec, binaries, strategy=None, problems=None, **given):
+    if strategy:
+        given["demands"] = Demands(strategy=NamedStrategy(name="test", make=strategy))
     workbench = fake_workbench(FakeRunner(model), binaries=binaries, **given)
     chosen = problems or [problem for problem in all_problems(spec) if dict(problem.specialisation)["T"] == "float32"]
     task = TuningTask(workbench, spec, chosen[0].specialisation, chosen)
@@ -268,3 +270,19 @@ def test_configurations_of_one_size_alone_are_screened_there(tmp_path):
     at = {dict(problem.dims)["n"]: len(times) for problem, times in task.times.items()}
     assert at[8192] > 100
     assert sum(1 for size in sizes if at[size] > 100) == 5  # the others are never asked for all
+
+
+def test_what_an_earlier_build_of_a_smaller_space_knows_does_not_end_the_search(tmp_path):
+    def spec(folder, large):
+        rule = f'"block == 256 or ({large} if n == 65536 else block < 500)"'
+        (tmp_path / folder).mkdir()
+        return wide_of(tmp_path / folder, ('"n % vec == 0"', f'"n % vec == 0", {rule}'))
+
+    cache = Cache(None)
+    screened(spec("smaller", "false"), FakeBinaries(), cache=cache)
+    grown = spec("grown", "block > 500")
+    found, fresh = screened(grown, FakeBinaries(), cache=cache), screened(grown, FakeBinaries())
+    assert {p: known.keys() for p, known in found.times.items()} == {
+        p: known.keys() for p, known in fresh.times.items()
+    }
+    assert max(map(len, fresh.times.values())) > 100

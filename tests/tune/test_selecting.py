@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import time
 from dataclasses import replace
 from functools import lru_cache
 
@@ -21,7 +22,7 @@ from pretuned.record.selections import Selection, confirms
 from pretuned.record.usage import digest_of
 from pretuned.spec import space
 from pretuned.spec.space import Problem, all_problems
-from pretuned.tune import results
+from pretuned.tune import results, selecting
 from pretuned.tune.certification import ComparedPick, Comparisons
 from pretuned.tune.events import Certified, Refining
 from pretuned.tune.observation import Observations
@@ -130,6 +131,37 @@ def test_rows_hold_what_ships_and_no_more_ship_than_are_asked_for(spec):
     assert len(shipped) == 2
     assert {choice.configuration for row in rows for choice in row.choices} <= shipped
     assert selection.choices[-1].configuration == rows[0].default.configuration
+
+
+def test_what_is_the_best_at_one_listed_size_ships_though_no_cost_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(selecting, "LISTED", 1)
+    sizes = str([2**power for power in range(10, 20)])
+    spec = loaded(tmp_path, ("[1024, 65536]", sizes))
+
+    def model(values, dims):
+        odd = dims["n"] == 8192 and values == {"vec": 1, "block": 128}
+        return tails(values, dims) * (0.5 if odd else 1.0)
+
+    rows, _, _ = tuned(spec, FakeRunner(model))
+    (row,) = (row for row in rows if dict(row.problem.dims)["n"] == 8192)
+    assert dict(row.winner.configuration.values) == {"vec": 1, "block": 128}
+
+
+def test_seconds_of_choosing_leave_a_selection_its_problems(spec, monkeypatch):
+    shortlist, slept = Predictor.shortlist, []
+
+    def slow(*given):
+        for name in ("monotonic", "perf_counter"):
+            clock = getattr(time, name)
+            monkeypatch.setattr(time, name, lambda clock=clock: clock() + 1000.0)
+        slept.append(1000.0)
+        return shortlist(*given)
+
+    _, usual, _ = tuned(spec, FakeRunner(tails))
+    monkeypatch.setattr(Predictor, "shortlist", slow)
+    _, selection, _ = tuned(spec, FakeRunner(tails))
+    assert slept
+    assert selection.problems == usual.problems
 
 
 def test_a_second_build_measures_nothing_and_finds_the_same(spec, tmp_path):

@@ -25,7 +25,7 @@ from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, Problem
 
 PROTOCOL: Final = 4  # of tuning: raised when earlier outcomes or rows no longer mean the same
-SELECTING: Final = 3  # how selections are made: raised when the same times give another
+SELECTING: Final = 4  # how rows and selections are made: raised when the same times give others
 QUARANTINED: Final = (
     Crashed,
     TimedOut,
@@ -161,4 +161,4 @@ class KnownResults:
         return self._key(f"selection {SELECTING}", *chosen_from)
 
     def _row(self, problem: Problem, chosen_from: Sequence[object]) -> str:
-        return self._key("row", *chosen_from, problem.specialisation, problem.dims)
+        return self._key(f"row {SELECTING}", *chosen_from, problem.specialisation, problem.dims)

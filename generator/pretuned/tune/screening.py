@@ -32,7 +32,7 @@ from pretuned.strategies import AUTO, BATCH, OrderAware, ask
 from pretuned.strategies.hybrid import Hybrid
 from pretuned.tune.events import CandidatesScreened, Compiling
 from pretuned.tune.prospects import Prices, Prospects, Searched, worth_s
-from pretuned.tune.representatives import promising, representatives
+from pretuned.tune.representatives import representatives
 from pretuned.tune.request import THOROUGH
 from pretuned.tune.space import pruning
 from pretuned.tune.task import TuningTask
@@ -98,7 +98,7 @@ class Screening:
         binaries = self._workbench.binaries
         self.task.request(self.task.defaults, first=True)
         while not self._late():
-            self._propose()
+            asked = self._propose()
             binaries.poll()
             self._reconsider()
             work = self._ready(self.representatives)
@@ -109,7 +109,7 @@ class Screening:
                 self._report(work[0])
             elif self._open():
                 binaries.poll(wait_s=self._left_s())
-            elif not self._recall():
+            elif not asked and not self._recall():  # of a batch that was asked for, all may be known already
                 self.whole = True
                 break
         self._note_search()
@@ -144,14 +144,12 @@ class Screening:
         """
         task, late = self.task, self._late()
         if shipped:
-            chosen = [c for c in shipped if self._legal(c, problem)]
+            chosen = [c for c in shipped if task.is_legal(c, problem)]
             self._screen(problem, chosen)
             return chosen, self.whole
         if problem in self.representatives and self.whole:
             return list(task.times[problem]), True
-        measured = {other: task.times[other] for other in self.representatives}
-        count = HURRIED if late else CARRIED
-        best = promising(measured, problem, count, lambda c: self._legal(c, problem))
+        best = task.promising(problem, self.representatives, HURRIED if late else CARRIED)
         first = [task.default_at(problem), *([self.incumbents[problem]] if self._holds(problem) else [])]
         chosen = list(dict.fromkeys([*first, *best]))
         self._screen(problem, chosen)
@@ -162,12 +160,13 @@ class Screening:
         task = self.task
         unknown = [c for c in chosen if c not in task.times[problem] and not task.known(c, problem)]
         if unknown:
+            task.request(unknown)
             task.screen(problem, unknown)
 
     def _holds(self, problem: Problem) -> bool:
         """Whether `problem` has an incumbent that may still be tried."""
         incumbent = self.incumbents.get(problem)
-        return incumbent is not None and incumbent in self.task.points and self._legal(incumbent, problem)
+        return incumbent is not None and incumbent in self.task.points and self.task.is_legal(incumbent, problem)
 
     def _late(self) -> bool:
         first = self.representatives[0]
@@ -181,9 +180,6 @@ class Screening:
         begun = self.task.default_at(first) in self.task.times[first]
         return None if left_s is None or not begun else max(left_s, SHORT_S)
 
-    def _legal(self, configuration: Configuration, problem: Problem) -> bool:
-        return bool(self.task.legal[problem][self.task.index_of(configuration)])
-
     def _seeds(self, problem: Problem) -> list[int]:
         """Return the incumbents and seeds that are legal at `problem`, as places among its legal configurations."""
         place = {int(row): index for index, row in enumerate(self._rows[problem])}
@@ -194,8 +190,8 @@ class Screening:
 
     # Proposals.
 
-    def _propose(self) -> None:
-        """Ask for the next batch, once all batches but the last are through.
+    def _propose(self) -> bool:
+        """Ask for the next batch, once all batches but the last are through; return whether there was one.
 
         Where sources take seconds, compilers never wait for one that takes longest: the next batch is asked for while
         they still have work, from all that is known.
@@ -203,21 +199,22 @@ class Screening:
         outstanding = self._outstanding()
         if self._is_slow_to_compile:
             if len(outstanding) > FILLED * self._workbench.binaries.workers:
-                return
+                return False
         elif any(not outstanding.isdisjoint(batch) for batch in self._batches[:-1]):
-            return
+            return False
         if self._batches and not self._is_worth_more():
-            return
+            return False
         batch = self._next_batch(outstanding)
         if not batch:
-            return
+            return False
         self._batches.append(batch)
         for problem, ahead in self._ahead.items():
-            ahead += [c for c in batch if self._legal(c, problem) and not self.task.known(c, problem)]
+            ahead += [c for c in batch if self.task.is_legal(c, problem) and not self.task.known(c, problem)]
         outstanding = self._outstanding()
         sources = self.task.request([c for c in batch if c in outstanding])
         if sources:
             self._workbench.listen(Compiling(kernel=self.task.spec.name, sources=sources))
+        return True
 
     def _next_batch(self, outstanding: set[Configuration]) -> list[Configuration]:
         """Return the batch of the next representative whose strategy asks for anything."""
@@ -226,7 +223,7 @@ class Screening:
         first = len(self._batches)
         for offset in range(len(self.representatives)):
             problem = self.representatives[(first + offset) % len(self.representatives)]
-            if problem in self._exhausted or problem in self._waiting:
+            if problem in self._exhausted or problem in self._waiting or problem in self.task.unfit:
                 continue
             if batch := self._asked(problem, outstanding):
                 return batch
@@ -399,5 +396,5 @@ class Screening:
         self._left_out.update(c for c in off if c not in back)
         task.workbench.spending.pruned["spills registers"] += len(off) - len(back)
         for problem, ahead in self._ahead.items():
-            ahead += [c for c in back if self._legal(c, problem) and c not in task.times[problem]]
+            ahead += [c for c in back if self.task.is_legal(c, problem) and c not in task.times[problem]]
         return any(self._ahead[problem] for problem in self.representatives)

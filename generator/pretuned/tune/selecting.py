@@ -6,8 +6,9 @@ Theory of operation. A table is for sizes that nobody tuned, most of them ragged
 spec's sizes. What is far behind at each of the first of those is left out at the others.
 
 *Trial.* Costs fitted to those times say what may be the best anywhere: the shortlist. It races at the spec's own sizes
-and at some drawn ones. From it few configurations are chosen, by what they leave to lose together, race at many more
-problems, and their costs are fitted (`pretuned.tune.selection`). The rows are then decided among what ships.
+and at some drawn ones. At the spec's own it meets what the representatives promise there, since the rows are decided
+among what ships: no cost has to predict the best of a tuned size. From all that few configurations are chosen, by what
+they leave to lose together, race at many more problems, and their costs are fitted (`pretuned.tune.selection`).
 
 A trial that the budget ends before half of its drawn problems tells too little of how costs err there: `hurried`. The
 rule then has the widest margins, so that the default runs wherever no large gain is predicted.
@@ -28,6 +29,7 @@ from pretuned.record.selections import PredictedChoice, Selection
 from pretuned.record.usage import digest_of
 from pretuned.spec.space import Configuration, Problem
 from pretuned.tune.observation import Observations
+from pretuned.tune.screening import CARRIED
 from pretuned.tune.selection import Predictor, predicted_us
 from pretuned.tune.selection.predictor import UNKNOWN
 from pretuned.tune.selection.sampling import draw
@@ -47,6 +49,7 @@ SHORTLISTED: Final = 3  # at one in so many of the drawn problems the whole shor
 MOST_ALIGNED: Final = 64  # elements: a multiple of more is handled alike
 HALF: Final = 0.5  # of the drawn problems, which a trial needs to tell how costs err
 AGREED: Final = 8  # drawn problems at which what ships is verified against the default
+COMPUTING: Final = ("choosing", "rendering", "waiting for compilers")  # stages
 
 
 class SelectionMaker:
@@ -73,13 +76,23 @@ class SelectionMaker:
         self._ragged: list[Problem] = []  # where what ships is verified against the default
         self._tried: list[Problem] = []  # what the trial was to race at beside the spec's own
         self.whole = False  # there was time for all of it
-        self._begun_s = time.monotonic()
+        self._begun_s, self._computed_s = time.monotonic(), self._computing_s
 
     @property
     def late(self) -> bool:
-        """Whether the time for selections, or the budget, is over."""
+        """Whether the time for what selections measure, or the budget, is over.
+
+        What this process computes and compiles meanwhile does not count for the first: on a slow processor a selection
+        would be made of few problems.
+        """
         clock, profile = self.task.workbench.clock, self.task.workbench.device.profile
-        return clock.over or clock.late or time.monotonic() - self._begun_s > profile.selecting_s
+        measuring_s = time.monotonic() - self._begun_s - (self._computing_s - self._computed_s)
+        return clock.over or clock.late or measuring_s > profile.selecting_s
+
+    @property
+    def _computing_s(self) -> float:
+        """The seconds of this tuning that no device had a part in."""
+        return sum(self.task.workbench.spending.seconds[stage] for stage in COMPUTING)
 
     @property
     def hurried(self) -> bool:
@@ -172,12 +185,32 @@ class SelectionMaker:
             listed = [*task.defaults, *self.predictor.shortlist(self.observed.times, self._by_dims(LISTED)), *held]
         self._ragged = telling(drawn, AGREED)
         first = len(drawn) // SHORTLISTED
-        self._race_at((*self.problems, *drawn[:first]), listed)
+        self._try_own(listed)
+        self._race_at(drawn[:first], listed)
         if not self.late:
             with task.workbench.spending.stage("choosing"):
                 listed = [*task.defaults, *self.predictor.choose(self._sound(), most)]
             self._race_at(drawn[first:], listed)
         self.choose_again()
+
+    def _try_own(self, listed: Sequence[Configuration]) -> None:
+        """Race the shortlist at the spec's own sizes, and the best of what may be the best there.
+
+        The rows of these sizes are decided among what ships. So all of them are tried, also where slow candidates have
+        taken the time for selections already, though without the shortlist.
+        """
+        task, clock = self.task, self.task.workbench.clock
+        own = [problem for problem in self.problems if problem not in self.representatives]
+        promised = {problem: task.promising(problem, self.representatives, CARRIED) for problem in own}
+        task.request(list(dict.fromkeys([*listed, *(c for found in promised.values() for c in found)])))
+        for problem in own:
+            if clock.over or clock.late:
+                return
+            task.report("trying ragged sizes", problem, len(self.observed.times), len(self.problems) + len(self._tried))
+            raced = [] if self.late else [c for c in listed if task.is_legal(c, problem)]
+            candidates = dict.fromkeys([task.default_at(problem), *promised[problem], *raced])
+            self.observed.survey(problem, [c for c in candidates if c not in task.failed], keep=raced)
+        self._race_at(self.representatives, listed)
 
     def _race_at(self, problems: Sequence[Problem], listed: Iterable[Configuration]) -> None:
         """Race candidates at each problem where most of them were not timed yet."""

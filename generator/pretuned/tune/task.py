@@ -27,6 +27,7 @@ from pretuned.strategies import AUTO
 from pretuned.tune.blame import culprits, passes_by_numpy
 from pretuned.tune.contract import KernelContract
 from pretuned.tune.events import AtProblem, ByNumpy, Failed, RoundedReference
+from pretuned.tune.representatives import promising
 from pretuned.tune.results import KnownResults, context_of
 from pretuned.tune.space import pruning
 from pretuned.tune.space.points import Points
@@ -87,6 +88,24 @@ class TuningTask:
         if configuration not in self._indexes:
             self._indexes[configuration] = self.points.index(configuration)
         return self._indexes[configuration]
+
+    def is_legal(self, configuration: Configuration, problem: Problem) -> bool:
+        """Whether a configuration is legal at one of `problems`."""
+        return bool(self.legal[problem][self.index_of(configuration)])
+
+    def promising(self, problem: Problem, representatives: Sequence[Problem], count: int) -> list[Configuration]:
+        """Return what may be the best at one of `problems`: by its times at representatives, or as it has none.
+
+        These are the `count` candidates that should do best and the best of each representative; then, while there is
+        time to compile them, as many of those that are legal here and at no representative.
+        """
+        measured = {other: self.times[other] for other in representatives}
+        best = promising(measured, problem, count, lambda c: self.is_legal(c, problem))
+        if self.workbench.clock.late or not measured:
+            return best
+        covered = np.logical_or.reduce([self.legal[other] for other in representatives])
+        untried = np.flatnonzero(self.legal[problem] & ~covered)[:count]
+        return [*best, *(c for index in untried if (c := self.points[int(index)]) not in self.failed)]
 
     def candidate(self, configuration: Configuration) -> Candidate:
         """Return a configuration's candidate, rendered at the first need."""
