@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import random
-import shutil
 from itertools import repeat
-from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
 
+from off_by_one import OFF_BY_ONE, TEMPLATES, broken
 from pretuned.compile.pool import compile_all
 from pretuned.compile.result import Binary
 from pretuned.measure.requests import CompiledCandidate, PrepareRequest
@@ -24,7 +23,6 @@ from pretuned.spec.space import Problem
 from pretuned.spec.tolerance import tolerances
 
 pytestmark = pytest.mark.gpu
-TEMPLATES = Path(__file__).parents[2] / "templates"
 TRIALS = 20
 
 
@@ -80,23 +78,6 @@ def test_a_bundled_kernel_agrees_with_its_reference(name, shifts, capsys):
         with capsys.disabled():
             print(f"\n{name} {dtype}: largest error is {worst:.3f} of the tolerance over {TRIALS} sizes", end="")
         assert worst <= 1.0
-
-
-OFF_BY_ONE = {
-    "axpby": [("axpby.cu.jinja", "i * block < left", "i * block < left - 1")],
-    "reduce_sum": [("reduce_rows.cuh.jinja", "i * 32 < left", "i * 32 < left - 1")],
-    "row_softmax": [("row.cuh.jinja", "i * 32 < end", "i * 32 < end - 1")],
-}
-
-
-def broken(folder, name):
-    """Copy the templates, with an off-by-one planted in those of kernel `name`."""
-    shutil.copytree(TEMPLATES, folder, ignore=shutil.ignore_patterns("__pycache__"))
-    for file, old, new in OFF_BY_ONE[name]:
-        text = (folder / file).read_text()
-        assert old in text, f"{file} no longer has {old!r}"
-        (folder / file).write_text(text.replace(old, new))
-    return load_folder(folder)[name]
 
 
 def entry_of(spec, problem, configuration, architecture):
