@@ -61,6 +61,14 @@ RULES = {
         lambda row: replace(row, date="2026-01-01"),
         lambda row: replace(row, noise="clocks"),
     ),
+    "tuned with effort default, not fast": (
+        lambda row: replace(row, date="2026-01-01"),
+        lambda row: replace(won(row, 0.3), effort="fast"),
+    ),
+    "tuned with effort thorough, not default": (
+        lambda row: replace(row, effort="thorough", date="2026-01-01"),
+        lambda row: won(row, 0.3),
+    ),
     "of 2026-11-22, not 2026-11-21": (lambda row: replace(won(row, 0.99), date="2026-11-22"), lambda row: row),
     "at most 0.700 of the default's time, not 0.900": (lambda row: won(row, 0.7), lambda row: row),
     "equal by every rule; the line that comes first": (
@@ -174,6 +182,10 @@ RULES_OF_SELECTIONS = {
     "certified; the other is not": (
         lambda rule: replace(rule, date="2026-01-01"),
         lambda rule: replace(rule, certificate=None),
+    ),
+    "made with effort thorough, not fast": (
+        lambda rule: replace(rule, effort="thorough", date="2026-01-01"),
+        lambda rule: replace(certified(rule, mean=0.001), effort="fast"),
     ),
     "of 2026-11-22, not 2026-11-21": (
         lambda rule: replace(certified(rule, mean=0.009), date="2026-11-22"),

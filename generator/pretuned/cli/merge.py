@@ -19,7 +19,15 @@ from pretuned.record import lock as lockfile
 from pretuned.record.freshness import FreshnessJudge, State
 from pretuned.record.merge import Judged, LockSource, Merged, merge
 
-RULES: Final = ("measured, not skipped", "freshness", "noise or certificate", "date", "time or loss", "order of lines")
+RULES: Final = (
+    "measured, not skipped",
+    "freshness",
+    "noise or certificate",
+    "effort",
+    "date",
+    "time or loss",
+    "order of lines",
+)
 
 
 def run(options: Namespace) -> ExitCode:

@@ -6,13 +6,14 @@ problem, one of them stands, whole:
 
 1. the one that stands better to the specs: fresh before unverified, incomplete and stale;
 2. the one that was measured without noise;
-3. the one of the later date;
-4. the one whose winner is further ahead of its default: the smaller upper end of the ratio's interval, then the lower;
-5. the one whose line comes first, so that the order of the locks never decides.
+3. the one that was tuned with more effort: `thorough` before `default` before `fast`;
+4. the one of the later date;
+5. the one whose winner is further ahead of its default: the smaller upper end of the ratio's interval, then the lower;
+6. the one whose line comes first, so that the order of the locks never decides.
 
 A row stands before a problem that was skipped, unless it is stale. Of two selections for the same kernel, device and
 specialisation one stands by the same rules, where to be certified takes the place of 2, and the smaller mean loss, by
-the certificate, the place of 4. Every conflict is reported.
+the certificate, the place of 5. Every conflict is reported.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ from pretuned.spec.space import describe
 
 Judged = Row | Selection
 EQUAL: Final = "equal by every rule; the line that comes first"
-DECIDING: Final = 4  # rules by which entries differ; the fifth is the order of their lines
+DECIDING: Final = 5  # rules by which entries differ; the sixth is the order of their lines
+EFFORTS: Final = ("thorough", "default", "fast")  # from the most on
 ORDER: Final = (State.FRESH, State.UNVERIFIED, State.INCOMPLETE, State.STALE)
 
 
@@ -217,17 +219,21 @@ def _rank(entry: _Entry) -> tuple[object, ...]:
     if isinstance(entry.found, Skipped):
         return len(ORDER) - 1.5, entry.found.reason
     assert entry.state is not None
-    place, age = ORDER.index(entry.state), -_day(entry.found.date)
+    place, effort, age = ORDER.index(entry.state), EFFORTS.index(_effort(entry.found)), -_day(entry.found.date)
     if isinstance(entry.found, Selection):
         rule = entry.found
-        return place, rule.certificate is None, age, *_lost(rule), json.dumps(selection_to_json(rule))
+        return place, rule.certificate is None, effort, age, *_lost(rule), json.dumps(selection_to_json(rule))
     low, high = entry.found.winner.ratio
-    return place, bool(entry.found.noise), age, high, low, json.dumps(row_to_json(entry.found))
+    return place, bool(entry.found.noise), effort, age, high, low, json.dumps(row_to_json(entry.found))
 
 
 def _lost(rule: Selection) -> tuple[float, float]:
     """Return the mean loss, and the share of problems slower than the default, by a certificate; 0 without one."""
     return (0.0, 0.0) if rule.certificate is None else (rule.certificate.inside.mean, rule.certificate.inside.slower)
+
+
+def _effort(found: Judged) -> str:
+    return found.effort or "default"
 
 
 def _day(date: str) -> int:
@@ -267,6 +273,7 @@ def _reason(kept: _Entry, dropped: _Entry) -> tuple[int, str]:
     rules = (
         (kept.state != dropped.state, f"{kept.state}, not {dropped.state}"),
         (bool(one.noise) != bool(other.noise), f"measured without noise; the other: {other.noise}"),
+        (_effort(one) != _effort(other), f"tuned with effort {_effort(one)}, not {_effort(other)}"),
         (_day(one.date) != _day(other.date), f"of {one.date}, not {other.date}"),
         (one.winner.ratio != other.winner.ratio, f"at most {high:.3f} of the default's time, not {its:.3f}"),
     )
@@ -286,6 +293,7 @@ def _reason_of_selection(
     rules = (
         (state != its_state, f"{state}, not {its_state}"),
         ((one.certificate is None) != (other.certificate is None), "certified; the other is not"),
+        (_effort(one) != _effort(other), f"made with effort {_effort(one)}, not {_effort(other)}"),
         (_day(one.date) != _day(other.date), f"of {one.date}, not {other.date}"),
         (mean != its, f"loses {mean:.2%} on average by its certificate, not {its:.2%}"),
         (slower != its_slower, f"slower than the default at {slower:.2%} of problems, not {its_slower:.2%}"),
