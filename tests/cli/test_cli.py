@@ -230,7 +230,8 @@ def test_explain_finds_a_package_in_the_sources_of_a_project_that_is_not_install
     [
         ("scal:block=1", "--with scal:block=1: there is no kernel 'scal'; did you mean 'scale'?"),
         ("scale:block", "--with scale:block: 'block' is not a k=v"),
-        ("scale:block=96", "--with of scale names block=96, vec=1, which is not in the space of scale.toml"),
+        ("scale:block=96", "--with scale:block=96: block is one of 128, 256 in scale.toml"),
+        ("scale:blok=128", "--with scale:blok=128: scale has no parameter 'blok'; did you mean 'block'?"),
     ],
 )
 def test_bake_refuses_what_cannot_ship(project, capsys, extra, message):

@@ -18,7 +18,7 @@ from pretuned.runtime.records import Value
 from pretuned.runtime.text import assignment, no_such
 from pretuned.spec.formulas import Formula, formulas
 from pretuned.spec.model import KernelSpec
-from pretuned.spec.space import Configuration, pairs
+from pretuned.spec.space import Configuration, describe, pairs
 from pretuned.tune.events import Listener
 
 
@@ -95,6 +95,17 @@ def write(package: Baked, below: Path) -> WrittenPackage:
     return WrittenPackage(folder=folder, files=tuple(sorted(package.files)))
 
 
+def _demand_in_space(text: str, implementation: str, spec: KernelSpec, given: Mapping[str, Value]) -> None:
+    """Raise UsageError for a parameter, or a value of one, that an implementation's space does not have."""
+    known = spec.all_implementations[implementation].space
+    for parameter, value in given.items():
+        if parameter not in known:
+            raise UsageError(f"--with {text}: {no_such('parameter', parameter, known, of=spec.name)}")
+        if value not in known[parameter]:
+            listed = ", ".join(describe(((parameter, one),)).partition("=")[2] for one in known[parameter])
+            raise UsageError(f"--with {text}: {parameter} is one of {listed} in {spec.file}")
+
+
 def parse_extra(text: str, specs: Mapping[str, KernelSpec]) -> Extra:
     """Return the kernel and configuration of `KERNEL:k=v,...`; raises UsageError.
 
@@ -116,6 +127,7 @@ def parse_extra(text: str, specs: Mapping[str, KernelSpec]) -> Extra:
     if name not in spec.all_implementations:
         message = no_such("implementation", name, spec.all_implementations, of=kernel)
         raise UsageError(f"--with {text}: {message}")
+    _demand_in_space(text, name, spec, given)
     default = spec.all_implementations[name].default
     if lacking := [parameter for parameter in formulas(default) if parameter not in given]:
         raise UsageError(f"--with {text}: name a value of {lacking[0]} too, whose default depends on the problem")
