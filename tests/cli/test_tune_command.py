@@ -323,6 +323,7 @@ def test_the_budget_is_the_options_then_the_environments_and_never_the_builds(
 def test_rows_that_were_not_reached_are_told_and_come_next_time(machine):
     machine.skip = 1
     assert machine.run()[2] == ("pretuned.lock.json: written\nrun the same command again to go on: 1 row not reached\n")
+    assert "no time was given to measure anything: 1 row not reached" in machine.run("--budget", "0")[2]
     machine.skip = 0
     assert machine.run()[0] == 0
     assert len(machine.asked) == 1

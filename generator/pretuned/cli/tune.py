@@ -46,7 +46,7 @@ def run(options: Namespace) -> ExitCode:
     if result.idle:
         _print_idle(options, result)
     else:
-        _print(options, project, result)
+        _print(options, asked, project, result)
     _print_lesser(project, asked, result)
     try:
         result.demand()
@@ -81,7 +81,7 @@ def _print_lesser(project: Project, asked: TuningOptions, result: TuningResult) 
         console.info(f"{named} of less effort left as they are: `--force` tunes them with `{wanted}`")
 
 
-def _print(options: Namespace, project: Project, result: TuningResult) -> None:
+def _print(options: Namespace, asked: TuningOptions, project: Project, result: TuningResult) -> None:
     tuned = result.tuned
     if options.json:
         print(json.dumps(result.to_json(), indent=2))
@@ -103,7 +103,9 @@ def _print(options: Namespace, project: Project, result: TuningResult) -> None:
     if tuned.interrupted:
         console.info("interrupted; what was measured is kept")
     if tuned.left and not tuned.wrong:
-        console.info(f"run the same command again to go on: {counted(tuned.left, 'row')} not reached")
+        left = f"{counted(tuned.left, 'row')} not reached"
+        measured = f"no time was given to measure anything: {left}; give `--budget` some seconds, or `none`"
+        console.info(measured if asked.budget_s == 0 else f"run the same command again to go on: {left}")
     if noisy := [row for row in tuned.rows if row.noise]:
         again = " ".join(f"--again {name}" for name in dict.fromkeys(row.kernel for row in noisy))
         console.info(

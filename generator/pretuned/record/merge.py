@@ -29,7 +29,7 @@ from pretuned.errors import LockError
 from pretuned.record.entries import row_to_json
 from pretuned.record.freshness import State
 from pretuned.record.lock import Key, Lock, row_key
-from pretuned.record.rows import Row, Skipped, TunedDevice
+from pretuned.record.rows import Row, Skipped, TunedDevice, rank_of_effort
 from pretuned.record.selection_entries import selection_to_json
 from pretuned.record.selections import Selection
 from pretuned.spec.space import describe
@@ -37,7 +37,6 @@ from pretuned.spec.space import describe
 Judged = Row | Selection
 EQUAL: Final = "equal by every rule; the line that comes first"
 DECIDING: Final = 5  # rules by which entries differ; the sixth is the order of their lines
-EFFORTS: Final = ("thorough", "default", "fast")  # from the most on
 ORDER: Final = (State.FRESH, State.UNVERIFIED, State.INCOMPLETE, State.STALE)
 
 
@@ -219,7 +218,7 @@ def _rank(entry: _Entry) -> tuple[object, ...]:
     if isinstance(entry.found, Skipped):
         return len(ORDER) - 1.5, entry.found.reason
     assert entry.state is not None
-    place, effort, age = ORDER.index(entry.state), EFFORTS.index(_effort(entry.found)), -_day(entry.found.date)
+    place, effort, age = ORDER.index(entry.state), -rank_of_effort(entry.found.effort), -_day(entry.found.date)
     if isinstance(entry.found, Selection):
         rule = entry.found
         return place, rule.certificate is None, effort, age, *_lost(rule), json.dumps(selection_to_json(rule))
@@ -230,10 +229,6 @@ def _rank(entry: _Entry) -> tuple[object, ...]:
 def _lost(rule: Selection) -> tuple[float, float]:
     """Return the mean loss, and the share of problems slower than the default, by a certificate; 0 without one."""
     return (0.0, 0.0) if rule.certificate is None else (rule.certificate.inside.mean, rule.certificate.inside.slower)
-
-
-def _effort(found: Judged) -> str:
-    return found.effort or "default"
 
 
 def _day(date: str) -> int:
@@ -273,11 +268,15 @@ def _reason(kept: _Entry, dropped: _Entry) -> tuple[int, str]:
     rules = (
         (kept.state != dropped.state, f"{kept.state}, not {dropped.state}"),
         (bool(one.noise) != bool(other.noise), f"measured without noise; the other: {other.noise}"),
-        (_effort(one) != _effort(other), f"tuned with effort {_effort(one)}, not {_effort(other)}"),
+        _efforts("tuned", one.effort, other.effort),
         (_day(one.date) != _day(other.date), f"of {one.date}, not {other.date}"),
         (one.winner.ratio != other.winner.ratio, f"at most {high:.3f} of the default's time, not {its:.3f}"),
     )
     return _first(rules)
+
+
+def _efforts(done: str, one: str, other: str) -> tuple[bool, str]:
+    return one != other, f"{done} with effort {one or 'default'}, not {other or 'default'}"
 
 
 def _first(rules: Sequence[tuple[bool, str]]) -> tuple[int, str]:
@@ -293,7 +292,7 @@ def _reason_of_selection(
     rules = (
         (state != its_state, f"{state}, not {its_state}"),
         ((one.certificate is None) != (other.certificate is None), "certified; the other is not"),
-        (_effort(one) != _effort(other), f"made with effort {_effort(one)}, not {_effort(other)}"),
+        _efforts("made", one.effort, other.effort),
         (_day(one.date) != _day(other.date), f"of {one.date}, not {other.date}"),
         (mean != its, f"loses {mean:.2%} on average by its certificate, not {its:.2%}"),
         (slower != its_slower, f"slower than the default at {slower:.2%} of problems, not {its_slower:.2%}"),
