@@ -97,7 +97,13 @@ def write(package: Baked, below: Path) -> WrittenPackage:
 
 def _demand_in_space(text: str, implementation: str, spec: KernelSpec, given: Mapping[str, Value]) -> None:
     """Raise UsageError for a parameter, or a value of one, that an implementation's space does not have."""
-    known = spec.all_implementations[implementation].space
+    own = spec.all_implementations[implementation]
+    known = {
+        parameter: own.space[parameter]
+        if isinstance(own.space, dict)
+        else tuple(dict.fromkeys(listed[parameter] for listed in own.space))
+        for parameter in own.default
+    }
     for parameter, value in given.items():
         if parameter not in known:
             raise UsageError(f"--with {text}: {no_such('parameter', parameter, known, of=spec.name)}")
