@@ -147,6 +147,20 @@ def test_what_is_the_best_at_one_listed_size_ships_though_no_cost_says_so(tmp_pa
     assert dict(row.winner.configuration.values) == {"vec": 1, "block": 128}
 
 
+def test_what_others_beat_where_they_are_legal_is_surveyed_where_they_are_not(tmp_path, monkeypatch):
+    monkeypatch.setattr(selecting, "WHOLE", 0)
+
+    def model(values, dims):  # wide vectors are far ahead, and block 128 twice as fast as the default of other sizes
+        return dims["n"] / 512 * (0.1 if values["vec"] == 4 else 0.5 if values["block"] == 128 else 1.0)
+
+    seen = []
+    monkeypatch.setattr(SelectionMaker, "_try", lambda maker, *_: seen.append(maker.observed.times))
+    tuned(loaded(tmp_path), FakeRunner(model))
+    odd = [times for problem, times in seen[0].items() if dict(problem.dims)["n"] % 2]
+    assert odd
+    assert all({"vec": 1, "block": 128} in [dict(c.values) for c in times] for times in odd)
+
+
 def test_seconds_of_choosing_leave_a_selection_its_problems(spec, monkeypatch):
     shortlist, slept = Predictor.shortlist, []
 

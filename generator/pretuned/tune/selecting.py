@@ -3,7 +3,8 @@
 Theory of operation. A table is for sizes that nobody tuned, most of them ragged. So candidates are measured there.
 
 *Survey.* All candidates are screened at the representatives and at a few problems that are drawn between and around the
-spec's sizes. What is far behind at each of the first of those is left out at the others.
+spec's sizes. What is far behind at each of the first of those is left out at the others: behind what is legal wherever
+it is itself, since elsewhere it may be the best of those that are.
 
 *Trial.* Costs fitted to those times say what may be the best anywhere: the shortlist. It races at the spec's own sizes
 and at some drawn ones. At the spec's own it meets what the representatives promise there, since the rows are decided
@@ -27,6 +28,7 @@ from pretuned.compile.result import Binary, Resources
 from pretuned.measure.libraries import release
 from pretuned.record.selections import PredictedChoice, Selection
 from pretuned.record.usage import digest_of
+from pretuned.spec.guards import Guards
 from pretuned.spec.space import Configuration, Problem
 from pretuned.tune.observation import Observations
 from pretuned.tune.screening import CARRIED
@@ -153,27 +155,41 @@ class SelectionMaker:
                 observed.survey(problem, [c for c in task.times[problem] if c not in task.failed])
         if not observed.times:  # no problem of the spec fits into the device's memory
             return
-        everything = self._alive({c for times in observed.times.values() for c in times}, SURVEYED)
+        guards = task.guards(sorted({c for times in observed.times.values() for c in times}))
+        everything = self._alive(guards, SURVEYED)
         for place, problem in enumerate(drawn):
             if self.late:
                 return
             task.report("surveying", problem, count - len(drawn) + place, count)
-            observed.survey(problem, everything if place < WHOLE else self._hopeful(everything))
+            observed.survey(problem, everything if place < WHOLE else self._hopeful(everything, guards))
 
-    def _alive(self, candidates: Iterable[Configuration], most: int) -> list[Configuration]:
+    def _alive(self, guards: Mapping[Configuration, Guards], most: int) -> list[Configuration]:
         """Return the candidates that did best somewhere, at most so many, in a stable order; the default first."""
-        shares = {c: self._best_share(c) for c in candidates if c not in self.task.failed}
+        shares = {c: share for c, share in self._best_shares(guards).items() if c not in self.task.failed}
         best = sorted(shares, key=lambda c: (shares[c], c))[:most]
         return list(dict.fromkeys([*self.task.defaults, *best]))
 
-    def _best_share(self, configuration: Configuration) -> float:
-        """Return the least that a candidate took, of the best time, at any problem."""
-        times = [known for known in self.observed.times.values() if configuration in known]
-        return min(known[configuration] / min(known.values()) for known in times)
+    def _best_shares(self, guards: Mapping[Configuration, Guards]) -> dict[Configuration, float]:
+        """Return the least that candidates took at any problem, of the best time of what is legal wherever they are."""
+        kinds = set(guards.values())
+        rivals = {own: [other for other in kinds if other.covers(own)] for own in kinds}
+        shares: dict[Configuration, float] = {}
+        for known in self.observed.times.values():
+            best: dict[Guards, float] = {}
+            for configuration, time_us in known.items():
+                own = guards[configuration]
+                best[own] = min(time_us, best.get(own, time_us))
+            least = {own: min(best[other] for other in rivals[own] if other in best) for own in best}
+            for configuration, time_us in known.items():
+                share = time_us / least[guards[configuration]]
+                shares[configuration] = min(share, shares.get(configuration, share))
+        return shares
 
-    def _hopeful(self, candidates: Sequence[Configuration]) -> list[Configuration]:
-        seen = {c for times in self.observed.times.values() for c in times}
-        return [c for c in candidates if c not in seen or self._best_share(c) <= HOPELESS or c in self.task.defaults]
+    def _hopeful(
+        self, candidates: Sequence[Configuration], guards: Mapping[Configuration, Guards]
+    ) -> list[Configuration]:
+        shares = self._best_shares(guards)
+        return [c for c in candidates if shares.get(c, 1.0) <= HOPELESS or c in self.task.defaults]
 
     def _try(self, drawn: Sequence[Problem], incumbents: Iterable[Configuration]) -> None:
         """Race the shortlist at the spec's sizes and some drawn ones, and what is likely to ship at the others."""
