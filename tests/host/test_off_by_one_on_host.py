@@ -17,6 +17,7 @@ pytestmark = pytest.mark.skipif(compiler() is None, reason="no C++ compiler here
 def test_an_off_by_one_in_a_template_is_found(name, tmp_path):
     spec = broken(tmp_path / name, name)
     patient = replace(PLAIN, limit_s=120.0)
-    (report,) = execute({name: spec}, [patient], cache_folder=tmp_path / "cache", sample=1)
+    odd = {name: [dict.fromkeys(spec.free_dims, 1023)]}
+    (report,) = execute({name: spec}, [patient], cache_folder=tmp_path / "cache", sample=1, chosen=odd)
     assert report.findings
     assert {type(finding.failure) for finding in report.findings} == {WrongResult}

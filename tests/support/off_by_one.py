@@ -16,10 +16,12 @@ OFF_BY_ONE = {  # by kernel: the file, what it has, and what is wrong
 
 
 def broken(folder, name):
-    """Copy the templates, with an off-by-one planted in those of kernel `name`; return its spec."""
+    """Copy the templates, with an off-by-one planted in those of kernel `name`; return its spec, of float32 alone."""
     shutil.copytree(TEMPLATES, folder, ignore=shutil.ignore_patterns("__pycache__"))
     file, old, new = OFF_BY_ONE[name]
     text = (folder / file).read_text()
     assert old in text, f"{file} no longer has {old!r}"
     (folder / file).write_text(text.replace(old, new))
-    return load_folder(folder)[name]
+    spec = load_folder(folder)[name]
+    types = spec.specialisations["T"].model_copy(update={"dtypes": ("float32",)})
+    return spec.model_copy(update={"specialisations": spec.specialisations | {"T": types}})
