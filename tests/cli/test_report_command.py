@@ -156,11 +156,24 @@ def test_one_form_is_printed(home):
     assert home.run("report", "--json", "--markdown") == (2, "", "error: choose one of --json and --markdown\n")
 
 
-def test_a_page_that_cannot_be_written_is_an_error(home):
+@pytest.mark.parametrize("form", ["--json", "--markdown"])
+def test_the_form_that_is_asked_for_is_what_is_written(home, form):
+    home.write(home.rows())
+    printed = home.run("report", form)[1]
+    status, out, err = home.run("report", form, "--out", "sub/file")
+    assert (status, out) == (0, "")
+    assert err == f"sub/file: {len(printed.splitlines())} lines\n"
+    assert (home.root / "sub/file").read_text() == printed
+
+
+def test_a_report_that_cannot_be_written_is_an_error(home):
     home.write(home.rows())
     (home.root / "taken").mkdir()
     status, _, err = home.run("report", "--out", "taken")
-    assert (status, "taken" in err) == (10, True)
+    assert (status, err) == (
+        10,
+        "error: taken: the report cannot be written: Is a directory; name another path\n",
+    )
 
 
 def test_a_project_without_rows_has_a_page(home):

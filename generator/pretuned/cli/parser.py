@@ -263,7 +263,7 @@ def _add_explain(command: argparse.ArgumentParser) -> None:
 
 def _add_report(command: argparse.ArgumentParser) -> None:
     command.add_argument("lock", nargs="?", type=Path, help="a lock file (default: this project's)")
-    text = f"the page to write (default: {PAGE}, and none with --markdown or --json)"
+    text = f"the file to write (default: {PAGE}; with --markdown or --json, the standard output)"
     command.add_argument("--out", type=Path, metavar="FILE", help=text)
     form = "print the summary and what changed as Markdown, for a pull request"
     command.add_argument("--markdown", action="store_true", help=form)
