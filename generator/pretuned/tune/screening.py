@@ -2,10 +2,10 @@
 
 Theory of operation. A strategy proposes candidates in batches. Their sources go to the compilers at once, and binaries
 are screened in the order in which they arrive, first at the representative problems, from which the strategy learns.
-The next batch is proposed while the one before is still under way, from the results of all batches before that. So what
-a strategy sees never depends on which source was compiled first, and the same times give the same decisions, unless
-sources take seconds. While the
-device waits for compilers, it goes on with the other problems, if the strategy asks for every configuration anyway.
+The next batch is proposed while the one before is still under way, from the results of all batches before that, and
+from no others where that one is through already. So what a strategy sees never depends on which source was compiled
+first, or on what an earlier build knows, and the same times give the same decisions, unless sources take seconds. While
+the device waits for compilers, it goes on with the other problems, if the strategy asks for every configuration anyway.
 
 A search knows its prices: the seconds that sources take a compiler, and candidates the device. Once it has taken the
 seconds that an effort leaves free, it goes on as long as more of it is worth its price (`prospects`). Where every
@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -90,8 +91,8 @@ class Screening:
         self._put_off: list[Configuration] = []
         self._recalled: set[Configuration] = set()
         self._left_out: set[Configuration] = set()
-        self._exhausted: set[Problem] = set()  # representatives whose strategies have nothing more to ask
-        self._waiting: set[Problem] = set()  # the same, until what is under way is timed
+        self._exhausted = False  # strategies have nothing more to ask
+        self._fruitless = -1  # after so many batches, they had nothing to ask but what the last one decides
 
     def run(self) -> None:
         """Screen at the representatives, and at other problems while the device would wait for compilers."""
@@ -217,30 +218,39 @@ class Screening:
         return True
 
     def _next_batch(self, outstanding: set[Configuration]) -> list[Configuration]:
-        """Return the batch of the next representative whose strategy asks for anything."""
-        if not outstanding:
-            self._waiting.clear()
-        first = len(self._batches)
-        for offset in range(len(self.representatives)):
-            problem = self.representatives[(first + offset) % len(self.representatives)]
-            if problem in self._exhausted or problem in self._waiting or problem in self.task.unfit:
-                continue
-            if batch := self._asked(problem, outstanding):
-                return batch
-            (self._waiting if outstanding else self._exhausted).add(problem)
-        return []
+        """Return the batch of the next representative whose strategy asks for anything.
 
-    def _asked(self, problem: Problem, outstanding: set[Configuration]) -> list[Configuration]:
-        """Return what the strategy asks for at `problem`, where the last batch counts as of median time so far."""
+        They are asked as if the last batch were still under way, whether it is or not. Where they ask for nothing so,
+        they are asked again once nothing is under way, with all that is known.
+        """
+        count = len(self._batches)
+        if self._exhausted:
+            return []
+        if self._fruitless != count:
+            hidden = outstanding if self._is_slow_to_compile else {*chain(*self._batches[-1:])}
+            if batch := self._first_asked(hidden):
+                return batch
+            self._fruitless = count
+        if outstanding:
+            return []
+        batch = self._first_asked(set())
+        self._exhausted = not batch
+        return batch
+
+    def _first_asked(self, hidden: set[Configuration]) -> list[Configuration]:
+        """Return what the first strategy asks for that asks for anything; representatives take turns to be first."""
+        turn = len(self._batches) % len(self.representatives)
+        fit = [p for p in (*self.representatives[turn:], *self.representatives[:turn]) if p not in self.task.unfit]
+        return next((batch for problem in fit if (batch := self._asked(problem, hidden))), [])
+
+    def _asked(self, problem: Problem, hidden: set[Configuration]) -> list[Configuration]:
+        """Return what the strategy asks for at `problem`, where what is hidden counts as of median time so far."""
         task, rows = self.task, self._rows[problem]
-        last = set(self._batches[-1]) if outstanding else set()
-        if self._is_slow_to_compile:
-            last = outstanding
-        seen: dict[Configuration, float] = {c: t for c, t in task.times[problem].items() if c not in last}
+        seen: dict[Configuration, float] = {c: t for c, t in task.times[problem].items() if c not in hidden}
         timed = [time_us for time_us in seen.values() if math.isfinite(time_us)]
-        seen |= dict.fromkeys(task.failed - last, math.inf)
-        seen |= dict.fromkeys({*self._put_off, *self._left_out} - last, math.inf)
-        seen |= dict.fromkeys(last, statistics.median(timed) if timed else 1.0)
+        seen |= dict.fromkeys(task.failed - hidden, math.inf)
+        seen |= dict.fromkeys({*self._put_off, *self._left_out} - hidden, math.inf)
+        seen |= dict.fromkeys(hidden, statistics.median(timed) if timed else 1.0)
         place = {int(row): index for index, row in enumerate(rows)} if seen else {}
         times = {place[row]: time_us for c, time_us in seen.items() if (row := task.index_of(c)) in place}
         strategy = self._strategies[problem]
@@ -316,7 +326,7 @@ class Screening:
         for problem, ahead in self._ahead.items():
             self._ahead[problem] = [c for c in ahead if c not in gone]
         self._batches = [[c for c in batch if c not in gone] for batch in self._batches]
-        self._others, self._exhausted, self._waiting = [], set(), set()
+        self._others, self._exhausted, self._fruitless = [], False, -1
         for problem, rows in self._rows.items():
             if problem in self._strategies:
                 self._strategies[problem] = Hybrid(len(rows), self._seeds(problem), evaluations=len(rows))
