@@ -40,6 +40,7 @@ _TEXT: Final = re.compile(
                 | '(?:\\.|[^'\\\n])*'
                 | [^/\ \t\f\v\n]
                 | /(?![/*])
+                | [\ \n](?=[^/\ \t\f\v\n])                                       # which stands for itself
               )+ )
     | (?P<blank> (?: [ \t\f\v\n] | //[^\n]* | /\*.*?\*/ )+ )
     """,

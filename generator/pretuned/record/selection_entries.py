@@ -12,10 +12,9 @@ from typing import Any, Final
 
 from pretuned.record import fields
 from pretuned.record.selections import Certificate, Cost, Losses, PredictedChoice, Selection
-from pretuned.runtime.costs import written
+from pretuned.runtime.costs import check
 from pretuned.runtime.expressions import LIMIT
 from pretuned.runtime.text import shown
-from pretuned.spec.expressions import Expression, ExpressionError
 
 MAX_CHOICES: Final = 64
 MAX_MARGIN: Final = 1000  # per mille of the default's time
@@ -95,12 +94,8 @@ def _choice(data: Mapping[str, Any], dims: set[str]) -> PredictedChoice:
 def _cost(data: Mapping[str, Any], dims: set[str]) -> Cost:
     for term, femtoseconds in data.items():
         fields.whole(femtoseconds, f"the cost of {shown(term)}", 0, LIMIT - 1)
-        try:
-            Expression.derived(term)
-        except ExpressionError as error:
-            raise ValueError(f"a cost's term {error}") from None
     cost = tuple(sorted(data.items()))
-    written(cost, dims)
+    check(cost, dims)
     return cost
 
 

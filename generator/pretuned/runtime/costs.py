@@ -36,20 +36,26 @@ ALLOWED = (
 )
 
 
-def written(cost: TermTimes, dims: Collection[str]) -> str:
-    """Return a cost as Python over `dims`; raises ValueError for what is not in the language."""
-    texts = []
-    for text, femtoseconds in cost:
+def check(cost: TermTimes, dims: Collection[str]) -> None:
+    """Raise ValueError for what is not a cost over `dims`."""
+    terms, known = tuple(cost), frozenset(dims)
+    if len(terms) > MOST_TERMS:
+        raise ValueError(f"a cost has {len(terms)} terms; at most {MOST_TERMS} can be read")
+    for text, femtoseconds in terms:
         if type(femtoseconds) is not int or not 0 <= femtoseconds <= LIMIT:
             raise ValueError(
                 f"the term {text!r:.80} has {femtoseconds!r:.40} femtoseconds; write a number of 0 or more"
             )
         if not isinstance(text, str) or len(text) > LONGEST:
             raise ValueError(f"a term is {text!r:.80}; write an expression of at most {LONGEST} characters")
-        texts.append(f"{femtoseconds}{_factor(text, frozenset(dims))}")
-    if len(texts) > MOST_TERMS:
-        raise ValueError(f"a cost has {len(texts)} terms; at most {MOST_TERMS} can be read")
-    return " + ".join(texts) or "0"
+        _check_term(text, known)
+
+
+def written(cost: TermTimes, dims: Collection[str]) -> str:
+    """Return a cost as Python over `dims`; raises ValueError as `check`."""
+    terms = tuple(cost)
+    check(terms, dims)
+    return " + ".join(f"{femtoseconds}{_factor(text)}" for text, femtoseconds in terms) or "0"
 
 
 def shared(costs: Sequence[str], dims: Collection[str]) -> tuple[list[tuple[str, str]], list[str]]:
@@ -85,24 +91,22 @@ def compiled(costs: Iterable[TermTimes], dims: Collection[str]) -> Formula:
 
 
 @lru_cache(KEPT)
-def _factor(text: str, dims: frozenset[str]) -> str:
-    """Return a term as what follows its femtoseconds, ` * (n + 1)`; nothing for the term 1."""
-    term = _parsed(text, dims)
-    if isinstance(term, ast.Constant) and term.value == 1:
-        return ""
-    return ast.unparse(ast.BinOp(left=ast.Constant(1), op=ast.Mult(), right=term)).removeprefix("1")
-
-
-def _parsed(text: str, dims: Collection[str]) -> ast.expr:
-    """Return the tree of a term, held to the language, `ceil_div` written out."""
+def _check_term(text: str, dims: frozenset[str]) -> None:
     try:
         tree = ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise ValueError(f"the term {text!r:.80} is not an expression; write {ALLOWED}") from None
     if not is_allowed(tree, dims):
         raise ValueError(f"the term {text!r:.80} is not a cost over {', '.join(sorted(dims))}; write {ALLOWED}")
-    plain: ast.expr = _WrittenOut().visit(tree)
-    return plain
+
+
+@lru_cache(KEPT)
+def _factor(text: str) -> str:
+    """Return a term, which was checked, as what follows its femtoseconds, ` * (n + 1)`; nothing for the term 1."""
+    term = _WrittenOut().visit(ast.parse(text, mode="eval").body)
+    if isinstance(term, ast.Constant) and term.value == 1:
+        return ""
+    return ast.unparse(ast.BinOp(left=ast.Constant(1), op=ast.Mult(), right=term)).removeprefix("1")
 
 
 def is_allowed(node: ast.expr, dims: Collection[str], depth: int = DEEPEST) -> bool:

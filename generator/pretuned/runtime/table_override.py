@@ -98,13 +98,13 @@ def _row(kernel: Kernel, row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _selection(kernel: Kernel, entry: dict[str, Any]) -> tuple[Any, ...]:
-    from .costs import compiled, written  # noqa: PLC0415 - brings ast, which nothing else needs
+    from .costs import check, compiled  # noqa: PLC0415 - brings ast, which nothing else needs
 
     specialisation = _specialisation(kernel, entry)
 
     def choice(one: dict[str, Any]) -> tuple[tuple[Any, ...], list[tuple[str, int]]]:
         cost = list(_dict(one, "cost").items())
-        written(cost, kernel.free_dims)
+        check(cost, kernel.free_dims)
         return (*_shipped(kernel, specialisation, one), str(one.get("library", ""))), cost
 
     *others, default = given = _choices(entry, choice)
