@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from pretuned.tune.prospects import BLURRED, PRIOR, Prices, Prospects, worth_s
+from pretuned.tune.prospects import BLURRED, PRIOR, SHRINKING, Prices, Prospects, worth_s
 
 
 def noted(*steps):
@@ -18,9 +18,15 @@ def noted(*steps):
 
 def test_less_is_expected_the_longer_ago_the_last_gain_was():
     fresh, stale = noted((32, 100.0), (64, 80.0)), noted((32, 100.0), (64, 80.0), (400, 80.0))
-    assert fresh.expected(32) == pytest.approx(math.log(100 / 80) / 4)
+    assert fresh.expected(32) == pytest.approx(SHRINKING * (PRIOR + math.log(100 / 80)) / 2)
     assert 0 < stale.expected(32) < fresh.expected(32) / 5
     assert stale.expected(0) == 0
+
+
+def test_a_small_gain_after_large_ones_does_not_end_what_is_expected():
+    large, small = noted((32, 100.0), (64, 50.0)), noted((32, 100.0), (64, 50.0), (96, 49.5))
+    assert small.expected(32) > large.expected(32) / 2
+    assert noted((32, 100.0), (64, 99.0), (96, 98.0)).expected(32) < small.expected(32) / 2
 
 
 def test_what_screening_may_err_by_is_no_gain():

@@ -1,10 +1,11 @@
 """What a search has cost and gained so far, and whether more of it is worth its price. Pure.
 
 A gain is counted in natural logarithms of time: 0.01 is 1% faster. What another batch is expected to gain follows from
-the last time that the best came down, whatever the strategy: the longer ago that was, the less likely is the next time,
-as with records among numbers drawn alike (of n + k of them the best is among the last k in k / (n + k) cases), and the
-next gain is a quarter of the last. A surrogate's own expected improvement is not asked: on recorded spaces it was below
-0.0001 before gains of 7% and 40%, since what it has not seen a pattern of it does not expect.
+how the best came down so far, whatever the strategy. The longer ago the last time was, the less likely is the next, as
+with records among numbers drawn alike: of n + k of them the best is among the last k in k / (n + k) cases. And the next
+gain is a part of the mean of those so far: the last one alone may be small where the next is not. A surrogate's own
+expected improvement is not asked: on recorded spaces it was below 0.0001 before gains of 7% and 40%, since what it has
+not seen a pattern of it does not expect.
 """
 
 from __future__ import annotations
@@ -15,26 +16,34 @@ from typing import Final
 
 from pretuned.spec.space import Pairs
 
-SHRINKING: Final = 0.25  # of the last gain, that the next one is
-PRIOR: Final = 0.4  # what is expected as the last gain, before there was one
+SHRINKING: Final = 0.1  # of the mean gain, that the next one is
+PRIOR: Final = 0.3  # a gain that counts as one more
 BLURRED: Final = 0.005  # what screening errs by: less is no gain
 
 
 @dataclass(slots=True, kw_only=True)
 class Prospects:
-    """How the best of a search came down: `tried` candidates so far, `gained_at` so many the last time."""
+    """How the best of a search came down: `tried` candidates so far, `gained_at` so many the last time of `gains`."""
 
     tried: int = 0
-    best: float = math.inf  # the logarithm of its time, the mean over problems
+    first: float = math.nan  # the logarithm of the best time when it was first known, the mean over problems
+    best: float = math.inf  # and now
     gained_at: int = 0
-    gain: float = PRIOR
+    gains: int = 0
 
     def note(self, tried: int, best: float) -> None:
         """Take in what is known after `tried` candidates; `best` is the mean logarithm of the best times."""
         self.tried = tried
-        if best < self.best - BLURRED:
-            self.gain = self.best - best if math.isfinite(self.best) else PRIOR
-            self.best, self.gained_at = best, tried
+        if math.isnan(self.first):
+            self.first, self.best, self.gained_at = best, best, tried
+        elif best < self.best - BLURRED:
+            self.best, self.gained_at, self.gains = best, tried, self.gains + 1
+
+    @property
+    def gain(self) -> float:
+        """The mean gain so far."""
+        gained = 0.0 if math.isnan(self.first) else self.first - self.best
+        return (PRIOR + gained) / (1 + self.gains)
 
     def expected(self, more: int) -> float:
         """Return what so many more candidates are expected to gain."""

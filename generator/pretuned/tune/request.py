@@ -74,7 +74,7 @@ FAST: Final = EffortProfile(
     exhaustive=128,
     evaluations=256,
     searching_s=2.0,
-    worth_s=120.0,
+    worth_s=240.0,
 )
 THOROUGH: Final = EffortProfile(
     name="thorough",
