@@ -41,6 +41,22 @@ def pytest_configure(config):
         pytest.importorskip = lambda name, *_, **__: importlib.import_module(name)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """Run what is marked `untraced`, and its fixtures, without the trace function that measures coverage.
+
+    pytest-cov's own `no_cover` leaves one in place in the workers of pytest-xdist.
+    """
+    trace = sys.gettrace()
+    if trace is None or item.get_closest_marker("untraced") is None:
+        return (yield)
+    sys.settrace(None)
+    try:
+        return (yield)
+    finally:
+        sys.settrace(trace)
+
+
 @pytest.fixture(autouse=True)
 def locks_of_their_own(monkeypatch):
     """Have GPUs that tests make up be locked by tests of the same TMPDIR alone."""

@@ -152,6 +152,7 @@ def test_the_setuptools_example(run, contents, bare_python, tmp_path):
     assert not (example / "src" / "blend" / "tuned").exists()
 
 
+@pytest.mark.slow
 def test_the_uv_workspace(run, own_wheel, offline, contents, tmp_path):
     """What compiles the kernels is here, but not for uv: it needs nothing of that, once they are in the user cache."""
     example = copied("uv-workspace", tmp_path)

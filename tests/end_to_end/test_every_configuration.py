@@ -16,11 +16,12 @@ from pretuned.spec import space
 from pretuned.spec.needs import need_of
 from pretuned.spec.space import DeviceFacts
 
-STRIDE, MOST = 20, 8
+STRIDE, MOST = 20, 3
 ROOT = Path(__file__).parents[2]
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
 USUAL = ("sm_90",)  # every configuration is compiled for it, and one of STRIDE for the others
 BUNDLED = ROOT / "templates"
+pytestmark = pytest.mark.untraced
 # The gallery has a test of its own, `declared` the quickstart's kernel, and `multi-gpu-lock` the bundled transpose as
 # it was when its lock was made, of which its own test compiles what ships.
 SHOWN_ELSEWHERE = {"gallery", "declared", "multi-gpu-lock"}

@@ -45,7 +45,7 @@ CASES = [  # kernels, ways to execute, how many configurations of each specialis
         for part, names in PARTS.items()
     ),
 ]
-pytestmark = pytest.mark.skipif(compiler() is None, reason="no C++ compiler here")
+pytestmark = [pytest.mark.untraced, pytest.mark.skipif(compiler() is None, reason="no C++ compiler here")]
 FOR_GPUS_ONLY = {"hgemm"}  # inline PTX
 
 

@@ -4,6 +4,8 @@ import re
 import tarfile
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 IMPORT = """\
 import sys
@@ -32,6 +34,7 @@ def test_the_wheel_holds_library_templates_and_kernels_once(own_wheel, contents)
     assert [name for name in files if re.search(r"sm_90.*\.cubin$", name)]
 
 
+@pytest.mark.slow
 def test_a_wheel_from_the_sdist_is_the_same(own_wheel, hatchling, developers_cache, contents, tmp_path):
     sdist = hatchling(ROOT, "sdist", tmp_path / "sdist")
     with tarfile.open(sdist) as archive:

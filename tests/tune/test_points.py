@@ -141,6 +141,7 @@ def test_constraints_too_wide_for_a_table_and_small_chunks_find_the_same(where, 
         agree(spec, problem(1).specialisation, asked, H100)
 
 
+@pytest.mark.untraced
 @pytest.mark.parametrize("folder", ["templates", "examples/quickstart/kernels", "tests/bake/golden/specs"])
 def test_shipped_kernels_have_the_points_that_they_had(folder):
     count = 0

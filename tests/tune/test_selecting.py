@@ -359,6 +359,7 @@ def test_a_choice_that_a_new_certificate_finds_wrong_is_taken_out(spec):
     assert (left.certificate, left.space) == (None, "")  # the next tuning makes it anew
 
 
+@pytest.mark.untraced
 def test_sizes_that_have_rows_certify_nothing(tmp_path):
     spec = loaded(tmp_path, ("[constraints]\n", '[constraints]\nrequires = ["n == 1024 or n == 65536"]\n'))
     _, selection, _ = tuned(spec, FakeRunner(tails))
@@ -537,7 +538,8 @@ def few(tmp_path_factory):
     return lru_cache(few)
 
 
-@settings(max_examples=6, deadline=None)
+@pytest.mark.untraced
+@settings(max_examples=4, deadline=None)
 @given(
     demand=st.sampled_from(FEW_SIZES),
     sizes=st.sampled_from(([1024], [1024, 1100], [512, 1024, 2048])),
@@ -561,6 +563,7 @@ def test_a_kernel_that_admits_few_sizes_is_tuned(few, demand, sizes, room, calle
     assert (selection is not None) == bool(fitting)
 
 
+@pytest.mark.untraced
 @settings(max_examples=40, deadline=None)
 @given(
     demand=st.sampled_from(FEW_SIZES),
