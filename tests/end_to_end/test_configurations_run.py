@@ -39,7 +39,7 @@ CASES = [  # kernels, ways to execute, how many configurations of each specialis
     *(
         pytest.param(names, ways, sample, types, id=f"{kind}, {part}", marks=pytest.mark.slow)
         for kind, ways, sample, types in (
-            ("many", (PLAIN,), 12, every),
+            ("many", (PLAIN,), 6, every),
             ("sanitized", (MEMORY, RACES), 2, one_of_each_size),  # threads and addresses are alike for the others
         )
         for part, names in PARTS.items()
@@ -59,7 +59,7 @@ def of_types(spec, chosen):
 
 
 @pytest.mark.parametrize(("names", "ways", "sample", "types"), CASES)
-def test_every_configuration_is_right(names, ways, sample, types, tmp_path, record_property):
+def test_configurations_are_right(names, ways, sample, types, tmp_path, record_property):
     specs = {name: of_types(SPECS[name], types) for name in names}
     patient = [replace(way, limit_s=LIMIT_S) for way in ways]
     reports = list(execute(specs, patient, cache_folder=tmp_path, sample=sample))
