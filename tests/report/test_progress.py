@@ -87,6 +87,11 @@ def test_a_race_of_a_survey_does_not_hide_the_survey():
     assert len(found.contenders) == 3
 
 
+def test_what_a_candidate_is_expected_to_take_is_not_the_best_so_far():
+    found = view([*STREAM[:10], (9.0, racing((WIDE, 0.1), (DEFAULT, 10.7)))])
+    assert found.best is None or found.best.time_us > 1
+
+
 def test_rows_count_from_the_plan_on_and_never_beyond_it():
     found = view([(0.1, passed(SMALL)), (0.5, planned(rows=1)), (1.0, passed(SMALL)), (2.0, passed(LARGE))])
     assert found.rows == Count(done=1, of=1)

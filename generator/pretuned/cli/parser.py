@@ -126,7 +126,9 @@ def _add_tune(command: argparse.ArgumentParser) -> None:
     command.add_argument("--strategy", default=strategies.AUTO, metavar="NAME", help=text)
     text = "how much is tried: fast, default or thorough (default: the table's effort)"
     command.add_argument("--effort", choices=get_args(Effort), help=text)
-    command.add_argument("--verbose", action="store_true", help="print a line for each step and each failed candidate")
+    command.add_argument(
+        "-v", "--verbose", action="store_true", help="print a line for each step and each failed candidate"
+    )
     command.set_defaults(run=tune.run)
 
 
@@ -148,7 +150,7 @@ def _add_check(command: argparse.ArgumentParser) -> None:
     text = "with --execute or --sanitize: at this problem, as in rows=7,cols=50257, instead of others (may be repeated)"
     command.add_argument("--at", action="append", metavar="NAME=VALUE,...", help=text)
     command.add_argument("--quiet", action="store_true", help="show no progress")
-    command.add_argument("--verbose", action="store_true", help="print a line for each row that is not fresh")
+    command.add_argument("-v", "--verbose", action="store_true", help="print a line for each row that is not fresh")
     command.set_defaults(run=_check)
 
 

@@ -185,10 +185,12 @@ class _OneDevice:
         own = f"duel at place {event.place}" if event.place else "race"
         self._go_to(event.kernel, event.problem, own if self._stage == DECIDING else self.view.step)
         order = sorted(event.contenders, key=lambda one: (one[1], one[0]))
-        if order:
+        self.view = replace(self.view, contenders=tuple(one for one, _ in order))
+        if order and self._stage == DECIDING:  # before, some are expected by costs, which may err by far
             (fastest, time_us), default_us = order[0], dict(order).get(event.default)
-            best = BestSoFar(configuration=fastest, time_us=time_us, default_us=default_us)
-            self.view = replace(self.view, contenders=tuple(one for one, _ in order), best=best)
+            self.view = replace(
+                self.view, best=BestSoFar(configuration=fastest, time_us=time_us, default_us=default_us)
+            )
 
     def _go_to(self, kernel: str, problem: Problem, step: str) -> None:
         if (kernel, problem) != (self.view.kernel, self.view.problem):

@@ -258,6 +258,7 @@ def race(
         place=conduct.place,
     )
     task.workbench.listen(racing)
+    task.workbench.binaries.poll()  # what was compiled meanwhile is counted
 
     def run(chosen: Sequence[Configuration]) -> Raced | Failure:
         task.workbench.spending.launched += 1
