@@ -1,7 +1,7 @@
 """Texts of expressions, as terms are made of them: folded, multiplied, divided, and what they turn on. Pure.
 
 Hundreds of configurations differ in the few parameters that one expression reads. So what was folded is remembered by
-the values that were read.
+the values that were read, of a type by its size where nothing else is asked; and what texts become, by the texts.
 """
 
 from __future__ import annotations
@@ -9,9 +9,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, reduce
+from typing import Final
 
 from pretuned.runtime.records import Value
+from pretuned.runtime.types import DTYPES
 from pretuned.spec.expressions import Expression, is_positive
+
+_OF_SIZE: Final = {dtype.size_bytes: name for name, dtype in reversed(DTYPES.items())}
 
 
 @lru_cache(maxsize=1 << 14)
@@ -22,8 +26,11 @@ def simplify(text: str) -> str:
 
 def fold_in(expression: Expression, known: Mapping[str, Value]) -> Expression:
     """Return what `known` leaves of an expression; most configurations agree in the few names that one reads."""
-    read = tuple((name, type(known[name]), known[name]) for name in sorted(expression.names) if name in known)
-    return _of_read(expression, read)
+    read = {name: known[name] for name in sorted(expression.names) if name in known}
+    for name in expression.type_names - expression.value_names - {one for one, _ in expression.comparisons}:
+        if (dtype := DTYPES.get(str(read.get(name)))) is not None:
+            read[name] = _OF_SIZE[dtype.size_bytes]
+    return _of_read(expression, tuple((name, type(value), value) for name, value in read.items()))
 
 
 @lru_cache(maxsize=1 << 14)
@@ -33,6 +40,11 @@ def _of_read(expression: Expression, read: tuple[tuple[str, type, Value], ...]) 
 
 def multiply(texts: Sequence[str]) -> str:
     """Return the text of the product of expressions; what the same condition chooses is multiplied under it."""
+    return _multiplied(tuple(texts))
+
+
+@lru_cache(maxsize=1 << 14)
+def _multiplied(texts: tuple[str, ...]) -> str:
     trees = [Expression.derived(text).tree for text in texts if text != "1"]
     return simplify(ast.unparse(reduce(_product, trees))) if trees else "1"
 
@@ -115,8 +127,13 @@ def hoist(expression: Expression) -> str:
     return simplify(ast.unparse(_Guarding().visit(hoisted)))
 
 
-def turns_of(text: str) -> Iterator[str]:
-    """Yield the conditions at which a launch changes: the tests of `x if c else y`, and where min and max take over."""
+@lru_cache(maxsize=1 << 14)
+def turns_of(text: str) -> tuple[str, ...]:
+    """Return the conditions at which a launch changes: the tests of `x if c else y`, and where min and max take over."""
+    return tuple(dict.fromkeys(_turns(text)))
+
+
+def _turns(text: str) -> Iterator[str]:
     for node in ast.walk(Expression.derived(text).tree):
         match node:
             case ast.IfExp(test=test):
@@ -127,6 +144,7 @@ def turns_of(text: str) -> Iterator[str]:
                 yield f"{ast.unparse(other)} > {end}"
 
 
+@lru_cache(maxsize=1 << 14)
 def test_of(text: str) -> str:
     """Return a condition that holds where `text` is not 0."""
     match Expression.derived(text).tree:
@@ -135,14 +153,20 @@ def test_of(text: str) -> str:
     return text
 
 
-def ceil_divs_of(text: str) -> Iterator[tuple[str, int]]:
-    """Yield (a, b) of each `ceil_div(a, b)` with a literal b above 1."""
+@lru_cache(maxsize=1 << 14)
+def ceil_divs_of(text: str) -> tuple[tuple[str, int], ...]:
+    """Return (a, b) of each `ceil_div(a, b)` with a literal b above 1."""
+    return tuple(dict.fromkeys(_ceil_divs(text)))
+
+
+def _ceil_divs(text: str) -> Iterator[tuple[str, int]]:
     for node in ast.walk(Expression.derived(text).tree):
         match node:
             case ast.Call(func=ast.Name(id="ceil_div"), args=[number, ast.Constant(value=int() as by)]) if by > 1:
                 yield ast.unparse(number), by
 
 
+@lru_cache(maxsize=1 << 14)
 def divide(text: str, by: str) -> str:
     """Return the text of `ceil_div(text, by)`; of a ceil_div, the same by the product of both divisors."""
     match Expression.derived(text).tree:
