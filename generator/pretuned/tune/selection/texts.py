@@ -129,7 +129,7 @@ def hoist(expression: Expression) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def turns_of(text: str) -> tuple[str, ...]:
-    """Return the conditions at which a launch changes: the tests of `x if c else y`, and where min and max take over."""
+    """Return the conditions at which a launch changes: tests of `x if c else y`, and where min and max take over."""
     return tuple(dict.fromkeys(_turns(text)))
 
 
