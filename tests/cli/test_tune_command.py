@@ -170,9 +170,9 @@ def test_rows_that_there_are_not_cannot_be_tuned_again(machine, arguments, messa
 @pytest.mark.parametrize(
     ("table", "arguments", "most", "loss"),
     [
-        ("", (), 12, None),
+        ("", (), 20, None),
         ("max-loss = 0.03\nmax-configurations = 4\n", (), 4, 0.03),
-        ("max-loss = 0.03\n", ("--max-loss", "0.01"), 12, 0.01),
+        ("max-loss = 0.03\n", ("--max-loss", "0.01"), 20, 0.01),
     ],
 )
 def test_what_selections_must_be_like_stands_in_the_table_and_the_option_goes_first(

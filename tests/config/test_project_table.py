@@ -42,7 +42,7 @@ def test_the_smallest_table_has_the_documented_defaults():
         cubins=True,
         require_tuned=False,
         max_loss=None,
-        max_configurations=12,
+        max_configurations=20,
         effort="default",
         usage=None,
     )
@@ -195,11 +195,11 @@ def test_all_faults_of_a_table_come_at_once():
         ),
         (
             {"module": "src/a/tuned", "max-configurations": 1},
-            "max-configurations: is 1; expected 2 or more; write `max-configurations = 12`",
+            "max-configurations: is 1; expected 2 or more; write `max-configurations = 20`",
         ),
         (
             {"module": "src/a/tuned", "max-configurations": 33},
-            "max-configurations: is 33; expected 32 or less; write `max-configurations = 12`",
+            "max-configurations: is 33; expected 32 or less; write `max-configurations = 20`",
         ),
         (
             {"module": "src/a/tuned", "usage": "/var/log/calls.jsonl"},

@@ -45,7 +45,7 @@ _EXAMPLES: Final = {
     "cubins": "cubins = true",
     "require-tuned": "require-tuned = false",
     "max-loss": "max-loss = 0.02",
-    "max-configurations": "max-configurations = 12",
+    "max-configurations": "max-configurations = 20",
     "devices": 'devices = "all"',
     "effort": 'effort = "default"',
     "usage": 'usage = "calls.jsonl"',
@@ -91,7 +91,7 @@ class Project:
     cubins: bool = True
     require_tuned: bool = False
     max_loss: float | None = None
-    max_configurations: int = 12
+    max_configurations: int = 20
     devices: str = "all"
     effort: Effort = "default"
     usage: Path | None = None
@@ -145,7 +145,7 @@ class ProjectTable(_Table):
     cubins: bool = True
     require_tuned: bool = False
     max_loss: float | None = Field(default=None, gt=0, lt=1)
-    max_configurations: int = Field(default=12, ge=2, le=32)
+    max_configurations: int = Field(default=20, ge=2, le=32)
     devices: str = Field(default="all", pattern="^(all|cuda(:[0-9]{1,4})?)$")
     effort: Effort = "default"
     usage: str | None = None

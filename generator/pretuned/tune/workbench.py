@@ -137,7 +137,7 @@ class Demands:
     """
 
     strategy: NamedStrategy = field(default_factory=lambda: named(AUTO))
-    max_configurations: int = 12
+    max_configurations: int = 20
     max_loss: float | None = None
     certify: int | None = None
     seed: int | None = None
