@@ -1,7 +1,7 @@
 """Texts of expressions, as terms are made of them: folded, multiplied, divided, and what they turn on. Pure.
 
 Hundreds of configurations differ in the few parameters that one expression reads. So what was folded is remembered by
-the values that were read, of a type by its size where nothing else is asked; and what texts become, by the texts.
+the values that were read, and what becomes of a text by the text.
 """
 
 from __future__ import annotations
@@ -9,13 +9,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, reduce
-from typing import Final
 
 from pretuned.runtime.records import Value
-from pretuned.runtime.types import DTYPES
 from pretuned.spec.expressions import Expression, is_positive
-
-_OF_SIZE: Final = {dtype.size_bytes: name for name, dtype in reversed(DTYPES.items())}
 
 
 @lru_cache(maxsize=1 << 14)
@@ -26,11 +22,8 @@ def simplify(text: str) -> str:
 
 def fold_in(expression: Expression, known: Mapping[str, Value]) -> Expression:
     """Return what `known` leaves of an expression; most configurations agree in the few names that one reads."""
-    read = {name: known[name] for name in sorted(expression.names) if name in known}
-    for name in expression.type_names - expression.value_names - {one for one, _ in expression.comparisons}:
-        if (dtype := DTYPES.get(str(read.get(name)))) is not None:
-            read[name] = _OF_SIZE[dtype.size_bytes]
-    return _of_read(expression, tuple((name, type(value), value) for name, value in read.items()))
+    read = tuple((name, type(known[name]), known[name]) for name in sorted(expression.names) if name in known)
+    return _of_read(expression, read)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -130,7 +123,7 @@ def hoist(expression: Expression) -> str:
 @lru_cache(maxsize=1 << 14)
 def turns_of(text: str) -> tuple[str, ...]:
     """Return the conditions at which a launch changes: tests of `x if c else y`, and where min and max take over."""
-    return tuple(dict.fromkeys(_turns(text)))
+    return tuple(_turns(text))
 
 
 def _turns(text: str) -> Iterator[str]:
@@ -156,7 +149,7 @@ def test_of(text: str) -> str:
 @lru_cache(maxsize=1 << 14)
 def ceil_divs_of(text: str) -> tuple[tuple[str, int], ...]:
     """Return (a, b) of each `ceil_div(a, b)` with a literal b above 1."""
-    return tuple(dict.fromkeys(_ceil_divs(text)))
+    return tuple(_ceil_divs(text))
 
 
 def _ceil_divs(text: str) -> Iterator[tuple[str, int]]:
