@@ -258,7 +258,6 @@ def race(
         place=conduct.place,
     )
     task.workbench.listen(racing)
-    task.workbench.binaries.poll()  # what was compiled meanwhile is counted
 
     def run(chosen: Sequence[Configuration]) -> Raced | Failure:
         task.workbench.spending.launched += 1

@@ -115,7 +115,8 @@ class TuningTask:
         return self._candidates[configuration]
 
     def report(self, stage: str, problem: Problem, done: int, problems: int) -> None:
-        """Report that a stage has come to `problem`, behind `done` of its `problems`."""
+        """Report that a stage has come to `problem`, behind `done` of its `problems`, and what was compiled by then."""
+        self.workbench.binaries.poll()
         name = self.spec.name
         event = AtProblem(kernel=name, stage=stage, problem=problem, done=min(done, problems), problems=problems)
         self.workbench.listen(event)
