@@ -20,6 +20,7 @@ Mode = Literal["auto", "locked", "force", "off"]
 Effort = Literal["fast", "default", "thorough"]
 Keys = tuple[str | int, ...]
 Entry = tuple[Keys, str]  # where in the table, and what is wrong there
+MAX_CONFIGURATIONS: Final = 20  # that ship for a specialisation, unless the table says otherwise
 SRC: Final[Mapping[str, str]] = {"": "src"}  # where packages lie unless the project's files say otherwise
 
 _VERSION: Final = r"[0-9]{2}\.[0-9]"  # \d is every digit of Unicode
@@ -45,7 +46,7 @@ _EXAMPLES: Final = {
     "cubins": "cubins = true",
     "require-tuned": "require-tuned = false",
     "max-loss": "max-loss = 0.02",
-    "max-configurations": "max-configurations = 20",
+    "max-configurations": f"max-configurations = {MAX_CONFIGURATIONS}",
     "devices": 'devices = "all"',
     "effort": 'effort = "default"',
     "usage": 'usage = "calls.jsonl"',
@@ -91,7 +92,7 @@ class Project:
     cubins: bool = True
     require_tuned: bool = False
     max_loss: float | None = None
-    max_configurations: int = 20
+    max_configurations: int = MAX_CONFIGURATIONS
     devices: str = "all"
     effort: Effort = "default"
     usage: Path | None = None
@@ -145,7 +146,7 @@ class ProjectTable(_Table):
     cubins: bool = True
     require_tuned: bool = False
     max_loss: float | None = Field(default=None, gt=0, lt=1)
-    max_configurations: int = Field(default=20, ge=2, le=32)
+    max_configurations: int = Field(default=MAX_CONFIGURATIONS, ge=2, le=32)
     devices: str = Field(default="all", pattern="^(all|cuda(:[0-9]{1,4})?)$")
     effort: Effort = "default"
     usage: str | None = None

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from pretuned.config.project import MAX_CONFIGURATIONS
 from pretuned.device.monitor import DeviceMonitor
 from pretuned.measure.runner import Runner
 from pretuned.record.cache import Cache
@@ -137,7 +138,7 @@ class Demands:
     """
 
     strategy: NamedStrategy = field(default_factory=lambda: named(AUTO))
-    max_configurations: int = 20
+    max_configurations: int = MAX_CONFIGURATIONS
     max_loss: float | None = None
     certify: int | None = None
     seed: int | None = None
