@@ -1,4 +1,4 @@
-"""hgemm and skinny_gemm by wgmma and by mma.sync: right where tiles are cut off; hgemm with an epilogue of its own."""
+"""hgemm and skinny_gemm, every implementation: right where tiles are cut off; hgemm with an epilogue of its own."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FEW_ROWS = [
     (70, 129, 8192),
     (8, 7000, 640),
 ]
-FEW_ODD_ROWS = [(1, 1, 1), (31, 255, 77), (64, 17, 129)]
+FEW_ODD_ROWS = [(1, 1, 1), (1, 690, 5837), (2, 300, 1031), (3, 70, 517), (4, 129, 8200), (31, 255, 77), (64, 17, 129)]
 SAMPLED = 12  # configurations of an implementation
 
 

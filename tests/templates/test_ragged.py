@@ -45,6 +45,14 @@ CASES = {  # by kernel: an implementation with its widest vectors, and sizes wit
             [(m, n, k) for m in (1, 11) for n in (3, 50) for k in (0, 5, 131, 264)],
         )
         for bm, warps_n, depth in ((16, 1, 2), (32, 4, 4), (32, 1, 2))
+    ]
+    + [
+        (
+            "vectors",
+            {"block": 128, "rows_each": 4, "unroll": unroll, "xs": xs},
+            [(m, n, k) for m in range(xs // 2 + 1, xs + 1) for n in (3, 50) for k in (0, 5, 131, 264, 2051)],
+        )
+        for xs, unroll in ((1, 2), (2, 2), (4, 1))
     ],
     "rms_norm": [
         (
@@ -163,9 +171,10 @@ def test_ragged_ends_on_arrays_that_begin_anywhere(reference, kernel, implementa
             np.testing.assert_allclose(found.astype(np.float64), wanted.reshape(found.shape), rtol=2e-3, atol=1e-6)
 
 
-@pytest.mark.parametrize(("kernel", "cols"), [("gemv", 71), ("gemv", 72), ("skinny_gemm", 71), ("skinny_gemm", 72)])
-def test_what_is_not_finite_stays_in_its_row(reference, kernel, cols):
-    spec, (implementation, values, _) = SPECS[kernel], CASES[kernel][0]
+@pytest.mark.parametrize("cols", [71, 72])
+@pytest.mark.parametrize(("kernel", "case"), [("gemv", 0), ("skinny_gemm", 0), ("skinny_gemm", -1)])
+def test_what_is_not_finite_stays_in_its_row(reference, kernel, case, cols):
+    spec, (implementation, values, _) = SPECS[kernel], CASES[kernel][case]
     configuration = Configuration(implementation=implementation, values=space.pairs(values))
     specialisation = next(one for one in space.specialisations(spec) if dict(one)["T"] == "float16")
     dims = {"rows": 21, "cols": cols} if kernel == "gemv" else {"m": 3, "n": 21, "k": cols}
