@@ -84,7 +84,8 @@ def main() -> None:
     """Print the table."""
     cupy, jax = importlib.import_module("cupy"), importlib.import_module("jax")
     with tempfile.TemporaryDirectory() as folder:
-        kernels = texts(TEMPLATES, ["axpby"]) | {"vector.cuh.jinja": (TEMPLATES / "vector.cuh.jinja").read_text()}
+        kernels = texts(TEMPLATES, ["axpby"])
+        kernels |= {name: (TEMPLATES / name).read_text() for name in ("elementwise.cuh.jinja", "vector.cuh.jinja")}
         baked(Path(folder), "bench_jax", kernels, cupy.cuda.Device().compute_capability, jax=True)
         print(f"{cupy.cuda.runtime.getDeviceProperties(0)['name'].decode()}, JAX {jax.__version__}")
         for name, flags in FLAGS.items():

@@ -84,7 +84,8 @@ def main() -> None:
     major, minor = torch.cuda.get_device_capability()
     with tempfile.TemporaryDirectory() as folder:
         names = ["axpby"]
-        kernels = texts(TEMPLATES, names) | {"vector.cuh.jinja": (TEMPLATES / "vector.cuh.jinja").read_text()}
+        kernels = texts(TEMPLATES, names)
+        kernels |= {name: (TEMPLATES / name).read_text() for name in ("elementwise.cuh.jinja", "vector.cuh.jinja")}
         tuned = baked(Path(folder), "bench_ops", kernels, f"{major}{minor}", torch="bench_ops")
         print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}")
         for name, found in lines(tuned):

@@ -9,7 +9,7 @@ from pretuned.spec.loader import load_folder
 
 TEMPLATES = Path(__file__).parents[2] / "templates"
 OFF_BY_ONE = {  # by kernel: the file, what it has, and what is wrong
-    "axpby": ("axpby.cu.jinja", "i * block < left", "i * block < left - 1"),
+    "axpby": ("elementwise.cuh.jinja", "i * block < left", "i * block < left - 1"),
     "reduce_sum": ("reduce_rows.cuh.jinja", "if (left > 0)", "if (left > 1)"),
     "row_softmax": ("row.cuh.jinja", "i * apart < end", "i * apart < end - 1"),
 }
