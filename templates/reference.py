@@ -213,6 +213,11 @@ def transpose(x: Array, **_: object) -> Array:
     return np.ascontiguousarray(np.swapaxes(x, -1, -2))
 
 
+def permute(x: Array, order: str, **_: object) -> Array:
+    """Return x, whose axes are a, b, c and d, with these in the order of the letters."""
+    return np.ascontiguousarray(np.transpose(x, ["abcd".index(axis) for axis in order]))
+
+
 def sgemm(a: Array, b: Array, **_: object) -> Array:
     """Return the matrix product of a, shape (m, k), and b, shape (k, n)."""
     product: Array = a @ b
