@@ -22,6 +22,7 @@ SPECS = bundled()
 SHIFTS = [{}, {"x": 1, "a": 1, "logits": 1, "weight": 3}, {"out": 3, "c": 3, "logits": 3}]
 SHIFTS += [{"x": 1, "y": 1, "out": 1}, {"b": 2, "y": 2, "out": 4}]
 SENTINEL = -77.0
+IN_PLACE = [("grad_logits", "logits")]
 CASES = {  # by kernel: an implementation with its widest vectors, and sizes with every remainder of them
     "axpby": [("main", {"block": 128, "bytes": 16, "unroll": 2}, [(n,) for n in (1, 7, 1023, 1024, 1030, 2049)])],
     "cross_entropy": [
@@ -62,6 +63,26 @@ CASES = {  # by kernel: an implementation with its widest vectors, and sizes wit
         )
         for whole in (False, True)
     ],
+    **{
+        name: [
+            (
+                "columns",
+                {
+                    "cluster": 1,
+                    "block": 512,
+                    "items": 16,
+                    "whole": False,
+                    "blocks": 1,
+                    "strip": strip,
+                    "bytes": size,
+                    "unroll": 2,
+                },
+                [(rows, cols) for rows in (1, 5) for cols in (6, 64, 71, 257, 8201)],
+            )
+            for strip, size in ((128, 4), (128, 16))
+        ]
+        for name in ("layer_norm_backward", "rms_norm_backward")
+    },
     **{
         name: [
             ("main", {"block": 256, "blocks": 1056, "items": 32, "alone": 8192}, [(n,) for n in (1, 13, 4103, 40961)])
@@ -135,8 +156,11 @@ def reference():
     return module
 
 
-def run(spec, configuration, problem, image, shifts, inputs):
-    """Run a configuration on copies of `inputs` that begin so many elements into their memory; return the outputs."""
+def run(spec, configuration, problem, image, shifts, inputs, in_place=()):
+    """Run a configuration on copies of `inputs` that begin so many elements into their memory; return the outputs.
+
+    `in_place` pairs an output with the input whose memory it gets.
+    """
     memory, addresses = {}, {}
     buffers = [*arrays(spec, problem), *scratch(spec, problem, configuration, FACTS)]
     for buffer in buffers:
@@ -150,6 +174,8 @@ def run(spec, configuration, problem, image, shifts, inputs):
             part[:] = 0
         memory[buffer.name] = (whole, base, buffer)
         addresses[buffer.name] = whole.ctypes.data + base * whole.itemsize
+    for output, given in in_place:
+        memory[output], addresses[output] = memory[given], addresses[given]
     kernel = HostKernel(
         image,
         launches(spec, problem, configuration, FACTS),
@@ -281,3 +307,30 @@ def test_rows_with_infinities_and_nans_and_any_target(reference, kernel, cols):
     found = run(spec, configuration, problem, binary.image, {}, inputs)
     for name, values in wanted.items() if isinstance(wanted, dict) else [("out", wanted)]:
         np.testing.assert_allclose(found[name].reshape(values.shape), values, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("implementation", ["flat", "blocks"])
+def test_gradients_of_the_loss_over_rows_of_any_length_and_in_place(reference, implementation, dtype):
+    spec, specialisation = SPECS["cross_entropy_backward"], (("T", dtype),)
+    values = {"block": 128, "unroll": 2} if implementation == "flat" else {"block": 256, "cluster": 1, "items": 8}
+    configuration = Configuration(implementation=implementation, values=space.pairs(values))
+    image = compile_source(source_of(spec, specialisation, configuration), HOST).image
+    draw = np.random.default_rng(5)
+    for rows, cols in ((1, 1), (700, 3), (61, 7), (90, 8), (37, 100), (50, 129), (3, 1031)):
+        problem = Problem(specialisation=specialisation, dims=(("cols", cols), ("rows", rows)))
+        assert space.legal(spec, problem, configuration, FACTS)
+        inputs = {
+            "logits": draw.integers(-8, 8, (rows, cols)).astype(np.float64),
+            "target": draw.integers(0, cols, rows),
+            "logsumexp": draw.integers(7, 9, rows).astype(np.float64),
+            "grad_loss": draw.integers(-2, 2, rows).astype(np.float64),
+        }
+        inputs["target"][::8] = -100
+        inputs["logits"][::16] = np.nan  # in rows that are ignored
+        inputs["target"][5::9] = draw.choice([-1, cols, cols + 1, 2**40, -(2**33)], len(inputs["target"][5::9]))
+        wanted = reference.cross_entropy_backward(**inputs, ignore_index=-100)
+        tolerance = {"float32": 1e-5, "float16": 2e-3}[dtype]
+        for shifts, pairs in (({"logits": 1}, []), ({"logits": 3, "grad_logits": 3}, []), ({"logits": 1}, IN_PLACE)):
+            found = run(spec, configuration, problem, image, shifts, inputs, pairs)["grad_logits"]
+            np.testing.assert_allclose(found.astype(np.float64), wanted, rtol=tolerance, atol=1e-6)
