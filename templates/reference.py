@@ -4,6 +4,7 @@ Floating arrays come in float64, whatever type the kernel works in; scalars and 
 that a function has no use for go into `_`.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 HALF_INFINITY = 65520  # from which on numbers round to infinity in float16
+PLACES = np.arange(-12, 12, 1 / 4096)  # what is between two of them is off by 2e-9
+BELOW = np.array([math.erfc(-place / math.sqrt(2)) / 2 for place in PLACES])  # of a normally distributed number
 
 
 def add_rms_norm(x: Array, residual: Array, weight: Array, eps: float, **_: object) -> dict[str, Array]:
@@ -105,6 +108,19 @@ def layer_norm_backward(grad_out: Array, x: Array, weight: Array, eps: float, **
             "grad_weight": _sum_of_rows(grad_out * normalised),
             "grad_bias": _sum_of_rows(grad_out),
         }
+
+
+def gated(gate: Array, x: Array, activation: str, **_: object) -> Array:
+    """Return activation(gate) * x, of their shape."""
+    with np.errstate(invalid="ignore"):
+        return _activated(gate, activation)[0] * x
+
+
+def gated_backward(grad_out: Array, gate: Array, x: Array, activation: str, **_: object) -> dict[str, Array]:
+    """Return the gradients of sum(grad_out * gated(gate, x, activation)) by gate and x."""
+    value, slope = _activated(gate, activation)
+    with np.errstate(invalid="ignore"):
+        return {"grad_gate": grad_out * (x * slope), "grad_x": grad_out * value}
 
 
 def gemv(a: Array, x: Array, **_: object) -> Array:
@@ -222,6 +238,30 @@ def sgemm(a: Array, b: Array, **_: object) -> Array:
     """Return the matrix product of a, shape (m, k), and b, shape (k, n)."""
     product: Array = a @ b
     return product
+
+
+def _activated(gate: Array, activation: str) -> tuple[Array, Array]:
+    """Return the activation of each element, and its derivative there; NaN where the formulas have 0 * inf."""
+    with np.errstate(all="ignore"):
+        if activation == "relu":
+            return np.where(gate < 0, 0, gate), np.where(gate <= 0, 0.0, 1.0)
+        if activation == "gelu":
+            below, density = _normal(gate)
+            return gate * below, below + gate * density
+        rise = np.ones_like(gate)
+        logit = gate
+        if activation == "gelu_tanh":  # (1 + tanh(u)) / 2 is the logistic function of 2 u
+            outer = np.sqrt(8 / np.pi)
+            logit, rise = outer * (gate + 0.044715 * gate * gate * gate), outer * (1 + 3 * 0.044715 * gate * gate)
+        share = 1 / (1 + np.exp(-logit))
+        slope = share * (1 - share) * rise
+        return (share, slope) if activation == "sigmoid" else (gate * share, share + gate * slope)
+
+
+def _normal(x: Array) -> tuple[Array, Array]:
+    """Return the chance that a normally distributed number is less than x, by a table, and the density there."""
+    density: Array = np.exp(-x * x / 2) / np.sqrt(2 * np.pi)
+    return np.interp(x, PLACES, BELOW, left=0), density
 
 
 def _centred(x: Array) -> Array:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
+from typing import Any
+
+COLS = 4096  # of the matrices that arrays are taken for where columns do not matter
 
 
 def _ops(name):
@@ -69,3 +73,14 @@ def cross_entropy(logits, target, loss, ignore_index, **_):
         **left_out,
     )
     return {"loss": loss}
+
+
+def gates(values: Mapping[str, Any]) -> bool:
+    """Return whether it has a kernel of this activation, and an array of so many elements is a matrix."""
+    return values["activation"] in {"silu", "gelu_tanh"} and values["n"] % COLS == 0
+
+
+def gated(gate, x, activation, **_):
+    """Launch its SwiGLU or GeGLU; their gradients overwrite what they read, and so cannot be launched again."""
+    name = "swiglu" if activation == "silu" else "geglu"
+    return getattr(_ops(name), f"{name}_forward")(gate.view(-1, COLS), x.view(-1, COLS))[-1].view(-1)

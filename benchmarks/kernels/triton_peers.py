@@ -54,6 +54,24 @@ def _axpby(out, x, y, a, b, n, block: tl.constexpr):
     tl.store(out + at, a * first + b * second, mask=inside)
 
 
+@triton.jit
+def _gated(out, gate, x, n, activation: tl.constexpr, block: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
+    inside = at < n
+    value, factor = tl.load(gate + at, mask=inside).to(tl.float32), tl.load(x + at, mask=inside).to(tl.float32)
+    if activation == "silu":
+        value = value * tl.sigmoid(value)
+    elif activation == "gelu":
+        value = 0.5 * value * (1.0 + tl.erf(0.7071067811865476 * value))
+    elif activation == "gelu_tanh":
+        value = value * tl.sigmoid(1.5957691216057308 * (value + 0.044715 * value * value * value))
+    elif activation == "relu":
+        value = tl.maximum(value, 0.0)
+    else:
+        value = tl.sigmoid(value)
+    tl.store(out + at, value * factor, mask=inside)
+
+
 def holds(values: Mapping[str, Any]) -> bool:
     """Return whether a program can hold a row."""
     return values["cols"] <= LONGEST
@@ -85,4 +103,10 @@ def layer_norm(x, weight, bias, out, eps, **_):
 
 def axpby(x, y, a, b, out, **_):
     _axpby[(triton.cdiv(x.numel(), 1024),)](out, x, y, a, b, x.numel(), block=1024)
+    return out
+
+
+def gated(gate, x, activation, out, **_):
+    n = gate.numel()
+    _gated[(triton.cdiv(n, 1024),)](out, gate, x, n, activation=activation, block=1024)
     return out

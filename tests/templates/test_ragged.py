@@ -28,6 +28,16 @@ CASES = {  # by kernel: an implementation with its widest vectors, and sizes wit
     "cross_entropy": [
         ("blocks", {"cluster": 1, "block": 256, "items": 8}, [(5, c) for c in (1, 6, 37, 257, 1031, 5001)])
     ],
+    **{
+        name: [
+            (
+                "main",
+                {"activation": "gelu", "block": 128, "bytes": 16, "unroll": 2},
+                [(n,) for n in (1, 7, 1023, 1024, 1030, 2049)],
+            )
+        ]
+        for name in ("gated", "gated_backward")
+    },
     "gemv": [
         ("main", {"block": 128, "rows_each": 2, "unroll": 2}, [(r, c) for r in (1, 19) for c in (0, 5, 67, 2049, 4104)])
     ],
