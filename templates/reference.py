@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 HALF_INFINITY = 65520  # from which on numbers round to infinity in float16
+LARGEST = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
 PLACES = np.arange(-12, 12, 1 / 4096)  # what is between two of them is off by 2e-9
 BELOW = np.array([math.erfc(-place / math.sqrt(2)) / 2 for place in PLACES])  # of a normally distributed number
 
@@ -40,6 +41,12 @@ def column_max(x: Array, **_: object) -> Array:
 def column_sum(x: Array, **_: object) -> Array:
     """Return the sum of each column of x, shape (cols,); 0 for columns without elements."""
     return row_sum(x.T)
+
+
+def convert(x: Array, scale: float, to: str, **_: object) -> Array:
+    """Return scale * x; where `to` is a float8 type, no further from 0 than the largest number of that."""
+    product = scale * x
+    return np.clip(product, -LARGEST[to], LARGEST[to]) if to in LARGEST else product
 
 
 def cross_entropy(logits: Array, target: NDArray[np.int64], ignore_index: int, **_: object) -> dict[str, Array]:

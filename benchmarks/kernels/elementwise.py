@@ -42,6 +42,18 @@ def elementwise(x, y, a, b, out, **_):
     return out
 
 
+def exact_convert(x, scale, **_):
+    return scale * x.double()
+
+
+def eager_convert(x, scale, out, **_):
+    return out.copy_(x if scale == 1 else x * scale)
+
+
+def compiled_convert(x, scale, out, **_):
+    return out.copy_(x.float() * scale)
+
+
 def activated(gate, activation):
     """Return the activation of each element, as PyTorch has it."""
     if activation in {"gelu", "gelu_tanh"}:
@@ -143,6 +155,20 @@ CONTESTS = (
             Peer(name="CuPy", call=elementwise, takes=lambda v: v["T"] in {"float32", "float16"}),
         ),
         large=({"n": 1 << 25}, {"n": 1 << 27}),
+    ),
+    Contest(
+        kernel="convert",
+        bound="copy",
+        exact=exact_convert,
+        peers=(
+            Peer(name="torch", call=eager_convert),
+            Peer(name="torch.compile", call=compiled_convert, compiled=True),
+            Peer(name="Triton", jit=True, call=triton_peers.convert),
+        ),
+        large=({"n": 1 << 26}, {"n": 1 << 28}),
+        ragged=2,  # of 15 specialisations each
+        tuned=4,
+        values={"scale": 1.0},  # of more than float8 can hold PyTorch makes NaN
     ),
     Contest(
         kernel="gated",

@@ -55,6 +55,14 @@ def _axpby(out, x, y, a, b, n, block: tl.constexpr):
 
 
 @triton.jit
+def _convert(out, x, scale, n, block: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
+    inside = at < n
+    value = tl.load(x + at, mask=inside).to(tl.float32)
+    tl.store(out + at, (value * scale).to(out.dtype.element_ty), mask=inside)
+
+
+@triton.jit
 def _gated(out, gate, x, n, activation: tl.constexpr, block: tl.constexpr):
     at = tl.program_id(0).to(tl.int64) * block + tl.arange(0, block)
     inside = at < n
@@ -103,6 +111,11 @@ def layer_norm(x, weight, bias, out, eps, **_):
 
 def axpby(x, y, a, b, out, **_):
     _axpby[(triton.cdiv(x.numel(), 1024),)](out, x, y, a, b, x.numel(), block=1024)
+    return out
+
+
+def convert(x, scale, out, **_):
+    _convert[(triton.cdiv(x.numel(), 1024),)](out, x, scale, x.numel(), block=1024)
     return out
 
 

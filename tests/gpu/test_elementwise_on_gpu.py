@@ -1,4 +1,4 @@
-"""The bundled gates, as installed, beside PyTorch's activations and autograd in float64: arrays that begin anywhere."""
+"""The bundled element-wise kernels, as installed, beside PyTorch in float64, on arrays that begin anywhere."""
 
 import math
 
@@ -103,3 +103,25 @@ def test_digits_do_not_cancel_where_an_activation_is_small(kernels):
         else:
             wanted = ACTIVATIONS[activation](wide)
         assert bool(((found - wanted).abs() <= limit * wanted.abs() + 1e-30).all()), activation
+
+
+@pytest.mark.parametrize("to", ["float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"])
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+def test_a_conversion_is_rounded_as_pytorch_rounds(kernels, dtype, to):
+    torch.manual_seed(0)
+    wanted_type = getattr(torch, to)
+    largest = torch.finfo(wanted_type).max
+    special = torch.tensor([math.nan, math.inf, -math.inf, 0.0, -0.0, 448.0, 464.0, 1e-3, 57344.0, 65504.0])
+    for number, shape in enumerate(SHAPES):
+        for scale in (1.0, 300.5, 1e-3):
+            x = drawn(shape, dtype, number % 4)
+            x.view(-1)[:10] = special[: x.numel()].to(x)
+            product = x.float() * scale
+            wanted = product.clamp(-largest, largest).to(wanted_type) if "float8" in to else product.to(wanted_type)
+            memory = torch.empty(x.numel() + number % 3, dtype=wanted_type, device="cuda")
+            out = memory[number % 3 :].view(shape)
+            kernels.convert(x, scale, to=to, out=out)
+            torch.testing.assert_close(out.float(), wanted.float(), rtol=0, atol=0, equal_nan=True)
+            made = kernels.convert(x, scale, to=to)
+            assert made.dtype == wanted_type
+            torch.testing.assert_close(made.float(), wanted.float(), rtol=0, atol=0, equal_nan=True)
