@@ -369,7 +369,7 @@ def main():
     parser.add_argument("--on", default="cuda", choices=("cuda", "host"))
     parser.add_argument("--units", type=int, default=12)
     parser.add_argument("--slow-units", type=int, default=2, help="of the part `compile`")
-    parser.add_argument("--steps", type=int, default=300, help="of the code that takes long to compile")
+    parser.add_argument("--steps", type=int, default=60, help="of the code that takes long to compile")
     parser.add_argument("--effort", default="default", choices=("fast", "default", "thorough"))
     parser.add_argument("--limit", type=float, default=60.0, metavar="S", help="seconds of a run")
     options = parser.parse_args()

@@ -3,7 +3,8 @@
 It runs through real sessions, runners and compilers in processes of their own. A device whose number stands in
 ARITHMETIC_DEADLY takes its tuning process down, once, when it is asked to measure.
 The device whose number ARITHMETIC_BUSY names cannot be used, and that of ARITHMETIC_SILENT answers nothing.
-Each look at candidates takes ARITHMETIC_S seconds more.
+Each look at candidates takes ARITHMETIC_S seconds more, and to compile a source ARITHMETIC_COMPILE_S.
+The compiler says that it is ARITHMETIC_RELEASE, where that is set.
 """
 
 from __future__ import annotations
@@ -96,6 +97,7 @@ BACKEND = ArithmeticDevices()
 def compiler():
     def compiled(job):
         source, architecture = job
+        time.sleep(float(os.environ.get("ARITHMETIC_COMPILE_S", "0")))
         image = source.text.encode()
         return Binary(
             module=source.key,
@@ -103,7 +105,7 @@ def compiler():
             image=image,
             digest=hashlib.sha256(image).hexdigest(),
             flags=(),
-            compiler=COMPILER,
+            compiler=os.environ.get("ARITHMETIC_RELEASE", COMPILER),
             resources={},
         )
 

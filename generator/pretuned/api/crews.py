@@ -78,10 +78,15 @@ def of_dask(address: str, place: Place, known: Mapping[str, TunedDevice], listen
         kinds = [(_device(found, place, known), found) for found in chosen]
         if not kinds:
             raise DeviceError(f"no worker of the cluster at '{address}' has a {label(Place(backend=place.backend))}")
-        yield Tuners(
-            devices=tuple(device for device, _ in kinds),
-            tune=lambda works, terms: tune_with(works, crew, terms, compilers=_compilers(kinds)),
-        )
+        compilers = _compilers(kinds)
+        crew.lend(compilers.values(), listen)
+        try:
+            yield Tuners(
+                devices=tuple(device for device, _ in kinds),
+                tune=lambda works, terms: tune_with(works, crew, terms, compilers=compilers),
+            )
+        finally:
+            crew.withdraw()
 
 
 def _alike(

@@ -2,7 +2,7 @@
 
 Threads do not help (NVRTC serialises most of its work inside a process); warm processes do, and a compiler that crashes
 or hangs on one source costs that source only. Workers start when the pool is made, so that their start overlaps with
-rendering.
+rendering. Compilers of other machines can be lent to a pool (`pretuned.compile.outside`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import queue
 import statistics
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from multiprocessing import Pipe
 from multiprocessing.connection import wait
@@ -22,6 +22,7 @@ from typing import Final, Self
 
 from pretuned.child import Child, Died
 from pretuned.compile.nvrtc import NVRTC
+from pretuned.compile.outside import LOOK_S, CompileJob, Outside
 from pretuned.compile.result import Binary, Toolchain, Unavailable
 from pretuned.errors import DeviceError
 from pretuned.outcome import CompileError, Crashed, TimedOut
@@ -34,7 +35,6 @@ ENOUGH: Final = 8  # sources that ended, of which others' limits follow
 START_S: Final = 60.0  # a worker imports CuPy: seconds on a cold disk
 POLL_S: Final = 1.0
 
-CompileJob = tuple[Source, str]
 Result = Binary | CompileError | TimedOut | Crashed
 
 
@@ -60,10 +60,12 @@ class CompilePool:
         self._patient: set[tuple[str, str]] = set()  # jobs that have all of limit_s
         self._warm: set[Child] = set()  # workers that have answered
         self.unanswered = 0  # jobs put in that did not come out yet; for the thread that puts them in
+        self.elsewhere: Counter[str] = Counter()  # what came out that others have compiled, by worker
+        self._outside: Outside | None = None
         self._target = toolchain.worker
         self._children = [Child(self._target) for _ in range(workers or processors())]
         self._waiting: deque[CompileJob] = deque()
-        self._done: queue.SimpleQueue[tuple[CompileJob, Result] | Exception] = queue.SimpleQueue()
+        self._done: queue.SimpleQueue[tuple[CompileJob, Result, str] | Exception] = queue.SimpleQueue()
         self._wake_reader, self._wake_writer = Pipe(duplex=False)
         self._closing = False
         self._broken: Exception | None = None
@@ -87,6 +89,18 @@ class CompilePool:
         self._thread.join()
         for child in self._children:
             child.kill()
+        if self._outside is not None and self._outside.connection is not None:
+            self._outside.connection.close()
+
+    def borrow(self, outside: Outside) -> None:
+        """Have compilers elsewhere compile too; once."""
+        self._outside = outside
+        self._wake()
+
+    @property
+    def slots(self) -> int:
+        """How many sources are compiled at once."""
+        return len(self._children) + (0 if self._outside is None else self._outside.slots)
 
     def put(self, jobs: Iterable[CompileJob], *, first: bool = False) -> None:
         """Have jobs compiled behind those that wait already, or with `first` before them."""
@@ -107,7 +121,8 @@ class CompilePool:
         with contextlib.suppress(IndexError):  # at the end; the other thread takes some meanwhile
             while True:
                 job = self._waiting.popleft()
-                (gone if (job[0].key, job[1]) in unwanted else kept).append(job)
+                held = self._outside is not None and self._outside.holds(job)
+                (gone if (job[0].key, job[1]) in unwanted and not held else kept).append(job)
         self._waiting.extendleft(reversed(kept))
         self.unanswered -= len(gone)
         self._wake()
@@ -135,7 +150,9 @@ class CompilePool:
                 self._broken = answer
                 continue
             self.unanswered -= 1
-            found.append(answer)
+            job, result, worker = answer
+            self.elsewhere.update([worker] if worker else [])
+            found.append((job, result))
         return found
 
     def compile(self, jobs: Iterable[CompileJob]) -> Iterator[tuple[CompileJob, Result]]:
@@ -162,6 +179,9 @@ class CompilePool:
         try:
             while not self._closing:
                 self._feed(idle, busy)
+                if self._outside is not None:
+                    self._share(self._outside, len(idle))
+                    self._feed(idle, busy)
                 for child in self._answered(list(busy)):
                     job, begun_s = busy.pop(child)
                     if child in self._warm:  # others have imported their compiler meanwhile
@@ -171,7 +191,7 @@ class CompilePool:
                 for child, limit_s in self._late(busy):
                     job, _ = busy.pop(child)
                     idle.append(self._replace(child))
-                    self._done.put((job, TimedOut(limit_s=limit_s)))
+                    self._hand_out(job, TimedOut(limit_s=limit_s))
         except Exception as error:  # noqa: BLE001 - it is raised in the thread that waits
             self._done.put(error)
 
@@ -182,6 +202,8 @@ class CompilePool:
                 job = self._waiting.popleft()
             except IndexError:  # none waits, or the other thread has just withdrawn it
                 return
+            if self._outside is not None and self._outside.has_settled(job):
+                continue
             child = idle.pop()
             if child.send(job) is not None:  # it died while idle
                 child = self._replace(child)
@@ -205,7 +227,11 @@ class CompilePool:
     def _answered(self, busy: list[Child]) -> list[Child]:
         """Return the busy workers that have an answer, or none once there is something else to do."""
         by_connection: dict[object, Child] = {child.connection: child for child in busy}
-        found = wait([*by_connection, self._wake_reader], POLL_S)  # type: ignore[list-item]  # a Connection each
+        outside, poll_s = self._outside, POLL_S
+        if outside is not None and outside.is_busy:
+            poll_s = LOOK_S
+        others = [outside.connection] if outside is not None and outside.connection is not None else []
+        found = wait([*by_connection, *others, self._wake_reader], poll_s)  # type: ignore[list-item]  # a Connection each
         if self._wake_reader in found:
             self._wake_reader.recv_bytes()
         return [by_connection[connection] for connection in found if connection in by_connection]
@@ -216,10 +242,25 @@ class CompilePool:
         if isinstance(result, Unavailable):
             raise DeviceError(result.reason)
         if isinstance(result, Died):
-            self._done.put((job, Crashed(message=f"the compiler {result.reason}")))
+            self._hand_out(job, Crashed(message=f"the compiler {result.reason}"))
             return self._replace(child)
-        self._done.put((job, result))
+        self._hand_out(job, result)
         return child
+
+    def _hand_out(self, job: CompileJob, result: Result) -> None:
+        """Hand out what became of a job here, unless its binary has come from elsewhere."""
+        if self._outside is None or self._outside.take_note(job, result):
+            self._done.put((job, result, ""))
+
+    def _share(self, outside: Outside, idle: int) -> None:
+        """Exchange jobs and binaries with the compilers elsewhere."""
+        for job, binary, worker in outside.receive():
+            if binary is None:
+                self._waiting.appendleft(job)
+            else:
+                self._done.put((job, binary, worker))
+        self._waiting.extendleft(outside.late(self._took_s, idle))
+        outside.give(self._waiting)
 
     def _replace(self, child: Child) -> Child:
         child.kill()

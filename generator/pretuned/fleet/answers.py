@@ -47,7 +47,7 @@ class UnitAnswer:
 
     `spending` has what the worker spent, as `Spending` counts it. `left` rows were not reached. `trouble` says why the
     worker could not go on, `wrong` why the kernel cannot be tuned. `drifts` answer for rows to be confirmed. `seconds`
-    passed on the worker.
+    passed on the worker. `compilers_refused` are workers without a device whose binaries differ from its own, and why.
     """
 
     unit: str
@@ -62,6 +62,7 @@ class UnitAnswer:
     wrong: str = ""
     drifts: tuple[Drift, ...] = ()
     seconds: float = 0.0
+    compilers_refused: tuple[tuple[str, str], ...] = ()
 
 
 def answer_of(
@@ -72,6 +73,7 @@ def answer_of(
     cache: Iterable[CacheEntry] = (),
     spending: Mapping[str, Any] | None = None,
     seconds: float = 0.0,
+    compilers_refused: tuple[tuple[str, str], ...] = (),
 ) -> UnitAnswer:
     """Return the answer to `unit` that says what was tuned."""
     found = Lock().updated({evidence.device.name: evidence.device}, tuned.rows, tuned.skipped, tuned.selections)
@@ -88,6 +90,7 @@ def answer_of(
         trouble=tuned.trouble,
         wrong=tuned.wrong,
         seconds=seconds,
+        compilers_refused=compilers_refused,
     )
 
 

@@ -155,6 +155,8 @@ class Coordinator:
 
     def _look_for_workers(self) -> None:
         """Give up what waits where there has been no worker for long, or none that shows a sign of life."""
+        for device in self._queues.devices:
+            self._crew.workers(device)  # which sees who has come and gone, though nothing is given out any more
         now, flights = time.monotonic(), self._flying.values()
         late = any(flight.late for flight in flights)
         if any(flight.since is not None and not flight.late for flight in flights) or (flights and not late):
@@ -326,6 +328,8 @@ class Coordinator:
             self._paces.learn(given, answer.seconds)
             self._queues.learned.add(given.unit.device.name)
         self._settle(given.unit, answer, found)
+        for compiler, reason in answer.compilers_refused:
+            self._dismiss_compiler(compiler, reason)
         self._report(answer, found)
         self._listen(UnitSettled(device=given.unit.device.name, worker=worker, seconds=given.expected_s))
         self._confirm(given.unit, answer, found)
@@ -336,6 +340,13 @@ class Coordinator:
         self._listen(AnswerRefused(worker=worker, kernel=given.unit.kernel, reason=reason))
         self._crew.dismiss(worker)
         self._again(given, f"the answer of {worker or 'a worker'} was refused")
+
+    def _dismiss_compiler(self, worker: str, reason: str) -> None:
+        """Have a worker without a device compile nothing more."""
+        if worker not in self._harvest.refused:
+            self._harvest.refused[worker] = reason
+            self._listen(AnswerRefused(worker=worker, kernel="", reason=reason))
+            self._crew.dismiss(worker)
 
     def _report(self, answer: UnitAnswer, found: Lock) -> None:
         """Report rows where nothing was heard while they were settled."""

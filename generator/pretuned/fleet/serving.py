@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 from pretuned.config import Place, read_settings
 from pretuned.errors import DeviceError, Error
 from pretuned.fleet.answers import UnitAnswer, WorkerEvidence, answer_of, counts_of, difference
+from pretuned.fleet.lending import LenderAddress
 from pretuned.fleet.sources import moved
 from pretuned.fleet.units import Unit
 from pretuned.record.cache import Subject
@@ -43,11 +44,13 @@ class Seat:
     """Where a worker works: the device's place, and its share of the processors, such as (1, 4): the second quarter.
 
     `place` None leaves it to PRETUNED_TUNE_ON, where that names a device of the backend that a unit asks for.
+    `lender` is where compilers of other workers can be had.
     """
 
     worker: str
     place: Place | None = None
     share: tuple[int, int] = (0, 1)
+    lender: LenderAddress | None = None
 
     def place_for(self, backend: str) -> Place:
         """Return the device of a backend that the worker has."""
@@ -120,7 +123,7 @@ class _Sessions:
         if unit.not_on == evidence.gpu or not device.record.is_same_as(unit.device.record):
             return answer_of(unit, evidence, nothing)  # which the coordinator gives to another worker
         try:
-            workbench = self._workbench(unit, device, clock)
+            workbench = self._workbench(seat, unit, device, clock)
             before = counts_of(workbench.spending)
             if unit.confirms:
                 drifts = _drifts(workbench, unit)
@@ -138,9 +141,10 @@ class _Sessions:
             cache=workbench.cache.entries(Subject(kernel=unit.kernel, device=device.name), since=began),
             spending=difference(counts_of(workbench.spending), before),
             seconds=time.perf_counter() - started,
+            compilers_refused=tuple(workbench.binaries.refused.items()),
         )
 
-    def _workbench(self, unit: Unit, device: TuningDevice, clock: Clock) -> Workbench:
+    def _workbench(self, seat: Seat, unit: Unit, device: TuningDevice, clock: Clock) -> Workbench:
         """Return the workbench of a unit: that of the session, with a clock and demands of its own.
 
         What a session takes to begin is part of the unit's budget; to wait for the device is not.
@@ -158,6 +162,8 @@ class _Sessions:
                 listen=self._hear,
             )
             workbench = self._stack.enter_context(session)
+            if seat.lender is not None and (outside := seat.lender.outside()) is not None:
+                workbench.binaries.borrow(outside)
             workbench.binaries.start()
             with clock.stopped():
                 workbench.take_device(lambda: None)

@@ -172,16 +172,20 @@ def _tuned(works: Sequence[FleetWork], found: _Sum, harvest: Harvest) -> Tuned:
         trouble="; ".join(trouble),
         wrong="\n".join(found.wrong),
         confirmed=tuple(harvest.confirmed),
-        notes=tuple(_notes(harvest)),
+        notes=tuple(_notes(harvest, found.spending)),
     )
 
 
-def _notes(harvest: Harvest) -> Iterator[str]:
+def _notes(harvest: Harvest, spending: Spending) -> Iterator[str]:
     """Yield lines about the part that each worker had, and what became of odd answers."""
     if harvest.given:
         yield "settled by " + ", ".join(
             f"{worker}: {counted(n, 'unit')} in {harvest.spent_s[worker]:.0f} s"
             for worker, n in sorted(harvest.given.items())
+        )
+    if spending.elsewhere:
+        yield "compiled by workers without a device: " + ", ".join(
+            f"{worker}: {counted(n, 'source')}" for worker, n in sorted(spending.elsewhere.items())
         )
     for worker, reason in harvest.refused.items():
         yield f"refused: {worker or 'a worker'}: {reason}"

@@ -12,7 +12,10 @@ import threading
 from typing import Final
 
 from pretuned.child import Child, Died
+from pretuned.errors import DeviceError
+from pretuned.fleet import lending
 from pretuned.fleet.answers import UnitAnswer, WorkerEvidence
+from pretuned.fleet.compiling import CompilerEvidence
 from pretuned.fleet.crews import WorkerLostError
 from pretuned.fleet.serving import Seat, evidence_of
 from pretuned.fleet.units import Unit
@@ -97,9 +100,10 @@ class _Desk:
         with self._turn:
             if self._timer is not None:
                 self._timer.cancel()
-            if self._settler is None or self._settler.seat.worker != worker:
+            seat = Seat(worker=worker, lender=lending.address())
+            if self._settler is None or self._settler.seat != seat:
                 self._end()
-                self._settler = Settler(Seat(worker=worker))
+                self._settler = Settler(seat)
             try:
                 found = self._settler.ask(unit, lambda _event: None)
             finally:
@@ -130,6 +134,14 @@ def work(unit: Unit, worker: str = "") -> UnitAnswer:
 def survey(backend: str, worker: str = "") -> WorkerEvidence:
     """Return what this process has on a backend; raises DeviceError where it has nothing."""
     return evidence_of(Seat(worker=worker or own_name()), backend)
+
+
+def survey_all(backend: str, worker: str = "") -> WorkerEvidence | CompilerEvidence:
+    """Return what this process has on a backend: a device, or else a compiler; raises DeviceError without either."""
+    try:
+        return survey(backend, worker)
+    except DeviceError:
+        return CompilerEvidence.here(backend, worker or own_name())
 
 
 def own_name() -> str:

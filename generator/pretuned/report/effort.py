@@ -94,6 +94,8 @@ def _of_fleet(event: Shared | UnitSettled | GivenAgain | AnswerRefused) -> str:
             return f"{worker}: " + ("a unit is settled" if seconds else "rows of another worker are measured again")
         case GivenAgain(kernel=kernel, specialisation=specialisation, reason=reason, attempt=attempt):
             return f"{chosen(kernel, specialisation)}: given to a worker again (attempt {attempt}): {reason}"
+        case AnswerRefused(worker=worker, kernel="", reason=reason):
+            return f"{worker} gets nothing to do: {reason}"
         case AnswerRefused(worker=worker, kernel=kernel, reason=reason):
             return f"{kernel}: the answer of {worker or 'a worker'} is refused: {reason}"
 

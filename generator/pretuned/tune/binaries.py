@@ -8,7 +8,8 @@ from types import TracebackType
 from typing import Self
 
 from pretuned.compile.nvrtc import NVRTC
-from pretuned.compile.pool import CompileJob, CompilePool, processors
+from pretuned.compile.outside import CompileJob, Outside
+from pretuned.compile.pool import CompilePool, processors
 from pretuned.compile.result import Binary, Toolchain
 from pretuned.outcome import Failure
 from pretuned.record.cache import Cache
@@ -44,6 +45,7 @@ class BinaryStore:
         self._workers = workers
         self._hurried = hurried
         self._pool: CompilePool | None = None
+        self._outside: Outside | None = None
         self._known: dict[tuple[str, str, str], Binary | Failure] = {}  # by source, architecture and compiler
         self._under_way: set[tuple[str, str]] = set()
         self._compiler: str | None = None
@@ -61,7 +63,18 @@ class BinaryStore:
         """Start the workers, if they have not started; their start overlaps with what the caller does next."""
         if self._pool is None:
             self._pool = CompilePool(self._workers, toolchain=self._toolchain, hurried=self._hurried)
+            if self._outside is not None:
+                self._pool.borrow(self._outside)
         return self._pool
+
+    def borrow(self, outside: Outside) -> None:
+        """Have compilers elsewhere compile too, from the start of the workers on."""
+        self._outside = outside
+
+    @property
+    def refused(self) -> dict[str, str]:
+        """The workers elsewhere from which nothing more is taken, and why."""
+        return {} if self._outside is None else dict(self._outside.refused)
 
     @property
     def compiler(self) -> str:
@@ -99,6 +112,8 @@ class BinaryStore:
     @property
     def workers(self) -> int:
         """How many sources are compiled at once."""
+        if self._outside is not None and self._pool is not None:
+            return self._pool.slots
         return self._workers or processors()
 
     def compile_s(self, source: Source) -> float | None:
@@ -111,6 +126,9 @@ class BinaryStore:
             return
         with contextlib.nullcontext() if wait_s == 0 else self._spending.stage("waiting for compilers"):
             ended = self._pool.take(wait_s=wait_s)
+        if self._outside is not None:
+            self._spending.elsewhere.update(self._pool.elsewhere)
+            self._pool.elsewhere.clear()
         for (source, architecture), result in ended:
             self._under_way.discard((source.key, architecture))
             self._spending.compiled += 1

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from pretuned.compile.contract import Breach, LaunchedFunction, breach, launched, probe
-from pretuned.compile.pool import CompileJob
+from pretuned.compile.outside import CompileJob
 from pretuned.compile.result import Binary
 from pretuned.outcome import Failure, LaunchFailed
 from pretuned.render import Candidate, Source

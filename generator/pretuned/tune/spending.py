@@ -20,7 +20,8 @@ class Spending:
     and what no stage took is `overhead`.
     `by_kernel`: the same for each kernel; "" has what belongs to no kernel.
     `device_s`: the seconds that candidates ran on the device.
-    `compiled`: sources; `launched`: candidates that were timed or verified, and races.
+    `compiled`: sources, and `elsewhere` those among them that a worker without a device has compiled, by worker.
+    `launched`: candidates that were timed or verified, and races.
     `confirmed`: rows whose winner was faster than the default at all places of its duel but one at most;
     `unconfirmed`: candidates that were so at the first place and then lost.
     `searched`: the searches that ended, and what more of each is expected to gain.
@@ -34,6 +35,7 @@ class Spending:
     kernel: str = ""  # whose seconds are counted now
     device_s: float = 0.0
     compiled: int = 0
+    elsewhere: Counter[str] = field(default_factory=Counter)
     launched: int = 0
     confirmed: int = 0
     unconfirmed: int = 0
