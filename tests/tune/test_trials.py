@@ -18,7 +18,7 @@ def test_tails_and_vectors_of_every_configuration_run(name):
     for specialisation in space.specialisations(spec):
         for trial in trials(spec, specialisation, FACTS):
             sizes = [[value for _, value in problem.dims] for problem in trial.problems]
-            assert any(any(size % 16 == 0 and size > 64 for size in dims) for dims in sizes), trial
+            assert any(any(size % 16 == 0 and size > 32 for size in dims) for dims in sizes), trial
             assert any(any(size > 1 and size % 16 for size in dims) for dims in sizes), trial
 
 

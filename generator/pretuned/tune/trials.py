@@ -35,7 +35,7 @@ AWKWARD: Final = 2  # odd problems of a configuration, besides one of round size
 ROUND: Final = (16, 32, 64, 128)  # multiples, at which vectors and tiles without a tail run
 TILE: Final = 129  # round sizes are larger than most tiles
 LONG: Final = tuple(2**power for power in range(9, 18))  # what a block, or a cluster of blocks, has to itself
-ODD_BESIDE, ROUND_BESIDE = (3, 1), (16, 1)  # the other dims of a long problem, smaller where the arrays are too large
+ODD_BESIDE, ROUND_BESIDE = (3, 1, 19), (16, 4, 1)  # what the other dims of a long problem are, in the order of trial
 FAR: Final = 2**31 + 4099  # elements: more than an int32 can count, and odd
 
 
@@ -134,13 +134,11 @@ class TrialSizes:
         return list(self._long(LONG, ROUND_BESIDE))
 
     def _long(self, lengths: Sequence[int], beside: Sequence[int]) -> Iterator[Problem]:
-        """Yield problems with one dim of each length; the others have the first of `beside` that is not too large."""
+        """Yield problems with one dim of each length and the others of each of `beside`, unless arrays are too large."""
         names = list(self.spec.free_dims)
-        for length, name in itertools.product(lengths, names if len(names) > 1 else ()):
-            sizes = ([length if other == name else size for other in names] for size in beside)
-            fitting = (one for one in sizes if elements(self.spec, self._at(one)) <= self.elements)
-            chosen = next(fitting, None)
-            problem = None if chosen is None else self._problem(chosen)
+        for length, name, size in itertools.product(lengths, names if len(names) > 1 else (), beside):
+            sizes = [length if other == name else size for other in names]
+            problem = self._problem(sizes) if elements(self.spec, self._at(sizes)) <= self.elements else None
             if problem is not None:
                 yield problem
 
