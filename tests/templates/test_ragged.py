@@ -136,15 +136,15 @@ CASES = {  # by kernel: an implementation with its widest vectors, and sizes wit
             {
                 "order": order,
                 "threads": 128,
-                "items": 1 if rows_stay else 0,
-                "across": 4 if rows_stay else 0,
-                "high": 0 if rows_stay else 16,
-                "wide": 0 if rows_stay else 16,
-                "whole_sectors": not rows_stay,
+                "items": 1 if across else 0,
+                "across": across,
+                "high": 0 if across else 16,
+                "wide": 0 if across else 16,
+                "whole_sectors": not across,
             },
             [*((a, b, c, d) for a, b, c in ((1, 1, 37), (5, 3, 2)) for d in (1, 4, 6, 8, 33)), (2, 3, 1, 1032)],
         )
-        for order, rows_stay in (("acbd", True), ("adcb", False), ("cbad", True), ("dcba", False))
+        for order, across in (("acbd", 4), ("cbad", 4), ("adcb", 0), ("adcb", 16), ("dcba", 0), ("dcba", 16))
     ],
     "sgemm": [
         (
