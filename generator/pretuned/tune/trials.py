@@ -134,7 +134,7 @@ class TrialSizes:
         return list(self._long(LONG, ROUND_BESIDE))
 
     def _long(self, lengths: Sequence[int], beside: Sequence[int]) -> Iterator[Problem]:
-        """Yield problems with one dim of each length and the others of each of `beside`, unless arrays are too large."""
+        """Yield problems with one dim of each length and the others of each of `beside`, where arrays fit."""
         names = list(self.spec.free_dims)
         for length, name, size in itertools.product(lengths, names if len(names) > 1 else (), beside):
             sizes = [length if other == name else size for other in names]
