@@ -16,7 +16,7 @@ from pretuned.spec.space import Problem
 
 pytestmark = pytest.mark.gpu
 TEMPLATES = Path(__file__).parents[2] / "templates"
-SIZES = [(1, 1, 1), (130, 131, 37), (257, 260, 130), (33, 70, 3001), (513, 515, 514)]
+SIZES = [(1, 1, 1), (130, 131, 37), (2479, 975, 19), (405, 3492, 79), (257, 260, 130), (33, 70, 3001), (513, 515, 514)]
 SAMPLED = 12
 INPUTS = {
     "normal": "",
@@ -54,12 +54,14 @@ def test_configurations_are_right(tmp_path, kind):
     bench, spec = Bench(CudaMachine(0)), spec_with(tmp_path, INPUTS[kind])
     facts, first = bench.machine.facts, space.default(spec)
     problems = [Problem(specialisation=(), dims=(("k", k), ("m", m), ("n", n))) for m, n, k in SIZES]
-    listed = [
-        one
-        for one in space.combinations("tensor", spec.all_implementations["tensor"])
-        if any(space.legal(spec, problem, one, facts) for problem in problems)
-    ]
-    drawn = [first, *random.Random(kind).sample(listed, min(len(listed), SAMPLED))]
+    drawn = [first]
+    for name in ("tensor", "shallow"):
+        listed = [
+            one
+            for one in space.combinations(name, spec.all_implementations[name])
+            if any(space.legal(spec, problem, one, facts) for problem in problems)
+        ]
+        drawn += random.Random(kind).sample(listed, min(len(listed), SAMPLED))
     sources = {one: source_of(spec, (), one) for one in drawn}
     made = compile_all(list(sources.values()), f"sm_{facts.compute_capability}")
     binaries = {one: made[source.key] for one, source in sources.items()}

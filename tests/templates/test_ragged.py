@@ -152,6 +152,21 @@ CASES = {  # by kernel: an implementation with its widest vectors, and sizes wit
             {"tile_m": 32, "tile_n": 64, "depth": 16, "thread_m": 8, "thread_n": 4, "blocks_per_sm": 1},
             [(m, n, k) for m in (1, 37) for n in (8, 67) for k in (0, 5, 40)],
         )
+    ]
+    + [
+        (
+            "shallow",
+            {
+                "tile_m": 32,
+                "tile_n": 64,
+                "depth": 32,
+                "thread_m": thread_m,
+                "thread_n": 4,
+                "blocks_per_sm": blocks,
+            },
+            [(m, n, k) for m in (1, 37) for n in (8, 67) for k in (20, 27, 61)],
+        )
+        for thread_m, blocks in ((4, 6), (8, 8))
     ],
 }
 FIXED = [(kernel, *case) for kernel, cases in CASES.items() for case in cases]
