@@ -37,6 +37,7 @@ NOT_RUN = {
     "pip install 'pretuned[dask,cuda13]'": INSTALLS,
     "dask scheduler --port 8786": NEEDS_CLUSTER,
     "CUDA_VISIBLE_DEVICES=0 dask worker tcp://head:8786 --nthreads 1": NEEDS_CLUSTER,
+    "dask worker tcp://head:8786 --nthreads 32": NEEDS_CLUSTER,
     "pretuned tune --dask tcp://head:8786": NEEDS_CLUSTER,
     "pretuned tune --from-usage usage.jsonl": NEEDS_GPU,
     "pretuned check --drift": NEEDS_GPU,

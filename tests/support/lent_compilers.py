@@ -67,7 +67,7 @@ class Elsewhere:
             while isinstance(ordered := self._connection.recv(), Ordered):
                 self.got[ordered.worker] += 1
                 threading.Thread(target=self._answer, args=(ordered,), daemon=True).start()
-        except (EOFError, OSError):
+        except (EOFError, OSError, TypeError):  # the last where it is closed while it is read
             pass
 
     def _answer(self, ordered):
