@@ -332,7 +332,8 @@ def of_compile(folder, options):
             if name == "helped":
                 cluster.add("compiles", "", others, threads=len(others))
             cluster.wait()
-            runs.append(tuned(project, options, few, "--dask", cluster.address, "--on", options.on))
+            all_of_it = "--strategy", "exhaustive"  # a search tries less where sources cost more
+            runs.append(tuned(project, options, few, "--dask", cluster.address, "--on", options.on, *all_of_it))
         yield f"  {name:<12}{runs[-1].line}  {runs[-1].compiled} sources compiled"
         yield from (f"    {note}" for note in runs[-1].notes)
     yield f"  processors: {len(few)} beside the GPU, {len(others)} without one"
