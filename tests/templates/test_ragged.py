@@ -129,6 +129,14 @@ CASES = {  # by kernel: an implementation with its widest vectors, and sizes wit
             [(batch, r, c) for batch, r in ((1, 1), (3, 66), (2, 64)) for c in (1, 3, 34, 68)],
         )
         for wide in (16, 32)
+    ]
+    + [
+        (
+            "main",
+            {"threads": 256, "high": high, "wide": wide, "whole_sectors": False},
+            [(batch, n, 300) if high < wide else (batch, 300, n) for batch in (1, 3) for n in (1, 7, 8)],
+        )
+        for high, wide in ((4, 128), (128, 4))
     ],
     "permute": [
         (
