@@ -324,7 +324,9 @@ def test_calls_launch_what_the_tuner_would(bundle, gpus, cupy, cuda, load, monke
             for function, codes in signatures(spec, chosen.implementation).items():
                 monkeypatch.setitem(fake_cuda.SIGNATURES, function, codes)
             del cuda.launches[:]
-            getattr(tuned, spec.name)(*inputs, *[value for name, value in numbers.items() if name not in known])
+            keywords = {name: known[name] for name, one in spec.specialisations.items() if one.values is not None}
+            given = [value for name, value in numbers.items() if name not in known]
+            getattr(tuned, spec.name)(*inputs, *given, **keywords)
             wanted = [one for one in launches(spec, problem, chosen, facts_of(gpu)) if 0 not in one.grid]
             for launched, one in zip(cuda.launches, wanted, strict=True):
                 assert (launched.function, launched.grid, launched.block) == (one.function, one.grid, one.block)

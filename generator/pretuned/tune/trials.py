@@ -35,7 +35,7 @@ AWKWARD: Final = 2  # odd problems of a configuration, besides one of round size
 ROUND: Final = (16, 32, 64, 128)  # multiples, at which vectors and tiles without a tail run
 TILE: Final = 129  # round sizes are larger than most tiles
 LONG: Final = tuple(2**power for power in range(9, 18))  # what a block, or a cluster of blocks, has to itself
-ODD_BESIDE, ROUND_BESIDE = (3, 1, 19), (16, 4, 1)  # what the other dims of a long problem are, in the order of trial
+ODD_BESIDE, ROUND_BESIDE = (3, 1, 19), (16, 4, 1, 48)  # the other dims of a long problem, in the order of trial
 FAR: Final = 2**31 + 4099  # elements: more than an int32 can count, and odd
 
 
