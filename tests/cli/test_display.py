@@ -159,6 +159,6 @@ def test_a_real_tuning_on_a_terminal(tmp_path):
 def test_the_quickstart_tuned_on_a_terminal(columns, tmp_path):
     displays, end = tuned_on_terminal(tmp_path, "examples/quickstart", columns, "--budget", "20")
     steps = {line.split(maxsplit=1)[-1].partition(",")[0] for lines in displays for line in lines if "step " in line}
-    assert "screening" in steps
+    assert len(steps & {"beginning", "compiling the first sources", "screening", "racing", "choosing", "deciding"}) >= 2
     assert any("x faster (" in line for lines in displays for line in lines)
     assert any(line.startswith("pretuned.lock.host.json: written") for line in end)

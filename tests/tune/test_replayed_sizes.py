@@ -122,17 +122,22 @@ def test_the_benchmark_of_picks_between_sizes_runs_on_the_host_device(tmp_path):
     kernels = tmp_path / "kernels"
     kernels.mkdir()
     for path in (ROOT / "templates").iterdir():
-        if path.name.startswith("axpby") or path.suffix == ".py" or path.name.endswith(".cuh.jinja"):
+        if path.name.startswith("convert") or path.suffix == ".py" or path.name.endswith(".cuh.jinja"):
             (kernels / path.name).write_bytes(path.read_bytes())
-    text = (kernels / "axpby.toml").read_text()
+    text = (kernels / "convert.toml").read_text()
     for old, new in (
-        ("sizes = [4096, 16384, 65536, 262144, 1048576, 4194304, 16777216]", "sizes = [4096, 16384]"),
+        ("sizes = [16384, 262144, 4194304]", "sizes = [16384, 262144]"),
         ('dtypes = ["float32", "float16", "bfloat16"]', 'dtypes = ["float32"]'),
+        ('values = ["float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"]', 'values = ["float16"]'),
+        ('float32       = "float32"\n', ""),
+        ('bfloat16      = "bfloat16"\n', ""),
+        ('float8_e4m3fn = "float8_e4m3fn"\n', ""),
+        ('float8_e5m2   = "float8_e5m2"\n', ""),
     ):
         assert old in text
         text = text.replace(old, new)
-    (kernels / "axpby.toml").write_text(text)
-    options = ["--on", "host", "--rows-of", "NVIDIA H200", "--templates", kernels, "--per", "6"]
+    (kernels / "convert.toml").write_text(text)
+    options = ["--on", "host", "--rows-of", "NVIDIA H100 80GB HBM3", "--templates", kernels, "--per", "6"]
     command = [sys.executable, ROOT / "benchmarks" / "between_sizes.py", *options, "--out", tmp_path]
     subprocess.run(list(map(str, command)), check=True, capture_output=True, timeout=300)
     report = (tmp_path / "between_sizes.txt").read_text()
