@@ -124,7 +124,16 @@ def normalise(source: str) -> str:
     spliced = "\\\n" in source
     if _KNOWS_LINES.search(source) or _DOUBTFUL_SPLICE.search(source) or (spliced and 'R"' in source):
         return source
-    return _TEXT.sub(_shortened, _SPLICE.sub("", source)).strip(" \n")
+    text = _SPLICE.sub("", source)
+    if "/*" in text or 'R"' in text:  # which may go over lines
+        return _TEXT.sub(_shortened, text).strip(" \n")
+    return "\n".join(filter(None, map(_normalised_line, text.split("\n"))))
+
+
+@lru_cache(maxsize=1 << 15)
+def _normalised_line(line: str) -> str:
+    """Return a line by itself; sources of one template have most of theirs in common."""
+    return _TEXT.sub(_shortened, line).strip(" ")
 
 
 @lru_cache(maxsize=4096)

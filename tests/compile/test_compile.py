@@ -13,9 +13,12 @@ from pretuned.compile.pool import CompilePool, compile_all
 from pretuned.compile.result import Binary, Resources
 from pretuned.errors import DeviceError
 from pretuned.outcome import CompileError, Crashed, TimedOut
+from pretuned.record.cache import Cache
 from pretuned.render import Source
 from pretuned.runtime import prelude
 from pretuned.runtime.types import DTYPES
+from pretuned.tune.binaries import BinaryStore
+from pretuned.tune.spending import Spending
 
 KERNEL = """
 extern "C" __global__ void copy(float* out, const float* x) {
@@ -93,6 +96,20 @@ def test_ptx_for_a_virtual_architecture():
     (binary,) = compile_all([module(KERNEL % 32)], "compute_80").values()
     assert b".target sm_80" in binary.image
     assert binary.image.endswith(b"\0")
+
+
+@pytest.mark.parametrize("options", [(), ("-lineinfo",), ("--use_fast_math", "--maxrregcount=24")])
+def test_ptx_comes_with_a_cubin_of_the_same_source_as_it_would_alone(options):
+    sources = [module(text, *options) for text in (KERNEL % 32, HUNGRY)]
+    broken = module("int x = nowhere;", *options)
+    spending = Spending()
+    with BinaryStore(Cache(None), spending, workers=1) as binaries:
+        found = binaries.all([(one, arch) for one in (*sources, broken) for arch in ("compute_90", "sm_90")])
+    assert spending.compiled == 3
+    for architecture in ("compute_90", "sm_90"):
+        alone = compile_all(sources, architecture, workers=1)
+        assert {one.key: found[one.key, architecture] for one in sources} == alone
+        assert isinstance(found[broken.key, architecture], CompileError)
 
 
 def test_identical_modules_are_compiled_once():

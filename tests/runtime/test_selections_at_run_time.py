@@ -196,7 +196,7 @@ def test_what_costs_have_in_common_is_computed_once_and_to_the_same_values():
         [("cols", 1)],
     ]
     found = costs.compiled(given, ("cols", "rows"))
-    parts, texts = costs.shared([costs.written(one, ("cols", "rows")) for one in given], ("cols", "rows"))
+    parts, texts = costs.shared(given, ("cols", "rows"))
     assert [name for name, _ in parts] == ["_0"]
     assert sum(text.count("max(1, -(-rows // 4))") for text in (*texts, *dict(parts).values())) == 1
     assert found.__code__.co_varnames[: found.__code__.co_argcount] == ("cols", "rows")
@@ -206,7 +206,7 @@ def test_what_costs_have_in_common_is_computed_once_and_to_the_same_values():
 
 
 def test_names_of_what_is_shared_are_not_those_of_dims():
-    parts, _ = costs.shared(["_0 // 3 + 1", "_0 // 3 + 2"], ("_0",))
+    parts, _ = costs.shared([[("_0 // 3 + 1", 2)], [("_0 // 3 + 2", 2)]], ("_0",))
     assert parts == [("__0", "_0 // 3")]
 
 
@@ -228,7 +228,7 @@ def test_the_time_of_a_term_is_a_whole_number(femtoseconds):
 
 def test_a_cost_has_only_so_many_terms():
     with pytest.raises(ValueError, match="has 201 terms; at most 200 can be read"):
-        costs.written([(f"cols + {step}", 1) for step in range(201)], ("cols",))
+        costs.shared([[(f"cols + {step}", 1) for step in range(201)]], ("cols",))
 
 
 def lock_with(folder, entry):

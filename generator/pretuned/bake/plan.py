@@ -17,7 +17,7 @@ from pretuned.record.freshness import admits, in_space
 from pretuned.record.rows import Choice, Row, TunedDevice
 from pretuned.record.selections import PredictedChoice, Selection
 from pretuned.render import Source, source_of
-from pretuned.runtime.costs import written
+from pretuned.runtime.costs import check
 from pretuned.runtime.gradients import Backward
 from pretuned.spec import space
 from pretuned.spec.backward import backward_of
@@ -181,7 +181,7 @@ def _readable(spec: KernelSpec, selection: Selection) -> None:
         raise BakeError(f"{of} does not end with the default; tune {spec.name} again")
     for choice in selection.choices:
         try:
-            written(choice.cost, spec.free_dims)
+            check(choice.cost, spec.free_dims)
         except ValueError as error:
             raise BakeError(f"{of}, {choice.configuration}: {error}") from None
     if unknown := sorted({name for name, _ in selection.reach} - spec.free_dims.keys()):

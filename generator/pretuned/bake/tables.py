@@ -9,7 +9,7 @@ from pretuned.bake.plan import BakePlan, Compiled, KernelPlan, Shipped
 from pretuned.record.rows import Choice, Row, TunedDevice
 from pretuned.record.selections import Certificate, Losses, Selection
 from pretuned.render import Source, digest
-from pretuned.runtime.costs import names_read, shared, written
+from pretuned.runtime.costs import names_read, shared
 from pretuned.spec.defaults import depends
 from pretuned.spec.model import KernelSpec
 
@@ -121,16 +121,16 @@ def _selection(kernel: KernelPlan, selection: Selection, device: TunedDevice, bi
         head = choice.configuration.implementation, dict(choice.configuration.values)
         choices.append((*head, *_said([choice.library, recompiled])))
     dims = kernel.spec.free_dims
-    costs = [written(choice.cost, dims) for choice in predicted]
+    costs = [choice.cost for choice in predicted]
     reads = names_read(costs, dims)
     yield f"            ({literal(dict(selection.specialisation))},"
     yield f"             {literal(tuple(choices))},"
-    parts, costs = shared(costs, dims)
+    parts, formulas = shared(costs, dims)
     yield f"             lambda {', '.join(reads)}: (" if reads else "             lambda: ("
     yield from (f"                 {name} := {text}," for name, text in parts)
     yield from ["                 ("] if parts else []
-    for choice, cost in zip(predicted, costs, strict=True):
-        yield f"                 {cost},  # {prose(str(choice.configuration))}"
+    for choice, formula in zip(predicted, formulas, strict=True):
+        yield f"                 {formula},  # {prose(str(choice.configuration))}"
     yield "             ))[-1]," if parts else "             ),"
     rest = selection.margins, dict(selection.reach), selection.problems, _certificate(selection.certificate)
     evidence = selection.date, selection.driver, selection.compiler

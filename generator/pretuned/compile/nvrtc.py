@@ -15,7 +15,7 @@ from importlib import metadata
 from itertools import pairwise
 from typing import Any, Final
 
-from pretuned.compile.result import Binary, Resources, Toolchain, Unavailable
+from pretuned.compile.result import BOTH, Binary, Resources, Toolchain, Unavailable
 from pretuned.outcome import CompileError
 from pretuned.render import NAME, Source
 from pretuned.runtime.cuda_majors import CUDA_MAJORS, NEWEST
@@ -44,28 +44,41 @@ def _nvrtc() -> Any:  # noqa: ANN401 - CuPy ships no types
 
 
 def compile_source(source: Source, architecture: str) -> Binary | CompileError:
-    """Compile `source` for `architecture`: a cubin for `sm_90`, PTX for `compute_80`."""
-    flags = (f"-arch={architecture}", *FLAGS, REPORT, *source.options)
+    """Compile `source` for `architecture`: a cubin for `sm_90`, PTX for `compute_80`.
+
+    `sm_90+compute_90` gives a cubin with its `ptx`. It is the very PTX that compiling for `compute_90` gives, without
+    the time for it.
+    """
+    real, _, portable = architecture.partition(BOTH)
+    flags = (f"-arch={real}", *FLAGS, REPORT, *source.options)
     nvrtc = _nvrtc()
     texts, names = named_headers({header.name: header.text for header in source.headers})
     program = nvrtc.createProgram(source.text, NAME, texts, names)
     try:
         nvrtc.compileProgram(program, (*flags, *include_flags()))
         log = nvrtc.getProgramLog(program)
-        image = _image(nvrtc, program, architecture)
+        image = _ptx(nvrtc, program) if real.startswith("compute_") else _cubin(nvrtc, program)
+        text = _ptx(nvrtc, program) if portable else b""
     except nvrtc.NVRTCError as error:
         said = first_error(nvrtc.getProgramLog(program)) or str(error)
-        return CompileError(line=_unknown_architecture(architecture) if _BAD_ARCHITECTURE in said else said)
+        return CompileError(line=_unknown_architecture(real) if _BAD_ARCHITECTURE in said else said)
     finally:
         nvrtc.destroyProgram(program)
+    binary = _binary(source, real, image, flags, resources(log))
+    return replace(binary, ptx=_binary(source, portable, text, flags, {})) if portable else binary
+
+
+def _binary(
+    source: Source, architecture: str, image: bytes, flags: tuple[str, ...], found: dict[str, Resources]
+) -> Binary:
     return Binary(
         module=source.key,
         architecture=architecture,
         image=image,
         digest=hashlib.sha256(image).hexdigest(),
-        flags=flags,
+        flags=(f"-arch={architecture}", *flags[1:]),
         compiler=version(),
-        resources=resources(log),
+        resources=found,
     )
 
 
@@ -87,10 +100,12 @@ def newer_release(architecture: str, nvrtc: str) -> str:
     return ".".join(map(str, came)) if came is not None and here < came else ""
 
 
-def _image(nvrtc: Any, program: object, architecture: str) -> bytes:  # noqa: ANN401 - CuPy ships no types
-    if architecture.startswith("compute_"):
-        text = nvrtc.getPTX(program)
-        return (text if isinstance(text, bytes) else text.encode()).rstrip(b"\0") + b"\0"
+def _ptx(nvrtc: Any, program: object) -> bytes:  # noqa: ANN401 - CuPy ships no types
+    text = nvrtc.getPTX(program)
+    return (text if isinstance(text, bytes) else text.encode()).rstrip(b"\0") + b"\0"
+
+
+def _cubin(nvrtc: Any, program: object) -> bytes:  # noqa: ANN401
     return bytes(nvrtc.getCUBIN(program)) + b"\0"  # the binding takes the last byte for a C string's end
 
 

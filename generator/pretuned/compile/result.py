@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
+
+BOTH: Final = "+"  # in `sm_90+compute_90`, which asks for the cubin and the PTX of one pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +23,8 @@ class Binary:
     """A compiled module. `image` is a cubin (or PTX, where `architecture` reads `compute_90`), `digest` its SHA-256.
 
     `architecture` is what it was compiled for (`sm_90`, `sm_90a`, `compute_80`); `flags` are those the compiler really
-    got, include folders left out; `compiler` is NVRTC's full version, such as `13.0.88`.
+    got, include folders left out; `compiler` is NVRTC's full version, such as `13.0.88`. `ptx` is that of the same pass
+    for a job that asks for both.
     """
 
     module: str
@@ -30,6 +34,7 @@ class Binary:
     flags: tuple[str, ...]
     compiler: str
     resources: dict[str, Resources]
+    ptx: Binary | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ to compute.
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from copy import copy
 from functools import lru_cache
 
@@ -21,11 +22,13 @@ if TYPE_CHECKING:
     from .table import Formula
 
     TermTimes = Iterable[tuple[str, int]]  # a cost: its terms, each with its femtoseconds
+    # Of an expression: what it is but for its operands, its tree, and where its operands stand.
+    Part = tuple[tuple[object, ...], ast.expr, tuple[int, ...]]
 
 LONGEST = 1000  # characters of a term
 DEEPEST = 20  # levels of a term
 MOST_TERMS = 200  # of a cost
-KEPT = 4096  # terms that stay read: the costs of a kernel have most of theirs in common, and are read several times
+KEPT = 1 << 14  # terms that stay read: the costs of a kernel have most of theirs in common, and are read several times
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult)
 _DIVISION = (ast.FloorDiv, ast.Mod)
 _UNARY = (ast.USub, ast.UAdd, ast.Not)
@@ -51,41 +54,36 @@ def check(cost: TermTimes, dims: Collection[str]) -> None:
         _check_term(text, known)
 
 
-def written(cost: TermTimes, dims: Collection[str]) -> str:
-    """Return a cost as Python over `dims`; raises ValueError as `check`."""
-    terms = tuple(cost)
-    check(terms, dims)
-    return " + ".join(f"{femtoseconds}{_factor(text)}" for text, femtoseconds in terms) or "0"
-
-
-def shared(costs: Sequence[str], dims: Collection[str]) -> tuple[list[tuple[str, str]], list[str]]:
-    """Return the parts that written costs have more than once, each with a name, and the costs by these names.
+def shared(costs: Iterable[TermTimes], dims: Collection[str]) -> tuple[list[tuple[str, str]], list[str]]:
+    """Return costs as Python: the parts that they have more than once, each with a name, and the costs by these names.
 
     Parts come before those that they are a part of. Costs of one kernel have most of what they divide by in common.
+    Raises ValueError as `check`.
     """
     prefix = "_"
     while any(name.startswith(prefix) for name in dims):
         prefix += "_"
-    found = _Parts()
-    roots = [found.place(ast.parse(cost, mode="eval").body) for cost in costs]
+    found, roots = _Parts(), []
+    for cost in costs:
+        check(listed := tuple(cost), dims)
+        roots.append(found.place(listed))
     parts = [(name, ast.unparse(tree)) for name, tree in found.name(prefix)]
     return parts, [ast.unparse(found.tree(root)) for root in roots]
 
 
-def names_read(costs: Iterable[str], dims: Collection[str]) -> list[str]:
-    """Return which of `dims` written costs read, sorted."""
-    trees = [ast.parse(cost, mode="eval") for cost in costs]
-    found = {node.id for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    return sorted(found & set(dims))
+def names_read(costs: Iterable[TermTimes], dims: Collection[str]) -> list[str]:
+    """Return which of `dims` costs read, sorted."""
+    nodes = [node for cost in costs for text, _ in cost for _, node, _ in _parts_of(text)]
+    return sorted({node.id for node in nodes if isinstance(node, ast.Name)} & set(dims))
 
 
 def compiled(costs: Iterable[TermTimes], dims: Collection[str]) -> Formula:
-    """Return a function of the dims that costs read, by name, to their values; raises ValueError as `written`."""
-    texts = [written(cost, dims) for cost in costs]
-    parts, values = shared(texts, dims)
-    body = f"({', '.join(values)},)" if texts else "()"
+    """Return a function of the dims that costs read, by name, to their values; raises ValueError as `check`."""
+    listed = [tuple(cost) for cost in costs]
+    parts, values = shared(listed, dims)
+    body = f"({', '.join(values)},)" if values else "()"
     named = "".join(f"{name} := {text}, " for name, text in parts)
-    source = f"lambda {', '.join(names_read(texts, dims))}: " + (f"({named}{body})[-1]" if parts else body)
+    source = f"lambda {', '.join(names_read(listed, dims))}: " + (f"({named}{body})[-1]" if parts else body)
     made: Formula = eval(source, {"__builtins__": {}, "min": min, "max": max})  # noqa: S307 - of trees that were checked
     return made
 
@@ -98,15 +96,6 @@ def _check_term(text: str, dims: frozenset[str]) -> None:
         raise ValueError(f"the term {text!r:.80} is not an expression; write {ALLOWED}") from None
     if not is_allowed(tree, dims):
         raise ValueError(f"the term {text!r:.80} is not a cost over {', '.join(sorted(dims))}; write {ALLOWED}")
-
-
-@lru_cache(KEPT)
-def _factor(text: str) -> str:
-    """Return a term, which was checked, as what follows its femtoseconds, ` * (n + 1)`; nothing for the term 1."""
-    term = _WrittenOut().visit(ast.parse(text, mode="eval").body)
-    if isinstance(term, ast.Constant) and term.value == 1:
-        return ""
-    return ast.unparse(ast.BinOp(left=ast.Constant(1), op=ast.Mult(), right=term)).removeprefix("1")
 
 
 def is_allowed(node: ast.expr, dims: Collection[str], depth: int = DEEPEST) -> bool:
@@ -144,18 +133,6 @@ def _is_positive(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and type(node.value) is int and node.value > 0
 
 
-class _WrittenOut(ast.NodeTransformer):
-    """Writes `ceil_div(a, b)` as `-(-a // b)`, which costs no call."""
-
-    def visit_Call(self, node: ast.Call) -> ast.expr:
-        self.generic_visit(node)
-        match node:
-            case ast.Call(func=ast.Name(id="ceil_div"), args=[a, b]):
-                below = ast.BinOp(left=ast.UnaryOp(op=ast.USub(), operand=a), op=ast.FloorDiv(), right=b)
-                return ast.UnaryOp(op=ast.USub(), operand=below)
-        return node
-
-
 def _is_plain(node: ast.expr) -> bool:
     """Return whether computing a part costs no more than looking up its name."""
     match node:
@@ -164,25 +141,93 @@ def _is_plain(node: ast.expr) -> bool:
     return isinstance(node, ast.Name | ast.Constant)
 
 
-class _Parts:
-    """The parts of some expressions, each distinct one once, in an order in which parts come before their wholes."""
+class _Distinct:
+    """Parts of expressions, each distinct one once and behind its operands."""
 
     def __init__(self) -> None:
+        self.parts: list[Part] = []
         self._places: dict[tuple[object, ...], int] = {}
-        self._nodes: list[tuple[ast.expr, tuple[int, ...]]] = []
-        self._uses: list[int] = []  # by how many distinct wholes and expressions
+
+    def keep(self, head: tuple[object, ...], node: ast.expr, below: tuple[int, ...]) -> int:
+        """Return where a part stands, which is new or not."""
+        key = *head, *below
+        if key not in self._places:
+            self._places[key] = len(self.parts)
+            self.parts.append((head, node, below))
+        return self._places[key]
+
+    def joined(self, left: int, op: ast.operator, right: int) -> int:
+        """Return where two parts stand that are joined by an operator."""
+        node = ast.BinOp(left=self.parts[left][1], op=op, right=self.parts[right][1])
+        return self.keep((ast.BinOp, type(op)), node, (left, right))
+
+    def negated(self, place: int) -> int:
+        """Return where a part stands with its sign turned."""
+        node = ast.UnaryOp(op=ast.USub(), operand=self.parts[place][1])
+        return self.keep((ast.UnaryOp, ast.USub), node, (place,))
+
+    def place(self, node: ast.expr) -> int:
+        """Take the parts of an expression, and return where it stands.
+
+        `ceil_div(a, b)` becomes `-(-a // b)`, which costs no call.
+        """
+        match node:
+            case ast.Call(func=ast.Name(id="ceil_div"), args=[a, b]):
+                return self.negated(self.joined(self.negated(self.place(a)), ast.FloorDiv(), self.place(b)))
+            case ast.Name(id=name):
+                return self.keep((ast.Name, name), node, ())
+            case ast.Constant(value=value):
+                return self.keep((ast.Constant, type(value), value), node, ())
+        head: list[object] = [type(node)]
+        below: list[int] = []
+        for field in node._fields:
+            value = getattr(node, field)
+            for one in value if isinstance(value, list) else (value,):
+                if isinstance(one, ast.expr):
+                    below.append(self.place(one))
+                else:
+                    head.append(type(one))
+        return self.keep(tuple(head), node, tuple(below))
+
+
+@lru_cache(KEPT)
+def _parts_of(text: str) -> tuple[Part, ...]:
+    """Return the distinct parts of a term, which was checked; the term itself is the last."""
+    found = _Distinct()
+    found.place(ast.parse(text, mode="eval").body)
+    return tuple(found.parts)
+
+
+class _Parts:
+    """The parts of some costs, each distinct one once, in an order in which parts come before their wholes."""
+
+    def __init__(self) -> None:
+        self._distinct = _Distinct()
+        self._terms: dict[str, int] = {}  # where terms stand, by their texts
+        self._roots: list[int] = []  # where costs stand
         self._names: dict[int, str] = {}
 
-    def place(self, root: ast.expr) -> int:
-        """Take the parts of an expression; return where it stands."""
-        place = self._place(root)
-        self._uses[place] += 1
-        return place
+    def place(self, cost: TermTimes) -> int:
+        """Take the parts of a cost, the sum of its terms by their femtoseconds; return where it stands."""
+        total: int | None = None
+        for text, femtoseconds in cost:
+            place = self._distinct.place(ast.Constant(femtoseconds))
+            if _parts_of(text)[-1][0] != (ast.Constant, int, 1):
+                place = self._distinct.joined(place, ast.Mult(), self._term(text))
+            total = place if total is None else self._distinct.joined(total, ast.Add(), place)
+        root = self._distinct.place(ast.Constant(0)) if total is None else total
+        self._roots.append(root)
+        return root
 
     def name(self, prefix: str) -> Iterator[tuple[str, ast.expr]]:
-        """Give a name to each part that is used more than once and has to be computed; yield them with their trees."""
-        for place, (node, _) in enumerate(self._nodes):
-            if self._uses[place] > 1 and not _is_plain(node):
+        """Give a name to each part that is used more than once and has to be computed; yield them with their trees.
+
+        Uses are those by distinct wholes, and by costs.
+        """
+        parts = self._distinct.parts
+        uses = Counter([*self._roots, *(one for _, _, below in parts for one in below)])
+        for place, (_, node, _) in enumerate(parts):
+            if uses[place] > 1 and not _is_plain(node):
                 tree, name = self.tree(place), f"{prefix}{len(self._names)}"
                 self._names[place] = name
                 yield name, tree
@@ -191,7 +236,7 @@ class _Parts:
         """Return the tree of a part, by the names that were given."""
         if place in self._names:
             return ast.Name(self._names[place])
-        node, below = self._nodes[place]
+        _, node, below = self._distinct.parts[place]
         made, trees = copy(node), iter(below)
         for name, value in ast.iter_fields(node):
             if isinstance(value, ast.expr):
@@ -200,15 +245,10 @@ class _Parts:
                 setattr(made, name, [self.tree(next(trees)) for _ in value])
         return made
 
-    def _place(self, node: ast.expr) -> int:
-        below = tuple(self._place(child) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr))
-        kind = [type(one) for one in ast.iter_child_nodes(node) if not isinstance(one, ast.expr)]
-        own = getattr(node, "id", getattr(node, "value", None))
-        key = (type(node), *kind, own if isinstance(own, str | int) else None, type(own), *below)
-        if (found := self._places.get(key)) is None:
-            found = self._places[key] = len(self._nodes)
-            self._nodes.append((node, below))
-            self._uses.append(0)
-            for child in below:
-                self._uses[child] += 1
-        return found
+    def _term(self, text: str) -> int:
+        if text not in self._terms:
+            places: list[int] = []
+            for head, node, below in _parts_of(text):
+                places.append(self._distinct.keep(head, node, tuple([places[one] for one in below])))
+            self._terms[text] = places[-1]
+        return self._terms[text]

@@ -18,7 +18,7 @@ from pretuned.spec.folding import literal_value
 from pretuned.spec.formulas import Formula, formulas, given
 from pretuned.spec.grammar import children_of
 from pretuned.spec.model import KernelSpec
-from pretuned.spec.space import Configuration, Pairs, choices, default_of, pairs, specialisations
+from pretuned.spec.space import Configuration, Pairs, choices, default_of, pairs
 
 MAX_DEFAULTS: Final = 16  # of one specialisation; each is compiled for every architecture
 MAX_TRIED: Final = 1024  # combinations of conditions
@@ -48,13 +48,6 @@ def defaults(spec: KernelSpec, specialisation: Pairs, implementation: str | None
                 "conditions; let them have fewer branches, or the same conditions"
             )
     return tuple(sorted(found))
-
-
-def all_defaults(spec: KernelSpec, implementation: str) -> list[Configuration]:
-    """Return what an implementation's own default may be for any specialisation."""
-    if not formulas(spec.all_implementations[implementation].default):
-        return [default_of(spec, implementation)]
-    return sorted({one for chosen in specialisations(spec) for one in defaults(spec, chosen, implementation)})
 
 
 def _outcomes(chains: Mapping[str, Formula], truths: Mapping[str, bool], spans: Spans) -> Iterator[dict[str, Value]]:

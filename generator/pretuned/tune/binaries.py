@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
 from pretuned.compile.nvrtc import NVRTC
 from pretuned.compile.outside import CompileJob, Outside
 from pretuned.compile.pool import CompilePool, processors
-from pretuned.compile.result import Binary, Toolchain
+from pretuned.compile.result import BOTH, Binary, Toolchain
 from pretuned.outcome import Failure
 from pretuned.record.cache import Cache
 from pretuned.render import Source, digest
@@ -132,11 +133,18 @@ class BinaryStore:
         for (source, architecture), result in ended:
             self._under_way.discard((source.key, architecture))
             self._spending.compiled += 1
-            self._known[source.key, architecture, self.compiler] = result
-            if isinstance(result, Binary):
-                self._cache.put_binary(_key(source.key, architecture, result.compiler), result)
+            for part in architecture.split(BOTH):
+                self._keep(source.key, part, result)
         if ended:
             self._report()
+
+    def _keep(self, source: str, architecture: str, result: Binary | Failure) -> None:
+        """Remember what became of a source for one architecture."""
+        if isinstance(result, Binary):
+            if result.ptx is not None:
+                result = result.ptx if architecture == result.ptx.architecture else replace(result, ptx=None)
+            self._cache.put_binary(_key(source, architecture, result.compiler), result)
+        self._known[source, architecture, self.compiler] = result
 
     def _report(self) -> None:
         done = self._spending.compiled
@@ -173,7 +181,7 @@ class BinaryStore:
         if compiler is not None and not self.missing(listed, compiler):
             chosen = compiler
         else:
-            self.compile(listed)
+            self.compile(_joined(self.missing(listed)))
             chosen = self.compiler
         found = {(source.key, arch): self._find(source.key, arch, chosen) for source, arch in listed}
         return {key: value for key, value in found.items() if value is not None}
@@ -183,6 +191,17 @@ class BinaryStore:
         if key not in self._known and (cached := self._cache.binary(_key(*key))) is not None:
             self._known[key] = cached
         return self._known.get(key)
+
+
+def _joined(jobs: Iterable[CompileJob]) -> Iterator[CompileJob]:
+    """Yield the jobs, those for `sm_90` and `compute_90` of one source as one."""
+    wanted = {(source.key, architecture): source for source, architecture in jobs}
+    for (key, architecture), source in wanted.items():
+        real, portable = architecture.replace("compute_", "sm_"), architecture.replace("sm_", "compute_")
+        if (key, real) not in wanted or (key, portable) not in wanted:
+            yield source, architecture
+        elif architecture == real:
+            yield source, f"{real}{BOTH}{portable}"
 
 
 def _key(source: str, architecture: str, compiler: str) -> str:

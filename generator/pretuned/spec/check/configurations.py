@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import copy
 from functools import cache
 from typing import Final
@@ -21,11 +21,11 @@ from pretuned.config.toml import spelled
 from pretuned.runtime.limits import LARGEST_CLUSTER, MAX_THREADS
 from pretuned.runtime.records import Value
 from pretuned.spec import space
-from pretuned.spec.check.defaults import listed, own_default_faults, serves, turning_points
+from pretuned.spec.check.defaults import listed, own_default_faults, turning_points
 from pretuned.spec.check.implementations import prefix_of
 from pretuned.spec.check.kinds import mixed
 from pretuned.spec.check.names import PathFault
-from pretuned.spec.defaults import all_defaults, defaults
+from pretuned.spec.defaults import defaults
 from pretuned.spec.expressions import RESIDENT_BLOCKS, Expression, ExpressionError
 from pretuned.spec.guards import guards
 from pretuned.spec.launch import LaunchSpec
@@ -103,31 +103,32 @@ def default_faults(spec: KernelSpec) -> Iterator[PathFault]:
         if not spec.problems:  # each of them that is refused has its line
             yield "constraints.requires", _none_admitted(spec)
         return
+    served = _Served(spec)
     for name, implementation in spec.all_implementations.items():
         prefix = prefix_of(spec, name)
-        if not _any_legal(spec, name):
+        own = _defaults(served, name)
+        if not _any_legal(spec, name, [one.configuration for one in own]):
             yield f"{prefix}constraints.where", "leaves no configuration of the space; loosen it or add values"
             continue
         if implementation.call is not None:
             continue
-        for configuration in all_defaults(spec, name):
-            faults = list(_excluded(spec, configuration)) or list(_aligned(spec, configuration))
-            faults = faults or list(_launched(spec, configuration))
+        for default in own:
+            faults = list(_excluded(default)) or list(_aligned(default)) or list(_launched(default))
             yield from ((prefix + path, message) for path, message in faults)
             if faults:
                 break
 
 
-def _any_legal(spec: KernelSpec, name: str) -> bool:
+def _any_legal(spec: KernelSpec, name: str, first: Sequence[Configuration]) -> bool:
     """Whether some configuration passes every constraint, those on the device aside, at some problem to measure.
 
-    The default is tried first. A search that would take long ends undecided, as if one had been found.
+    Those of `first` are tried first. A search that would take long ends undecided, as if one had been found.
     """
     where = [e for e in spec.all_implementations[name].constraints.where if not e.reads_device]
     problems = space.all_problems(spec)
     tried = 0
     everything = space.combinations(name, spec.all_implementations[name])
-    for configuration in itertools.chain(all_defaults(spec, name), everything):
+    for configuration in itertools.chain(first, everything):
         for problem in problems:
             if _all_hold(where, space.environment(spec, problem, configuration)):
                 return True
@@ -148,15 +149,26 @@ def _holds(expression: Expression, values: dict[str, Value]) -> bool:
         return False
 
 
-class _Tried:
-    """The problems that the conditions of a default are tried at, each of which is made once for all of them."""
+class _Default:
+    """What an implementation's default may be, with the problems that its conditions are tried at.
 
-    def __init__(self, spec: KernelSpec, configuration: Configuration) -> None:
-        self.spec, self.configuration = spec, configuration
-        shared = len(all_defaults(spec, configuration.implementation)) * len(list(space.specialisations(spec)))
-        self.count = max(LEAST_TRIALS, TRIALS // shared)
-        self.serves = cache(self._serves)
+    `specialisations` are those in which it may be the default. Each problem is made once for all conditions.
+    """
+
+    def __init__(self, served: _Served, configuration: Configuration, specialisations: list[Pairs], count: int) -> None:
+        self.spec, self.configuration, self.specialisations = served.spec, configuration, specialisations
+        self.count = count
+        self._served = served
         self._drawn = cache(lambda specialisation: itertools.tee(self._sizes(specialisation), 1)[0])
+
+    @property
+    def implementation(self) -> ImplementationSpec:
+        return self.spec.all_implementations[self.configuration.implementation]
+
+    @property
+    def of_kernel(self) -> bool:
+        """Whether it is the kernel's default, which has to serve every call."""
+        return self.configuration.implementation == self.spec.default_implementation
 
     def sizes(self, specialisation: Pairs) -> Iterator[tuple[dict[str, Value], tuple[Pairs, ...]]]:
         """Yield the sizes of all free dims, and strides that go with them."""
@@ -168,9 +180,33 @@ class _Tried:
             strides = tried(self.spec, known | dims, turn) if self.spec.stride_names else ()
             yield dims, tuple(space.pairs(one) for one in strides)
 
-    def _serves(self, problem: Problem) -> bool:
-        """Whether a call of `problem` is admitted and has the default for its own."""
-        return space.admitted(self.spec, problem) and serves(self.spec, problem, self.configuration)
+    def serves(self, problem: Problem) -> bool:
+        """Return whether a call of `problem` is admitted and has this default; another implementation's serves any."""
+        found = self._served.default_at(problem)
+        return found is not None and (not self.of_kernel or found == self.configuration)
+
+
+class _Served:
+    """The kernel's default at problems: each is computed once, for all configurations that may be it."""
+
+    def __init__(self, spec: KernelSpec) -> None:
+        self.spec = spec
+        self.default_at = cache(self._default_at)
+
+    def _default_at(self, problem: Problem) -> Configuration | None:
+        """Return it, or None where a call is not admitted."""
+        return space.default_at(self.spec, problem) if space.admitted(self.spec, problem) else None
+
+
+def _defaults(served: _Served, implementation: str) -> list[_Default]:
+    """Return all that an implementation's default may be, sorted."""
+    spec, owners = served.spec, dict[Configuration, list[Pairs]]()
+    specialisations = list(space.specialisations(spec))
+    for specialisation in specialisations:
+        for configuration in defaults(spec, specialisation, implementation):
+            owners.setdefault(configuration, []).append(specialisation)
+    count = max(LEAST_TRIALS, TRIALS // max(1, len(owners) * len(specialisations)))
+    return [_Default(served, configuration, owned, count) for configuration, owned in sorted(owners.items())]
 
 
 def _none_admitted(spec: KernelSpec) -> str:
@@ -184,15 +220,15 @@ def _none_admitted(spec: KernelSpec) -> str:
     return "admits none of the problems that `sizes` give; loosen it or list other sizes"
 
 
-def _excluded(spec: KernelSpec, configuration: Configuration) -> Iterator[PathFault]:
+def _excluded(default: _Default) -> Iterator[PathFault]:
     """Yield the constraints that exclude a default, each with a problem."""
-    trials = _Tried(spec, configuration)
-    for index, expression in enumerate(spec.all_implementations[configuration.implementation].constraints.where):
+    spec, configuration = default.spec, default.configuration
+    for index, expression in enumerate(default.implementation.constraints.where):
         if expression.reads_device:
             continue  # judged on each device
-        if configuration.implementation != spec.default_implementation and space.names_dim(spec, expression):
-            continue  # only the kernel's default has to serve every call
-        if (found := _counterexample(trials, expression)) is not None:
+        if not default.of_kernel and space.names_dim(spec, expression):
+            continue
+        if (found := _counterexample(default, expression)) is not None:
             own = _written(spec, configuration.implementation)
             said = expression.quoted
             where = f"where[{index}] {said}" if index < own else f"{said}, which its tensor maps need,"
@@ -209,26 +245,26 @@ def _written(spec: KernelSpec, implementation: str) -> int:
     return len((spec if found is None else found).constraints.where)
 
 
-def _counterexample(trials: _Tried, expression: Expression) -> Problem | None:
+def _counterexample(default: _Default, expression: Expression) -> Problem | None:
     """Return a problem that `requires` admits and `expression` refuses for a default, or None.
 
     The problem has no dims where `expression` reads none.
     """
-    spec, configuration = trials.spec, trials.configuration
+    spec = default.spec
     strided = not expression.names.isdisjoint(spec.stride_names)
-    for specialisation in space.specialisations(spec):
-        known = space.choices(spec, specialisation) | dict(configuration.values)
+    for specialisation in default.specialisations:
+        known = space.choices(spec, specialisation) | dict(default.configuration.values)
         folded = expression.fold(known)
-        if folded.constant or configuration not in defaults(spec, specialisation, configuration.implementation):
+        if folded.constant:
             continue
         if not space.names_dim(spec, folded):
             chosen = () if expression.names.isdisjoint(space.choices(spec, specialisation)) else specialisation
             return Problem(specialisation=chosen, dims=())
-        for dims, all_strides in trials.sizes(specialisation):
+        for dims, all_strides in default.sizes(specialisation):
             for strides in all_strides if strided else ((),):
                 if not _holds(folded, known | dims | dict(strides)):
                     problem = Problem(specialisation=specialisation, dims=space.pairs(dims), strides=strides)
-                    if trials.serves(problem):
+                    if default.serves(problem):
                         return problem
     return None
 
@@ -255,30 +291,28 @@ def _first_size(spec: KernelSpec, dim: str) -> int:
     return (*(spec.free_dims[dim].sizes or ()), *(problem[dim] for problem in spec.problems), 1)[0]
 
 
-def _aligned(spec: KernelSpec, configuration: Configuration) -> Iterator[PathFault]:
+def _aligned(default: _Default) -> Iterator[PathFault]:
     """Yield the arrays of which the kernel's default asks more alignment than every array has."""
-    if configuration.implementation != spec.default_implementation:
-        return
-    for specialisation in (one for one in space.specialisations(spec) if configuration in defaults(spec, one)):
+    spec, configuration = default.spec, default.configuration
+    for specialisation in default.specialisations if default.of_kernel else ():
         for name, align_bytes in guards(spec, specialisation, configuration).align:
             message = f"aligns '{name}' to {align_bytes} bytes ({space.describe(configuration.values)})"
             chosen = f" for {space.describe(specialisation)}" if specialisation else ""
             remedy = "an array is only aligned to its elements, and the default must be legal for every call"
             asked = next(array.align for array in spec.whole(spec.arrays) if array.name == name)
-            maps = spec.all_implementations[configuration.implementation].tensor_maps
-            mapped = name in {one.array for one in maps}
+            mapped = name in {one.array for one in default.implementation.tensor_maps}
             folded = align_bytes if asked is None or mapped else asked.fold(dict(configuration.values))
             demand = f'or write `requires = ["aligned({name}, {folded})"]`'
             yield "default", f"{message}{chosen}; {remedy}: choose another, {demand}"
             return
 
 
-def _launched(spec: KernelSpec, configuration: Configuration) -> Iterator[PathFault]:
+def _launched(default: _Default) -> Iterator[PathFault]:
     """Yield the expressions of launches and scratch that have no value, or none that can be launched, for a default."""
-    implementation = spec.all_implementations[configuration.implementation]
-    for specialisation in space.specialisations(spec):
+    spec, configuration, implementation = default.spec, default.configuration, default.implementation
+    for specialisation in default.specialisations:
         for problem in space.problems(spec, specialisation):
-            if not (serves(spec, problem, configuration) and space.legal(spec, problem, configuration, SOME_DEVICE)):
+            if not (default.serves(problem) and space.legal(spec, problem, configuration, SOME_DEVICE)):
                 continue
             values = space.environment(spec, problem, configuration, SOME_DEVICE)
             path = "arguments"

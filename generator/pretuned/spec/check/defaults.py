@@ -17,7 +17,6 @@ from pretuned.spec.expressions import ExpressionError
 from pretuned.spec.folding import literal_value
 from pretuned.spec.formulas import Formula, formulas
 from pretuned.spec.model import ImplementationSpec, KernelSpec
-from pretuned.spec.space import Configuration, Problem
 
 
 def own_default_faults(
@@ -98,12 +97,6 @@ def together_faults(spec: KernelSpec) -> Iterator[PathFault]:
                 message = f"its formulas give {configuration} together, which is not one of the configurations"
                 yield f"{prefix}default", f"{message} that `space` lists"
                 return
-
-
-def serves(spec: KernelSpec, problem: Problem, configuration: Configuration) -> bool:
-    """Return whether a default is that of `problem`; that of another implementation than the kernel's serves any."""
-    own = configuration.implementation == spec.default_implementation
-    return not own or space.default_at(spec, problem) == configuration
 
 
 def turning_points(spec: KernelSpec) -> set[int]:

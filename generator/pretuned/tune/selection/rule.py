@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Final
 
 from pretuned.record.selections import Cost, Selection
-from pretuned.runtime.costs import compiled, names_read, written
+from pretuned.runtime.costs import compiled, names_read
 from pretuned.runtime.records import Value
 from pretuned.spec import space
 from pretuned.spec.model import KernelSpec
@@ -57,4 +57,4 @@ def predicted_us(cost: Cost, problem: Problem) -> float:
 @lru_cache(maxsize=4096)
 def _formula(cost: Cost, names: tuple[str, ...]) -> tuple[list[str], Callable[..., tuple[int, ...]]]:
     """Return which dims a cost reads, and the function of their sizes."""
-    return names_read([written(cost, names)], names), compiled([cost], names)
+    return names_read([cost], names), compiled([cost], names)
