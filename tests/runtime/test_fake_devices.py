@@ -105,15 +105,15 @@ def made_up_selections(specs, name):
         every = [one for way, of in spec.all_implementations.items() for one in space.combinations(way, of)]
         for specialisation in space.specialisations(spec):
             own = defaults(spec, specialisation)
-            others = [one for one in every if one not in own and admits(spec, specialisation, one)]
+            shuffled = draw.sample(every, len(every))
+            others = (one for one in shuffled if one not in own and admits(spec, specialisation, one))
             costs = {
                 one: (("1", draw.randrange(10**6)), *((dim, draw.randrange(100)) for dim in sorted(spec.free_dims)))
-                for one in draw.sample(others, min(7, len(others)))
+                for one in itertools.islice(others, 7)
             }
             costs |= dict.fromkeys(own, (("1", 10**9),))
             choices = [PredictedChoice(configuration=c, candidate="", cubin="", cost=cost) for c, cost in costs.items()]
-            made = selection(spec, specialisation, device=name)
-            yield dataclasses.replace(made, choices=tuple(choices), defaults=len(own))
+            yield selection(spec, specialisation, device=name, choices=tuple(choices), defaults=len(own))
 
 
 def device_of(name):

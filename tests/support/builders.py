@@ -75,22 +75,23 @@ def losses(dims, *, mean=0.006, slower=0.0, problems=32):
 
 
 def selection(spec, specialisation, *, device=H100.name, cubin="c" * 64, **given):
-    """A fresh selection of two choices: the last legal configuration at the largest problem, and the default."""
+    """A fresh selection. Its choices are the last legal configuration at the largest problem, and the default."""
     problems = list(space.problems(spec, specialisation))
-    default, winner = space.default(spec), list(space.configurations(spec, problems[-1]))[-1]
-    costs = {winner: (("1", 1_900_000), ("ceil_div(n, 1024)", 12_500)), default: (("1", 1_500_000), ("n", 31))}
-    choices = [
-        PredictedChoice(
-            configuration=found, candidate=candidate(spec, specialisation, found).key, cubin=cubin, cost=cost
+    if "choices" not in given:
+        default, winner = space.default(spec), list(space.configurations(spec, problems[-1]))[-1]
+        costs = {winner: (("1", 1_900_000), ("ceil_div(n, 1024)", 12_500)), default: (("1", 1_500_000), ("n", 31))}
+        given["choices"] = tuple(
+            PredictedChoice(
+                configuration=found, candidate=candidate(spec, specialisation, found).key, cubin=cubin, cost=cost
+            )
+            for found, cost in costs.items()
         )
-        for found, cost in costs.items()
-    ]
     ends = zip(problems[0].dims, problems[-1].dims, strict=True)
     made = Selection(
         kernel=spec.name,
         device=device,
         specialisation=specialisation,
-        choices=tuple(choices),
+        choices=(),
         margins=(20, 100),
         reach=tuple((name, (low, high)) for (name, low), (_, high) in ends),
         problems=120,

@@ -20,7 +20,7 @@ from pretuned.bake.declarations import declaration_lines
 from pretuned.bake.functions import check_names, function_lines
 from pretuned.bake.jax_functions import jax_module
 from pretuned.bake.literals import literal, wrapped
-from pretuned.bake.plan import BakePlan, Compiled
+from pretuned.bake.plan import BakePlan, Compiled, by_source
 from pretuned.bake.tables import (
     binary_lines,
     device_lines,
@@ -82,15 +82,15 @@ def files(
         content[operators.FILE] = operators.source(plan.kernels, torch, _writer(version)).encode()
     if jax:
         content["jax.py"] = jax_module(plan, waived()).encode()
+    found = by_source(used)
     for kernel in plan.kernels:
         for name, source in sources_of(kernel).items():
             content[f"kernels/{name}.cu"] = source.text.encode()
             named = header_files(source)
             content |= {f"kernels/{named[header.name]}": header.text.encode() for header in source.headers}
-            for (key, architecture), binary in used.items():
-                if key == source.key:
-                    kind = "ptx" if architecture.startswith("compute_") else "cubin"
-                    content[f"kernels/{name}.{architecture}.{kind}"] = binary.image
+            for binary in found.get(source.key, ()):
+                kind = "ptx" if binary.architecture.startswith("compute_") else "cubin"
+                content[f"kernels/{name}.{binary.architecture}.{kind}"] = binary.image
     return dict(sorted(content.items()))
 
 

@@ -97,6 +97,14 @@ class BakePlan:
     jobs: tuple[Job, ...]
 
 
+def by_source(binaries: Compiled) -> dict[str, list[Binary]]:
+    """Return the binaries of each source by its key, in the order of their architectures."""
+    found: dict[str, list[Binary]] = {}
+    for (key, _), binary in sorted(binaries.items(), key=lambda one: one[0]):
+        found.setdefault(key, []).append(binary)
+    return found
+
+
 def plan(
     specs: Mapping[str, KernelSpec],
     rows: Sequence[Row],

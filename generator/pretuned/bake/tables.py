@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pretuned.bake.literals import literal, prose
-from pretuned.bake.plan import BakePlan, Compiled, KernelPlan, Shipped
+from pretuned.bake.plan import BakePlan, Compiled, KernelPlan, Shipped, by_source
 from pretuned.record.rows import Choice, Row, TunedDevice
 from pretuned.record.selections import Certificate, Losses, Selection
 from pretuned.render import Source, digest
@@ -210,16 +210,16 @@ def binary_lines(plan: BakePlan, binaries: Compiled) -> Iterator[str]:
     """Yield the sources with their binaries in kernels/."""
     yield from (f"# {line}" for line in _BINARIES_KEY)
     yield "_BINARIES: Binaries = {"
+    found = by_source(binaries)
     for kernel in plan.kernels:
         for name, source in sources_of(kernel).items():
             images = tuple(
                 (
-                    architecture,
+                    binary.architecture,
                     binary.compiler,
                     {f: (r.registers, r.shared_bytes) for f, r in sorted(binary.resources.items())},
                 )
-                for (key, architecture), binary in sorted(binaries.items())
-                if key == source.key
+                for binary in found.get(source.key, ())
             )
             headers = [header_files(source)] if source.headers else []
             yield f"    {literal(name)}: {literal((tuple(source.options), source.arch_specific, images, *headers))},"

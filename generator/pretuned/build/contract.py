@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pretuned.bake.plan import OLDEST, BakePlan, Compiled, number_of
+from pretuned.bake.plan import OLDEST, BakePlan, Compiled, by_source, number_of
 from pretuned.compile.contract import Breach, LaunchedFunction, breach, launched, probe
 from pretuned.compile.pool import processors
 from pretuned.compile.result import Binary
@@ -159,10 +159,11 @@ def demand(plans: Collection[BakePlan], compiled: Compiled, binaries: BinaryStor
 def _breaches_in(plans: Iterable[BakePlan], compiled: Compiled) -> dict[tuple[str, str], Fault]:
     """Return in what the binaries that ship are not what their specs' launches pass, by kernel and implementation."""
     found: dict[tuple[str, str], Fault] = {}
+    binaries = by_source(compiled)
     for subject in _shipped(plans):
         source, passed = subject.source, subject.passed
-        for (key, _), binary in compiled.items():
-            if key == source.key and (wrong := breach(source, passed, binary.image)) is not None:
+        for binary in binaries.get(source.key, ()):
+            if (wrong := breach(source, passed, binary.image)) is not None:
                 found.setdefault(subject.key, subject.fault(wrong))
     return found
 

@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from typing import Any
 
 LIMIT = 2**62  # sums of two such integers fit 64 bits, which lets NumPy compute the same
+BEYOND_LIMIT = "a result is beyond 2 ** 62"
 
 
 def bounded(value: int) -> int:
     """Return `value`; raise OverflowError where it is beyond the limit."""
     if -LIMIT <= value <= LIMIT:
         return value
-    raise OverflowError("a result is beyond 2 ** 62")
+    raise OverflowError(BEYOND_LIMIT)
 
 
 def power(a: int, b: int) -> int:
@@ -27,7 +28,7 @@ def power(a: int, b: int) -> int:
     if b < 0:
         raise ArithmeticError("an exponent is negative")
     if b > LIMIT.bit_length() and not -1 <= a <= 1:
-        raise OverflowError("a result is beyond 2 ** 62")
+        raise OverflowError(BEYOND_LIMIT)
     return bounded(int(a) ** int(b))
 
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
-from pretuned.runtime.expressions import bounded, power
+from pretuned.runtime.expressions import BEYOND_LIMIT, LIMIT, bounded, power
 from pretuned.runtime.records import Value
 from pretuned.runtime.types import DTYPES
 from pretuned.spec.grammar import literal_comparison
@@ -30,7 +30,7 @@ class Operations(Generic[V]):
     - `read`: a literal, or what an environment gives for a name
     - `absent`: no value, and why
     - `first`: of operands, the first whose truth is given, or else the last; `or` ends at a true one, `and` at a false
-    - `chosen`: by a test, the second or the third operand
+    - `chosen`: by a test, the second or the third operand, each of which is given by a function
     - `plain`: by an operation, whether it holds between what an environment gives and a text or a float
     """
 
@@ -40,13 +40,13 @@ class Operations(Generic[V]):
     unary: Mapping[type[ast.unaryop], Callable[[V], V]]
     compare: Mapping[type[ast.cmpop], Callable[[V, V], V]]
     functions: Mapping[str, Callable[..., V]]
-    first: Callable[[bool, Sequence[V]], V]
-    chosen: Callable[[V, V, V], V]
+    first: Callable[[bool, Iterator[V]], V]
+    chosen: Callable[[V, Callable[[], V], Callable[[], V]], V]
     plain: Callable[[Callable[[Any, Any], Any], Any, str | float], V]
 
 
 def function_of(node: ast.expr, do: Operations[V]) -> Callable[[Mapping[str, object]], V]:  # noqa: C901, PLR0911 - one per kind
-    """Return the function from an environment to the value of `node`, all of whose parts are computed."""
+    """Return the function from an environment to the value of `node`; which of its parts are computed, `do` decides."""
     match node:
         case ast.Constant(value=int() as value):
             constant = do.read(value)
@@ -64,13 +64,15 @@ def function_of(node: ast.expr, do: Operations[V]) -> Callable[[Mapping[str, obj
             return lambda environment: unary(of_operand(environment))
         case ast.BoolOp(op=op, values=operands):
             ends, listed = isinstance(op, ast.Or), [function_of(operand, do) for operand in operands]
-            return lambda environment: do.first(ends, [function(environment) for function in listed])
+            return lambda environment: do.first(ends, (function(environment) for function in listed))
         case ast.Compare():
             compared = literal_comparison(node)
             return _comparing(node, do) if compared is None else _comparing_plainly(*compared, do)
         case ast.IfExp():
             test, body, orelse = (function_of(child, do) for child in (node.test, node.body, node.orelse))
-            return lambda environment: do.chosen(test(environment), body(environment), orelse(environment))
+            return lambda environment: do.chosen(
+                test(environment), lambda: body(environment), lambda: orelse(environment)
+            )
         case ast.Call(func=ast.Name(id="sizeof"), args=[ast.Name(id=name)]):
             return _sizing(name, do)
         case ast.Call(func=ast.Name(id=name), args=args):
@@ -135,10 +137,13 @@ def _comparing(node: ast.Compare, do: Operations[V]) -> Callable[[Mapping[str, o
     """Return the function of a chain: `a < b < c` is `a < b and b < c`."""
     compare = [do.compare[type(op)] for op in node.ops]
     operands = [function_of(child, do) for child in (node.left, *node.comparators)]
+    if len(compare) == 1:
+        (holds,), (left, right) = compare, operands
+        return lambda environment: holds(left(environment), right(environment))
 
     def of(environment: Mapping[str, object]) -> V:
         values = [operand(environment) for operand in operands]
-        return do.first(False, list(map(lambda apply, *pair: apply(*pair), compare, values, values[1:])))
+        return do.first(False, map(lambda apply, *pair: apply(*pair), compare, values, values[1:]))
 
     return of
 
@@ -151,54 +156,62 @@ class NoValue:
 
 
 ZERO_DIVISION: Final = NoValue("divides by zero")
+BEYOND: Final = NoValue(f"has no value: {BEYOND_LIMIT}")
 
 
-def _computing(operation: Callable[..., int]) -> Callable[..., int | NoValue]:
-    """Return `operation` on operands of which each may have no value; the first that has none is the result."""
+def _computing(operation: Callable[..., int], *, limited: bool = False) -> Callable[..., int | NoValue]:
+    """Return `operation` on operands of which each may have no value; the first that has none is the result.
+
+    Of one that is `limited` a result beyond the limit is no value.
+    """
 
     def compute(*operands: int | NoValue) -> int | NoValue:
         for operand in operands:
-            if isinstance(operand, NoValue):
+            if type(operand) is NoValue:
                 return operand
         try:
-            return operation(*operands)
+            value = operation(*operands)
         except ZeroDivisionError:
             return ZERO_DIVISION
         except ArithmeticError as error:
             return NoValue(f"has no value: {error}")
+        return BEYOND if limited and not -LIMIT <= value <= LIMIT else value
 
     return compute
 
 
-def _bounded(operation: Callable[..., int]) -> Callable[..., int | NoValue]:
-    return _computing(lambda *operands: bounded(operation(*operands)))
-
-
-def _first(ends: bool, values: Sequence[int | NoValue]) -> int | NoValue:
+def _first(ends: bool, values: Iterator[int | NoValue]) -> int | NoValue:
+    value: int | NoValue = ends
     for value in values:
-        if isinstance(value, NoValue) or bool(value) is ends:
+        if type(value) is NoValue or bool(value) is ends:
             return value
-    return values[-1]
+    return value
 
 
-def _chosen(test: int | NoValue, body: int | NoValue, orelse: int | NoValue) -> int | NoValue:
+def _chosen(
+    test: int | NoValue, body: Callable[[], int | NoValue], orelse: Callable[[], int | NoValue]
+) -> int | NoValue:
     if isinstance(test, NoValue):
         return test
-    return body if test else orelse
+    return body() if test else orelse()
 
 
 INTEGERS: Final[Operations[int | NoValue]] = Operations(
     read=lambda value: value,
     absent=NoValue,
     binary={
-        ast.Add: _bounded(operator.add),
-        ast.Sub: _bounded(operator.sub),
-        ast.Mult: _bounded(operator.mul),
-        ast.FloorDiv: _bounded(operator.floordiv),
-        ast.Mod: _bounded(operator.mod),
+        ast.Add: _computing(operator.add, limited=True),
+        ast.Sub: _computing(operator.sub, limited=True),
+        ast.Mult: _computing(operator.mul, limited=True),
+        ast.FloorDiv: _computing(operator.floordiv, limited=True),
+        ast.Mod: _computing(operator.mod, limited=True),
         ast.Pow: _computing(power),
     },
-    unary={ast.USub: _bounded(operator.neg), ast.UAdd: _bounded(operator.pos), ast.Not: _computing(operator.not_)},
+    unary={
+        ast.USub: _computing(operator.neg, limited=True),
+        ast.UAdd: _computing(operator.pos, limited=True),
+        ast.Not: _computing(operator.not_),
+    },
     compare={
         ast.Eq: _computing(operator.eq),
         ast.NotEq: _computing(operator.ne),

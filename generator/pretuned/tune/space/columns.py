@@ -8,7 +8,7 @@ n % vec == 0` no row divides by zero.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -194,7 +194,8 @@ def _where(reached: Truths, known: Truths | None) -> Truths | None:
     return None if known is None else known | ~reached
 
 
-def _first(ends: bool, columns: Sequence[Column]) -> Column:
+def _first(ends: bool, operands: Iterator[Column]) -> Column:
+    columns = list(operands)
     values, known = columns[0].values, columns[0].known
     going = _truth(columns[0]) != ends
     for column in columns[1:]:
@@ -204,8 +205,8 @@ def _first(ends: bool, columns: Sequence[Column]) -> Column:
     return Column(values, min(column.least for column in columns), max(column.most for column in columns), known)
 
 
-def _chosen(test: Column, body: Column, orelse: Column) -> Column:
-    true = _truth(test)
+def _chosen(test: Column, of_true: Callable[[], Column], of_false: Callable[[], Column]) -> Column:
+    true, body, orelse = _truth(test), of_true(), of_false()
     known = _all(test.known, _where(true, body.known), _where(~true, orelse.known))
     values = np.where(true, body.values, orelse.values)
     return Column(values, min(body.least, orelse.least), max(body.most, orelse.most), known)
