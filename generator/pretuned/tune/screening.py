@@ -2,10 +2,9 @@
 
 Theory of operation. A strategy proposes candidates in batches. Their sources go to the compilers at once, and binaries
 are screened in the order in which they arrive, first at the representative problems, from which the strategy learns.
-The next batch is proposed while the one before is still under way, from the results of all batches before that, and
-from no others where that one is through already. So what a strategy sees never depends on which source was compiled
-first, or on what an earlier build knows, and the same times give the same decisions, unless sources take seconds. While
-the device waits for compilers, it goes on with the other problems, if the strategy asks for every configuration anyway.
+The next batch is proposed while the one before is still under way, from the results of all batches before that
+(`batches`). So the same times give the same decisions, unless sources take seconds. While the device waits for
+compilers, it goes on with the other problems, if the strategy asks for every configuration anyway.
 
 A search knows its prices: the seconds that sources take a compiler, and candidates the device. Once it has taken the
 seconds that an effort leaves free, it goes on as long as more of it is worth its price (`prospects`). Where every
@@ -21,16 +20,12 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from typing import Final
 
-import numpy as np
-
 from pretuned.compile.result import Binary
-from pretuned.spec import space
 from pretuned.spec.space import Configuration, Problem
-from pretuned.strategies import AUTO, BATCH, OrderAware, ask
-from pretuned.strategies.hybrid import Hybrid
+from pretuned.strategies import AUTO, BATCH
+from pretuned.tune.batches import Batches
 from pretuned.tune.events import CandidatesScreened, Compiling
 from pretuned.tune.prospects import Prices, Prospects, Searched, worth_s
 from pretuned.tune.representatives import representatives
@@ -70,29 +65,20 @@ class Screening:
         self.problems = list(problems)
         self.representatives = representatives(problems, task.legal)
         self.whole = False
-        self._rows = {problem: np.flatnonzero(task.legal[problem]) for problem in self.problems}
-        self._strategies = {
-            problem: self._workbench.strategy(len(self._rows[problem]), self._seeds(problem))
-            for problem in self.representatives
-        }
+        self._batches = Batches(task, self.representatives, self._workbench.strategy, self.incumbents.values())
         self._prospects = Prospects()
         self._stopped = False  # more is not worth its price
         self._measured, self._measured_s = 0, 0.0
         self._begun: set[Problem] = set()  # problems where something was screened
         self._begun_s = self._workbench.clock.spent_s
-        everything = self._tries_all
-        self._others = (
-            [problem for problem in self.problems if problem not in self.representatives] if everything else []
-        )
+        everything = self._batches.complete
+        self._others = [one for one in self.problems if one not in self.representatives] if everything else []
         self._ahead: dict[Problem, list[Configuration]] = {
             problem: [] for problem in (*self.representatives, *self._others)
         }
-        self._batches: list[list[Configuration]] = []
         self._put_off: list[Configuration] = []
         self._recalled: set[Configuration] = set()
         self._left_out: set[Configuration] = set()
-        self._exhausted = False  # strategies have nothing more to ask
-        self._fruitless = -1  # after so many batches, they had nothing to ask but what the last one decides
 
     def run(self) -> None:
         """Screen at the representatives, and at other problems while the device would wait for compilers."""
@@ -117,8 +103,7 @@ class Screening:
 
     def _report(self, problem: Problem) -> None:
         task, times = self.task, self.task.times[problem]
-        legal, strategy = len(self._rows[problem]), self._strategies.get(problem)
-        profile = self._workbench.device.profile
+        evaluations = self._workbench.device.profile.evaluations
         best = min(times, key=lambda c: times[c], default=None)
         best_us = math.inf if best is None else times[best]
         self._workbench.listen(
@@ -127,7 +112,7 @@ class Screening:
                 problem=problem,
                 problems=len(self._ahead),
                 seen=len(times),
-                wanted=legal if strategy is None or strategy.complete else min(legal, profile.evaluations),
+                wanted=self._batches.wanted(problem, evaluations),
                 best=best if math.isfinite(best_us) else None,
                 best_us=best_us,
                 default_us=times.get(task.default_at(problem)),
@@ -181,14 +166,6 @@ class Screening:
         begun = self.task.default_at(first) in self.task.times[first]
         return None if left_s is None or not begun else max(left_s, SHORT_S)
 
-    def _seeds(self, problem: Problem) -> list[int]:
-        """Return the incumbents and seeds that are legal at `problem`, as places among its legal configurations."""
-        place = {int(row): index for index, row in enumerate(self._rows[problem])}
-        task = self.task
-        first = dict.fromkeys([*self.incumbents.values(), *space.seeds(task.spec)])
-        rows = [task.index_of(seed) for seed in first if seed in task.points]
-        return [place[row] for row in rows if row in place]
-
     # Proposals.
 
     def _propose(self) -> bool:
@@ -201,14 +178,14 @@ class Screening:
         if self._is_slow_to_compile:
             if len(outstanding) > FILLED * self._workbench.binaries.workers:
                 return False
-        elif any(not outstanding.isdisjoint(batch) for batch in self._batches[:-1]):
+        elif any(not outstanding.isdisjoint(batch) for batch in self._batches.asked[:-1]):
             return False
-        if self._batches and not self._is_worth_more():
+        if self._batches.asked and not self._is_worth_more():
             return False
-        batch = self._next_batch(outstanding)
+        unwanted = {*self._put_off, *self._left_out}
+        batch = self._batches.next(outstanding, unwanted, slow=self._is_slow_to_compile)
         if not batch:
             return False
-        self._batches.append(batch)
         for problem, ahead in self._ahead.items():
             ahead += [c for c in batch if self.task.is_legal(c, problem) and not self.task.known(c, problem)]
         outstanding = self._outstanding()
@@ -217,53 +194,7 @@ class Screening:
             self._workbench.listen(Compiling(kernel=self.task.spec.name, sources=sources))
         return True
 
-    def _next_batch(self, outstanding: set[Configuration]) -> list[Configuration]:
-        """Return the batch of the next representative whose strategy asks for anything.
-
-        They are asked as if the last batch were still under way, whether it is or not. Where they ask for nothing so,
-        they are asked again once nothing is under way, with all that is known.
-        """
-        count = len(self._batches)
-        if self._exhausted:
-            return []
-        if self._fruitless != count:
-            hidden = outstanding if self._is_slow_to_compile else {*chain(*self._batches[-1:])}
-            if batch := self._first_asked(hidden):
-                return batch
-            self._fruitless = count
-        if outstanding:
-            return []
-        batch = self._first_asked(set())
-        self._exhausted = not batch
-        return batch
-
-    def _first_asked(self, hidden: set[Configuration]) -> list[Configuration]:
-        """Return what the first strategy asks for that asks for anything; representatives take turns to be first."""
-        turn = len(self._batches) % len(self.representatives)
-        fit = [p for p in (*self.representatives[turn:], *self.representatives[:turn]) if p not in self.task.unfit]
-        return next((batch for problem in fit if (batch := self._asked(problem, hidden))), [])
-
-    def _asked(self, problem: Problem, hidden: set[Configuration]) -> list[Configuration]:
-        """Return what the strategy asks for at `problem`, where what is hidden counts as of median time so far."""
-        task, rows = self.task, self._rows[problem]
-        seen: dict[Configuration, float] = {c: t for c, t in task.times[problem].items() if c not in hidden}
-        timed = [time_us for time_us in seen.values() if math.isfinite(time_us)]
-        seen |= dict.fromkeys(task.failed - hidden, math.inf)
-        seen |= dict.fromkeys({*self._put_off, *self._left_out} - hidden, math.inf)
-        seen |= dict.fromkeys(hidden, statistics.median(timed) if timed else 1.0)
-        place = {int(row): index for index, row in enumerate(rows)} if seen else {}
-        times = {place[row]: time_us for c, time_us in seen.items() if (row := task.index_of(c)) in place}
-        strategy = self._strategies[problem]
-        if isinstance(strategy, OrderAware):
-            strategy.nominal = task.points.nominal
-        asked = ask(strategy, task.points.codes[rows], times)
-        return [task.points[int(rows[index])] for index in asked]
-
     # Prices.
-
-    @property
-    def _tries_all(self) -> bool:
-        return all(strategy.complete for strategy in self._strategies.values())
 
     @property
     def _is_slow_to_compile(self) -> bool:
@@ -306,7 +237,7 @@ class Screening:
         """Whether another batch is worth its price; once it is not, nothing more is asked."""
         best_us, profile = self._observe(), self._workbench.device.profile
         spent_s = self._workbench.clock.spent_s - self._begun_s
-        if self._stopped or self._tries_all or not best_us or spent_s <= profile.searching_s:
+        if self._stopped or self._batches.complete or not best_us or spent_s <= profile.searching_s:
             return not self._stopped
         worth = worth_s(profile.worth_s, self._called * best_us / 1e6, REPEATS)
         self._stopped = self._prospects.expected(BATCH) * worth < self._prices.of(BATCH)
@@ -314,7 +245,7 @@ class Screening:
 
     def _reconsider(self) -> None:
         """Take back what was asked for at once, where all of it is beyond the free seconds; promise decides then."""
-        if not self._tries_all or self._workbench.demands.strategy.name != AUTO or self._recalled:
+        if not self._batches.complete or self._workbench.demands.strategy.name != AUTO or self._recalled:
             return
         waiting, free_s = self._outstanding(), self._workbench.device.profile.searching_s
         spent_s = self._workbench.clock.spent_s - self._begun_s
@@ -325,17 +256,14 @@ class Screening:
         self.task.request([c for c in waiting if c not in gone])  # some may share a source with what was taken back
         for problem, ahead in self._ahead.items():
             self._ahead[problem] = [c for c in ahead if c not in gone]
-        self._batches = [[c for c in batch if c not in gone] for batch in self._batches]
-        self._others, self._exhausted, self._fruitless = [], False, -1
-        for problem, rows in self._rows.items():
-            if problem in self._strategies:
-                self._strategies[problem] = Hybrid(len(rows), self._seeds(problem), evaluations=len(rows))
+        self._others = []
+        self._batches.begin_again(gone)
 
     def _note_search(self) -> None:
         """Note what was tried, and what trying more is expected to gain."""
         self._observe()
         task, tried = self.task, self._prospects.tried
-        count = max((len(rows) for rows in self._rows.values()), default=0)
+        count = max((int(task.legal[problem].sum()) for problem in self.problems), default=0)
         most = count if count <= THOROUGH.exhaustive else THOROUGH.evaluations
         further = max(0, most - tried) if tried and self.whole else 0
         self._workbench.spending.searched.append(
