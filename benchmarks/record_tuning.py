@@ -79,7 +79,7 @@ def observed(spec, specialisation, device, cache_folder):
         listed = sorted({c for times in found.times.values() for c in times})
         first = space.default(spec)
         listed = [first, *(c for c in listed if c != first)]
-        binaries_of = [found.task.binary(c) for c in listed]
+        binaries_of = [found.task.sources.binary(c) for c in listed]
         resources = [dict(one.resources) if isinstance(one, Binary) else {} for one in binaries_of]
         return listed, resources, found.times
 

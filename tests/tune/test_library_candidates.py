@@ -19,8 +19,8 @@ from pretuned.record.freshness import FreshnessJudge, State
 from pretuned.record.lock import Lock
 from pretuned.spec import space
 from pretuned.spec.space import all_problems
-from pretuned.tune import decision as decision_module
 from pretuned.tune import results as results_module
+from pretuned.tune import sources as sources_module
 from pretuned.tune.events import Failed
 from pretuned.tune.execute import execute
 from pretuned.tune.modes import PLAIN
@@ -94,7 +94,7 @@ def test_a_second_build_measures_nothing_until_another_version_is_installed(tmp_
         first, _, _, _ = run(spec, FakeRunner(takes_us(5.0)), cache)
         again, _, spending, _ = run(spec, FakeRunner(takes_us(5.0)), cache)
         assert (again, spending.launched) == (first, 0)
-        for module in (results_module, decision_module):
+        for module in (results_module, sources_module):
             monkeypatch.setattr(module, "release", lambda library: f"{library} 99.0")
         newer, _, spending, _ = run(spec, FakeRunner(takes_us(20.0)), cache)
     assert spending.launched > 0

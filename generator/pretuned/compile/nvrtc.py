@@ -46,7 +46,7 @@ def _nvrtc() -> Any:  # noqa: ANN401 - CuPy ships no types
 def compile_source(source: Source, architecture: str) -> Binary | CompileError:
     """Compile `source` for `architecture`: a cubin for `sm_90`, PTX for `compute_80`.
 
-    `sm_90+compute_90` gives a cubin with its `ptx`. It is the very PTX that compiling for `compute_90` gives, without
+    `sm_90,compute_90` gives a cubin with its `ptx`. It is the very PTX that compiling for `compute_90` gives, without
     the time for it.
     """
     real, _, portable = architecture.partition(BOTH)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-BOTH: Final = "+"  # in `sm_90+compute_90`, which asks for the cubin and the PTX of one pass
+BOTH: Final = ","  # in `sm_90,compute_90`, which asks for the cubin and the PTX of one pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -198,7 +198,7 @@ def _joined(jobs: Iterable[CompileJob]) -> Iterator[CompileJob]:
     wanted = {(source.key, architecture): source for source, architecture in jobs}
     for (key, architecture), source in wanted.items():
         real, portable = architecture.replace("compute_", "sm_"), architecture.replace("sm_", "compute_")
-        if (key, real) not in wanted or (key, portable) not in wanted:
+        if real == portable or not {(key, real), (key, portable)} <= wanted.keys():
             yield source, architecture
         elif architecture == real:
             yield source, f"{real}{BOTH}{portable}"

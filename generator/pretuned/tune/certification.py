@@ -147,7 +147,7 @@ class Certification:
         Of one that has a wrong choice the others are left, without a certificate, to be made anew by the next tuning.
         """
         task, demands = self.task, self.task.workbench.demands
-        task.request([choice.configuration for choice in held.choices])
+        task.sources.request([choice.configuration for choice in held.choices])
         judged = self._judged(held, demands.seed if demands.seed is not None else 1 + last_seed(held))
         right = tuple(choice for choice in held.choices if choice.configuration not in task.failed)
         if right != held.choices:

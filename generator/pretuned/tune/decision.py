@@ -7,8 +7,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from pretuned.compile.result import Binary
-from pretuned.measure.libraries import release
 from pretuned.measure.rounds import Cut
 from pretuned.measure.sampling import least_launches
 from pretuned.record.rows import Choice, Row
@@ -165,18 +163,17 @@ class RowDecision:
             driver=device.driver,
             date=dt.datetime.now(dt.UTC).date().isoformat(),
             noise=task.noise.get(self.problem, ""),
-            headers=task.headers(candidate.configuration for candidate in ranked),
+            headers=task.sources.headers(candidate.configuration for candidate in ranked),
             effort=device.unusual_effort,
         )
 
     def _choice(self, candidate: RankedCandidate) -> Choice:
-        binary, call = self.task.binary(candidate.configuration), self.task.call(candidate.configuration)
-        assert isinstance(binary, Binary) or call is not None  # since it ran
+        cubin, library = self.task.sources.shipped(candidate.configuration)
         return Choice(
             configuration=candidate.configuration,
-            candidate=self.task.candidate(candidate.configuration).key,
-            cubin=binary.digest if isinstance(binary, Binary) else "",
-            library="" if call is None else release(call.module),
+            candidate=self.task.sources.candidate(candidate.configuration).key,
+            cubin=cubin,
+            library=library,
             time_us=_rounded(candidate.time_us),
             ratio=(round(candidate.ratio[0], 4), round(candidate.ratio[1], 4)),
             spread_us=(

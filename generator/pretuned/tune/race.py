@@ -261,7 +261,7 @@ def race(
 
     def run(chosen: Sequence[Configuration]) -> Raced | Failure:
         task.workbench.spending.launched += 1
-        entries = [task.entry(configuration) for configuration in chosen]
+        entries = [task.sources.entry(configuration) for configuration in chosen]
         expected_us = [estimates_us[configuration] for configuration in chosen]
         return runner.race(
             entries, rounds, estimates_us=expected_us, rule=rule, judge=conduct.judge, place=conduct.place

@@ -10,11 +10,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
-from pretuned.compile.result import Binary
 from pretuned.outcome import detail, kind
 from pretuned.record.rows import Row
 from pretuned.spec.model import KernelSpec
-from pretuned.spec.space import Configuration, Pairs
+from pretuned.spec.space import Pairs
 from pretuned.tune.drift import Drift, Verdict, judge
 from pretuned.tune.duel import duel
 from pretuned.tune.race import Samples, pooled
@@ -35,7 +34,7 @@ def drifts(workbench: Workbench, rows: Sequence[Row], specs: Mapping[str, Kernel
         for (kernel, specialisation), group in groups.items()
     }
     for key, task in tasks.items():
-        task.request([choice.configuration for row in groups[key] for choice in (row.winner, row.default)])
+        task.sources.request([choice.configuration for row in groups[key] for choice in (row.winner, row.default)])
     workbench.take_device(lambda: None)
     done = itertools.count()
     for key, task in tasks.items():
@@ -75,11 +74,6 @@ def _compared(task: TuningTask, row: Row, places: Sequence[Samples]) -> Drift:
         winner_us=winner.time_us,
         default_us=default.time_us,
         ratio=winner.ratio,
-        recompiled=any(_digest(task, c.configuration) != c.cubin for c in (row.winner, row.default)),
+        recompiled=any(task.sources.shipped(c.configuration)[0] != c.cubin for c in (row.winner, row.default)),
         noise=task.noise.get(row.problem, ""),
     )
-
-
-def _digest(task: TuningTask, configuration: Configuration) -> str:
-    binary = task.binary(configuration)
-    return binary.digest if isinstance(binary, Binary) else ""

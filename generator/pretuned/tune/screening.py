@@ -83,7 +83,7 @@ class Screening:
     def run(self) -> None:
         """Screen at the representatives, and at other problems while the device would wait for compilers."""
         binaries = self._workbench.binaries
-        self.task.request(self.task.defaults, first=True)
+        self.task.sources.request(self.task.defaults, first=True)
         while not self._late():
             asked = self._propose()
             binaries.poll()
@@ -146,7 +146,7 @@ class Screening:
         task = self.task
         unknown = [c for c in chosen if c not in task.times[problem] and not task.known(c, problem)]
         if unknown:
-            task.request(unknown)
+            task.sources.request(unknown)
             task.screen(problem, unknown)
 
     def _holds(self, problem: Problem) -> bool:
@@ -189,7 +189,7 @@ class Screening:
         for problem, ahead in self._ahead.items():
             ahead += [c for c in batch if self.task.is_legal(c, problem) and not self.task.known(c, problem)]
         outstanding = self._outstanding()
-        sources = self.task.request([c for c in batch if c in outstanding])
+        sources = self.task.sources.request([c for c in batch if c in outstanding])
         if sources:
             self._workbench.listen(Compiling(kernel=self.task.spec.name, sources=sources))
         return True
@@ -218,7 +218,7 @@ class Screening:
     @property
     def _prices(self) -> Prices:
         """What a candidate takes at all representatives, as far as is known."""
-        binaries, source = self._workbench.binaries, self.task.candidate(self.task.defaults[0]).source
+        binaries, source = self._workbench.binaries, self.task.sources.candidate(self.task.defaults[0]).source
         compile_s = None if source is None else binaries.compile_s(source)
         measure_s = len(self.representatives) * self._measured_s / max(1, self._measured)
         return Prices(compile_s=compile_s or 0.0, workers=binaries.workers, measure_s=measure_s)
@@ -251,9 +251,9 @@ class Screening:
         spent_s = self._workbench.clock.spent_s - self._begun_s
         if spent_s + self._prices.of(len(waiting)) <= free_s:
             return
-        kept = set(self.task.defaults) | set(self.incumbents.values())
-        gone = set(self.task.withdraw([c for c in waiting if c not in kept and self.task.compiled(c) is None]))
-        self.task.request([c for c in waiting if c not in gone])  # some may share a source with what was taken back
+        kept, sources = set(self.task.defaults) | set(self.incumbents.values()), self.task.sources
+        gone = set(sources.withdraw([c for c in waiting if c not in kept and sources.compiled(c) is None]))
+        sources.request([c for c in waiting if c not in gone])  # some may share a source with what was taken back
         for problem, ahead in self._ahead.items():
             self._ahead[problem] = [c for c in ahead if c not in gone]
         self._others = []
@@ -310,7 +310,7 @@ class Screening:
             done = configuration in task.times[problem] or configuration in task.failed
             if done or configuration in self._put_off or problem in task.unfit:
                 continue
-            if task.compiled(configuration) is None:
+            if task.sources.compiled(configuration) is None:
                 left.append(configuration)
             elif self._spills(configuration) and configuration not in {*task.defaults, *self._recalled}:
                 self._put_off.append(configuration)
@@ -320,7 +320,7 @@ class Screening:
         return taken
 
     def _spills(self, configuration: Configuration) -> bool:
-        compiled = self.task.compiled(configuration)
+        compiled = self.task.sources.compiled(configuration)
         return isinstance(compiled, Binary) and pruning.spills(compiled)
 
     def _recall(self) -> bool:

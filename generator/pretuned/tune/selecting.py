@@ -24,8 +24,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from pretuned.compile.result import Binary, Resources
-from pretuned.measure.libraries import release
 from pretuned.record.selections import PredictedChoice, Selection
 from pretuned.record.usage import digest_of
 from pretuned.spec.guards import Guards
@@ -73,7 +71,7 @@ class SelectionMaker:
         self.problems = list(problems)
         self.representatives = list(representatives)
         self.observed = Observations(task)
-        self.predictor = Predictor(task.spec, task.specialisation, task.facts, self._resources, calls=calls)
+        self.predictor = Predictor(task.spec, task.specialisation, task.facts, task.sources.resources, calls=calls)
         self.chosen: tuple[Configuration, ...] = ()
         self._ragged: list[Problem] = []  # where what ships is verified against the default
         self._tried: list[Problem] = []  # what the trial was to race at beside the spec's own
@@ -218,7 +216,7 @@ class SelectionMaker:
         task, clock = self.task, self.task.workbench.clock
         own = [problem for problem in self.problems if problem not in self.representatives]
         promised = {problem: task.promising(problem, self.representatives, CARRIED) for problem in own}
-        task.request(list(dict.fromkeys([*listed, *(c for found in promised.values() for c in found)])))
+        task.sources.request(list(dict.fromkeys([*listed, *(c for found in promised.values() for c in found)])))
         for problem in own:
             if clock.over or clock.late:
                 return
@@ -231,7 +229,7 @@ class SelectionMaker:
     def _race_at(self, problems: Sequence[Problem], listed: Iterable[Configuration]) -> None:
         """Race candidates at each problem where most of them were not timed yet."""
         task, observed, wanted = self.task, self.observed, list(dict.fromkeys(listed))
-        task.request(wanted)
+        task.sources.request(wanted)
         with task.workbench.spending.stage("choosing"):
             costs = self.predictor.costs(self._sound(), wanted)
         for problem in problems:
@@ -297,26 +295,20 @@ class SelectionMaker:
             compiler=task.workbench.binaries.compiler,
             driver=device.driver,
             date=dt.datetime.now(dt.UTC).date().isoformat(),
-            headers=task.headers(shipped),
+            headers=task.sources.headers(shipped),
             effort=device.unusual_effort,
             usage=digest_of(self.calls),
         )
 
     def _choice(self, configuration: Configuration, cost: tuple[tuple[str, int], ...]) -> PredictedChoice:
-        binary, call = self.task.binary(configuration), self.task.call(configuration)
-        if not isinstance(binary, Binary) and call is None:
-            self.task.entry(configuration)  # which says why: of all that ships a default alone may never have run
+        cubin, library = self.task.sources.shipped(configuration)
         return PredictedChoice(
             configuration=configuration,
-            candidate=self.task.candidate(configuration).key,
-            cubin=binary.digest if isinstance(binary, Binary) else "",
+            candidate=self.task.sources.candidate(configuration).key,
+            cubin=cubin,
             cost=cost,
-            library="" if call is None else release(call.module),
+            library=library,
         )
-
-    def _resources(self, configuration: Configuration) -> Mapping[str, Resources]:
-        binary = self.task.binary(configuration)
-        return binary.resources if isinstance(binary, Binary) else {}
 
 
 def telling(problems: Sequence[Problem], count: int) -> list[Problem]:

@@ -95,12 +95,12 @@ def _sanitize(task: TuningTask, problem: Problem, chosen: Sequence[Configuration
     """Run candidates under the memory sanitizer, where there is one, and drop those that it reports."""
     sanitizer = task.workbench.sanitizer
     for configuration in chosen if sanitizer is not None else ():
-        small, source = _small(task, problem, configuration), task.candidate(configuration).source
+        small, source = _small(task, problem, configuration), task.sources.candidate(configuration).source
         if configuration in task.failed or source is None:
             continue
         if task.results.checked(configuration, small, SANITIZED_SEED):
             continue
-        request = PrepareRequest(spec=task.spec, problem=small, default=task.entry(task.default_at(small)))
+        request = PrepareRequest(spec=task.spec, problem=small, default=task.sources.entry(task.default_at(small)))
         assert sanitizer is not None
         failure = sanitizer.finding(request, configuration, source)
         if failure is None:

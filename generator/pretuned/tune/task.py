@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final, Literal
 
 import numpy as np
 
 from pretuned.compile.result import Binary
-from pretuned.measure.requests import CompiledCandidate, PrepareRequest, TooLarge
+from pretuned.measure.requests import PrepareRequest, TooLarge
 from pretuned.measure.runner import TuningError
 from pretuned.outcome import Failure, LaunchFailed, Outcome, Timed, TimedOut, detail, reworded
 from pretuned.record.freshness import space_key
 from pretuned.record.rows import Row
-from pretuned.remedies import of_default, remedy
-from pretuned.render import Candidate, candidate, located, verification_key
+from pretuned.remedies import of_default
+from pretuned.render import located, verification_key
 from pretuned.spec import space
 from pretuned.spec.defaults import defaults
 from pretuned.spec.guards import Guards
 from pretuned.spec.guards import guards as guards_of
 from pretuned.spec.library import LibraryCall
 from pretuned.spec.model import KernelSpec
-from pretuned.spec.space import Configuration, Pairs, Problem, pairs
+from pretuned.spec.space import Configuration, Pairs, Problem
 from pretuned.strategies import AUTO
 from pretuned.tune.blame import culprits, passes_by_numpy
-from pretuned.tune.contract import KernelContract
 from pretuned.tune.events import AtProblem, ByNumpy, Failed, RoundedReference
 from pretuned.tune.representatives import promising
 from pretuned.tune.results import KnownResults, context_of
+from pretuned.tune.sources import TaskSources
 from pretuned.tune.space import pruning
 from pretuned.tune.space.points import Points
 from pretuned.tune.workbench import Workbench
@@ -42,7 +42,8 @@ CLEARANCES: Final = 3  # of the default, whose failures others may have caused
 class TuningTask:
     """The candidates of `spec` for one specialisation, over `problems`.
 
-    `points` are the candidates' configurations. The rest is what is known so far:
+    `points` are the candidates' configurations, `sources` what those are compiled from. The rest is what is known so
+    far:
     `times`: by problem, microseconds per call of each configuration, math.inf for a failure.
     `failed`: candidates that are not tried again.
     `proven`: candidates that the reference has found right at the odd and boundary sizes of a row.
@@ -58,6 +59,7 @@ class TuningTask:
         self.specialisation = specialisation
         self.problems = tuple(problems)
         self.facts = workbench.device.facts
+        self.sources = TaskSources(workbench, spec, specialisation)
         self.defaults = defaults(spec, specialisation)
         self.verification = verification_key(spec)
         self.space = space_key(spec)
@@ -74,10 +76,8 @@ class TuningTask:
         self._pruned: set[Configuration] = set()
         self._refusals = pruning.Refusals(spec, self.facts)
         self._indexes: dict[Configuration, int] = {}
-        self._candidates: dict[Configuration, Candidate] = {}
-        self.results = KnownResults(workbench.cache, self._context, self.candidate, (spec.name, workbench.device.name))
-        self._architecture_of = workbench.device.record.architecture_of
-        self.contract = KernelContract(workbench.binaries, self._architecture_of, self.candidate, spec, specialisation)
+        named = spec.name, workbench.device.name
+        self.results = KnownResults(workbench.cache, self._context, self.sources.candidate, named)
 
     def default_at(self, problem: Problem) -> Configuration:
         """Return the default of a problem."""
@@ -107,13 +107,6 @@ class TuningTask:
         untried = np.flatnonzero(self.legal[problem] & ~covered)[:count]
         return [*best, *(c for index in untried if (c := self.points[int(index)]) not in self.failed)]
 
-    def candidate(self, configuration: Configuration) -> Candidate:
-        """Return a configuration's candidate, rendered at the first need."""
-        if configuration not in self._candidates:
-            with self.workbench.spending.stage("rendering"):
-                self._candidates[configuration] = candidate(self.spec, self.specialisation, configuration)
-        return self._candidates[configuration]
-
     def report(self, stage: str, problem: Problem, done: int, problems: int) -> None:
         """Report that a stage has come to `problem`, behind `done` of its `problems`, and what was compiled by then."""
         self.workbench.binaries.poll()
@@ -137,13 +130,13 @@ class TuningTask:
         """
         legal = np.flatnonzero(self.legal[problem])
         spread = legal[:: max(1, len(legal) // KEYED)]
-        keys = sorted(self.candidate(self.points[int(index)]).key for index in spread)
+        keys = sorted(self.sources.candidate(self.points[int(index)]).key for index in spread)
         strategy = self.workbench.demands.strategy.name
         asked = [] if strategy == AUTO else [strategy]
         shipped = self.workbench.demands.max_configurations
         if effort := self.workbench.device.unusual_effort:
             asked.append(f"effort {effort}")
-        return [keys, len(legal), self.candidate(self.default_at(problem)).key, self.space, shipped, *asked]
+        return [keys, len(legal), self.sources.candidate(self.default_at(problem)).key, self.space, shipped, *asked]
 
     def cached_row(self, problem: Problem) -> Row | None:
         """Return the row that an earlier build settled from the same candidates."""
@@ -161,58 +154,6 @@ class TuningTask:
         self._note(configuration, problem, outcome)
         return True
 
-    # Binaries.
-
-    def request(self, configurations: Sequence[Configuration], *, first: bool = False) -> int:
-        """Request the binaries of `configurations` that are missing, and return how many sources that is."""
-        self.contract.request({configuration.implementation for configuration in configurations})
-        sources = [self.candidate(c).source for c in configurations if self.call(c) is None]
-        jobs = [(source, self._architecture_of(source)) for source in sources if source is not None]
-        return self.workbench.binaries.request(jobs, first=first)
-
-    def withdraw(self, configurations: Sequence[Configuration]) -> list[Configuration]:
-        """Take back the requests whose sources no worker has begun with; return whose they were."""
-        sources = {c: source for c in configurations if (source := self.candidate(c).source) is not None}
-        jobs = [(source, self._architecture_of(source)) for source in sources.values()]
-        gone = {source.key for source, _ in self.workbench.binaries.withdraw(jobs)}
-        return [c for c, source in sources.items() if source.key in gone]
-
-    def call(self, configuration: Configuration) -> LibraryCall | None:
-        """Return the library function that a configuration stands for; None for a template."""
-        return self.spec.all_implementations[configuration.implementation].call
-
-    def compiled(self, configuration: Configuration) -> Binary | LibraryCall | Failure | None:
-        """Return a configuration's binary, why there is none, or None while the compiler is at it.
-
-        A library call, which needs no compiler, is there from the beginning.
-        """
-        source = self.candidate(configuration).source
-        if source is None:
-            return self.call(configuration)
-        return self.contract.held(configuration, self.workbench.binaries.find(source, self._architecture_of(source)))
-
-    def binary(self, configuration: Configuration) -> Binary | LibraryCall | Failure:
-        """Return a configuration's binary or library call, or why there is none; waits for the compiler."""
-        call = self.call(configuration)
-        if call is not None:
-            return call
-        source = self.candidate(configuration).source
-        assert source is not None  # only library calls have none
-        made = self.workbench.binaries.get(source, self._architecture_of(source))
-        return self.contract.held(configuration, made) or made
-
-    def entry(self, configuration: Configuration) -> CompiledCandidate:
-        """Return a configuration with its binary, ready to be measured; waits for the compiler."""
-        binary = self.binary(configuration)
-        if isinstance(binary, LibraryCall):
-            return CompiledCandidate.of_call(configuration)
-        if not isinstance(binary, Binary):
-            said = located(self.spec, self.specialisation, configuration, detail(binary))
-            wrong = "cannot be launched" if isinstance(binary, LaunchFailed) else "does not compile"
-            advice = f"; {remedy(binary, self.spec)}".removesuffix("; ")
-            raise TuningError(f"{self.spec.name}: {configuration} {wrong}: {said}{advice}")
-        return CompiledCandidate.of(configuration, binary)
-
     # Measuring, at the problem that was prepared last.
 
     def prepare(
@@ -227,7 +168,7 @@ class TuningTask:
         request = PrepareRequest(
             spec=self.spec,
             problem=problem,
-            default=self.entry(self.default_at(problem)),
+            default=self.sources.entry(self.default_at(problem)),
             seed=seed,
             trust_default=trust_default,
             reference=reference,
@@ -271,7 +212,7 @@ class TuningTask:
         limit_s = LIMIT_S + LIMIT_CALLS * times[default] / 1e6 if default in times else None
         if self.spec.verify.compare is not None:  # a user's function, which may take any time
             limit_s = None
-        entries = [self.entry(configuration) for configuration in group]
+        entries = [self.sources.entry(configuration) for configuration in group]
         with spending.stage("screening"):
             best_us = min(times.values(), default=np.inf)
             found = self.workbench.runner.screen(entries, verify=verify, best_us=best_us, limit_s=limit_s)
@@ -305,7 +246,7 @@ class TuningTask:
 
     def _fits(self, configuration: Configuration, problem: Problem) -> bool:
         """Return whether a candidate may be launched; if not, the reason is noted."""
-        binary = self.binary(configuration)
+        binary = self.sources.binary(configuration)
         if isinstance(binary, LibraryCall):
             return True
         if not isinstance(binary, Binary):  # not kept in the cache: the next build tries again
@@ -325,9 +266,9 @@ class TuningTask:
     def check(self, configuration: Configuration, problem: Problem, seed: int = 0) -> Failure | None:
         """Verify a configuration at `problem`, which is prepared with `seed`; return its failure, or None."""
         self.workbench.spending.launched += 1
-        verified = self.workbench.runner.verify(self.entry(configuration))
+        verified = self.workbench.runner.verify(self.sources.entry(configuration))
         if verified.failure is not None and configuration in self.defaults and self.cleared(configuration):
-            verified = self.workbench.runner.verify(self.entry(configuration))
+            verified = self.workbench.runner.verify(self.sources.entry(configuration))
         if verified.failure is None:
             self.results.keep_check(configuration, problem, seed, verified.error)
         return verified.failure
@@ -338,7 +279,7 @@ class TuningTask:
         The candidates that made it fail are dropped, and a `gpu_reference` that did is not used any more. It is cleared
         a few times only, so that this ends.
         """
-        runner, entry = self.workbench.runner, self.entry(default)
+        runner, entry = self.workbench.runner, self.sources.entry(default)
         found = culprits(runner, entry) if self._clearances else None
         self._clearances -= 1
         if found is None:
@@ -359,7 +300,7 @@ class TuningTask:
         """Return whether a configuration is legal at `problem`, and can be launched there; waits for the compiler."""
         if not space.legal(self.spec, problem, configuration, self.facts):
             return False
-        binary = self.binary(configuration)
+        binary = self.sources.binary(configuration)
         return not isinstance(binary, Binary) or self._refusals.of(problem, configuration, binary) is None
 
     def fail(self, configuration: Configuration, problem: Problem, failure: Failure, *, keep: bool = True) -> Failure:
@@ -384,11 +325,6 @@ class TuningTask:
         if keep:
             self.results.keep(configuration, problem, failure)
         return failure
-
-    def headers(self, configurations: Iterable[Configuration]) -> Pairs:
-        """Return the digests of the project's headers that the sources of configurations include, by name."""
-        sources = [self.candidate(configuration).source for configuration in configurations]
-        return pairs({name: d for source in sources if source for name, d in source.header_digests.items()})
 
     def guards(self, configurations: Sequence[Configuration]) -> Mapping[Configuration, Guards]:
         """Return the guards of configurations."""

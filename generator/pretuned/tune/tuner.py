@@ -315,8 +315,8 @@ class Tuner:
         """Request the binaries of a task whose candidates will all be tried."""
         if pending.tries_everything:
             task = pending.task
-            task.request(task.defaults, first=True)
-            task.request([task.points[index] for index in range(len(task.points))])
+            task.sources.request(task.defaults, first=True)
+            task.sources.request([task.points[index] for index in range(len(task.points))])
 
 
 def _fits_anywhere(task: TuningTask) -> bool:
@@ -327,7 +327,7 @@ def _fits_anywhere(task: TuningTask) -> bool:
 def _refusal(task: TuningTask) -> str | None:
     """Return why no candidate of a task can run on its device, or None."""
     for default in task.defaults:
-        source = task.candidate(default).source
+        source = task.sources.candidate(default).source
         assert source is not None  # a default is never a library call
         if reason := task.workbench.device.backend.refusal(source):
             return located(task.spec, task.specialisation, default, reason)
