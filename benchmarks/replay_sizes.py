@@ -3,6 +3,9 @@
 Every rule is made from the tuned sizes and `--drawn` further problems, and judged at all other recorded ones, for
 several seeds: mean, 95th percentile and worst of what its picks lose against the best of all candidates, and at how
 many problems they are slower than the default by over 2%. hgemm is also tuned with 256, 1024 and 4096 alone.
+
+`--gains 0.0005,0.002` shows in place of that how many configurations ship, and what our picks lose, where a further one
+has to save so much of the mean loss.
 """
 
 from __future__ import annotations
@@ -16,11 +19,12 @@ from pathlib import Path
 import numpy as np
 
 from pretuned.report.text import columns
-from pretuned.tune.selection import predicted_us
+from pretuned.tune.selection import portfolio, predicted_us
 from sizes import matrix, rules
 from sizes.judging import figures, percent
 
 SLOWER = 1.02
+JUDGED = ("inside", "outside")
 
 
 def replayed(known, rule, tested):
@@ -65,6 +69,26 @@ def outcomes(recorded, drawn, seeds, wanted=()):
     return {key: of for key, of in found.items() if of}
 
 
+def with_gain(recordings, gain, options):
+    """Return how many configurations ship where each has to gain so much, and the mean loss by part, as texts.
+
+    The mean is over recordings and seeds, of the mean over problems: no recording counts more for having more problems.
+    """
+    portfolio.GAIN = gain  # which the predictor reads whenever it chooses
+    ships, lost = [], {part: [] for part in ("tuned", *JUDGED)}
+    for recorded in recordings:
+        for known, parts in splits(recorded, options.drawn, range(options.first, options.first + options.seeds)):
+            ships.append(len(known.selection.choices))
+            for part, found in lost.items():
+                if of := known.tuned if part == "tuned" else parts[part]:
+                    found.append(np.mean([loss for loss, _ in replayed(known, rules.ours, of)]))
+    return (
+        f"{gain:.2%}",
+        f"{np.mean(ships):.1f}",
+        *(percent(np.mean(found)) if found else "-" for found in lost.values()),
+    )
+
+
 def lines(kernel, found):
     """Yield a line for each part and rule of what was found at `kernel`."""
     for (part, name), of in sorted(found.items(), key=lambda item: item[0][0]):
@@ -75,7 +99,7 @@ def lines(kernel, found):
 
 def worst(recorded, options):
     """Yield where our selection loses most with the first seed: what it picks, the best, and what costs say of both."""
-    known, parts = next(splits(recorded, options.drawn, [0]))
+    known, parts = next(splits(recorded, options.drawn, [options.first]))
     costs = {choice.configuration: choice.cost for choice in known.selection.choices}
     pick, found = rules.ours(known), []
     for at in [at for of in parts.values() for at in of]:
@@ -98,17 +122,26 @@ def main():
     parser.add_argument("--data", type=Path, default=matrix.RECORDED)
     parser.add_argument("--drawn", type=int, default=100)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--gains", type=lambda text: [float(one) for one in text.split(",")])
     parser.add_argument("--rule", action="append", help="only rules with this in their name")
     parser.add_argument("--worst", type=int, default=0, help="print so many of the problems where ours loses most")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
+    every = matrix.recorded(options.data)
+    recordings = [one for one in every if not options.kernel or one.kernel in options.kernel]
+    if options.gains:
+        rows = [with_gain(recordings, gain, options) for gain in options.gains]
+        table = columns([("gain", "configurations", "tuned", *JUDGED), *rows], frozenset(range(5)))
+        print(*table, sep="\n")
+        write(options, "replay_gains.txt", table)
+        return
     head = ("kernel", "part", "rule", "problems", "mean", "p95", "worst", "slower than the default by >2%")
     table, everything = [head], {}
-    for recorded in matrix.recorded(options.data):
-        if options.kernel and recorded.kernel not in options.kernel:
-            continue
+    for recorded in recordings:
         for one in [recorded, *([thinned(recorded)] if recorded.kernel == "hgemm" else [])]:
-            found = outcomes(one, options.drawn, range(options.seeds), options.rule or ())
+            seeds = range(options.first, options.first + options.seeds)
+            found = outcomes(one, options.drawn, seeds, options.rule or ())
             for key, of in found.items():
                 everything.setdefault(key, []).extend(of)
             fresh = list(lines(str(one), found))
@@ -119,13 +152,18 @@ def main():
     fresh = list(lines("all", everything))
     table += fresh
     print(*columns([head, *fresh], frozenset(range(3, 8))), sep="\n")
-    if options.out:
-        made = [
-            " ".join(["python", *sys.argv]).replace(str(options.out), "FOLDER"),
-            f"{options.drawn} drawn problems besides the tuned ones, {options.seeds} seeds",
-        ]
-        text = "\n".join([*made, *columns(table, frozenset(range(3, 8)))]) + "\n"
-        (options.out / "replay_sizes.txt").write_text(text, encoding="utf-8")
+    write(options, "replay_sizes.txt", columns(table, frozenset(range(3, 8))))
+
+
+def write(options, name, table):
+    """Keep a table below what made it."""
+    if options.out is None:
+        return
+    made = [
+        " ".join(["python", *sys.argv]).replace(str(options.out), "FOLDER"),
+        f"{options.drawn} drawn problems besides the tuned ones, {options.seeds} seeds from {options.first}",
+    ]
+    (options.out / name).write_text("\n".join([*made, *table]) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -16,11 +16,13 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from pretuned.config.project import MAX_CONFIGURATIONS
 from pretuned.measure.launch import arrays
 from pretuned.record.selections import PredictedChoice, Selection
 from pretuned.spec.guards import guards as guards_of
 from pretuned.spec.sizes import sizes_of
 from pretuned.spec.space import Configuration, Problem
+from pretuned.tune.selecting import LISTED, by_dims
 from pretuned.tune.selection import Predictor, ranking
 from sizes.matrix import Matrix
 
@@ -29,7 +31,6 @@ Pick = Callable[[Problem, Legal], int]
 
 ROW_CHOICES, GAIN = 4, 0.0075  # of a row, with guards of their own; over the default
 GOAL, MOST, DEPTH = 1.1, 10, 6  # Helion's: within 10% of the best, of at most 10 configurations, by a tree that deep
-SHORTLIST, SHIPPED = 16, 8  # ours
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -264,9 +265,9 @@ def selected(known: Known, *, refined: bool = True) -> Selection:
         matrix.spec, matrix.specialisation, matrix.facts, lambda configuration: matrix.resources[places[configuration]]
     )
     whole = _measured(matrix, [*known.tuned, *known.drawn[::3]], matrix.configurations)
-    shortlist = predictor.shortlist(whole, SHORTLIST)
+    shortlist = predictor.shortlist(whole, by_dims(matrix.spec, LISTED))
     times = whole | _measured(matrix, [at for at in known.drawn if matrix.problems[at] not in whole], shortlist)
-    chosen = predictor.choose(times, SHIPPED)
+    chosen = predictor.choose(times, MAX_CONFIGURATIONS)
     costs = predictor.deciding(times, chosen) if refined else predictor.costs(times, chosen)
     sizes = {name: sizes_of(matrix.spec, name) for name in matrix.spec.free_dims}
     return Selection(

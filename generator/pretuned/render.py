@@ -125,7 +125,7 @@ def normalise(source: str) -> str:
     if _KNOWS_LINES.search(source) or _DOUBTFUL_SPLICE.search(source) or (spliced and 'R"' in source):
         return source
     text = _SPLICE.sub("", source)
-    if "/*" in text or 'R"' in text:  # which may go over lines
+    if "/*" in text or 'R"' in text or "\\\n" in text:  # which may go over lines
         return _TEXT.sub(_shortened, text).strip(" \n")
     return "\n".join(filter(None, map(_normalised_line, text.split("\n"))))
 

@@ -105,11 +105,19 @@ def test_ptx_comes_with_a_cubin_of_the_same_source_as_it_would_alone(options):
     spending = Spending()
     with BinaryStore(Cache(None), spending, workers=1) as binaries:
         found = binaries.all([(one, arch) for one in (*sources, broken) for arch in ("compute_90", "sm_90")])
-    assert spending.compiled == 3
+    assert spending.compiled == 2 + 2  # what failed is compiled to PTX once more
     for architecture in ("compute_90", "sm_90"):
         alone = compile_all(sources, architecture, workers=1)
         assert {one.key: found[one.key, architecture] for one in sources} == alone
         assert isinstance(found[broken.key, architecture], CompileError)
+
+
+def test_ptx_is_there_where_ptxas_refuses_the_cubin():
+    shared = module(KERNEL % (49 * 256))
+    with BinaryStore(Cache(None), Spending(), workers=1) as binaries:
+        found = binaries.all([(shared, "compute_90"), (shared, "sm_90")])
+    assert isinstance(found[shared.key, "compute_90"], Binary)
+    assert isinstance(found[shared.key, "sm_90"], CompileError)
 
 
 def test_identical_modules_are_compiled_once():

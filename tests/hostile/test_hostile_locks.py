@@ -210,6 +210,7 @@ def test_a_lock_names_no_compiler_to_install(tmp_path, area):
         {"digest": 7},
         {"resources": {"scale": {"registers": '1);__import__("os")', "spill_bytes": 0, "shared_bytes": 0}}},
         {"resources": {"scale": {"registers": 1}}},
+        {"ptx": 7},
         {"resources": [["scale", 1]]},
         {"image": "!"},
         {"image": None},

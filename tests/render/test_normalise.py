@@ -86,6 +86,6 @@ def test_layout_never_matters_and_tokens_always_do(lines, data):
 @given(st.lists(st.lists(TOKENS.filter(lambda one: "R" not in one), min_size=1, max_size=5), max_size=4), st.data())
 def test_lines_by_themselves_give_what_the_whole_text_gives(lines, data):
     blank = st.sampled_from([" ", "  ", "\t", "\f", " \\\n"])
-    end = st.sampled_from(["\n", "\n\n  ", " // c\n", '"\n', "\r\n"])
+    end = st.sampled_from(["\n", "\n\n  ", " // c\n", '"\n', "\r\n", ' "\\\\\n\n'])
     text = "".join(data.draw(blank).join(line) + data.draw(end) for line in lines)
     assert normalise(text) == normalise(text + "\n/**/")

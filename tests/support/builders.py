@@ -75,7 +75,7 @@ def losses(dims, *, mean=0.006, slower=0.0, problems=32):
 
 
 def selection(spec, specialisation, *, device=H100.name, cubin="c" * 64, **given):
-    """A fresh selection. Its choices are the last legal configuration at the largest problem, and the default."""
+    """A fresh selection; its choices, unless given, are the largest problem's last configuration and the default."""
     problems = list(space.problems(spec, specialisation))
     if "choices" not in given:
         default, winner = space.default(spec), list(space.configurations(spec, problems[-1]))[-1]

@@ -88,9 +88,9 @@ def files(
             content[f"kernels/{name}.cu"] = source.text.encode()
             named = header_files(source)
             content |= {f"kernels/{named[header.name]}": header.text.encode() for header in source.headers}
-            for binary in found.get(source.key, ()):
-                kind = "ptx" if binary.architecture.startswith("compute_") else "cubin"
-                content[f"kernels/{name}.{binary.architecture}.{kind}"] = binary.image
+            for architecture, binary in found.get(source.key, ()):
+                kind = "ptx" if architecture.startswith("compute_") else "cubin"
+                content[f"kernels/{name}.{architecture}.{kind}"] = binary.image
     return dict(sorted(content.items()))
 
 

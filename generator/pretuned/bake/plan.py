@@ -97,11 +97,14 @@ class BakePlan:
     jobs: tuple[Job, ...]
 
 
-def by_source(binaries: Compiled) -> dict[str, list[Binary]]:
-    """Return the binaries of each source by its key, in the order of their architectures."""
-    found: dict[str, list[Binary]] = {}
-    for (key, _), binary in sorted(binaries.items(), key=lambda one: one[0]):
-        found.setdefault(key, []).append(binary)
+def by_source(binaries: Compiled) -> dict[str, list[tuple[str, Binary]]]:
+    """Return the binaries of each source by its key, with the architectures that they were asked for, in their order.
+
+    What a binary says of itself may come from a cache that anybody has written.
+    """
+    found: dict[str, list[tuple[str, Binary]]] = {}
+    for (key, architecture), binary in sorted(binaries.items(), key=lambda one: one[0]):
+        found.setdefault(key, []).append((architecture, binary))
     return found
 
 

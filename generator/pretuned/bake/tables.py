@@ -122,10 +122,10 @@ def _selection(kernel: KernelPlan, selection: Selection, device: TunedDevice, bi
         choices.append((*head, *_said([choice.library, recompiled])))
     dims = kernel.spec.free_dims
     costs = [choice.cost for choice in predicted]
+    parts, formulas = shared(costs, dims)
     reads = names_read(costs, dims)
     yield f"            ({literal(dict(selection.specialisation))},"
     yield f"             {literal(tuple(choices))},"
-    parts, formulas = shared(costs, dims)
     yield f"             lambda {', '.join(reads)}: (" if reads else "             lambda: ("
     yield from (f"                 {name} := {text}," for name, text in parts)
     yield from ["                 ("] if parts else []
@@ -215,11 +215,11 @@ def binary_lines(plan: BakePlan, binaries: Compiled) -> Iterator[str]:
         for name, source in sources_of(kernel).items():
             images = tuple(
                 (
-                    binary.architecture,
+                    architecture,
                     binary.compiler,
                     {f: (r.registers, r.shared_bytes) for f, r in sorted(binary.resources.items())},
                 )
-                for binary in found.get(source.key, ())
+                for architecture, binary in found.get(source.key, ())
             )
             headers = [header_files(source)] if source.headers else []
             yield f"    {literal(name)}: {literal((tuple(source.options), source.arch_specific, images, *headers))},"

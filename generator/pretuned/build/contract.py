@@ -162,7 +162,7 @@ def _breaches_in(plans: Iterable[BakePlan], compiled: Compiled) -> dict[tuple[st
     binaries = by_source(compiled)
     for subject in _shipped(plans):
         source, passed = subject.source, subject.passed
-        for binary in binaries.get(source.key, ()):
+        for _, binary in binaries.get(source.key, ()):
             if (wrong := breach(source, passed, binary.image)) is not None:
                 found.setdefault(subject.key, subject.fault(wrong))
     return found

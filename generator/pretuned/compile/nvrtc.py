@@ -15,7 +15,7 @@ from importlib import metadata
 from itertools import pairwise
 from typing import Any, Final
 
-from pretuned.compile.result import BOTH, Binary, Resources, Toolchain, Unavailable
+from pretuned.compile.result import AND, Binary, Resources, Toolchain, Unavailable
 from pretuned.outcome import CompileError
 from pretuned.render import NAME, Source
 from pretuned.runtime.cuda_majors import CUDA_MAJORS, NEWEST
@@ -49,36 +49,37 @@ def compile_source(source: Source, architecture: str) -> Binary | CompileError:
     `sm_90,compute_90` gives a cubin with its `ptx`. It is the very PTX that compiling for `compute_90` gives, without
     the time for it.
     """
-    real, _, portable = architecture.partition(BOTH)
-    flags = (f"-arch={real}", *FLAGS, REPORT, *source.options)
+    wanted, _, beside = architecture.partition(AND)
+    flags = (*FLAGS, REPORT, *source.options)
     nvrtc = _nvrtc()
     texts, names = named_headers({header.name: header.text for header in source.headers})
     program = nvrtc.createProgram(source.text, NAME, texts, names)
     try:
-        nvrtc.compileProgram(program, (*flags, *include_flags()))
+        nvrtc.compileProgram(program, (f"-arch={wanted}", *flags, *include_flags()))
         log = nvrtc.getProgramLog(program)
-        image = _ptx(nvrtc, program) if real.startswith("compute_") else _cubin(nvrtc, program)
-        text = _ptx(nvrtc, program) if portable else b""
+        image = _ptx(nvrtc, program) if wanted.startswith("compute_") else _cubin(nvrtc, program)
+        text = _ptx(nvrtc, program) if beside else b""
     except nvrtc.NVRTCError as error:
         said = first_error(nvrtc.getProgramLog(program)) or str(error)
-        return CompileError(line=_unknown_architecture(real) if _BAD_ARCHITECTURE in said else said)
+        return CompileError(line=_unknown_architecture(wanted) if _BAD_ARCHITECTURE in said else said)
     finally:
         nvrtc.destroyProgram(program)
-    binary = _binary(source, real, image, flags, resources(log))
-    return replace(binary, ptx=_binary(source, portable, text, flags, {})) if portable else binary
+    binary = _binary(source, wanted, image, flags, resources(log))
+    return replace(binary, ptx=_binary(source, beside, text, flags, {})) if beside else binary
 
 
 def _binary(
-    source: Source, architecture: str, image: bytes, flags: tuple[str, ...], found: dict[str, Resources]
+    source: Source, architecture: str, image: bytes, flags: tuple[str, ...], used: dict[str, Resources]
 ) -> Binary:
+    """Return a binary; `flags` are those besides that of its architecture."""
     return Binary(
         module=source.key,
         architecture=architecture,
         image=image,
         digest=hashlib.sha256(image).hexdigest(),
-        flags=(f"-arch={architecture}", *flags[1:]),
+        flags=(f"-arch={architecture}", *flags),
         compiler=version(),
-        resources=found,
+        resources=used,
     )
 
 
@@ -181,5 +182,5 @@ def _version(distribution: str) -> str | None:
 
 
 NVRTC: Final = Toolchain(
-    worker="pretuned.compile.nvrtc:serve", installed=installed_nvrtc, any_architecture="compute_80"
+    worker="pretuned.compile.nvrtc:serve", installed=installed_nvrtc, any_architecture="compute_80", joins=True
 )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-BOTH: Final = ","  # in `sm_90,compute_90`, which asks for the cubin and the PTX of one pass
+AND: Final = ","  # in `sm_90,compute_90`, which asks for the cubin and the PTX of one pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,9 +49,10 @@ class Toolchain:
     """A compiler as workers run it.
 
     `worker` is a target of `pretuned.child`. `installed` returns the version without starting one, or None.
-    `any_architecture` is one that every version of it compiles for.
+    `any_architecture` is one that every version of it compiles for. One that `joins` takes `sm_90,compute_90`.
     """
 
     worker: str
     installed: Callable[[], str | None]
     any_architecture: str
+    joins: bool = False

@@ -199,6 +199,7 @@ class Cache:
     def put_binary(self, key: str, value: Binary) -> None:
         """Keep a compiled module."""
         data = asdict(value) | {"image": base64.b64encode(value.image).decode()}
+        del data["ptx"]  # is kept by itself
         self._put("binary", key, data, Subject(device=value.architecture))
 
     def entries(self, subject: Subject, *, since: float) -> tuple[CacheEntry, ...]:
@@ -281,3 +282,5 @@ def _require_kinds(binary: Binary) -> None:
     numbers = [value for found in binary.resources.values() for value in asdict(found).values()]
     if not all(type(text) is str for text in texts) or not all(type(number) is int for number in numbers):
         raise TypeError("a binary's texts and numbers")
+    if binary.ptx is not None:
+        raise TypeError("a binary by itself")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .table import Formula
 
     TermTimes = Iterable[tuple[str, int]]  # a cost: its terms, each with its femtoseconds
-    # Of an expression: what it is but for its operands, its tree, and where its operands stand.
+    # Of an expression: what it is but for its operands, a tree whose operands do not count, and where those stand.
     Part = tuple[tuple[object, ...], ast.expr, tuple[int, ...]]
 
 LONGEST = 1000  # characters of a term
@@ -72,7 +72,7 @@ def shared(costs: Iterable[TermTimes], dims: Collection[str]) -> tuple[list[tupl
 
 
 def names_read(costs: Iterable[TermTimes], dims: Collection[str]) -> list[str]:
-    """Return which of `dims` costs read, sorted."""
+    """Return which of `dims` costs, which were checked, read; sorted."""
     nodes = [node for cost in costs for text, _ in cost for _, node, _ in _parts_of(text)]
     return sorted({node.id for node in nodes if isinstance(node, ast.Name)} & set(dims))
 
@@ -149,7 +149,7 @@ class _Distinct:
         self._places: dict[tuple[object, ...], int] = {}
 
     def keep(self, head: tuple[object, ...], node: ast.expr, below: tuple[int, ...]) -> int:
-        """Return where a part stands, which is new or not."""
+        """Return where a part stands; a new one is added."""
         key = *head, *below
         if key not in self._places:
             self._places[key] = len(self.parts)

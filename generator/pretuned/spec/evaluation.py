@@ -29,7 +29,8 @@ class Operations(Generic[V]):
 
     - `read`: a literal, or what an environment gives for a name
     - `absent`: no value, and why
-    - `first`: of operands, the first whose truth is given, or else the last; `or` ends at a true one, `and` at a false
+    - `first`: of operands, the first whose truth is given, or else the last; `or` ends at a true one, `and` at a false;
+      each is computed when it is asked for
     - `chosen`: by a test, the second or the third operand, each of which is given by a function
     - `plain`: by an operation, whether it holds between what an environment gives and a text or a float
     """

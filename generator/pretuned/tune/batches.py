@@ -1,8 +1,8 @@
 """Which candidates a search asks for next: the batches that the strategies of its representatives propose.
 
-What a strategy sees must not depend on how fast compilers are. So it is asked as if the last batch were still under
-way, whether it is or not. Only where no strategy has anything to ask so, and nothing is under way, all that is known
-decides.
+What a strategy sees must not depend on how fast compilers are. So strategies are asked as if the last batch were still
+under way. If none asks for anything, they are asked again with all that is known, once nothing is under way. Where
+sources take seconds, they always see all that is known.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ class Batches:
         self._strategies: dict[Problem, Strategy] = {
             problem: make(len(rows), self._seeds(problem)) for problem, rows in self._rows.items()
         }
+        self._counts = {problem: int(legal.sum()) for problem, legal in task.legal.items()}
         self._exhausted = False  # strategies have nothing more to ask
         self._fruitless = -1  # after so many batches, they had nothing to ask but what the last one decides
 
@@ -52,7 +53,7 @@ class Batches:
 
     def wanted(self, problem: Problem, evaluations: int) -> int:
         """Return about how many candidates are tried at a problem; a search takes `evaluations`."""
-        legal, strategy = int(self.task.legal[problem].sum()), self._strategies.get(problem)
+        legal, strategy = self._counts[problem], self._strategies.get(problem)
         return legal if strategy is None or strategy.complete else min(legal, evaluations)
 
     def next(

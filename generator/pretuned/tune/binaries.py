@@ -11,7 +11,7 @@ from typing import Self
 from pretuned.compile.nvrtc import NVRTC
 from pretuned.compile.outside import CompileJob, Outside
 from pretuned.compile.pool import CompilePool, processors
-from pretuned.compile.result import BOTH, Binary, Toolchain
+from pretuned.compile.result import AND, Binary, Toolchain
 from pretuned.outcome import Failure
 from pretuned.record.cache import Cache
 from pretuned.render import Source, digest
@@ -133,16 +133,18 @@ class BinaryStore:
         for (source, architecture), result in ended:
             self._under_way.discard((source.key, architecture))
             self._spending.compiled += 1
-            for part in architecture.split(BOTH):
-                self._keep(source.key, part, result)
+            wanted, _, beside = architecture.partition(AND)
+            if isinstance(result, Binary) and result.ptx is not None:
+                self._keep(source.key, beside, result.ptx)
+                self._keep(source.key, wanted, replace(result, ptx=None))
+            else:
+                self._keep(source.key, wanted, result)
         if ended:
             self._report()
 
     def _keep(self, source: str, architecture: str, result: Binary | Failure) -> None:
         """Remember what became of a source for one architecture."""
         if isinstance(result, Binary):
-            if result.ptx is not None:
-                result = result.ptx if architecture == result.ptx.architecture else replace(result, ptx=None)
             self._cache.put_binary(_key(source, architecture, result.compiler), result)
         self._known[source, architecture, self.compiler] = result
 
@@ -181,7 +183,9 @@ class BinaryStore:
         if compiler is not None and not self.missing(listed, compiler):
             chosen = compiler
         else:
-            self.compile(_joined(self.missing(listed)))
+            if self._toolchain.joins and self._outside is None:
+                self.compile(_joined(self.missing(listed)))
+            self.compile(listed)  # where ptxas refused a cubin, the PTX as well
             chosen = self.compiler
         found = {(source.key, arch): self._find(source.key, arch, chosen) for source, arch in listed}
         return {key: value for key, value in found.items() if value is not None}
@@ -201,7 +205,7 @@ def _joined(jobs: Iterable[CompileJob]) -> Iterator[CompileJob]:
         if real == portable or not {(key, real), (key, portable)} <= wanted.keys():
             yield source, architecture
         elif architecture == real:
-            yield source, f"{real}{BOTH}{portable}"
+            yield source, f"{real}{AND}{portable}"
 
 
 def _key(source: str, architecture: str, compiler: str) -> str:

@@ -27,6 +27,7 @@ from typing import Final
 from pretuned.record.selections import PredictedChoice, Selection
 from pretuned.record.usage import digest_of
 from pretuned.spec.guards import Guards
+from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, Problem
 from pretuned.tune.observation import Observations
 from pretuned.tune.screening import CARRIED
@@ -127,7 +128,7 @@ class SelectionMaker:
         spending, profile = self.task.workbench.spending, self.task.workbench.device.profile
         self.task.workbench.clock.begin_selecting()
         with spending.stage("surveying"):
-            surveyed = self.drawn(self._by_dims(profile.surveyed_problems), SURVEY_SEED, self.representatives)
+            surveyed = self.drawn(by_dims(self.task.spec, profile.surveyed_problems), SURVEY_SEED, self.representatives)
             self._survey(surveyed)
         with spending.stage("trying ragged sizes"):
             measured = [*self.problems, *surveyed]
@@ -137,10 +138,6 @@ class SelectionMaker:
         clock = self.task.workbench.clock
         self.whole = not (clock.over or clock.late)  # what a profile gives is the whole, however little it is
         return self.chosen
-
-    def _by_dims(self, count: int) -> int:
-        """Return `count` for a kernel with one free dim, and half as much more for each further one."""
-        return count * (1 + len(self.task.spec.free_dims)) // 2
 
     def _survey(self, drawn: Sequence[Problem]) -> None:
         task, observed = self.task, self.observed
@@ -196,7 +193,7 @@ class SelectionMaker:
             return
         held = [c for c in incumbents if c not in task.failed and c in task.points]
         with task.workbench.spending.stage("choosing"):
-            listed = [*task.defaults, *self.predictor.shortlist(self.observed.times, self._by_dims(LISTED)), *held]
+            listed = [*task.defaults, *self.predictor.shortlist(self.observed.times, by_dims(task.spec, LISTED)), *held]
         self._ragged = telling(drawn, AGREED)
         first = len(drawn) // SHORTLISTED
         self._try_own(listed)
@@ -309,6 +306,11 @@ class SelectionMaker:
             cost=cost,
             library=library,
         )
+
+
+def by_dims(spec: KernelSpec, count: int) -> int:
+    """Return `count` for a kernel with one free dim, and half as much more for each further one."""
+    return count * (1 + len(spec.free_dims)) // 2
 
 
 def telling(problems: Sequence[Problem], count: int) -> list[Problem]:

@@ -42,8 +42,7 @@ CLEARANCES: Final = 3  # of the default, whose failures others may have caused
 class TuningTask:
     """The candidates of `spec` for one specialisation, over `problems`.
 
-    `points` are the candidates' configurations, `sources` what those are compiled from. The rest is what is known so
-    far:
+    `points` are the candidates' configurations, `sources` what those are compiled from. What is known so far:
     `times`: by problem, microseconds per call of each configuration, math.inf for a failure.
     `failed`: candidates that are not tried again.
     `proven`: candidates that the reference has found right at the odd and boundary sizes of a row.

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from copy import copy
 from functools import cache
 from typing import Final
@@ -103,23 +103,24 @@ def default_faults(spec: KernelSpec) -> Iterator[PathFault]:
         if not spec.problems:  # each of them that is refused has its line
             yield "constraints.requires", _none_admitted(spec)
         return
-    served = _Served(spec)
+    known = _KernelDefaults(spec)
     for name, implementation in spec.all_implementations.items():
         prefix = prefix_of(spec, name)
-        own = _defaults(served, name)
-        if not _any_legal(spec, name, [one.configuration for one in own]):
+        own = _by_default(spec, name)
+        if not _any_legal(spec, name, own):
             yield f"{prefix}constraints.where", "leaves no configuration of the space; loosen it or add values"
             continue
         if implementation.call is not None:
             continue
-        for default in own:
+        for configuration, specialisations in own.items():
+            default = _Default(known, configuration, specialisations, count=TRIALS // len(own))
             faults = list(_excluded(default)) or list(_aligned(default)) or list(_launched(default))
             yield from ((prefix + path, message) for path, message in faults)
             if faults:
                 break
 
 
-def _any_legal(spec: KernelSpec, name: str, first: Sequence[Configuration]) -> bool:
+def _any_legal(spec: KernelSpec, name: str, first: Iterable[Configuration]) -> bool:
     """Whether some configuration passes every constraint, those on the device aside, at some problem to measure.
 
     Those of `first` are tried first. A search that would take long ends undecided, as if one had been found.
@@ -150,15 +151,18 @@ def _holds(expression: Expression, values: dict[str, Value]) -> bool:
 
 
 class _Default:
-    """What an implementation's default may be, with the problems that its conditions are tried at.
+    """A configuration that an implementation's default may be, with the problems that its conditions are tried at.
 
-    `specialisations` are those in which it may be the default. Each problem is made once for all conditions.
+    `specialisations` are those in which it may be the default; they share `count` problems. Each problem is made once
+    for all conditions.
     """
 
-    def __init__(self, served: _Served, configuration: Configuration, specialisations: list[Pairs], count: int) -> None:
-        self.spec, self.configuration, self.specialisations = served.spec, configuration, specialisations
-        self.count = count
-        self._served = served
+    def __init__(
+        self, known: _KernelDefaults, configuration: Configuration, specialisations: list[Pairs], *, count: int
+    ) -> None:
+        self.spec, self.configuration, self.specialisations = known.spec, configuration, specialisations
+        self.count = max(LEAST_TRIALS, count // len(list(space.specialisations(self.spec))))
+        self._known = known
         self._drawn = cache(lambda specialisation: itertools.tee(self._sizes(specialisation), 1)[0])
 
     @property
@@ -181,12 +185,12 @@ class _Default:
             yield dims, tuple(space.pairs(one) for one in strides)
 
     def serves(self, problem: Problem) -> bool:
-        """Return whether a call of `problem` is admitted and has this default; another implementation's serves any."""
-        found = self._served.default_at(problem)
+        """Return whether a call of `problem` is admitted and, if this is the kernel's own, has this default."""
+        found = self._known.default_at(problem)
         return found is not None and (not self.of_kernel or found == self.configuration)
 
 
-class _Served:
+class _KernelDefaults:
     """The kernel's default at problems: each is computed once, for all configurations that may be it."""
 
     def __init__(self, spec: KernelSpec) -> None:
@@ -198,15 +202,13 @@ class _Served:
         return space.default_at(self.spec, problem) if space.admitted(self.spec, problem) else None
 
 
-def _defaults(served: _Served, implementation: str) -> list[_Default]:
-    """Return all that an implementation's default may be, sorted."""
-    spec, owners = served.spec, dict[Configuration, list[Pairs]]()
-    specialisations = list(space.specialisations(spec))
-    for specialisation in specialisations:
+def _by_default(spec: KernelSpec, implementation: str) -> dict[Configuration, list[Pairs]]:
+    """Return all that an implementation's default may be, sorted, with the specialisations in which it may."""
+    found: dict[Configuration, list[Pairs]] = {}
+    for specialisation in space.specialisations(spec):
         for configuration in defaults(spec, specialisation, implementation):
-            owners.setdefault(configuration, []).append(specialisation)
-    count = max(LEAST_TRIALS, TRIALS // max(1, len(owners) * len(specialisations)))
-    return [_Default(served, configuration, owned, count) for configuration, owned in sorted(owners.items())]
+            found.setdefault(configuration, []).append(specialisation)
+    return dict(sorted(found.items()))
 
 
 def _none_admitted(spec: KernelSpec) -> str:

@@ -57,4 +57,5 @@ def predicted_us(cost: Cost, problem: Problem) -> float:
 @lru_cache(maxsize=4096)
 def _formula(cost: Cost, names: tuple[str, ...]) -> tuple[list[str], Callable[..., tuple[int, ...]]]:
     """Return which dims a cost reads, and the function of their sizes."""
-    return names_read([cost], names), compiled([cost], names)
+    formula = compiled([cost], names)
+    return names_read([cost], names), formula
