@@ -397,3 +397,17 @@ def test_the_table_of_the_gallery_is_the_result_files():
     ]
     assert sum(map(len, gains.values())) == 156
     assert shown("docs/gallery.md", "gallery") == figures
+
+
+def test_the_pages_count_of_small_selections_is_the_locks():
+    found = re.search(
+        r"lock's (\d+) selections for the H100, which were tuned with\s+twenty, (\d+) end below twelve",
+        PAGES[SELECTS].read_text(encoding="utf-8"),
+    )
+    lock = json.loads((ROOT / "pretuned.lock.json").read_text(encoding="utf-8"))
+    counts = [
+        len(one["choices"]) - one.get("defaults", 1) + 1
+        for one in lock["selections"]
+        if one["device"] == "NVIDIA H100 80GB HBM3"
+    ]
+    assert (len(counts), sum(count < 12 for count in counts)) == tuple(map(int, found.groups()))
