@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from functools import partial
@@ -126,7 +128,20 @@ def bake_project(
         _demand_digests(table.devices, plans, binaries)
     _report_compiler(compiler, binaries, reporter)
     tables = {table.module: table for table in project.modules}
-    return tuple(_baked(found, binaries, tables[name], repositories.get(name)) for name, found in plans.items())
+    with _collector_paused():
+        return tuple(_baked(found, binaries, tables[name], repositories.get(name)) for name, found in plans.items())
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Pause the collection of reference cycles: it walks the trees of thousands of costs again and again for none."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _baked(plan: BakePlan, binaries: Compiled, table: ModuleTable, repository: hub.Repository | None) -> Baked:
