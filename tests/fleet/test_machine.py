@@ -210,6 +210,7 @@ def test_no_process_is_started_for_a_tuning_that_is_over(home):
 
 
 SCRIPT = """
+import signal
 import sys
 import pretuned
 from pretuned.config import Place
@@ -219,6 +220,7 @@ def listen(event):
     if "measured before" in line or "screened" in line:
         print(line, flush=True)
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 print("started", flush=True)
 pretuned.tune(sys.argv[1], on=Place(backend="arithmetic", every=True), listen=listen)
 """  # without a main guard
