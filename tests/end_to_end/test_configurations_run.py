@@ -39,11 +39,6 @@ def some(dtypes):
     return dtypes if len(sizes) <= 3 else (sizes[0], sizes[-1])
 
 
-def ends(dtypes):
-    """One type of each size, or of more than three sizes the smallest and the largest."""
-    return some(one_of_each_size(dtypes))
-
-
 CASES = [  # kernels, ways to execute, how many configurations of each specialisation, and of which types
     *(pytest.param(names, (PLAIN,), 2, some, id=f"some, {part}") for part, names in PARTS.items()),
     pytest.param(FEW, (MEMORY, RACES), 1, first, id="some sanitized"),
@@ -51,7 +46,7 @@ CASES = [  # kernels, ways to execute, how many configurations of each specialis
         pytest.param(names, ways, sample, types, id=f"{kind}, {part}", marks=pytest.mark.slow)
         for kind, ways, sample, types in (
             ("many", (PLAIN,), 6, every),
-            ("sanitized", (MEMORY, RACES), 2, ends),  # threads and addresses are alike for the others
+            ("sanitized", (MEMORY, RACES), 2, one_of_each_size),  # threads and addresses are alike for the others
         )
         for part, names in PARTS.items()
     ),
