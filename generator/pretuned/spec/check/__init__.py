@@ -12,7 +12,7 @@ import re
 from pretuned.errors import Fault
 from pretuned.spec.check.arguments import argument_faults, key_faults
 from pretuned.spec.check.arrays import shape_value_faults
-from pretuned.spec.check.configurations import configuration_faults, default_faults
+from pretuned.spec.check.configurations import configuration_faults
 from pretuned.spec.check.costs import cost_faults, cost_value_faults
 from pretuned.spec.check.defaults import formula_faults, together_faults
 from pretuned.spec.check.headers import header_faults
@@ -28,6 +28,7 @@ from pretuned.spec.check.let import let_faults
 from pretuned.spec.check.names import PathFault, name_faults
 from pretuned.spec.check.options import option_faults
 from pretuned.spec.check.problems import problem_faults, refused_problems
+from pretuned.spec.check.promise import default_faults
 from pretuned.spec.check.scalars import scalar_value_faults
 from pretuned.spec.check.structs import passed_size_faults, struct_faults
 from pretuned.spec.check.templates import rendering_faults, template_faults

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from pretuned.runtime.records import Value
 from pretuned.spec import space
-from pretuned.spec.check.configurations import SOME_DEVICE
 from pretuned.spec.check.implementations import prefix_of
 from pretuned.spec.check.names import PathFault, expression_faults
+from pretuned.spec.check.promise import SOME_DEVICE
 from pretuned.spec.defaults import defaults
 from pretuned.spec.expressions import Expression, ExpressionError, has_value_everywhere
 from pretuned.spec.model import ImplementationSpec, KernelSpec
