@@ -139,6 +139,7 @@ def tuned_on_terminal(folder, example, columns, *options):
         environment=environment(PRETUNED_CACHE_DIR=str(folder / "cache")),
         folder=folder / "project",
         look=lambda _: seen.append(screen.lines()),
+        limit_s=400.0,
     )
     assert status == 0, "\n".join(screen.lines())
     return [lines for lines in seen if labels(lines) == LABELS], screen.lines()
@@ -157,8 +158,10 @@ def test_a_real_tuning_on_a_terminal(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("columns", [80, 40])
 def test_the_quickstart_tuned_on_a_terminal(columns, tmp_path):
-    displays, end = tuned_on_terminal(tmp_path, "examples/quickstart", columns, "--budget", "20")
-    steps = {line.split(maxsplit=1)[-1].partition(",")[0] for lines in displays for line in lines if "step " in line}
+    displays, end = tuned_on_terminal(tmp_path, "examples/quickstart", columns, "--budget", "60")
+    shown = [line for lines in displays for line in lines]
+    steps = {line.split(maxsplit=1)[-1].partition(",")[0] for line in shown if "step " in line}
     assert len(steps & {"beginning", "compiling the first sources", "screening", "racing", "choosing", "deciding"}) >= 2
-    assert any("x faster (" in line for lines in displays for line in lines)
+    # which configuration is the fastest, and by how much, is the machine's affair
+    assert any(re.match(r"best      [\d.]+ (us|ms)[,:]", line) for line in shown)
     assert any(line.startswith("pretuned.lock.host.json: written") for line in end)

@@ -94,6 +94,11 @@ def test_what_a_candidate_is_expected_to_take_is_not_the_best_so_far():
     assert found.best == before.best
 
 
+def test_a_default_that_lost_an_earlier_race_stays_what_the_best_is_compared_with():
+    found = view([*STREAM[:13], (12.0, racing((WIDE, 12.4), (LARGER, 12.3), place=3))])
+    assert found.best == BestSoFar(configuration=LARGER, time_us=12.3, default_us=16.4)
+
+
 def test_rows_count_from_the_plan_on_and_never_beyond_it():
     found = view([(0.1, passed(SMALL)), (0.5, planned(rows=1)), (1.0, passed(SMALL)), (2.0, passed(LARGE))])
     assert found.rows == Count(done=1, of=1)

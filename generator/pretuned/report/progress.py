@@ -188,6 +188,8 @@ class _OneDevice:
         self.view = replace(self.view, contenders=tuple(one for one, _ in order))
         if order and self._stage == DECIDING:  # before, some are expected by costs, which may err by far
             (fastest, time_us), default_us = order[0], dict(order).get(event.default)
+            if default_us is None and self.view.best is not None:  # it lost an earlier race of this problem
+                default_us = self.view.best.default_us
             self.view = replace(
                 self.view, best=BestSoFar(configuration=fastest, time_us=time_us, default_us=default_us)
             )
