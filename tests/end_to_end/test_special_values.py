@@ -26,6 +26,7 @@ from values.inputs import SPECIALS  # noqa: E402 - behind the path
 SOME = ["row_softmax", "scan"]  # whose reductions could lose a value
 SPECS = bundled()
 SIZES = (5, 33)  # of every dim, one more for each value: rows that end inside a vector, and more than a warp has
+MANY = 4  # specialisations, from which on they take turns with these sizes
 PLANTED = '''
 import random, sys
 from pathlib import Path
@@ -63,12 +64,17 @@ def with_special_values(spec, folder):
 
 def problems(spec, types):
     """Sizes of which each stands for another special value, of the specialisations over these types."""
-    for of in specialisations(spec):
-        used = {dtype_of(spec, argument.dtype, of) for argument in spec.inputs}
-        floating = {dtype for dtype in used if DTYPES[dtype].kind == "float"}
-        if floating and floating <= types:
-            for size, place in product(SIZES, range(len(SPECIALS))):
-                yield dict(of) | dict.fromkeys(spec.free_dims, size + place)
+    listed = [of for of in specialisations(spec) if floating(spec, of) and floating(spec, of) <= types]
+    for turn, of in enumerate(listed):
+        sizes = SIZES if len(listed) < MANY else [SIZES[turn % len(SIZES)]]
+        for size, place in product(sizes, range(len(SPECIALS))):
+            yield dict(of) | dict.fromkeys(spec.free_dims, size + place)
+
+
+def floating(spec, specialisation):
+    """The floating types of a kernel's inputs."""
+    used = {dtype_of(spec, argument.dtype, specialisation) for argument in spec.inputs}
+    return {dtype for dtype in used if DTYPES[dtype].kind == "float"}
 
 
 @pytest.mark.skipif(compiler() is None, reason="no C++ compiler here")
