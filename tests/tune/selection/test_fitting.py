@@ -39,6 +39,12 @@ def test_the_solution_is_the_best_of_all_sets_of_columns(seed, columns):
     assert error <= best_error(matrix, target, columns) + 1e-3 * float(target @ target)
 
 
+def alone(terms, table, times_us, best_us):
+    """The cost of a single configuration."""
+    (cost,) = fit([terms], table, times_us[:, None], best_us)
+    return cost
+
+
 def test_no_more_columns_are_used_than_allowed():
     generator = np.random.default_rng(1)
     matrix = generator.random((60, 40))
@@ -54,7 +60,7 @@ def test_a_sum_of_terms_is_found_again():
     times = np.array(
         [2 + n / 1000 + 0.25 * -(-n // 4096) + (0.5 if n % 4 else 0) for n in (int(p.dims[0][1]) for p in N)]
     )
-    cost = dict(fit(TERMS, ProblemTable(N), times, times))
+    cost = dict(alone(TERMS, ProblemTable(N), times, times))
     assert cost == {
         "1": pytest.approx(2e9, rel=5e-2),
         "n": pytest.approx(1e6, rel=5e-2),
@@ -65,30 +71,30 @@ def test_a_sum_of_terms_is_found_again():
 
 
 def test_a_prediction_by_columns_is_the_prediction_at_each_problem():
-    cost = fit(TERMS, ProblemTable(N), np.array([1.0, 2, 3, 4, 6, 9, 20, 40]), np.ones(8))
+    cost = alone(TERMS, ProblemTable(N), np.array([1.0, 2, 3, 4, 6, 9, 20, 40]), np.ones(8))
     assert prediction(cost, ProblemTable(N)) == pytest.approx([predicted_us(cost, problem) for problem in N])
 
 
 def test_what_takes_less_than_a_femtosecond_is_counted_by_the_thousand():
     terms = [Term(factors=("n", "n", "n"))]
     times = np.array([int(p.dims[0][1]) ** 3 * 2e-10 for p in N])  # a fifth of a femtosecond for each
-    ((text, femtoseconds),) = fit(terms, ProblemTable(N), times, times)
+    ((text, femtoseconds),) = alone(terms, ProblemTable(N), times, times)
     assert text == "n * n * n // 1048576"
     assert femtoseconds == pytest.approx(0.2 * 1048576, rel=1e-2)
 
 
 def test_where_a_configuration_failed_nothing_is_fitted():
     times = np.full(8, np.nan)
-    assert fit(TERMS, ProblemTable(N), times, np.ones(8)) == ()
+    assert alone(TERMS, ProblemTable(N), times, np.ones(8)) == ()
     times[2:] = 5.0
-    assert prediction(fit(TERMS, ProblemTable(N), times, np.ones(8)), ProblemTable(N))[2:] == pytest.approx(
+    assert prediction(alone(TERMS, ProblemTable(N), times, np.ones(8)), ProblemTable(N))[2:] == pytest.approx(
         5.0, rel=0.01
     )
 
 
 def test_a_term_without_a_value_is_not_used():
     terms = [Term(), Term(factors=("n", *["n"] * 4)), Term(factors=("0 - n",))]
-    assert [text for text, _ in fit(terms, ProblemTable(N), np.linspace(1, 9, 8), np.ones(8))] == ["1"]
+    assert [text for text, _ in alone(terms, ProblemTable(N), np.linspace(1, 9, 8), np.ones(8))] == ["1"]
     assert MOST_TERMS <= 16  # what a call still computes for eight configurations in microseconds
 
 
@@ -101,5 +107,39 @@ def test_a_term_that_no_lock_can_hold_takes_nothing_from_those_that_can():
     terms = [Term(), Term(factors=("n",)), Term(factors=(deep,))]
     assert not terms[2].text
     times = 2.0 + 0.01 * table.quantity("n")
-    cost = fit(terms, table, times, times)
+    cost = alone(terms, table, times, times)
     np.testing.assert_allclose(prediction(cost, table), times, rtol=1e-3)
+
+
+def test_configurations_that_are_fitted_together_find_what_noise_hides_from_each():
+    generator = np.random.default_rng(3)
+    problems = [Problem(specialisation=(), dims=pairs({"n": int(n)})) for n in generator.integers(500, 9000, 90)]
+    table, judged = ProblemTable(problems[:45]), ProblemTable(problems[45:])
+    wanted = [Term(role="call"), Term(factors=("n",), role="n"), Term(where="n % 4", role="ragged")]
+    decoys = [Term(factors=(f"n % {k}",), role=f"decoy {k}") for k in range(300, 700, 10)]
+    terms = [[*wanted, *decoys]] * 12
+
+    def times(of):
+        n = of.quantity("n")
+        return np.stack([1 + n * (0.5 + 0.1 * c) / 1000 + (0.6 + 0.02 * c) * (n % 4 > 0) for c in range(12)], axis=1)
+
+    exact = times(table)
+    noisy = exact * np.exp(0.08 * generator.normal(size=exact.shape))
+    together = fit(terms, table, noisy, exact[:, 0])
+    apart = [alone(own, table, noisy[:, c], exact[:, 0]) for c, own in enumerate(terms)]
+
+    def error(costs):
+        found = np.stack([prediction(cost, judged) for cost in costs], axis=1)
+        return float(np.sqrt((np.log(found / times(judged)) ** 2).mean()))
+
+    assert error(together) < error(apart)
+
+
+def test_configurations_that_share_no_term_are_fitted_as_if_alone():
+    times = np.array([1.0, 2, 3, 4, 6, 9, 20, 40])
+    terms = [
+        [Term(role=f"{c} {place}", factors=one.factors, where=one.where) for place, one in enumerate(TERMS)]
+        for c in (0, 1)
+    ]
+    found = fit(terms, ProblemTable(N), np.stack([times, times[::-1]], axis=1), np.ones(8))
+    assert [text for text, _ in found[0]] == [text for text, _ in alone(terms[0], ProblemTable(N), times, np.ones(8))]

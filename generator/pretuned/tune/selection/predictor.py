@@ -22,9 +22,10 @@ from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, DeviceFacts, Pairs, Problem
 from pretuned.tune.selection import portfolio
 from pretuned.tune.selection.fitting import FEMTOSECONDS, fit, prediction
+from pretuned.tune.selection.launch_terms import terms_of
 from pretuned.tune.selection.refining import RELUCTANCE, scales
 from pretuned.tune.selection.sampling import draw
-from pretuned.tune.selection.terms import ProblemTable, Reals, Term, terms_of
+from pretuned.tune.selection.terms import ProblemTable, Reals, Term
 
 SYNTHETIC: Final = 1500  # problems that configurations are chosen over
 SYNTHETIC_SEED: Final = 0
@@ -158,10 +159,13 @@ class Predictor:
         best = np.array(
             [min((us for us in times[problem].values() if us > 0), default=math.nan) for problem in problems]
         )
-        found = {}
-        for column, configuration in enumerate(listed):
-            if cost := fit(self._terms_of(configuration), table, measured[:, column], best):
-                found[configuration] = cost
+        found: dict[Configuration, Cost] = {}
+        for implementation in self.spec.all_implementations:
+            columns = [column for column, one in enumerate(listed) if one.implementation == implementation]
+            terms = [self._terms_of(listed[column]) for column in columns]
+            for column, cost in zip(columns, fit(terms, table, measured[:, columns], best), strict=True):
+                if cost:
+                    found[listed[column]] = cost
         return found
 
     def _refined(

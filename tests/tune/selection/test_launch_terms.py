@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -9,12 +10,13 @@ import pytest
 
 from invented_times import FACTS, bundled, configurations
 from pretuned.compile.result import Resources
-from pretuned.measure.launch import arrays, launches
+from pretuned.measure.launch import arrays, launches, scratch
 from pretuned.spec import space
 from pretuned.spec.expressions import Expression
 from pretuned.spec.loader import load
+from pretuned.tune.selection.launch_terms import terms_of
 from pretuned.tune.selection.sampling import draw
-from pretuned.tune.selection.terms import ProblemTable, terms_of
+from pretuned.tune.selection.terms import ProblemTable
 from pretuned.tune.selection.texts import multiply
 from specs import loaded
 
@@ -146,6 +148,45 @@ def test_how_often_a_thread_goes_around_is_a_term():
     found = texts("sgemm", ())  # k, which no block divides, in steps of what a parameter says
     assert {"ceil_div(k, 8)", "ceil_div(k, 16)"} & set(found)
     assert not any(text.startswith("ceil_div(m, ") and " * " not in text for text in found)  # tiles divide m
+
+
+@pytest.mark.parametrize("name", ["column_sum", "reduce_sum", "reduce_argmax"])
+def test_what_a_second_launch_gathers_is_a_term(name):
+    spec = bundled(name)
+    specialisation = next(iter(space.specialisations(spec)))
+    configuration = space.default(spec)
+    problems = draw(spec, specialisation, 40, seed=5)
+    table = ProblemTable(problems)
+    steps, taken = [], []
+    for problem in problems:
+        first, *later = launches(spec, problem, configuration, FACTS)
+        (partials,) = scratch(spec, problem, configuration, FACTS)
+        taken.append(partials.nbytes)
+        ranges = first.grid[1] if name == "column_sum" else first.grid[0]
+        along = later[0].block[name == "column_sum"] if later else 1
+        happens = bool(later) and math.prod(later[0].grid) > 0
+        steps.append(math.ceil(ranges / along) if happens else 0)
+    assert len(set(steps)) > 1
+    terms = [one for one in terms_of(spec, specialisation, configuration, FACTS, {}) if one.text]
+    seen = [table.values(term).tolist() for term in terms]
+    assert steps in seen
+    assert taken in seen or name == "column_sum"  # whose text is longer than a cost may have
+
+
+def test_each_term_has_a_role_of_its_own_which_holds_for_other_configurations_too():
+    for name in ("sgemm", "column_sum", "layer_norm", "permute"):
+        spec = bundled(name)
+        specialisation = next(iter(space.specialisations(spec)))
+        alike = {}
+        for configuration in configurations(spec, specialisation)[::7]:
+            roles = [term.role for term in terms_of(spec, specialisation, configuration, FACTS, {})]
+            assert all(roles)
+            assert len(set(roles)) == len(roles)
+            alike.setdefault(configuration.implementation, []).append(set(roles))
+        for several in alike.values():
+            shared = set.intersection(*several)
+            assert {"call", "bytes", "blocks"} <= shared
+            assert len(shared) > 0.4 * max(map(len, several))
 
 
 def test_where_a_block_has_as_many_threads_as_a_row_asks_for_waves_follow_them():
