@@ -158,7 +158,7 @@ def test_a_real_tuning_on_a_terminal(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("columns", [80, 40])
 def test_the_quickstart_tuned_on_a_terminal(columns, tmp_path):
-    displays, end = tuned_on_terminal(tmp_path, "examples/quickstart", columns, "--budget", "60")
+    displays, end = tuned_on_terminal(tmp_path, "examples/quickstart", columns, "--budget", "30")
     shown = [line for lines in displays for line in lines]
     steps = {line.split(maxsplit=1)[-1].partition(",")[0] for line in shown if "step " in line}
     assert len(steps & {"beginning", "compiling the first sources", "screening", "racing", "choosing", "deciding"}) >= 2
