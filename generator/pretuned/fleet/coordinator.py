@@ -22,7 +22,7 @@ import math
 import queue
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import CancelledError, Future
 from dataclasses import replace
 from typing import Final
@@ -32,20 +32,17 @@ from pretuned.fleet.crews import Crew, NoWorkerError, WorkerLostError
 from pretuned.fleet.flights import LEAST_LATE_S, LEAST_SILENT_S, Flight, Given, Paces
 from pretuned.fleet.harvest import USUAL, FleetPolicy, Harvest
 from pretuned.fleet.queues import UnitQueues
+from pretuned.fleet.recording import AnswerRecorder, Settle
 from pretuned.fleet.units import Unit, longest_first
 from pretuned.record.lock import Lock
-from pretuned.tune.confirmation import ConfirmedRow, drawn
+from pretuned.tune.confirmation import drawn
 from pretuned.tune.events import (
-    AnswerRefused,
-    Decided,
     Event,
     GivenAgain,
     Listener,
     OnDevice,
     OutOfBudget,
-    Passed,
     Shared,
-    UnitSettled,
     Waiting,
     innermost,
 )
@@ -53,9 +50,6 @@ from pretuned.tune.request import TuningRequest
 
 GRACE_S: Final = 60.0  # beyond the budget, for units that are out: they end by budgets of their own
 TICK_S: Final = 0.5  # between looks at what is late, and at who has come
-
-
-Settle = Callable[[Unit, UnitAnswer, Lock], None]
 
 
 class Coordinator:
@@ -72,7 +66,6 @@ class Coordinator:
         budget_s: float | None = None,
     ) -> None:
         self._crew = crew
-        self._settle = settle
         self._listen = listen
         self._policy = policy
         self._judge = AnswerJudge(compilers)
@@ -88,7 +81,7 @@ class Coordinator:
         self._looked_s = self._seen_s = time.monotonic()
         self._stood_s = 0.0  # for so long every worker has waited for its device
         self._arrived: queue.SimpleQueue[Future[UnitAnswer] | tuple[Flight, Event]] = queue.SimpleQueue()
-        self._harvest = Harvest()
+        self._recorder = AnswerRecorder(crew, settle, listen)
 
     def run(self, units: Iterable[Unit]) -> Harvest:
         """Return what became of `units` when all are answered or given up, or the budget is spent."""
@@ -102,7 +95,7 @@ class Coordinator:
                 self._hand_out()
                 self._take_next()
         except KeyboardInterrupt:
-            self._harvest.interrupted = True
+            self._recorder.harvest.interrupted = True
         finally:
             for future in self._flying:
                 future.cancel()
@@ -123,7 +116,7 @@ class Coordinator:
 
     def _ended(self) -> Harvest:
         """Return the harvest, with what was not answered."""
-        harvest = self._harvest
+        harvest = self._recorder.harvest
         harvest.given_up = [(given.unit, given.lost) for given in self._units if given.lost and not given.answered]
         harvest.left = [given.unit for given in self._units if not given.over]
         if self._over and harvest.left:
@@ -304,8 +297,7 @@ class Coordinator:
         elif given.unit.confirms:
             self._take_confirmation(given, answer)
         elif given.answered:
-            self._harvest.duplicates += 1
-            self._harvest.differing += given.answered != choices_digest(found)
+            self._recorder.record_again(same=given.answered == choices_digest(found))
         elif answer.trouble and self._is_out_of_patience(given.unit):
             self._give_up(given, answer.trouble)
             self._give_up_waiting(answer.trouble, given.unit.device.name)
@@ -321,41 +313,16 @@ class Coordinator:
         if not given.lost:
             self._close(given)
         given.answered = choices_digest(found)
-        worker = answer.evidence.worker
-        self._harvest.given[worker] += 1
-        self._harvest.spent_s[worker] = self._harvest.spent_s.get(worker, 0.0) + answer.seconds
         if answer.seconds and not (answer.left or answer.trouble):
             self._paces.learn(given, answer.seconds)
             self._queues.learned.add(given.unit.device.name)
-        self._settle(given.unit, answer, found)
-        for compiler, reason in answer.compilers_refused:
-            self._dismiss_compiler(compiler, reason)
-        self._report(answer, found)
-        self._listen(UnitSettled(device=given.unit.device.name, worker=worker, seconds=given.expected_s))
+        self._recorder.record(given, answer, found)
         self._confirm(given.unit, answer, found)
 
     def _refuse(self, given: Given, answer: object, reason: str) -> None:
         worker = answer.evidence.worker if isinstance(answer, UnitAnswer) else ""
-        self._harvest.refused[worker] = reason
-        self._listen(AnswerRefused(worker=worker, kernel=given.unit.kernel, reason=reason))
-        self._crew.dismiss(worker)
+        self._recorder.dismiss(worker, given.unit.kernel, reason)
         self._again(given, f"the answer of {worker or 'a worker'} was refused")
-
-    def _dismiss_compiler(self, worker: str, reason: str) -> None:
-        """Have a worker without a device compile nothing more."""
-        if worker not in self._harvest.refused:
-            self._harvest.refused[worker] = reason
-            self._listen(AnswerRefused(worker=worker, kernel="", reason=reason))
-            self._crew.dismiss(worker)
-
-    def _report(self, answer: UnitAnswer, found: Lock) -> None:
-        """Report rows where nothing was heard while they were settled."""
-        if self._crew.streams:
-            return
-        for row in found.rows:
-            self._listen(OnDevice(device=answer.evidence.worker, event=Decided(row=row, cached=False)))
-        for entry in found.skipped:
-            self._listen(OnDevice(device=answer.evidence.worker, event=Passed(entry=entry)))
 
     # Confirming rows.
 
@@ -376,10 +343,7 @@ class Coordinator:
         if not given.over:
             self._close(given)
         given.answered = "confirmed"
-        self._listen(UnitSettled(device=unit.device.name, worker=answer.evidence.worker))
-        self._harvest.confirmed += [
-            ConfirmedRow(drift=drift, first=unit.not_on, second=answer.evidence.gpu) for drift in answer.drifts
-        ]
+        self._recorder.record_confirmed(unit, answer)
 
 
 def _said(error: BaseException) -> str:
