@@ -46,7 +46,6 @@ from pretuned.tune.events import (
     Waiting,
     innermost,
 )
-from pretuned.tune.request import TuningRequest
 
 GRACE_S: Final = 60.0  # beyond the budget, for units that are out: they end by budgets of their own
 TICK_S: Final = 0.5  # between looks at what is late, and at who has come
@@ -329,11 +328,9 @@ class Coordinator:
     def _confirm(self, unit: Unit, answer: UnitAnswer, found: Lock) -> None:
         """Have some of the rows that were found measured again on another GPU."""
         rows = tuple(row for row in found.rows if drawn(row))
-        if not (rows and self._policy.confirms) or self._crew.workers(unit.device.name) == 1:
-            return
-        request = TuningRequest(spec=unit.request.spec, problems=())
-        again = replace(unit, request=request, confirms=rows, not_on=answer.evidence.gpu, budget_s=None)
-        self._queues.add(Given(unit=again, expected_s=again.expected_s))
+        if rows and self._policy.confirms and self._crew.workers(unit.device.name) != 1:
+            again = unit.confirming(rows, not_on=answer.evidence.gpu)
+            self._queues.add(Given(unit=again, expected_s=again.expected_s))
 
     def _take_confirmation(self, given: Given, answer: UnitAnswer) -> None:
         unit = given.unit

@@ -79,6 +79,11 @@ class Unit:
         selects = SELECTION_S * len(self.request.spec.free_dims) * bool(self.device.profile.tried_problems)
         return KERNEL_S + SOURCE_S * min(sources, EVALUATIONS) + ROW_S * self.rows + selects
 
+    def confirming(self, rows: tuple[Row, ...], *, not_on: str) -> Unit:
+        """Return a unit that measures rows of this one again, on another GPU than the one named."""
+        request = TuningRequest(spec=self.request.spec, problems=())
+        return replace(self, request=request, confirms=rows, not_on=not_on, budget_s=None)
+
     @property
     def key(self) -> str:
         """The digest of all that its answer depends on: two answers of one key answer for the same."""
