@@ -33,10 +33,15 @@ def one_of_each_size(dtypes):
     return tuple({DTYPES[dtype].size_bytes: dtype for dtype in reversed(dtypes)}.values())[::-1]
 
 
+def few_sizes(dtypes):
+    """One of each size, or of more than three sizes the smallest and the largest."""
+    sizes = sorted(one_of_each_size(dtypes), key=lambda dtype: DTYPES[dtype].size_bytes)
+    return tuple(sizes) if len(sizes) <= 3 else (sizes[0], sizes[-1])
+
+
 def some(dtypes):
     """All types, or of more than three sizes the smallest and the largest."""
-    sizes = sorted(one_of_each_size(dtypes), key=lambda dtype: DTYPES[dtype].size_bytes)
-    return dtypes if len(sizes) <= 3 else (sizes[0], sizes[-1])
+    return dtypes if len(one_of_each_size(dtypes)) <= 3 else few_sizes(dtypes)
 
 
 CASES = [  # kernels, ways to execute, how many configurations of each specialisation, and of which types
@@ -47,7 +52,7 @@ CASES = [  # kernels, ways to execute, how many configurations of each specialis
         for kind, ways, sample, types in (
             ("many", (PLAIN,), 6, every),
             ("memory", (MEMORY,), 2, one_of_each_size),  # addresses are alike for the others
-            ("races", (RACES,), 2, some),  # threads meet in the same places, whatever the size of an element
+            ("races", (RACES,), 2, few_sizes),  # threads meet in the same places, whatever the size of an element
         )
         for part, names in PARTS.items()
     ),
