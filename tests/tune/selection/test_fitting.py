@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pretuned.spec.space import Problem, pairs
-from pretuned.tune.selection.fitting import MOST_TERMS, fit, nonnegative, prediction
+from pretuned.tune.selection.fitting import MOST_TERMS, NonNegativeSquares, fit, prediction
 from pretuned.tune.selection.rule import predicted_us
 from pretuned.tune.selection.terms import ProblemTable, Term
 
@@ -37,6 +37,12 @@ def test_the_solution_is_the_best_of_all_sets_of_columns(seed, columns):
     assert found.min() >= 0
     error = float(((matrix @ found - target) ** 2).sum())
     assert error <= best_error(matrix, target, columns) + 1e-3 * float(target @ target)
+
+
+def nonnegative(matrix, target, *, most, **given):
+    squares = NonNegativeSquares(matrix, target, **given)
+    squares.complete(most)
+    return squares.weights
 
 
 def alone(terms, table, times_us, best_us):
@@ -142,4 +148,7 @@ def test_configurations_that_share_no_term_are_fitted_as_if_alone():
         for c in (0, 1)
     ]
     found = fit(terms, ProblemTable(N), np.stack([times, times[::-1]], axis=1), np.ones(8))
-    assert [text for text, _ in found[0]] == [text for text, _ in alone(terms[0], ProblemTable(N), times, np.ones(8))]
+    apart = [
+        alone(own, ProblemTable(N), took, np.ones(8)) for own, took in zip(terms, (times, times[::-1]), strict=True)
+    ]
+    assert found == apart

@@ -13,7 +13,9 @@ with a weight of its own.
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -41,32 +43,27 @@ def fit(terms: Sequence[Sequence[Term]], problems: ProblemTable, times_us: Reals
     there: how much too slow it is where it will never be chosen decides nothing. A term is not used that has no value
     at one of the problems, or that a call could not compute.
     """
-    fits = [
-        _Fit(own, problems, times, best_us) if np.isfinite(times).any() else None
-        for own, times in zip(terms, times_us.T, strict=True)
-    ]
-    _add_shared([one for one in fits if one is not None])
-    for one in fits:
-        if one is not None:
-            one.squares.complete(MOST_TERMS)
-    return [() if one is None else one.cost for one in fits]
+    columns = enumerate(zip(terms, times_us.T, strict=True))
+    fits = {place: _Fit(own, problems, times, best_us) for place, (own, times) in columns if np.isfinite(times).any()}
+    _add_shared(list(fits.values()))
+    for one in fits.values():
+        one.complete()
+    return [fits[place].cost if place in fits else () for place in range(len(terms))]
 
 
 def _add_shared(fits: Sequence[_Fit]) -> None:
     """Add up to SHARED terms to all fits, each the one whose role gains most in all of them together."""
-    roles = {role: place for place, role in enumerate(dict.fromkeys(role for one in fits for role in one.roles))}
-    places = [np.array([roles[role] for role in one.roles], dtype=np.int64) for one in fits]
-    for _ in range(min(SHARED, len(roles))):
-        gains = np.zeros(len(roles))
-        for one, own in zip(fits, places, strict=True):
-            gains[own] += np.maximum(one.squares.gains(), 0) ** 2
-        best = int(gains.argmax())
-        if not math.sqrt(gains[best] / len(fits)) > _GAIN:
+    for _ in range(SHARED):
+        gains = [one.gains() for one in fits]
+        together: defaultdict[str, float] = defaultdict(float)
+        for role, gain in itertools.chain.from_iterable(own.items() for own in gains):
+            together[role] += gain**2
+        best = max(together, key=together.__getitem__, default="")
+        if not math.sqrt(together[best] / max(1, len(fits))) > _GAIN:
             break
-        for one, own in zip(fits, places, strict=True):
-            column = int((own == best).argmax())
-            if own[column] == best and one.squares.gains()[column] > 0:
-                one.squares.add(column)
+        for one, own in zip(fits, gains, strict=True):
+            if best in own:
+                one.add(best)
 
 
 class _Fit:
@@ -79,14 +76,26 @@ class _Fit:
         matrix = problems.matrix(tuple(terms))[timed]
         usable = np.flatnonzero((matrix >= 0).all(axis=0) & (matrix > 0).any(axis=0))  # nan is neither
         self._terms = [terms[place] for place in usable]
-        self.roles = [term.role or term.text for term in self._terms]
-        self.squares = _Squares(matrix[:, usable] * (counts / times_us[timed])[:, None], counts)
+        self._roles = [term.role or term.text for term in self._terms]
+        self._squares = NonNegativeSquares(matrix[:, usable] * (counts / times_us[timed])[:, None], counts)
+
+    def gains(self) -> dict[str, float]:
+        """Return by role what each term gains that can be added, where that is anything."""
+        return {role: gain for role, gain in zip(self._roles, self._squares.gains().tolist(), strict=True) if gain > 0}
+
+    def add(self, role: str) -> None:
+        """Add the term of a role."""
+        self._squares.add(self._roles.index(role))
+
+    def complete(self) -> None:
+        """Add what gains most of this configuration's own terms, until there are as many as a cost may have."""
+        self._squares.complete(MOST_TERMS)
 
     @property
     def cost(self) -> Cost:
         """The terms with their weights, in whole femtoseconds."""
         found: dict[str, int] = {}
-        weights = self.squares.weights
+        weights = self._squares.weights
         for place in np.flatnonzero(weights):
             term, femtoseconds = _in_femtoseconds(self._terms[place], float(weights[place]))
             if femtoseconds > 0:
@@ -102,18 +111,11 @@ def _in_femtoseconds(term: Term, weight_us: float) -> tuple[Term, int]:
     return replace(term, divisor=divisor), round(weight_us * divisor * FEMTOSECONDS)
 
 
-def nonnegative(matrix: Reals, target: Reals, *, most: int, ridge: float = _RIDGE) -> Reals:
-    """Return the x >= 0 with at most `most` positive entries that makes `matrix @ x` come near to `target`."""
-    squares = _Squares(matrix, target, ridge)
-    squares.complete(most)
-    return squares.weights
+class NonNegativeSquares:
+    """Least squares with weights that are not negative, of few columns, which are added one after the other.
 
-
-class _Squares:
-    """Non-negative least squares of few columns, which are added one after the other.
-
-    Active sets after Lawson and Hanson, Solving Least Squares Problems (1974), chapter 23, on the normal equations of
-    columns of length 1.
+    `matrix @ weights` comes near to `target`, and a weight's own square counts `ridge` times. Active sets after Lawson
+    and Hanson, Solving Least Squares Problems (1974), chapter 23, on the normal equations of columns of length 1.
     """
 
     def __init__(self, matrix: Reals, target: Reals, ridge: float = _RIDGE) -> None:

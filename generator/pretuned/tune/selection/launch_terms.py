@@ -4,9 +4,9 @@ A GPU runs blocks in *waves*: so many at once as its multiprocessors (SMs) hold,
 memory of a block. A launch therefore takes time by its blocks (what a shared unit such as memory does for each), by the
 blocks on the busiest SM, and by its waves, each of them times the work of one block: the sizes that more blocks do not
 divide. Few blocks of an SM wait for memory at the same time; it is those beyond that they share its units with. Beside
-that stand the bytes that a call moves, its scratch included, the elements of a thread, what blocks leave to a later
-launch to gather, what is left of a tile at the edges, and rows whose length in bytes keeps wide accesses from being
-aligned. Which of these matter, and how much, is fitted to what was measured (`pretuned.tune.selection.fitting`).
+that stand the bytes that a call moves, the elements of a thread, what blocks leave to a later launch to gather, what is
+left of a tile at the edges, and rows whose length in bytes keeps wide accesses from being aligned. Which of these
+matter, and how much, is fitted to what was measured (`pretuned.tune.selection.fitting`).
 
 What an SM holds: CUDA C++ Programming Guide, "Compute Capabilities", and the rounding of its occupancy calculator.
 """
@@ -85,7 +85,8 @@ def terms_of(
     `resources` are those of the binary's entry points by name; where one is missing, registers limit nothing.
     """
     known = space.choices(spec, specialisation) | dict(configuration.values) | facts.environment()
-    launches = spec.all_implementations[configuration.implementation].launches
+    implementation = spec.all_implementations[configuration.implementation]
+    launches = implementation.launches
     if spec.stride_names:  # a prediction sees dims alone
         launches = substituted(launches, {name: one.contiguous for name, one in spec.stride_names.items()})
     shapes = [_shape(spec, launch, known, facts, resources.get(launch.function)) for launch in launches]
@@ -98,7 +99,6 @@ def terms_of(
     else:
         counts, work = _waves(shapes[0]), shapes[0].work
         found += _of_launch(spec, shapes[0], facts)
-        found += _scratch(spec, configuration, known)
         for place, shape in enumerate(shapes[1:], start=1):
             found += _of_later(shapes[0], shape, f"launch {place}", facts)
     turns = {f"turn {place}": turn for place, turn in enumerate(shapes[0].turns if shapes else ())}
@@ -107,7 +107,7 @@ def terms_of(
         scaled |= {"work": work, **{f"{name} * work": (one, *work) for name, one in counts.items()}}
     for name, condition in (_pitches(spec, known) | turns).items():
         found += [Term(factors=each, where=condition, role=f"{of} if {name}") for of, each in scaled.items()]
-    for place, term in enumerate(spec.all_implementations[configuration.implementation].cost.terms):
+    for place, term in enumerate(implementation.cost.terms):
         if has_value_everywhere(folded := fold_in(term, known)):
             own = f"the spec's {place}"
             found.append(Term(factors=(folded.python,), role=own))
@@ -261,17 +261,6 @@ def _of_launch(spec: KernelSpec, shape: _Shape, facts: DeviceFacts) -> Iterator[
             yield Term(factors=work, where=left, role=f"work if {name}")
 
 
-def _scratch(spec: KernelSpec, configuration: Configuration, known: Mapping[str, Value]) -> Iterator[Term]:
-    """Yield the bytes of all scratch of a call, if it has any: they are written and read again."""
-    sizes: Counter[str] = Counter()
-    for buffer in spec.all_implementations[configuration.implementation].scratch:
-        dtype = str(known.get(buffer.dtype, buffer.dtype))
-        sizes[multiply([fold_in(extent, known).python for extent in buffer.shape])] += DTYPES[dtype].size_bytes
-    if sizes:
-        taken = " + ".join(multiply([str(size), shape]) for shape, size in sorted(sizes.items()))
-        yield Term(factors=(taken,), role="scratch")
-
-
 def _of_later(first: _Shape, later: _Shape, name: str, facts: DeviceFacts) -> Iterator[Term]:
     """Yield the terms of a further launch: that it happens, its blocks, and what it gathers.
 
@@ -282,7 +271,7 @@ def _of_later(first: _Shape, later: _Shape, name: str, facts: DeviceFacts) -> It
     yield Term(where=happens, role=name)
     yield Term(factors=(_busiest(later, facts),), role=f"busiest of {name}")
     extents = [extent for extent in first.grid if Expression.derived(extent).constant is None]
-    for place, (left, along) in enumerate(itertools.product([*extents, first.blocks], ["", *later.block])):
+    for place, (left, along) in enumerate(itertools.product(extents, ["", *later.block])):
         gathered = divide(left, f"max(1, {along})") if along else left
         yield Term(factors=(gathered,), where=happens, role=f"step {place} of {name}")
 
