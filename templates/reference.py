@@ -261,7 +261,8 @@ def _activated(gate: Array, activation: str) -> tuple[Array, Array]:
             outer = np.sqrt(8 / np.pi)
             logit, rise = outer * (gate + 0.044715 * gate * gate * gate), outer * (1 + 3 * 0.044715 * gate * gate)
         share = 1 / (1 + np.exp(-logit))
-        slope = share * (1 - share) * rise
+        ratio = np.exp(-np.abs(logit))  # of the smaller of share and 1 - share to the larger: no digits cancel
+        slope = ratio / (1 + ratio) ** 2 * rise
         return (share, slope) if activation == "sigmoid" else (gate * share, share + gate * slope)
 
 

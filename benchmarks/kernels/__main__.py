@@ -70,9 +70,10 @@ def main():
     head = provenance(device) | versions() | {"seed": options.seed}
     entered = contests(options.peers)
     wanted = options.kernels or sorted(entered)
-    specs = {name: load_folder(options.templates, {name})[name] for name in wanted if has(options.templates, name)}
-    for name in sorted({*(options.kernels or ())} - {*specs}):
-        print(f"{name}: no such spec in {options.templates}", file=sys.stderr)
+    known = [name for name in wanted if name in entered and has(options.templates, name)]
+    specs = {name: load_folder(options.templates, {name})[name] for name in known}
+    for name in sorted({*wanted} - {*known}):
+        print(f"{name}: no peers are known here, or no spec in {options.templates}", file=sys.stderr)
     planned = {name: list(cases(entered[name], spec, options.seed, options.compiled)) for name, spec in specs.items()}
     warming = Warming(planned, entered, options.templates, options.seed, options.warming)
     packages = packages_of(specs, options, device)
