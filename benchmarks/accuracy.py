@@ -91,6 +91,12 @@ def overflows(spec, problem, wanted):
     )
 
 
+def underflow(spec, problem):
+    """Return what results may be off by where they, or what they are made of, are too small for their type."""
+    outputs = [DTYPES[dtype_of(spec, one.dtype, problem.specialisation)] for one in spec.outputs]
+    return 2 * max([NORMAL, *(least(one) for one in outputs if one.kind == "float")])
+
+
 def random_cases(package, spec, options, until):
     """Yield a case for each of so many random problems, as long as there is time."""
     for place, problem in enumerate(drawn(spec, options.problems, options.seed, options.elements)):
@@ -106,7 +112,8 @@ def random_cases(package, spec, options, until):
         except data.FunctionError as error:
             share, where = math.inf, str(error)
         else:
-            views, slack = random_views(spec, problem, rng), terms(spec, problem, stored, wanted)
+            views = random_views(spec, problem, rng)
+            slack = terms(spec, problem, stored, wanted) or underflow(spec, problem)
             share, where = judged(package, spec, problem, stored, wanted, views, slack)
         yield Case(spec.name, extent(spec, problem), describe(problem.specialisation), str(problem), share, where)
 
@@ -141,11 +148,10 @@ def special_cases(package, spec, options, until):
     for problem in problems:
         seen.setdefault(problem.specialisation, []).append(problem)
     for chosen in (one for several in zip(*(of[:4] for of in seen.values()), strict=False) for one in several):
-        outputs = [DTYPES[dtype_of(spec, one.dtype, chosen.specialisation)] for one in spec.outputs]
         for special in SPECIALS:
             if time.perf_counter() > until:
                 return
-            slack = 2 * max([NORMAL, *(least(one) for one in outputs if one.kind == "float")])
+            slack = underflow(spec, chosen)
             for stored in planted(spec, chosen, options.seed, special, rng):
                 wanted = data.reference(spec, chosen, stored)
                 share, where = judged(package, spec, chosen, stored, wanted, {}, slack)
