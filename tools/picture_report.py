@@ -18,7 +18,7 @@ import pretuned
 
 ROOT: Final = Path(__file__).parents[1]
 PICTURE: Final = ROOT / "docs" / "guide" / "report.png"
-HEADING: Final = "axpby on NVIDIA H200"
+HEADING: Final = "axpby on NVIDIA H100 80GB HBM3"
 WIDTH: Final = 1160  # CSS pixels
 HEIGHT: Final = 660
 ABOVE: Final = 12  # the heading

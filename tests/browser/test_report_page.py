@@ -50,7 +50,7 @@ for (const one of document.querySelectorAll("body *:not(script)")) {
     const colour = one.ownerSVGElement ? style.fill : style.color;
     found[`text ${colour} on ${below}`] = ["text", contrast(colour, below)];
   }
-  if (one.matches("figure svg > path, figure svg > circle") && style.stroke !== "none")
+  if (one.matches("figure svg > path:not([stroke-opacity]), .series path, .series circle") && style.stroke !== "none")
     found[`mark ${style.stroke} on ${below}`] = ["mark", contrast(style.stroke, below)];
 }
 return found;
@@ -113,17 +113,17 @@ def test_a_table_is_sorted_by_its_heads(browser, bundled):
     browser.open(bundled, 1440)
     values = """
         const table = document.querySelector("#losses");
-        return [[...table.tBodies[0].rows].map(row => row.cells[4].dataset.value ?? ""),
+        return [[...table.tBodies[0].rows].map(row => row.cells[4].textContent),
                 table.tHead.rows[0].cells[4].getAttribute("aria-sort")]"""
     before, _ = browser.do(values)
     browser.do("document.querySelector('#losses').tHead.rows[0].cells[4].querySelector('button').focus()")
     browser.press("Enter", 13, "\r")
     after, sort = browser.do(values)
-    numbers = [float(value) for value in after if value]
+    numbers = [float(value.rstrip("%")) for value in after if value != "-"]
     assert (sort, sorted(after), numbers) == ("ascending", sorted(before), sorted(numbers))
     browser.press("Enter", 13, "\r")
     after, sort = browser.do(values)
-    numbers = [float(value) for value in after if value]
+    numbers = [float(value.rstrip("%")) for value in after if value != "-"]
     assert (sort, numbers) == ("descending", sorted(numbers, reverse=True))
 
 

@@ -23,7 +23,7 @@ def test_every_point_is_a_marker_of_the_plot_and_a_row_of_the_table():
     assert plotted.table(POINTS).count("<tr>") == 1 + len(POINTS)
     x, y, width, height = map(float, root.attrib["viewBox"].split())
     for path in root.iter(f"{name}path"):
-        for at_x, at_y in re.findall(r"(-?[\d.]+) (-?[\d.]+)", path.attrib["d"]):
+        for at_x, at_y in re.findall(r"[ML](-?[\d.]+) (-?[\d.]+)", path.attrib["d"]):
             assert x - 6 <= float(at_x) <= width + 6
             assert y - 6 <= float(at_y) <= height + 6
 

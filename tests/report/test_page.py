@@ -50,17 +50,17 @@ def geomean(values):
 @pytest.mark.untraced
 def test_every_row_of_the_lock_stands_in_the_page_with_its_numbers(bundled):
     lines, _, read, _ = bundled
-    shown = {int(found["data-line"]): cells for found, cells in read.of_table(class_="rows sortable")}
+    shown = {int(cells["line"]): cells for _, cells in read.of_table(class_="rows sortable")}
     rows = {number: line for number, line in lines.items() if "problem" in line}
     assert shown.keys() == rows.keys()
     for number, line in rows.items():
         winner, default = line["choices"][0], line["choices"][-1]
         cells = shown[number]
-        assert float(cells["winner_us"]["data-value"]) == winner["time_us"]
-        assert float(cells["default_us"]["data-value"]) == default["time_us"]
-        assert float(cells["speedup"]["data-value"]) == round(default["time_us"] / winner["time_us"], 4)
-        assert [float(cells["ratio"][end]) for end in ("data-low", "data-high")] == winner["ratio"]
-        assert int(cells["line"]["data-value"]) == number
+        assert float(cells["winner_us"]) == winner["time_us"]
+        assert float(cells["default_us"]) == default["time_us"]
+        assert cells["speedup"] == f"{default['time_us'] / winner['time_us']:.4f}x"
+        interval = [float(end) for end in cells["ratio"].split(" to ")] if cells["ratio"] != "-" else [1.0, 1.0]
+        assert interval == winner["ratio"]
 
 
 SIZES = {"float32": 4, "float16": 2, "bfloat16": 2}
@@ -76,13 +76,13 @@ def test_the_share_of_the_bandwidth_is_that_of_the_bytes_that_a_call_moves(bundl
     lines, _, read, report = bundled
     gbps = {one.device.name: one.device.memory_gbps for one in report.devices}
     seen = Counter()
-    for found, cells in read.of_table(class_="rows sortable"):
-        line = lines[int(found["data-line"])]
+    for _, cells in read.of_table(class_="rows sortable"):
+        line = lines[int(cells["line"])]
         if line["kernel"] not in MOVED:
             continue
         moved = MOVED[line["kernel"]](line["problem"], SIZES[line["specialisation"].get("T", "float32")])
         share = moved / (line["choices"][0]["time_us"] * 1e-6) / (gbps[line["device"]] * 1e9)
-        assert float(cells["share"]["data-value"]) == round(share, 4)
+        assert cells["share"] == f"{share:.2%}"
         seen[line["kernel"]] += 1
     assert seen.keys() == MOVED.keys()
 
@@ -95,11 +95,12 @@ def test_every_certificate_stands_in_the_page(bundled):
             certificate = line.get("certificate", {})
             parts = {where: certificate[where] for where in ("inside", "outside") if where in certificate}
             wanted |= {(number, where): part for where, part in parts.items()} or {(number, "nowhere"): None}
-    shown = {(int(f["data-line"]), f["data-where"]): cells for f, cells in read.of_table(id="losses")}
+    shown = {(int(cells["line"]), found["data-where"]): cells for found, cells in read.of_table(id="losses")}
     assert shown.keys() == wanted.keys()
     for key, part in wanted.items():
-        for name in ("problems", "mean", "p95", "worst", "slower") if part else ():
-            assert float(shown[key][name]["data-value"]) == part[name]
+        for name in ("mean", "p95", "worst", "slower") if part else ():
+            assert float(shown[key][name].rstrip("%")) == pytest.approx(100 * part[name], abs=1e-9)
+        assert shown[key]["problems"] == (str(part["problems"]) if part else "-")
 
 
 def test_the_summary_adds_up(bundled):
@@ -110,13 +111,13 @@ def test_the_summary_adds_up(bundled):
         own = [line for line in lines.values() if line["device"] == device]
         rows = [line["choices"] for line in own if "problem" in line]
         certificates = [line["certificate"]["inside"]["mean"] for line in own if "certificate" in line]
-        assert int(cells["rows"]["data-value"]) == len(rows)
-        assert int(cells["faster"]["data-value"]) == sum(len(choices) > 1 for choices in rows)
+        assert int(cells["rows"]) == len(rows)
+        assert int(cells["faster"]) == sum(len(choices) > 1 for choices in rows)
         speedup = geomean([choices[-1]["time_us"] / choices[0]["time_us"] for choices in rows])
-        assert float(cells["speedup"]["data-value"]) == pytest.approx(speedup, rel=1e-9)
-        assert int(cells["noisy"]["data-value"]) == sum("disturbed" in line for line in own)
-        assert int(cells["certified"]["data-value"]) == len(certificates)
-        assert float(cells["worst"]["data-value"]) == max(certificates)
+        assert float(cells["speedup"]) == pytest.approx(speedup, rel=1e-9)
+        assert int(cells["noisy"]) == sum("disturbed" in line for line in own)
+        assert int(cells["certified"]) == len(certificates)
+        assert float(cells["worst"]) == max(certificates)
 
 
 def test_each_kernel_stands_in_short(bundled):
@@ -128,9 +129,9 @@ def test_each_kernel_stands_in_short(bundled):
         rows = [line["choices"] for line in own if "problem" in line]
         means = [line["certificate"]["inside"]["mean"] for line in own if "certificate" in line]
         speedup = geomean([choices[-1]["time_us"] / choices[0]["time_us"] for choices in rows])
-        assert int(cells["rows"]["data-value"]) == len(rows)
-        assert float(cells["speedup"]["data-value"]) == pytest.approx(speedup, rel=1e-9)
-        assert cells["worst"]["data-value"] == (str(max(means)) if means else "")
+        assert int(cells["rows"]) == len(rows)
+        assert float(cells["speedup"]) == pytest.approx(speedup, rel=1e-9)
+        assert cells["worst"] == (f"{max(means):.2%}" if means else "-")
 
 
 def test_devices_stand_beside_each_other_where_both_have_rows(bundled):
@@ -141,9 +142,25 @@ def test_devices_stand_beside_each_other_where_both_have_rows(bundled):
             key = line["kernel"], *(json.dumps(line[name]) for name in ("specialisation", "problem"))
             groups.setdefault(key, []).append(number)
     wanted = {number for numbers in groups.values() if len(numbers) > 1 for number in numbers}
-    cells = [cell for table, _, row in read.rows if table.get("class") == "pairs sortable" for cell, _ in row]
-    shown = {int(cell["data-line"]): float(cell["data-value"]) for cell in cells if "data-line" in cell}
+    cells = [cell for table, _, row in read.rows if table.get("class") == "pairs sortable" for cell in row]
+    shown = {int(found["data-line"]): float(text) for found, text in cells if "data-line" in found}
     assert shown == {number: lines[number]["choices"][0]["time_us"] for number in wanted}
+
+
+def test_a_winner_that_devices_agree_on_is_named_once(bundled):
+    lines, _, read, _ = bundled
+    agreed = 0
+    for table, _, row in read.rows:
+        if table.get("class") == "pairs sortable":
+            numbers = [int(found["data-line"]) for found, _ in row if "data-line" in found]
+            winners = [
+                json.dumps([lines[at]["choices"][0][key] for key in ("implementation", "configuration")])
+                for at in numbers
+            ]
+            said = [text for _, text in row[2::2]]
+            assert ["the same" in text for text in said] == [False, *[len(set(winners)) == 1] * (len(numbers) - 1)]
+            agreed += len(set(winners)) == 1
+    assert agreed
 
 
 def test_the_page_is_small_whole_and_asks_for_nothing(bundled):
@@ -259,7 +276,7 @@ def test_a_lock_of_the_host_device_has_no_share_of_a_bandwidth(home):
     lock = Lock().updated({"host": host}, home.rows(device="host"))
     text, read = shown(gathered(lock, specs={"scale": home.spec}))
     cells = [found for _, found in read.of_table(class_="rows sortable")]
-    assert {one["share"]["data-value"] for one in cells} == {""}
+    assert {one["share"] for one in cells} == {"-"}
     assert "GB/s" not in text
 
 
@@ -275,7 +292,7 @@ def test_a_lock_is_shown_without_its_specs(home):
 def test_a_line_that_another_program_has_written_has_no_number(home):
     lock = Lock().updated({H100.name: H100}, home.rows())
     _, read = shown(gathered(lock, text=json.dumps(json.loads(lockfile.dumps(lock)), indent=1)))
-    assert [found["data-line"] for found, _ in read.of_table(class_="rows sortable")] == ["0"] * 4
+    assert [cells["line"] for _, cells in read.of_table(class_="rows sortable")] == ["-"] * 4
 
 
 def test_percentiles_stand_beside_the_winners_of_rows_that_kept_them(home):
@@ -283,10 +300,9 @@ def test_percentiles_stand_beside_the_winners_of_rows_that_kept_them(home):
     winner, *further = first.choices
     kept = replace(first, choices=(replace(winner, spread_us=(3.5, 3.9, 4.25)), *further))
     lock = Lock().updated({H100.name: H100}, [kept, *others], [], [])
-    text, read = shown(gathered(lock))
-    cells = [found["spread_us"]["data-value"] for _, found in read.of_table(class_="rows sortable")]
-    assert sorted(cells) == ["", "", "", "3.9"]
-    assert "3.500, 3.900, 4.250" in text
+    _, read = shown(gathered(lock))
+    cells = [found["spread_us"] for _, found in read.of_table(class_="rows sortable")]
+    assert sorted(cells) == ["-", "-", "-", "3.500, 3.900, 4.250"]
     without = Lock().updated({H100.name: H100}, home.rows(), [], [])
     assert "spread_us" not in shown(gathered(without))[1].of_table(class_="rows sortable")[0][1]
 

@@ -10,15 +10,15 @@ VOID = {"meta", "br", "link", "img"}
 class Page(HTMLParser):
     """What a page has.
 
-    `rows` are the rows of tables: the table's attributes, the row's attributes, and its cells, each the attributes and
-    the text. `tags` are all elements with their attributes, `unclosed` those that are open at its end, and `headings`
-    the levels in order.
+    `rows` are the rows of tables' bodies: the table's attributes, the row's attributes, and its cells, each the
+    attributes and the text; `columns` are the names of each row's columns, None where a column has none. `tags` are all
+    elements with their attributes, `unclosed` those that are open at its end, and `headings` the levels in order.
     """
 
     def __init__(self, text):
         super().__init__()
-        self.rows, self.tags, self.unclosed, self.headings = [], [], [], []
-        self._table = {}
+        self.rows, self.columns, self.tags, self.unclosed, self.headings = [], [], [], [], []
+        self._table, self._names = {}, []
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
@@ -29,9 +29,12 @@ class Page(HTMLParser):
         if tag in {"h1", "h2", "h3", "h4"}:
             self.headings.append(int(tag[1]))
         if tag == "table":
-            self._table = found
-        elif tag == "tr":
+            self._table, self._names = found, []
+        elif found.get("scope") == "col":
+            self._names.append(found.get("data-name"))
+        elif tag == "tr" and "thead" not in self.unclosed:
             self.rows.append((self._table, found, []))
+            self.columns.append(self._names)
         elif tag in {"td", "th"}:
             self.rows[-1][2].append([found, ""])
 
@@ -42,14 +45,17 @@ class Page(HTMLParser):
         assert self.unclosed.pop() == tag
 
     def handle_data(self, data):
-        if "td" in self.unclosed or "th" in self.unclosed:
+        if "tbody" in self.unclosed and {"td", "th"} & {*self.unclosed}:
             self.rows[-1][2][-1][1] += data
 
     def of_table(self, **attributes):
-        """The rows of the bodies of tables with these attributes, as (attributes, values by name)."""
+        """The rows of tables with these attributes: the row's attributes, and by the columns' names what cells say.
+
+        That is a cell's value where its text has been rounded, and else its text.
+        """
         wanted = {name.rstrip("_"): value for name, value in attributes.items()}
         return [
-            (found, {cell["data-name"]: cell for cell, _ in cells if "data-name" in cell})
-            for table, found, cells in self.rows
-            if wanted.items() <= table.items() and not all(cell.get("scope") == "col" for cell, _ in cells)
+            (found, {name: own.get("data-value", text) for name, (own, text) in zip(names, cells, strict=True) if name})
+            for (table, found, cells), names in zip(self.rows, self.columns, strict=True)
+            if wanted.items() <= table.items()
         ]

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 from typing import Final
 
 # About as far from white as from black, so that they are seen on both.
@@ -18,14 +19,18 @@ FARTHEST: Final = 1e15  # what is drawn farther out stands at the edge: no measu
 Drawn = Callable[[float, float], str]  # an SVG element without its end, at a place
 
 
-def circle(x: float, y: float) -> str:
+def circle(x: float, y: float, radius: float = 4.5) -> str:
     """Return the begin of a circle."""
-    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4.5"'
+    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius}"'
 
 
 def _path(*corners: tuple[float, float]) -> Drawn:
+    (left, top), *others = corners
+    # Steps from corner to corner, which are the same for every mark, are shorter than places.
+    steps = "l" + " ".join(f"{x - px:g} {y - py:g}" for (px, py), (x, y) in pairwise([(left, top), *others])) + "z"
+
     def drawn(x: float, y: float) -> str:
-        return '<path d="M' + "L".join(f"{x + dx:.1f} {y + dy:.1f}" for dx, dy in corners) + 'Z"'
+        return f'<path d="M{x + left:.1f} {y + top:.1f}{steps}"'
 
     return drawn
 
@@ -99,20 +104,25 @@ class Plane:
     def axes(self, horizontal: str, vertical: Callable[[float], str]) -> str:
         """Return grid and numbers; `horizontal` names the axis, `vertical` writes a value of the other one."""
         frame = self.frame
-        lines = ['<g class="grid" stroke="currentColor" stroke-opacity="0.25">']
-        texts = []
+        bottom = frame.height - frame.bottom
+        grid, levels, powers = list[str](), list[str](), list[str]()
         for value in self._levels():
             y = self.y(value)
-            lines.append(f'<path d="M{frame.left} {y:.1f}H{frame.width - frame.right}"/>')
-            texts.append(f'<text x="{frame.left - 5}" y="{y + 4:.1f}" text-anchor="end">{vertical(value)}</text>')
-        bottom = frame.height - frame.bottom
+            grid.append(f"M{frame.left} {y:.1f}H{frame.width - frame.right}")
+            levels.append(f'<text x="{frame.left - 5}" y="{y + 4:.1f}">{vertical(value)}</text>')
         for value in self._powers():
             x = self.x(value)
-            lines.append(f'<path d="M{x:.1f} {frame.top}V{bottom}"/>')
-            texts.append(f'<text x="{x:.1f}" y="{bottom + 14}" text-anchor="middle">{short(value)}</text>')
+            grid.append(f"M{x:.1f} {frame.top}V{bottom}")
+            powers.append(f'<text x="{x:.1f}" y="{bottom + 14}">{short(value)}</text>')
         middle = (frame.left + frame.width - frame.right) / 2
-        texts.append(f'<text x="{middle:.0f}" y="{frame.height - 7}" text-anchor="middle">{escape(horizontal)}</text>')
-        return "\n".join([*lines, "</g>", *texts])
+        powers.append(f'<text x="{middle:.0f}" y="{frame.height - 7}">{escape(horizontal)}</text>')
+        return "\n".join(
+            [
+                f'<path d="{"".join(grid)}" stroke="currentColor" stroke-opacity="0.25"/>',
+                f'<g text-anchor="end">{"".join(levels)}</g>',
+                f'<g text-anchor="middle">{"".join(powers)}</g>',
+            ]
+        )
 
     def _levels(self) -> Iterator[float]:
         distance = step(self.high - self.low)

@@ -9,6 +9,7 @@ import base64
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cache, partial
 from pathlib import Path
 from typing import Final
@@ -77,6 +78,17 @@ class PairSection:
         """At how many of them the winners differ."""
         return sum(not one.agree for one in self.pairs)
 
+    def winners(self, pair: SideBySide) -> Iterator[tuple[RowFigure | None, str]]:
+        """Yield each device's row of a problem with its winner, whose name stands once where all agree."""
+        rows = {row.line.device: row for row in pair.rows}
+        found = [rows.get(device) for device in self.devices]
+        first = next(row for row in found if row is not None)
+        for row in found:
+            if row is None:
+                yield None, "-"
+            else:
+                yield row, "the same" if pair.agree and row is not first else row.line.configuration
+
 
 def page(report: ProjectReport) -> str:
     """Return the page; the same report gives the same bytes."""
@@ -106,9 +118,9 @@ def _template() -> Template:
     environment.filters |= {
         "svg": lambda drawing: Markup(drawing.svg),  # noqa: S704 - its texts are escaped where it is drawn
         "dims": _dims,
-        "percent": lambda share: f"{share:.1%}",
+        "percent": lambda share: f"{share:.2%}",  # a lock's shares have four digits
         "counted": counted,
-        "digits": lambda value: f"{value:#.4g}".rstrip("."),  # those that a lock keeps
+        "digits": _digits,
         "gib": lambda nbytes: f"{nbytes >> 30:,} GiB",
     }
     return environment.get_template("page.html.jinja")
@@ -116,6 +128,11 @@ def _template() -> Template:
 
 def _dims(values: Pairs | Sequence[tuple[str, Value]]) -> str:
     return describe(tuple(values))
+
+
+def _digits(value: float) -> str:
+    """Return a time with the four digits that a lock keeps."""
+    return f"{Decimal(f'{value:#.4g}'):f}"
 
 
 def _text(name: str) -> str:

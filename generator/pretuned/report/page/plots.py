@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from html import escape
 
 from pretuned.record.courses import Course, Curve
@@ -30,22 +30,21 @@ def ratio_plot(rows: Sequence[RowFigure], named: str, names: Sequence[str]) -> D
 
     `names` are all specialisations that a kernel's plots have, so that marks mean the same in each.
     """
-    marks = _Marks(names)
+    series = _series(names)
     plane = Plane.around(
         [row.work for row in rows], [1.0, *(ratio for row in rows for ratio in row.line.ratio)], Frame(height=230)
     )
     end = plane.frame.width - plane.frame.right
-    one = f"M{plane.frame.left} {plane.y(1):.1f}H{end}"
-    parts = [f'<path d="{one}" stroke="currentColor" stroke-dasharray="5 3"/>']
+    one = f'<path d="M{plane.frame.left} {plane.y(1):.1f}H{end}" stroke="currentColor" stroke-dasharray="5 3"/>'
     for row in rows:
         low, high = row.line.ratio
-        x, colour = plane.x(row.work) + marks.aside(row.line.specialisation), marks.colour(row.line.specialisation)
+        own, x = series[row.line.specialisation], plane.x(row.work)
         if high > low:
-            parts.append(f'<path d="M{x:.1f} {plane.y(high):.1f}V{plane.y(low):.1f}" stroke="{colour}"/>')
-        mark = marks.drawn(row.line.specialisation, x, plane.y((low + high) / 2), filled=not row.line.is_default)
-        parts.append(closed(mark, f"{_problem(row)}: {row.line.winner_us:g} us, default {row.line.default_us:g} us"))
+            own.line(x, plane.y(high), plane.y(low))
+        title = f"{_problem(row)}: {row.line.winner_us:g} us, default {row.line.default_us:g} us"
+        own.mark(x, plane.y((low + high) / 2), title, filled=not row.line.is_default)
     caption = "Winner's time by the default's (below 100%: faster), with its 95% interval; hollow: the default won"
-    return _drawing(caption, named, plane, parts, marks, _axis(rows), _percent)
+    return _drawing(caption, named, plane, [one], series, _axis(rows), _percent)
 
 
 def share_plot(rows: Sequence[RowFigure], named: str, names: Sequence[str]) -> Drawing | None:
@@ -53,24 +52,20 @@ def share_plot(rows: Sequence[RowFigure], named: str, names: Sequence[str]) -> D
     found = [row for row in rows if row.share(row.line.winner_us) is not None]
     if not found:
         return None
-    marks = _Marks(names)
+    series = _series(names)
     shares = [(row, row.share(row.line.winner_us) or 0.0, row.share(row.line.default_us) or 0.0) for row in found]
     plane = Plane.around(
         [row.work for row in found], [0.0, *(max(one, other) for _, one, other in shares)], Frame(height=230)
     )
-    parts = []
     for row, winner, default in shares:
-        x, colour = plane.x(row.work) + marks.aside(row.line.specialisation), marks.colour(row.line.specialisation)
-        title = f"{_problem(row)}: {winner:.1%}, default {default:.1%}"
+        own, x = series[row.line.specialisation], plane.x(row.work)
         if not row.line.is_default:
-            parts.append(f'<path d="M{x:.1f} {plane.y(default):.1f}V{plane.y(winner):.1f}" stroke="{colour}"/>')
-            parts.append(
-                f'{circle(x, plane.y(default))} r="2.5" fill="none" stroke="{colour}"/>'.replace('r="4.5" ', "")
-            )
-        mark = marks.drawn(row.line.specialisation, x, plane.y(winner), filled=not row.line.is_default)
-        parts.append(closed(mark, title))
+            own.line(x, plane.y(default), plane.y(winner))
+            own.dot(x, plane.y(default))
+        title = f"{_problem(row)}: {winner:.1%}, default {default:.1%}"
+        own.mark(x, plane.y(winner), title, filled=not row.line.is_default)
     caption = "Share of the device's nominal memory bandwidth; small circles: the defaults"
-    return _drawing(caption, named, plane, parts, marks, _axis(found), _percent)
+    return _drawing(caption, named, plane, [], series, _axis(found), _percent)
 
 
 def loss_plot(losses: Sequence[LossFigure], named: str, names: Sequence[str]) -> Drawing | None:
@@ -79,19 +74,16 @@ def loss_plot(losses: Sequence[LossFigure], named: str, names: Sequence[str]) ->
     if not dots:
         return None
     by_bytes = all(dot.moved_bytes is not None for _, dot in dots)
-    marks = _Marks(names)
+    series = _series(names)
     works = [_work(dot, by_bytes=by_bytes) for _, dot in dots]
     plane = Plane.around(works, [0.0, *(dot.loss for _, dot in dots)], Frame(height=230))
-    parts = []
     for (rule, dot), work in zip(dots, works, strict=True):
-        mark = marks.drawn(
-            rule.specialisation, plane.x(work) + marks.aside(rule.specialisation), plane.y(dot.loss), filled=dot.inside
-        )
         slower = ", slower than the default" if dot.slower else ""
-        parts.append(closed(mark, f"{describe(dot.dims)}: {dot.loss:.1%}{slower}"))
+        title = f"{describe(dot.dims)}: {dot.loss:.1%}{slower}"
+        series[rule.specialisation].mark(plane.x(work), plane.y(dot.loss), title, filled=dot.inside)
     which = "all held-out problems" if all(rule.whole for rule, _ in dots) else "the worst held-out problems"
     caption = f"Loss of the selection against the fastest, at {which}; hollow: outside the tuned sizes"
-    return _drawing(caption, named, plane, parts, marks, BYTES if by_bytes else DIMS, _percent)
+    return _drawing(caption, named, plane, [], series, BYTES if by_bytes else DIMS, _percent)
 
 
 def course_plot(course: Course, named: str) -> Drawing | None:
@@ -109,7 +101,7 @@ def course_plot(course: Course, named: str) -> Drawing | None:
         colour = COLOURS[place % len(COLOURS)]
         parts.append(closed(f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="1.5"', curve.problem))
     caption = "Best time so far, by the fastest found, over seconds; a line for each problem"
-    return _drawing(caption, named, plane, parts, _Marks([]), "seconds of the kernel's tuning", lambda v: f"{v:.3g}x")
+    return _drawing(caption, named, plane, parts, {}, "seconds of the kernel's tuning", lambda v: f"{v:.3g}x")
 
 
 def _steps(curve: Curve) -> Iterator[tuple[float, float]]:
@@ -120,28 +112,58 @@ def _steps(curve: Curve) -> Iterator[tuple[float, float]]:
         yield max(LEAST_S, seconds), best / fastest
 
 
-class _Marks:
-    """A shape and a colour for each name, in the order of the names."""
+@dataclass(slots=True, kw_only=True)
+class _Series:
+    """What a plot draws of one specialisation, in a colour and a shape of its own.
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self.names = list(dict.fromkeys(names))
+    `aside` is how far beside their place its marks stand, so that those of one problem do not hide each other.
+    """
 
-    def colour(self, name: str) -> str:
-        return COLOURS[self.names.index(name) % len(COLOURS)]
+    colour: str
+    shape: Drawn
+    aside: float
+    lines: list[str] = field(default_factory=list)
+    filled: list[str] = field(default_factory=list)
+    hollow: list[str] = field(default_factory=list)
 
-    def aside(self, name: str) -> float:
-        """Return how far beside its place a name's marks stand, so that those of one problem do not hide each other."""
-        return (self.names.index(name) - (len(self.names) - 1) / 2) * min(5.0, 14 / len(self.names))
+    def line(self, x: float, y: float, to: float) -> None:
+        """Draw a line up or down."""
+        self.lines.append(f"M{x + self.aside:.1f} {y:.1f}V{to:.1f}")
 
-    def drawn(self, name: str, x: float, y: float, *, filled: bool) -> str:
-        place = self.names.index(name)
-        shapes: Sequence[Drawn] = (circle, *SHAPES)
-        colour = self.colour(name)
-        return f'{shapes[place % len(shapes)](x, y)} fill="{colour if filled else "none"}" stroke="{colour}"'
+    def mark(self, x: float, y: float, title: str, *, filled: bool) -> None:
+        """Draw a mark that says its title where it is pointed at."""
+        (self.filled if filled else self.hollow).append(closed(self.shape(x + self.aside, y), title))
+
+    def dot(self, x: float, y: float) -> None:
+        """Draw a small circle."""
+        self.hollow.append(f"{circle(x + self.aside, y, 2.5)}/>")
 
     @property
-    def legend(self) -> list[tuple[str, str]]:
-        return [(self.drawn(name, 0, 0, filled=True), name) for name in self.names if name]
+    def svg(self) -> str:
+        """All of it in groups, so that the colour stands once; nothing where nothing is drawn."""
+        if not (self.filled or self.hollow):
+            return ""
+        parts = [f'<g class="series" fill="{self.colour}" stroke="{self.colour}">']
+        if self.lines:
+            parts.append(f'<path d="{"".join(self.lines)}"/>')
+        parts += self.filled
+        if self.hollow:
+            parts += ['<g fill="none">', *self.hollow, "</g>"]
+        return "\n".join([*parts, "</g>"])
+
+
+def _series(names: Sequence[str]) -> dict[str, _Series]:
+    """Return an empty series for each name, in the order of the names."""
+    own = list(dict.fromkeys(names))
+    shapes: Sequence[Drawn] = (circle, *SHAPES)
+    return {
+        name: _Series(
+            colour=COLOURS[place % len(COLOURS)],
+            shape=shapes[place % len(shapes)],
+            aside=(place - (len(own) - 1) / 2) * min(5.0, 14 / len(own)),
+        )
+        for place, name in enumerate(own)
+    }
 
 
 def _drawing(
@@ -149,18 +171,19 @@ def _drawing(
     named: str,
     plane: Plane,
     parts: Sequence[str],
-    marks: _Marks,
+    series: Mapping[str, _Series],
     horizontal: str,
     vertical: Callable[[float], str],
 ) -> Drawing:
     frame = plane.frame
-    names, lines = legend(marks.legend, frame.left, frame.height + 6, frame.width - frame.right)
+    entries = [(f'{one.shape(0, 0)} fill="{one.colour}"', name) for name, one in series.items() if name]
+    names, lines = legend(entries, frame.left, frame.height + 6, frame.width - frame.right)
     height = frame.height + 16 * lines
+    drawn = [plane.axes(horizontal, vertical), *parts, *(one.svg for one in series.values() if one.svg), names]
     svg = (
         f'<svg viewBox="0 0 {frame.width} {height}" role="img" font-size="11" fill="currentColor">\n'
         f"<title>{escape(f'{named}: {caption}')}</title>\n"
-        f"<desc>Over {escape(horizontal)}. The tables have all figures.</desc>\n"
-        f"{plane.axes(horizontal, vertical)}\n" + "\n".join(parts) + f"\n{names}\n</svg>"
+        f"<desc>Over {escape(horizontal)}. The tables have all figures.</desc>\n" + "\n".join(drawn) + "\n</svg>"
     )
     return Drawing(caption=caption, svg=svg)
 
