@@ -127,10 +127,11 @@ def ours(package: Any, spec: KernelSpec, case: Case) -> Callable[..., Any]:
     arrays = {argument.name for argument in spec.arrays}
     scalars = tuning_values(spec).keys()
     keywords = {name: one for name, one in dict(case.problem.specialisation).items() if name not in shown}
+    failed = said(package) if isinstance(package, Exception) else ""
 
     def call(**given: Any) -> Any:
-        if isinstance(package, Exception):
-            raise package
+        if failed:
+            raise RuntimeError(failed)  # a new one, or its traceback would keep every case's arrays
         passed = {name: one for name, one in given.items() if name in arrays or name in scalars}
         return getattr(package, spec.name)(**passed, **keywords)
 

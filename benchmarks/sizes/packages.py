@@ -39,7 +39,12 @@ def without(lock: Lock, device: str) -> Lock:
 
 
 def baked(specs: Mapping[str, KernelSpec], lock: Lock, folder: Path, *, cubins: bool) -> Any:
-    """Bake `specs` into a package below `folder` and import it; without `cubins` it can only be asked."""
+    """Bake `specs` into a package below `folder` and import it; without `cubins` it can only be asked.
+
+    A kernel whose gradient's kernel is not among them is baked without a gradient.
+    """
+    paired = {name: spec.backward is None or spec.backward.kernel in specs for name, spec in specs.items()}
+    specs = {name: spec if paired[name] else spec.model_copy(update={"backward": None}) for name, spec in specs.items()}
     planned = plan(specs, lock.rows, lock.devices, cubins=cubins, selections=lock.selections)
     by_architecture: dict[str, list[Any]] = {}
     for source, architecture in planned.jobs:
