@@ -105,7 +105,7 @@ def course_plot(course: Course, named: str) -> Drawing | None:
 
 
 def _steps(curve: Curve) -> Iterator[tuple[float, float]]:
-    fastest = best = min(time_us for _, time_us in curve.points)
+    fastest = min(time_us for _, time_us in curve.points)
     best = curve.points[0][1]
     for seconds, time_us in curve.points:
         best = min(best, time_us)
