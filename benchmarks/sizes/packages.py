@@ -43,8 +43,8 @@ def baked(specs: Mapping[str, KernelSpec], lock: Lock, folder: Path, *, cubins: 
 
     A kernel whose gradient's kernel is not among them is baked without a gradient.
     """
-    paired = {name: spec.backward is None or spec.backward.kernel in specs for name, spec in specs.items()}
-    specs = {name: spec if paired[name] else spec.model_copy(update={"backward": None}) for name, spec in specs.items()}
+    alone = {name for name, spec in specs.items() if spec.backward and spec.backward.kernel not in specs}
+    specs = {name: spec.model_copy(update={"backward": None} if name in alone else {}) for name, spec in specs.items()}
     planned = plan(specs, lock.rows, lock.devices, cubins=cubins, selections=lock.selections)
     by_architecture: dict[str, list[Any]] = {}
     for source, architecture in planned.jobs:

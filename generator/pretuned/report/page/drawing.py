@@ -25,9 +25,9 @@ def circle(x: float, y: float, radius: float = 4.5) -> str:
 
 
 def _path(*corners: tuple[float, float]) -> Drawn:
-    (left, top), *others = corners
+    left, top = corners[0]
     # Steps from corner to corner, which are the same for every mark, are shorter than places.
-    steps = "l" + " ".join(f"{x - px:g} {y - py:g}" for (px, py), (x, y) in pairwise([(left, top), *others])) + "z"
+    steps = "l" + " ".join(f"{x - px:g} {y - py:g}" for (px, py), (x, y) in pairwise(corners)) + "z"
 
     def drawn(x: float, y: float) -> str:
         return f'<path d="M{x + left:.1f} {y + top:.1f}{steps}"'
