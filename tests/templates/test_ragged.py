@@ -21,7 +21,6 @@ TEMPLATES = Path(__file__).parents[2] / "templates"
 SPECS = bundled()
 SHIFTS = [{}, {"x": 1, "a": 1, "logits": 1, "weight": 3}, {"out": 3, "c": 3, "logits": 3}]
 SHIFTS += [{"x": 1, "y": 1, "out": 1}, {"b": 2, "y": 2, "out": 4}]
-SENTINEL = -77.0
 IN_PLACE = [("grad_logits", "logits")]
 CASES = {  # by kernel: an implementation with its widest vectors, and sizes with every remainder of them
     "axpby": [("main", {"block": 128, "bytes": 16, "unroll": 2}, [(n,) for n in (1, 7, 1023, 1024, 1030, 2049)])],
@@ -153,6 +152,19 @@ CASES = {  # by kernel: an implementation with its widest vectors, and sizes wit
             [*((a, b, c, d) for a, b, c in ((1, 1, 37), (5, 3, 2)) for d in (1, 4, 6, 8, 33)), (2, 3, 1, 1032)],
         )
         for order, across in (("acbd", 4), ("cbad", 4), ("adcb", 0), ("adcb", 16), ("dcba", 0), ("dcba", 16))
+    ]
+    + [
+        (
+            "main",
+            {"T": "uint8", "order": order, "threads": 256, "whole_sectors": False, **shape},
+            [(2, 3, 1, 77), (1, 70, 9, 33), (3, 2, 5, 300), (5, 31, 7, 4), (1, 1, 17000, 3)],
+        )
+        for order in ("acbd", "cbad", "adcb", "dcba")
+        for shape in (
+            [{"items": 1, "across": 1, "high": 0, "wide": 0}]
+            if order in ("acbd", "cbad")
+            else [{"items": 0, "across": 0, "high": high, "wide": wide} for high, wide in ((16, 16), (64, 4))]
+        )
     ],
     "sgemm": [
         (
@@ -188,6 +200,11 @@ def reference():
     return module
 
 
+def sentinel(dtype):
+    """What lies beside an array: no input has it, and no result."""
+    return 177 if np.dtype(dtype).kind == "u" else -77.0
+
+
 def run(spec, configuration, problem, image, shifts, inputs, in_place=()):
     """Run a configuration on copies of `inputs` that begin so many elements into their memory; return the outputs.
 
@@ -197,7 +214,7 @@ def run(spec, configuration, problem, image, shifts, inputs, in_place=()):
     buffers = [*arrays(spec, problem), *scratch(spec, problem, configuration, FACTS)]
     for buffer in buffers:
         begin = shifts.get(buffer.name, 0)
-        whole = np.full(buffer.size + 64, SENTINEL, buffer.dtype)
+        whole = np.full(buffer.size + 64, sentinel(buffer.dtype), buffer.dtype)
         base = -(whole.ctypes.data // whole.itemsize) % (16 // whole.itemsize) + begin
         part = whole[base : base + buffer.size]
         if buffer.name in inputs:
@@ -218,7 +235,7 @@ def run(spec, configuration, problem, image, shifts, inputs, in_place=()):
     kernel.launch(addresses)
     kernel.unload()
     for whole, base, buffer in memory.values():
-        assert (np.delete(whole, np.s_[base : base + buffer.size]) == SENTINEL).all()
+        assert (np.delete(whole, np.s_[base : base + buffer.size]) == sentinel(buffer.dtype)).all()
     return {name: whole[base : base + one.size].reshape(one.shape) for name, (whole, base, one) in memory.items()}
 
 
@@ -238,7 +255,10 @@ def test_ragged_ends_on_arrays_that_begin_anywhere(reference, kernel, implementa
         assert space.legal(spec, problem, configuration, FACTS)
         brought = {buffer.name: buffer for buffer in arrays(spec, problem) if buffer.role == "in"}
         kinds = {name: np.int64 if np.dtype(one.dtype).kind == "i" else np.float64 for name, one in brought.items()}
-        inputs = {name: generator.integers(-8, 8, one.shape).astype(kinds[name]) for name, one in brought.items()}
+        least = {name: 0 if np.dtype(one.dtype).kind == "u" else -8 for name, one in brought.items()}
+        inputs = {
+            name: generator.integers(least[name], 8, one.shape).astype(kinds[name]) for name, one in brought.items()
+        }
         given = {one.name: one.value for one in scalars(spec, problem)}
         wanted = getattr(reference, kernel)(**inputs, **given, **dict(specialisation))
         wanted = wanted[spec.outputs[0].name] if isinstance(wanted, dict) else wanted
