@@ -108,6 +108,18 @@ def test_the_certificate_compares_with_the_default_of_each_problem(spec):
     assert selection.certificate.inside.mean == pytest.approx(0, abs=1e-3)
 
 
+def test_a_default_of_other_sizes_than_the_tuned_ones_is_surveyed_where_it_is_legal(tmp_path):
+    for file in KERNELS.iterdir():
+        (tmp_path / file.name).write_text(file.read_text())
+    text = (tmp_path / "scale_rows.toml").read_text()
+    (tmp_path / "scale_rows.toml").write_text(text.replace('"d % items == 0"', '"(items == 1) == (d % 4 > 0)"'))
+    rows, (selection,) = tuned(load(tmp_path / "scale_rows.toml"))
+    ragged = {choice.configuration for choice in selection.choices if dict(choice.configuration.values)["items"] == 1}
+    assert len(rows) == 4
+    assert ragged
+    assert not ragged & {choice.configuration for row in rows for choice in row.choices}
+
+
 def test_few_configurations_are_few_beside_the_defaults(spec):
     _, (selection,) = tuned(spec, demands=Demands(max_configurations=2))
     assert len(selection.choices) <= 1 + 6

@@ -150,7 +150,7 @@ class SelectionMaker:
                 observed.survey(problem, [c for c in task.times[problem] if c not in task.failed])
         if not observed.times:  # no problem of the spec fits into the device's memory
             return
-        guards = task.guards(sorted({c for times in observed.times.values() for c in times}))
+        guards = task.guards(sorted({*task.defaults, *(c for times in observed.times.values() for c in times)}))
         everything = self._alive(guards, SURVEYED)
         for place, problem in enumerate(drawn):
             if self.late:
