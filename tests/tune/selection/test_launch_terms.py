@@ -58,6 +58,22 @@ def test_an_sm_holds_as_many_blocks_as_registers_and_shared_memory_allow():
     assert waves(shared_bytes=48 * 1024) == [1, 4]  # 228 KB, of which each block takes 1 more
 
 
+def test_an_sm_holds_fewer_blocks_where_their_shared_memory_grows_with_the_problem():
+    spec = bundled("rms_norm")
+    shared = space.default_of(spec, "shared")
+    taken = {"rms_norm": Resources(registers=32, spill_bytes=0, shared_bytes=1000)}
+    cluster, found = dict(shared.values)["cluster"], {}
+    for cols in (20_000, 40_000, 60_000):
+        dims = {"rows": 10_000, "cols": cols * cluster}
+        (launch,) = launches(spec, space.Problem(specialisation=F16, dims=space.pairs(dims)), shared, FACTS)
+        held = 233_472 // (launch.shared_bytes + 1000 + 1024)  # 228 KB, of which each block takes 1 more
+        texts = filter(None, (term.text for term in terms_of(spec, F16, shared, FACTS, taken)))
+        values = [Expression.parse(text).evaluate(dims) for text in texts]
+        assert math.ceil(10_000 * cluster / (132 * held)) in values
+        found[cols] = held
+    assert len(set(found.values())) == 3
+
+
 @pytest.mark.parametrize("name", ["sgemm", "transpose", "axpby", "reduce_sum", "row_softmax"])
 def test_every_term_has_its_value_at_every_problem(name):
     spec = bundled(name)

@@ -149,8 +149,10 @@ def _shape(
     grid = [hoist(fold_in(extent, {**known, RESIDENT_BLOCKS: max(at_once)})) for extent in launch.grid]
     strides = sorted({value for value in known.values() if type(value) is int and 1 < value <= STRIDE})
     counts = [str(count) for count in sorted({min(at_once), max(at_once)})]
-    if Expression.derived(block).constant is None:
-        counts.append(_at_once(block, _value(shared, _large(spec)) or 0, facts, resources))
+    if shared.constant is None:  # from one problem to another, blocks may take a few bytes or all that an SM has
+        counts = [_at_once(block, shared, facts, resources)]
+    elif Expression.derived(block).constant is None:
+        counts.append(_at_once(block, shared, facts, resources))
     blocks, tails = multiply(grid), dict.fromkeys(pair for text in (*grid, block) for pair in ceil_divs_of(text))
     still = _still(spec, blocks)
     fixed = len(still) == len(spec.free_dims)
@@ -193,11 +195,17 @@ def _blocks_of_sm(threads: int, shared_bytes: int, facts: DeviceFacts, resources
     return max(1, min(blocks, warps // ceil_div(threads, WARP)))
 
 
-def _at_once(block: str, shared_bytes: int, facts: DeviceFacts, resources: Resources | None) -> str:
+def _at_once(block: str, shared: Expression, facts: DeviceFacts, resources: Resources | None) -> str:
     """Return the text of how many blocks the device holds at once, whose threads are the text `block`."""
-    blocks, warps = _limits_of_sm(shared_bytes, facts, resources)
-    of_sm = f"max(1, min({blocks}, {warps} // max(1, ceil_div({block}, {WARP}))))"
-    return simplify(f"max(1, {facts.sm_count} * {of_sm})")
+    blocks, warps = _limits_of_sm(shared.constant or 0, facts, resources)
+    if (threads := Expression.derived(block).constant) is None:
+        limits = [str(blocks), f"{warps} // max(1, ceil_div({block}, {WARP}))"]
+    else:
+        limits = [str(min(blocks, warps // ceil_div(threads, WARP)))]
+    if shared.constant is None:
+        beside = RESERVED_BYTES + (0 if resources is None else resources.shared_bytes)
+        limits.append(f"{facts.shared_bytes + RESERVED_BYTES} // max(1, {hoist(shared)} + {beside})")
+    return simplify(f"max(1, {facts.sm_count} * max(1, min({', '.join(limits)})))")
 
 
 def _limits_of_sm(shared_bytes: int, facts: DeviceFacts, resources: Resources | None) -> tuple[int, int]:
