@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(compiler() is None, reason="no C++ compiler here
 TEMPLATES = Path(__file__).parents[2] / "templates"
 SPECS = bundled()
 SHIFTS = [{}, {"x": 1, "a": 1, "logits": 1, "weight": 3}, {"out": 3, "c": 3, "logits": 3}]
-SHIFTS += [{"x": 1, "y": 1, "out": 1}, {"b": 2, "y": 2, "out": 4}]
+SHIFTS += [{"x": 1, "y": 1, "out": 1, "residual": 2}, {"b": 2, "y": 2, "out": 4}]
 IN_PLACE = [("grad_logits", "logits")]
 CASES = {  # by kernel: an implementation with its widest vectors, and sizes with every remainder of them
     "axpby": [("main", {"block": 128, "bytes": 16, "unroll": 2}, [(n,) for n in (1, 7, 1023, 1024, 1030, 2049)])],
@@ -165,6 +165,15 @@ CASES = {  # by kernel: an implementation with its widest vectors, and sizes wit
             if order in ("acbd", "cbad")
             else [{"items": 0, "across": 0, "high": high, "wide": wide} for high, wide in ((16, 16), (64, 4))]
         )
+    ]
+    + [  # tiles of less than a sector
+        (
+            "main",
+            {"T": "uint8", "order": order, "threads": 256, "whole_sectors": True}
+            | {"items": 0, "across": 0, "high": 4, "wide": 64},
+            [(18, 2, 3, 5), (41, 5, 2, 7), (70, 70, 1, 9)],
+        )
+        for order in ("adcb", "dcba")
     ],
     "sgemm": [
         (
@@ -189,7 +198,26 @@ CASES = {  # by kernel: an implementation with its widest vectors, and sizes wit
         for thread_m, blocks in ((4, 6), (8, 8))
     ],
 }
+IN_SHARED = [  # by kernel: how many of its arrays are in shared memory
+    ("add_rms_norm", 1),
+    ("add_rms_norm", 2),
+    ("add_rms_norm", 3),
+    ("layer_norm", 1),
+    ("rms_norm", 1),
+    ("rms_norm", 2),
+    ("row_softmax", 1),
+]
 FIXED = [(kernel, *case) for kernel, cases in CASES.items() for case in cases]
+FIXED += [
+    (
+        kernel,
+        "shared",
+        {"cluster": 1, "block": 256, "items": 16, "resident": 1024, "kept": kept}
+        | ({} if kernel == "row_softmax" else {"whole": False}),
+        [(rows, cols) for rows in (1, 3) for cols in (4104, 8201, 12288)],
+    )
+    for kernel, kept in IN_SHARED
+]
 
 
 @pytest.fixture(scope="module")
@@ -253,7 +281,7 @@ def test_ragged_ends_on_arrays_that_begin_anywhere(reference, kernel, implementa
     for size in sizes:
         problem = Problem(specialisation=specialisation, dims=tuple(sorted(zip(spec.dims, size, strict=True))))
         assert space.legal(spec, problem, configuration, FACTS)
-        brought = {buffer.name: buffer for buffer in arrays(spec, problem) if buffer.role == "in"}
+        brought = {buffer.name: buffer for buffer in arrays(spec, problem) if buffer.role in ("in", "inout")}
         kinds = {name: np.int64 if np.dtype(one.dtype).kind == "i" else np.float64 for name, one in brought.items()}
         least = {name: 0 if np.dtype(one.dtype).kind == "u" else -8 for name, one in brought.items()}
         inputs = {
@@ -261,10 +289,12 @@ def test_ragged_ends_on_arrays_that_begin_anywhere(reference, kernel, implementa
         }
         given = {one.name: one.value for one in scalars(spec, problem)}
         wanted = getattr(reference, kernel)(**inputs, **given, **dict(specialisation))
-        wanted = wanted[spec.outputs[0].name] if isinstance(wanted, dict) else wanted
+        wanted = wanted if isinstance(wanted, dict) else {spec.outputs[0].name: wanted}
         for shifts in SHIFTS:
-            found = run(spec, configuration, problem, binary.image, shifts, inputs)[spec.outputs[0].name]
-            np.testing.assert_allclose(found.astype(np.float64), wanted.reshape(found.shape), rtol=2e-3, atol=1e-6)
+            found = run(spec, configuration, problem, binary.image, shifts, inputs)
+            for name, right in wanted.items():
+                result = found[name].astype(np.float64)
+                np.testing.assert_allclose(result, right.reshape(result.shape), rtol=2e-3, atol=1e-6)
 
 
 @pytest.mark.parametrize("cols", [71, 72])
