@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sample
+from generated import assigned
 from pretuned.bake.literals import function, literal, wrapped
 from pretuned.bake.package import files
 from pretuned.bake.plan import plan
@@ -59,12 +60,7 @@ def test_holds_the_runtime_unchanged_and_nothing_unexpected(content):
 
 
 def test_every_binary_that_the_sources_name_is_there(content):
-    source = content["__init__.py"].decode()
-    (sources,) = [
-        ast.literal_eval(node.value)
-        for node in ast.parse(source).body
-        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "_BINARIES"
-    ]
+    sources = ast.literal_eval(assigned(ast.parse(content["__init__.py"]), "_BINARIES"))
     named = {f"kernels/{name}.cu" for name in sources}
     for name, (_, _, images) in sources.items():
         for architecture, _, _ in images:
@@ -144,6 +140,8 @@ def check_with_tools(folder):
     (folder / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())
     tool("ruff", "check", "--no-cache", "tuned", folder=folder)
     tool("ruff", "format", "--check", "--no-cache", "tuned", folder=folder)
+    types, data = (folder / "tuned" / "__init__.py").read_text().split("\nelse:\n")
+    (folder / "tuned" / "opened.py").write_text(f"{types}\nif __doc__:\n{data}")  # where mypy reads the data too
     known = folder.parent / "mypy"  # what it knows of Python's own modules
     tool("mypy", "--strict", "--cache-dir", str(known), "tuned", folder=folder)
 
@@ -166,6 +164,29 @@ def test_a_kernel_named_as_the_module_for_jax_is_refused():
 def test_passes_ruff_and_mypy(with_jax, tmp_path):
     sample.write(with_jax, tmp_path / "tuned")
     check_with_tools(tmp_path)
+
+
+USER = """
+from typing import Any, assert_type
+
+from tuned import DEVICES, SELECTIONS, TABLE, affine
+
+assert_type(DEVICES, dict[str, dict[str, int]])
+assert_type(TABLE, dict[str, dict[str, tuple[tuple[Any, ...], ...]]])
+assert_type(SELECTIONS, dict[str, dict[str, tuple[tuple[Any, ...], ...]]])
+affine(1, 2.0, relu=True)
+affine(1, "2", relu=True)  # type: ignore[arg-type]
+affine(1, 2.0)  # type: ignore[call-arg]
+affine.bind(1, 2.0, relu="yes")  # type: ignore[arg-type]
+"""
+
+
+def test_type_checkers_of_users_see_types_and_read_none_of_the_data(content, tmp_path):
+    folder = sample.write(content, tmp_path / "tuned")
+    with (folder / "__init__.py").open("a") as module:
+        module.write("    an_error_among_the_data\n")
+    (tmp_path / "user.py").write_text(USER)
+    tool("mypy", "--strict", "--cache-dir", str(tmp_path.parent / "mypy"), "user.py", "tuned", folder=tmp_path)
 
 
 def test_what_spec_files_of_every_form_give_passes_too(tmp_path):

@@ -11,6 +11,7 @@ import pytest
 
 from builders import H100, rows
 from fake_session import Shelf, install
+from generated import assigned
 from pretuned.build import core, table
 from pretuned.build.freshness import Freshness
 from pretuned.config import ModuleTable, Project, Settings
@@ -164,9 +165,8 @@ def test_require_tuned_gives_every_row_or_an_error(case, mode, lock, machine):
 
 def entries(baked):
     """The winners of the generated table, by specialisation and size."""
-    tree = ast.parse(baked.files["__init__.py"])
-    (value,) = (node.value for node in tree.body if isinstance(node, ast.AnnAssign) and node.target.id == "TABLE")
-    found = ast.literal_eval(value)["scale"].get(NAME, ())
+    table = assigned(ast.parse(baked.files["__init__.py"]), "TABLE")
+    found = ast.literal_eval(table)["scale"].get(NAME, ())
     return {(entry[0]["T"], entry[1]["n"]): entry[2][0][1] for entry in found}
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from generated import assigned
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "multi-gpu-lock"
 H100, H200 = "NVIDIA H100 80GB HBM3", "NVIDIA H200"
 
@@ -25,10 +27,7 @@ def pretuned(run, example):
 
 def rows_of(table):
     """The winners of a generated table's text: by device, and by specialisation and sizes."""
-    (value,) = (
-        node.value for node in ast.parse(table).body if isinstance(node, ast.AnnAssign) and node.target.id == "TABLE"
-    )
-    found = ast.literal_eval(value)["transpose"]
+    found = ast.literal_eval(assigned(ast.parse(table), "TABLE"))["transpose"]
     return {device: {(str(row[0]), str(row[1])): row[2][0] for row in rows} for device, rows in found.items()}
 
 

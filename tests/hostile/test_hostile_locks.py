@@ -10,6 +10,7 @@ import time
 import pytest
 
 from builders import H100
+from generated import assigned
 from hostile_data import MODULE, TABLE, TEXTS, UNPRINTABLE, brief, constants
 from locks import sealed
 from pretuned.build.core import build_requirements
@@ -77,8 +78,8 @@ def test_of_rows_of_what_the_specs_do_not_have_only_the_default_is_baked(area, s
     status, said = area.run("bake")
     assert status == 0, said
     assert "stale" in said or "not up to date" in said
-    table = next(node for node in area.generated().body if getattr(getattr(node, "target", None), "id", "") == "TABLE")
-    found = [row for rows in ast.literal_eval(table.value)["scale"].values() for row in rows]
+    table = ast.literal_eval(assigned(area.generated(), "TABLE"))
+    found = [row for rows in table["scale"].values() for row in rows]
     assert all(choice[:2] == ("main", {"block": 256, "vec": 1}) for row in found for choice in row[2])
     (area.project / "pyproject.toml").write_text(TABLE + 'mode = "locked"\n')
     assert "is not fresh" in area.refused("bake")

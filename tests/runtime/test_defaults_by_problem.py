@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import json
 import random
@@ -12,6 +13,7 @@ import pytest
 
 import fake_cuda
 import sample
+from generated import assigned
 from pretuned.api.baking import parse_extra
 from pretuned.bake.package import files
 from pretuned.bake.plan import plan
@@ -154,9 +156,8 @@ def test_builder_and_package_decide_alike(run):
 def literal_of(selection):
     """Return a selection as the generated table of a package has it, by way of its text."""
     planned = plan({"scale_rows": SPEC}, [], sample.DEVICES, selections=[selection], cubins=False)
-    text = files(planned, {})["__init__.py"].decode()
-    begin = text.index("SELECTIONS: Selections = ") + len("SELECTIONS: Selections = ")
-    return eval(text[begin : text.index("\n}\n", begin) + 3], {"min": min, "max": max})["scale_rows"]
+    table = ast.unparse(assigned(ast.parse(files(planned, {})["__init__.py"]), "SELECTIONS"))
+    return eval(table, {"min": min, "max": max})["scale_rows"]
 
 
 def test_a_row_runs_and_its_default_is_that_of_its_problem(run):

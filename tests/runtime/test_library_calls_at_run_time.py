@@ -16,6 +16,7 @@ import library_specs
 import sample
 from fake_cupy import external
 from fake_torch import FakeTorch
+from generated import assigned
 from library_specs import MATMUL
 from pretuned.bake.package import files
 from pretuned.bake.plan import plan
@@ -360,22 +361,17 @@ def test_its_calls_are_counted(load, tmp_path, cupy, called, monkeypatch):
 # How it stands in the package.
 
 
-def assigned(source, name):
-    """Return the literal that a module assigns to `name`."""
-    nodes = [node for node in ast.parse(source).body if isinstance(node, ast.AnnAssign)]
-    return next(ast.literal_eval(node.value) for node in nodes if ast.unparse(node.target) == name)
-
-
 def test_the_package_holds_the_call_and_nothing_to_load_for_it(tmp_path):
     folder = baked(tmp_path) / "pkg" / "tuned"
     source = (folder / "__init__.py").read_text()
+    tables = ast.parse(source)
     assert "            call=LibraryFunction('cupy', 'multiply', ('a', 'b'), 'keyword')," in source.replace('"', "'")
-    rows = assigned(source, "TABLE")["product"][sample.H100.name]
+    rows = ast.literal_eval(assigned(tables, "TABLE"))["product"][sample.H100.name]
     assert rows[0][2][0] == ("library", {}, 2.0, (0.2, 0.3), LIBRARY)
     assert rows[1][2][1] == rows[0][2][0]
-    shipped = assigned(source, "_SHIPPED")["product"]
+    shipped = ast.literal_eval(assigned(tables, "_SHIPPED"))["product"]
     assert [entry[3:] for entry in shipped if entry[1] == "library"] == [("", {})]
-    sources = assigned(source, "_BINARIES")
+    sources = ast.literal_eval(assigned(tables, "_BINARIES"))
     assert "" not in sources
     assert {file.name.partition(".")[0] for file in (folder / "kernels").iterdir()} == set(sources)
     for command in (["check"], ["format", "--check"]):

@@ -1,5 +1,6 @@
 """A selection at run time decides as the builder's rule does, and of a lock it reads costs and nothing else."""
 
+import ast
 import dataclasses
 import importlib
 import itertools
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 import sample
+from generated import assigned
 from hostile_data import RAW, spoilt
 from pretuned.bake.package import files
 from pretuned.bake.plan import plan
@@ -74,9 +76,8 @@ def selections_drawn(count):
 def literal_of(selection):
     """Return a selection as the generated table of a package has it, by way of its text."""
     planned = plan({"affine": sample.specs()["affine"]}, [], sample.DEVICES, selections=[selection], cubins=False)
-    text = next(text for name, data in files(planned, {}).items() if name == "__init__.py" for text in [data.decode()])
-    begin = text.index("SELECTIONS: Selections = ") + len("SELECTIONS: Selections = ")
-    return eval(text[begin : text.index("\n}\n", begin) + 3], {"min": min, "max": max})["affine"]
+    table = ast.unparse(assigned(ast.parse(files(planned, {})["__init__.py"]), "SELECTIONS"))
+    return eval(table, {"min": min, "max": max})["affine"]
 
 
 def agrees(tuned, count, problems):

@@ -133,7 +133,8 @@ class Area:
         """Return the generated module's tree, having seen that data stand in it as literals, and nothing else does."""
         tree = ast.parse((self.project / MODULE / "__init__.py").read_text(encoding="utf-8"))
         for node in tree.body:
-            assert _is_expected(node), ast.unparse(node)[:200]
+            for one in (node, *getattr(node, "orelse", ())):  # where data stand, apart from their types
+                assert _is_expected(one), ast.unparse(one)[:200]
         names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
         assert not names & {"os", "sys", "eval", "exec", "compile", "open", "__import__", "import_module", "getattr"}
         return tree
@@ -154,18 +155,18 @@ class _Costs(ast.NodeTransformer):
 def _is_expected(node):
     """Whether a statement is of a kind that generated modules have; tables raise where they are no literals."""
     match node:
-        case ast.Expr(value=ast.Constant(value=str())) | ast.If(test=ast.Name(id="TYPE_CHECKING"), orelse=[]):
+        case ast.Expr(value=ast.Constant(value=str())) | ast.If(test=ast.Name(id="TYPE_CHECKING")):
             return True
         case ast.FunctionDef(decorator_list=decorators):
             return all(isinstance(decorator, ast.Name) for decorator in decorators)
         case ast.ImportFrom(module=module):
             return (module or "").partition(".")[0] in {"__future__", "_runtime"}
-        case (
-            ast.Assign(targets=[ast.Name(id="TYPE_CHECKING" | "__all__")], value=value)
-            | ast.AnnAssign(target=ast.Name(id="DEVICES" | "TABLE" | "_SHIPPED" | "_BINARIES"), value=value)
+        case ast.Assign(
+            targets=[ast.Name(id="TYPE_CHECKING" | "__all__" | "DEVICES" | "TABLE" | "_SHIPPED" | "_BINARIES")],
+            value=value,
         ):
             return ast.literal_eval(value) is not None
-        case ast.AnnAssign(target=ast.Name(id="SELECTIONS"), value=value):
+        case ast.Assign(targets=[ast.Name(id="SELECTIONS")], value=value):
             return ast.literal_eval(_Costs().visit(value)) is not None
         case _:
             return isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("Kernel(")

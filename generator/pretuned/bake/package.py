@@ -58,6 +58,15 @@ if TYPE_CHECKING:
 
 {exported}
 """
+_TYPES: Final = """
+# Type checkers read these types in place of the data, whose expressions could take them minutes.
+if TYPE_CHECKING:
+    DEVICES: Devices
+    TABLE: Table
+    SELECTIONS: Selections
+    _SHIPPED: dict[str, Shipped]
+    _BINARIES: Binaries
+"""
 
 
 def files(
@@ -129,11 +138,13 @@ def _source(plan: BakePlan, binaries: Compiled, version: str) -> str:
     lines += body.splitlines()
     for function in functions:
         lines += ["", "", *function]
-    lines += ["", "", "# fmt: off", ""]
     tables = table_lines(plan, binaries), selection_lines(plan, binaries)
-    for section in (device_lines(plan), *tables, shipped_lines(plan), binary_lines(plan, binaries)):
-        lines += [*section, ""]
-    lines += ["# The kernels as their specs describe them.", *declared[1:]]
+    sections = device_lines(plan), *tables, shipped_lines(plan), binary_lines(plan, binaries)
+    data = [line for section in sections for line in (*section, "")]
+    data += ["# The kernels as their specs describe them.", *declared[1:]]
+    lines += ["", "", "# fmt: off", *_TYPES.splitlines()]
+    lines += [f"    _{kernel.spec.name}: Kernel" for kernel in plan.kernels]
+    lines += ["else:", *(f"    {line}" if line else "" for line in data)]
     return "\n".join(lines) + "\n"
 
 

@@ -71,7 +71,7 @@ def header_files(source: Source) -> dict[str, str]:
 def device_lines(plan: BakePlan) -> Iterator[str]:
     """Yield the devices that rows were measured on."""
     yield "# What the rows were measured on, one device per line. memory_gbps is in GB/s, power_w in W."
-    yield "DEVICES: Devices = {"
+    yield "DEVICES = {"
     for device in plan.devices:
         facts = {name: int(getattr(device, name)) for name in _DEVICE_FACTS}
         yield f"    {literal(device.name)}: {literal(facts)},"
@@ -82,7 +82,7 @@ def table_lines(plan: BakePlan, binaries: Compiled) -> Iterator[str]:
     """Yield the table: one row per line, by kernel and device."""
     devices = {device.name: device for device in plan.devices}
     yield from (f"# {line}" for line in _TABLE_KEY)
-    yield "TABLE: Table = {"
+    yield "TABLE = {"
     for kernel in plan.kernels:
         yield f"    {literal(kernel.spec.name)}: {{"
         for name in sorted({row.device for row in kernel.rows}):
@@ -99,7 +99,7 @@ def selection_lines(plan: BakePlan, binaries: Compiled) -> Iterator[str]:
     """Yield the selections: their costs one configuration a line, by kernel and device."""
     devices = {device.name: device for device in plan.devices}
     yield from (f"# {line}" for line in _SELECTIONS_KEY)
-    yield "SELECTIONS: Selections = {"
+    yield "SELECTIONS = {"
     for kernel in plan.kernels:
         if not kernel.selections:
             continue
@@ -185,7 +185,7 @@ def shipped_lines(plan: BakePlan) -> Iterator[str]:
     yield from (f"# {line}" for line in _SHIPPED_KEY)
     if any(depends(kernel.spec) for kernel in plan.kernels):
         yield from (f"# {line}" for line in _DEFAULTS_KEY)
-    yield "_SHIPPED: dict[str, Shipped] = {"
+    yield "_SHIPPED = {"
     for kernel in plan.kernels:
         yield f"    {literal(kernel.spec.name)}: ("
         before: Shipped | None = None
@@ -209,7 +209,7 @@ def shipped_lines(plan: BakePlan) -> Iterator[str]:
 def binary_lines(plan: BakePlan, binaries: Compiled) -> Iterator[str]:
     """Yield the sources with their binaries in kernels/."""
     yield from (f"# {line}" for line in _BINARIES_KEY)
-    yield "_BINARIES: Binaries = {"
+    yield "_BINARIES = {"
     found = by_source(binaries)
     for kernel in plan.kernels:
         for name, source in sources_of(kernel).items():
