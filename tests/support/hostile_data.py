@@ -132,9 +132,8 @@ class Area:
     def generated(self):
         """Return the generated module's tree, having seen that data stand in it as literals, and nothing else does."""
         tree = ast.parse((self.project / MODULE / "__init__.py").read_text(encoding="utf-8"))
-        for node in tree.body:
-            for one in (node, *getattr(node, "orelse", ())):  # where data stand, apart from their types
-                assert _is_expected(one), ast.unparse(one)[:200]
+        for one in _statements(tree.body):
+            assert _is_expected(one), ast.unparse(one)[:200]
         names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
         assert not names & {"os", "sys", "eval", "exec", "compile", "open", "__import__", "import_module", "getattr"}
         return tree
@@ -150,6 +149,13 @@ class _Costs(ast.NodeTransformer):
             allowed = isinstance(part, (*plain, ast.cmpop, ast.boolop, ast.expr_context))
             assert allowed or type(getattr(part, "value", None)) is int or part.id in parameters, ast.dump(part)
         return ast.Constant(0)
+
+
+def _statements(nodes):
+    """Yield statements, and those behind each `else`, where data stand apart from their types."""
+    for node in nodes:
+        yield node
+        yield from _statements(getattr(node, "orelse", ()))
 
 
 def _is_expected(node):

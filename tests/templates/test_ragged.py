@@ -1,6 +1,7 @@
 """The bundled kernels at ragged sizes, on arrays that begin anywhere: every end, and nothing behind it, is written."""
 
 import importlib.util
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ SPECS = bundled()
 SHIFTS = [{}, {"x": 1, "a": 1, "logits": 1, "weight": 3}, {"out": 3, "c": 3, "logits": 3}]
 SHIFTS += [{"x": 1, "y": 1, "out": 1, "residual": 2}, {"b": 2, "y": 2, "out": 4}]
 IN_PLACE = [("grad_logits", "logits")]
+IN_PLACE_SUM = [("out", "x")]
 CASES = {  # by kernel: an implementation with its widest vectors, and sizes with every remainder of them
     "axpby": [("main", {"block": 128, "bytes": 16, "unroll": 2}, [(n,) for n in (1, 7, 1023, 1024, 1030, 2049)])],
     "convert": [
@@ -290,8 +292,9 @@ def test_ragged_ends_on_arrays_that_begin_anywhere(reference, kernel, implementa
         given = {one.name: one.value for one in scalars(spec, problem)}
         wanted = getattr(reference, kernel)(**inputs, **given, **dict(specialisation))
         wanted = wanted if isinstance(wanted, dict) else {spec.outputs[0].name: wanted}
-        for shifts in SHIFTS:
-            found = run(spec, configuration, problem, binary.image, shifts, inputs)
+        pairs = [(), IN_PLACE_SUM] if kernel == "add_rms_norm" else [()]
+        for shifts, in_place in itertools.product(SHIFTS, pairs):
+            found = run(spec, configuration, problem, binary.image, shifts, inputs, in_place)
             for name, right in wanted.items():
                 result = found[name].astype(np.float64)
                 np.testing.assert_allclose(result, right.reshape(result.shape), rtol=2e-3, atol=1e-6)

@@ -66,7 +66,7 @@ class _Shape:
     fixed: int  # the blocks at large sizes where no dim adds any there; else 0
     work: tuple[str, ...]  # the dims that blocks do not divide, where others are divided
     threads: int  # of a block, at large sizes
-    at_once: tuple[str, ...]  # blocks that the device holds: least and most at the spec's sizes, and at any problem
+    at_once: tuple[str, ...]  # blocks that the device holds: least and most of the spec's sizes, or at any problem
     held: int  # blocks that an SM holds, at most
     tails: tuple[tuple[str, int], ...]  # (a, b) of each ceil_div(a, b)
     steps: tuple[str, ...]  # how often a thread goes around for a dim
@@ -149,7 +149,7 @@ def _shape(
     grid = [hoist(fold_in(extent, {**known, RESIDENT_BLOCKS: max(at_once)})) for extent in launch.grid]
     strides = sorted({value for value in known.values() if type(value) is int and 1 < value <= STRIDE})
     counts = [str(count) for count in sorted({min(at_once), max(at_once)})]
-    if shared.constant is None:  # from one problem to another, blocks may take a few bytes or all that an SM has
+    if shared.constant is None:  # a block may take a few bytes or all that an SM has: the least and the most say little
         counts = [_at_once(block, shared, facts, resources)]
     elif Expression.derived(block).constant is None:
         counts.append(_at_once(block, shared, facts, resources))
@@ -196,7 +196,7 @@ def _blocks_of_sm(threads: int, shared_bytes: int, facts: DeviceFacts, resources
 
 
 def _at_once(block: str, shared: Expression, facts: DeviceFacts, resources: Resources | None) -> str:
-    """Return the text of how many blocks the device holds at once, whose threads are the text `block`."""
+    """Return the text of how many blocks of `block` threads and `shared` bytes the device holds at once."""
     blocks, warps = _limits_of_sm(shared.constant or 0, facts, resources)
     if (threads := Expression.derived(block).constant) is None:
         limits = [str(blocks), f"{warps} // max(1, ceil_div({block}, {WARP}))"]
