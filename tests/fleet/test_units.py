@@ -16,6 +16,7 @@ from pretuned.fleet.queues import UnitQueues
 from pretuned.fleet.sources import KernelFiles, moved
 from pretuned.fleet.units import longest_first, split
 from pretuned.measure import functions
+from pretuned.outcome import Crashed
 from pretuned.render import candidate
 from pretuned.spec import space
 from pretuned.spec.loader import load
@@ -151,6 +152,7 @@ def test_what_a_worker_spends_on_a_unit_is_what_it_has_counted_since():
             kept.launched += 3
         kept.pruned["does not fit the device"] += 1
         kept.searched.append(kernel)
+        kept.count_failure(Crashed, f"{kernel}: an illegal memory access")
         spent = pickle.loads(pickle.dumps(difference(counts_of(kept), before)))
         assert (spent["launched"], spent["searched"], list(spent["pruned"].values())) == (3, (kernel,), [1])
         add(summed, spent)
@@ -158,3 +160,5 @@ def test_what_a_worker_spends_on_a_unit_is_what_it_has_counted_since():
     assert summed.by_kernel.keys() == kept.by_kernel.keys() == {"first", "second"}
     assert summed.searched == ["first", "second"]
     assert summed.pruned == kept.pruned
+    assert summed.failed == {Crashed: 2}
+    assert summed.first_failed == [(Crashed, "first: an illegal memory access")]

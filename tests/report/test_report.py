@@ -134,14 +134,16 @@ def test_seconds_by_stage_the_longest_first():
     spending = Spending(compiled=6, launched=20, device_s=0.75)
     spending.seconds |= {"screening": 1.25, "waiting for compilers": 2.5}
     spending.pruned["spills registers"] = 3
-    spending.failed[TimedOut] = 1
+    for text in ("scale: n=1024: block=256: no answer within 2 s", "scale: n=8: block=64: no answer within 2 s"):
+        spending.count_failure(TimedOut, text)
     assert list(stages(spending)) == [
         "waiting for compilers     2.50 s",
         "screening                 1.25 s",
         "in all                    3.75 s (20% of them with candidates on the device)",
         "6 sources compiled, 20 measurements",
         "not launched: 3 (spills registers)",
-        "failed: 1 (timed out)",
+        "failed: 2 (timed out)",
+        "timed out, first: scale: n=1024: block=256: no answer within 2 s",
     ]
 
 

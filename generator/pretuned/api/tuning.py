@@ -19,6 +19,7 @@ from pretuned.diagnostics import Reporter
 from pretuned.errors import DeviceError
 from pretuned.fleet.tuning import FleetTerms, FleetWork
 from pretuned.measure.runner import TuningError
+from pretuned.outcome import kind_of
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Lock
 from pretuned.report.certificates import certificate_json
@@ -98,6 +99,7 @@ class TuningResult:
             "device seconds": round(spending.device_s, 3),
             "gains": self.gains.to_json(),
             "pruned": dict(spending.pruned),
+            "failed": {kind_of(kind): count for kind, count in spending.failed.items()},
             "compiled": spending.compiled,
             "launched": spending.launched,
             "confirmed": [one.to_json() for one in self.tuned.confirmed],

@@ -307,7 +307,8 @@ class TuningTask:
         failure = reworded(failure, partial(located, self.spec, self.specialisation, configuration))
         event = Failed(kernel=self.spec.name, configuration=configuration, problem=problem, failure=failure)
         self.workbench.listen(event)
-        self.workbench.spending.failed[type(failure)] += 1
+        where = f"{self.spec.name}: {problem}: {configuration}: {detail(failure)}"
+        self.workbench.spending.count_failure(type(failure), where)
         if configuration == self.default_at(problem):
             if isinstance(failure, LaunchFailed) and problem not in self.problems:  # which nobody listed
                 self.unfit[problem] = detail(failure)
