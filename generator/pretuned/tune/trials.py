@@ -130,8 +130,8 @@ class TrialSizes:
 
     @cached_property
     def long_even(self) -> list[Problem]:
-        """The same with round sizes."""
-        return list(self._long(LONG, ROUND_BESIDE))
+        """The same with round sizes, and behind them larger ones, for what is legal beyond a length alone."""
+        return [*self._long(LONG, ROUND_BESIDE), *self._long([size + ROUND[-1] for size in LONG], ROUND_BESIDE)]
 
     def _long(self, lengths: Sequence[int], beside: Sequence[int]) -> Iterator[Problem]:
         """Yield problems with one dim of each length and the others of each of `beside`, where arrays fit."""
