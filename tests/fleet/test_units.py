@@ -22,6 +22,7 @@ from pretuned.spec import space
 from pretuned.spec.loader import load
 from pretuned.spec.space import all_problems
 from pretuned.strategies import named
+from pretuned.tune.events import Failed
 from pretuned.tune.request import TuningRequest
 from pretuned.tune.spending import Spending
 from pretuned.tune.workbench import Demands
@@ -152,7 +153,7 @@ def test_what_a_worker_spends_on_a_unit_is_what_it_has_counted_since():
             kept.launched += 3
         kept.pruned["does not fit the device"] += 1
         kept.searched.append(kernel)
-        kept.count_failure(Crashed, f"{kernel}: an illegal memory access")
+        kept.count_failure(Failed(kernel=kernel, configuration=None, problem=None, failure=Crashed(message="address")))
         spent = pickle.loads(pickle.dumps(difference(counts_of(kept), before)))
         assert (spent["launched"], spent["searched"], list(spent["pruned"].values())) == (3, (kernel,), [1])
         add(summed, spent)
@@ -161,4 +162,4 @@ def test_what_a_worker_spends_on_a_unit_is_what_it_has_counted_since():
     assert summed.searched == ["first", "second"]
     assert summed.pruned == kept.pruned
     assert summed.failed == {Crashed: 2}
-    assert summed.first_failed == [(Crashed, "first: an illegal memory access")]
+    assert [event.kernel for event in summed.first_failed] == ["first"]

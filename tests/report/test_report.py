@@ -134,8 +134,9 @@ def test_seconds_by_stage_the_longest_first():
     spending = Spending(compiled=6, launched=20, device_s=0.75)
     spending.seconds |= {"screening": 1.25, "waiting for compilers": 2.5}
     spending.pruned["spills registers"] = 3
-    for text in ("scale: n=1024: block=256: no answer within 2 s", "scale: n=8: block=64: no answer within 2 s"):
-        spending.count_failure(TimedOut, text)
+    for limit_s in (2.0, 3.0):
+        failure, slow = TimedOut(limit_s=limit_s), Configuration(implementation="main", values=(("block", 256),))
+        spending.count_failure(Failed(kernel="scale", configuration=slow, problem=PROBLEM, failure=failure))
     assert list(stages(spending)) == [
         "waiting for compilers     2.50 s",
         "screening                 1.25 s",
@@ -143,7 +144,7 @@ def test_seconds_by_stage_the_longest_first():
         "6 sources compiled, 20 measurements",
         "not launched: 3 (spills registers)",
         "failed: 2 (timed out)",
-        "timed out, first: scale: n=1024: block=256: no answer within 2 s",
+        "first: scale: n=1024, T=float32: block=256: timed out: no answer within 2 s",
     ]
 
 

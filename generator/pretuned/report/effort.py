@@ -154,5 +154,5 @@ def stages(spending: Spending) -> Iterator[str]:
     if spending.failed:
         counts = sorted((kind_of(failure), count) for failure, count in spending.failed.items())
         yield "failed: " + ", ".join(f"{count} ({name})" for name, count in counts)
-        firsts = {kind_of(failure): text for failure, text in reversed(spending.first_failed)}  # of a worker each
-        yield from (f"{name}, first: {text}" for name, text in sorted(firsts.items()))
+        firsts = {kind(event.failure): event for event in reversed(spending.first_failed)}
+        yield from (f"first: {describe(event)}" for _, event in sorted(firsts.items()))

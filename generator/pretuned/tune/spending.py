@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from pretuned.outcome import Failure
+from pretuned.tune.events import Failed
 from pretuned.tune.prospects import Searched
 
 
@@ -26,7 +27,7 @@ class Spending:
     `unconfirmed`: candidates that were so at the first place and then lost.
     `searched`: the searches that ended, and what more of each is expected to gain.
     `pruned`: candidates that were not launched, by the reason; `failed`: those that failed, by kind.
-    `first_failed`: the first of each kind, with where it failed and how.
+    `first_failed`: the first of each kind, or of each kind and worker.
     """
 
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -43,18 +44,19 @@ class Spending:
     searched: list[Searched] = field(default_factory=list)
     pruned: Counter[str] = field(default_factory=Counter)
     failed: Counter[type[Failure]] = field(default_factory=Counter)
-    first_failed: list[tuple[type[Failure], str]] = field(default_factory=list)
+    first_failed: list[Failed] = field(default_factory=list)
     _inner_s: float = 0.0  # of the stages inside the one that runs
 
     def longest(self) -> list[tuple[str, float]]:
         """Return the stages with their seconds, the longest first."""
         return sorted(self.seconds.items(), key=lambda item: -item[1])
 
-    def count_failure(self, kind: type[Failure], text: str) -> None:
-        """Count a candidate that failed; `text` says which, where and how."""
+    def count_failure(self, event: Failed) -> None:
+        """Count a candidate that failed."""
+        kind = type(event.failure)
         self.failed[kind] += 1
         if self.failed[kind] == 1:
-            self.first_failed.append((kind, text))
+            self.first_failed.append(event)
 
     @contextlib.contextmanager
     def stage(self, name: str) -> Iterator[None]:

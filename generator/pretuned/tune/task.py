@@ -307,8 +307,7 @@ class TuningTask:
         failure = reworded(failure, partial(located, self.spec, self.specialisation, configuration))
         event = Failed(kernel=self.spec.name, configuration=configuration, problem=problem, failure=failure)
         self.workbench.listen(event)
-        where = f"{self.spec.name}: {problem}: {configuration}: {detail(failure)}"
-        self.workbench.spending.count_failure(type(failure), where)
+        self.workbench.spending.count_failure(event)
         if configuration == self.default_at(problem):
             if isinstance(failure, LaunchFailed) and problem not in self.problems:  # which nobody listed
                 self.unfit[problem] = detail(failure)
