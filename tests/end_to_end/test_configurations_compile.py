@@ -1,7 +1,7 @@
 """NVRTC compiles configurations of every bundled template, and of the examples'.
 
-Up to FEW of a kernel for three architectures always; up to MANY for one of them by those marked slow. What ships of a
-kernel is compiled by every build.
+Up to FEW of a kernel for three architectures always; about MANY for one of them by those marked slow, with each value of
+each parameter and each type in one at least. What ships of a kernel is compiled by every build.
 """
 
 import itertools
@@ -19,7 +19,7 @@ from pretuned.spec import space
 from pretuned.spec.needs import need_of
 from pretuned.spec.space import DeviceFacts
 
-FEW, MANY = 2, 100
+FEW, MANY = 2, 25
 ROOT = Path(__file__).parents[2]
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
 USUAL = ("sm_90",)  # many configurations are compiled for it, and few for the others
@@ -52,7 +52,10 @@ def pool():
 
 
 def modules(spec, architecture, most):
-    """The modules of up to `most` combinations that some problem could use there, drawn from all specialisations."""
+    """The modules of combinations that some problem could use there, drawn from all specialisations.
+
+    These are `most` of them; of MANY, those that have a value which no other has yet come first, however many there are.
+    """
     facts = DeviceFacts(
         sm_count=132, compute_capability=int(architecture[3:]), shared_bytes=232_448, l2_bytes=50 << 20
     ).environment()
@@ -65,10 +68,21 @@ def modules(spec, architecture, most):
     random.Random(architecture).shuffle(listed)
     usable = (one for one in listed if is_usable(spec, *one, facts))
     found = {}
-    for specialisation, configuration in itertools.islice(usable, most):
+    for specialisation, configuration in spread(usable, most) if most == MANY else itertools.islice(usable, most):
         module = source_of(spec, specialisation, configuration)
         found.setdefault(module.key, (module, f"{space.describe(specialisation)}: {configuration}"))
     return found
+
+
+def spread(drawn, most):
+    """Those of `drawn` that bring a new value of a parameter or a type, and the first others up to `most` in all."""
+    seen, new, others = set(), [], []
+    for specialisation, configuration in drawn:
+        name = configuration.implementation
+        values = {name, *specialisation, *((name, *pair) for pair in configuration.values)}
+        (others if values <= seen else new).append((specialisation, configuration))
+        seen |= values
+    return [*new, *others[: max(0, most - len(new))]]
 
 
 def is_usable(spec, specialisation, configuration, facts):

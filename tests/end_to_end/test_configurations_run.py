@@ -45,14 +45,14 @@ def some(dtypes):
 
 
 CASES = [  # kernels, ways to execute, how many configurations of each specialisation, and of which types
-    *(pytest.param(names, (PLAIN,), 2, some, id=f"some, {part}") for part, names in PARTS.items()),
+    *(pytest.param(names, (PLAIN,), 1, some, id=f"some, {part}") for part, names in PARTS.items()),
     pytest.param(FEW, (MEMORY, RACES), 1, first, id="some sanitized"),
     *(
         pytest.param(names, ways, sample, types, id=f"{kind}, {part}", marks=pytest.mark.slow)
         for kind, ways, sample, types in (
-            ("many", (PLAIN,), 6, every),
-            ("memory", (MEMORY,), 2, one_of_each_size),  # addresses are alike for the others
-            ("races", (RACES,), 2, few_sizes),  # threads meet in the same places, whatever the size of an element
+            ("many", (PLAIN,), 3, every),
+            ("memory", (MEMORY,), 2, few_sizes),  # addresses are alike for the others
+            ("races", (RACES,), 1, few_sizes),  # threads meet in the same places, whatever the size of an element
         )
         for part, names in PARTS.items()
     ),

@@ -67,7 +67,7 @@ def bake(
     """
     demand_layout(layout, output)
     found, settings = opened(project, on)
-    specs = specs_of(found)
+    specs = specs_of(found) if extra else {}
     chosen = [parse_extra(text, specs) for text in extra]
     below = found.root if output is None else Path(output)
     every = on is not None and not named(settings.device.backend).ships
