@@ -1,7 +1,7 @@
 """NVRTC compiles configurations of every bundled template, and of the examples'.
 
-Up to FEW of a kernel for three architectures always; about MANY for one of them by those marked slow, with each value of
-each parameter and each type in one at least. What ships of a kernel is compiled by every build.
+Up to FEW of a kernel for three architectures always; about MANY for one of them by those marked slow, with each value
+of each parameter and each type in one at least. What ships of a kernel is compiled by every build.
 """
 
 import itertools
@@ -54,7 +54,7 @@ def pool():
 def modules(spec, architecture, most):
     """The modules of combinations that some problem could use there, drawn from all specialisations.
 
-    These are `most` of them; of MANY, those that have a value which no other has yet come first, however many there are.
+    These are `most` of them; with MANY, those that bring a value which none before has come first, however many.
     """
     facts = DeviceFacts(
         sm_count=132, compute_capability=int(architecture[3:]), shared_bytes=232_448, l2_bytes=50 << 20
