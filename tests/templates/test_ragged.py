@@ -168,11 +168,20 @@ CASES = {  # by kernel: an implementation with its widest vectors, and sizes wit
             else [{"items": 0, "across": 0, "high": high, "wide": wide} for high, wide in ((16, 16), (64, 4))]
         )
     ]
-    + [  # tiles of less than a sector
+    + [  # elements that are moved one by one
         (
             "main",
-            {"T": "uint8", "order": order, "threads": 256, "whole_sectors": True}
-            | {"items": 0, "across": 0, "high": 4, "wide": 64},
+            {"T": "uint8", "order": order, "threads": 128, "items": items, "across": 0}
+            | {"high": 0, "wide": 0, "whole_sectors": False},
+            [(2, 3, 1, 77), (3, 2, 5, 300), (5, 31, 7, 4), (1, 1, 17000, 3)],
+        )
+        for order, items in (("acbd", 4), ("cbad", 2), ("adcb", 1), ("dcba", 8))
+    ]
+    + [  # tiles with fewer rows than threads look up at once
+        (
+            "main",
+            {"T": "uint8", "order": order, "threads": 512, "whole_sectors": False}
+            | {"items": 0, "across": 0, "high": 8, "wide": 128},
             [(18, 2, 3, 5), (41, 5, 2, 7), (70, 70, 1, 9)],
         )
         for order in ("adcb", "dcba")
