@@ -29,6 +29,7 @@ PRICE = "tuning_price_after.txt"
 STARTS = "tuning_starts.txt"
 EFFORTS = "tuning_efforts.txt"
 SELECTS = "docs/guide/how-it-selects.md"
+FLEETS, TWO_GPUS = "docs/guide/fleets.md", "fleet_gpus_h100.txt"
 
 # page, what it says, result file, what stands there (runs of blanks count as one, on both sides)
 CLAIMS = [
@@ -62,6 +63,11 @@ CLAIMS = [
     ("docs/guide/jax.md", "1.8 us each for a hundred calls", "jax_calls_h100.txt", "one of 100 in a jit 1.82 us"),
     ("docs/guide/jax.md", "`jax.numpy.add` takes 2.4 us", "jax_calls_h100.txt", "one of 100 in a jit 2.41 us"),
     ("docs/guide/jax.md", "up to 27 us", "jax_calls_h100.txt", "one of 100 in a jit 27.29 us"),
+    (FLEETS, "| GPUs of a machine | 40 | 157.8 s | 79.0 s | 2.00 |", TWO_GPUS, "two GPUs 79.0 s 120 rows"),
+    (FLEETS, "| GPUs of a machine | 8 | 37.9 s | 27.5 s | 1.38 |", TWO_GPUS, "two GPUs 27.5 s 24 rows"),
+    (FLEETS, "| Dask's workers | 22 | 84.5 s | 47.0 s | 1.80 |", TWO_GPUS, "two workers 47.0 s 66 rows"),
+    (FLEETS, "| Dask's workers | 12 | 50.6 s | 34.0 s | 1.49 |", TWO_GPUS, "two workers 34.0 s 36 rows"),
+    (FLEETS, "one killed after 20.8 s | 12 | | 39.2 s", TWO_GPUS, "36 rows of 36; killed after 20.8 s"),
     ("README.md", "1.18% slower on average", BETWEEN, "all 626 1.18% 5.19% 15.86%"),
     ("README.md", "at 13 of them over 2% slower than the default", BETWEEN, "all 626 1.18% 5.19% 15.86% 6% 13 13"),
     ("README.md", "2.36% slower than the best at 152 others", SIZES, "all selection (ours) 152 2.36% 8.94% 37.32%"),
