@@ -5,6 +5,9 @@ from __future__ import annotations
 from html.parser import HTMLParser
 
 VOID = {"meta", "br", "link", "img"}
+CELLS = {"td", "th"}
+ENDS = {"td": CELLS, "th": CELLS, "tr": {*CELLS, "tr"}}  # what ends where one of these begins
+ENDS_IN = {"thead": {*CELLS, "tr"}, "tbody": {*CELLS, "tr"}}  # and where one of these ends
 
 
 class Page(HTMLParser):
@@ -23,6 +26,7 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         found = dict(attrs)
+        self._close(ENDS.get(tag, ()))
         self.tags.append((tag, found))
         if tag not in VOID:
             self.unclosed.append(tag)
@@ -35,18 +39,24 @@ class Page(HTMLParser):
         elif tag == "tr" and "thead" not in self.unclosed:
             self.rows.append((self._table, found, []))
             self.columns.append(self._names)
-        elif tag in {"td", "th"}:
+        elif tag in CELLS:
             self.rows[-1][2].append([found, ""])
 
     def handle_startendtag(self, tag, attrs):
         self.tags.append((tag, dict(attrs)))
 
     def handle_endtag(self, tag):
+        self._close(ENDS_IN.get(tag, ()))
         assert self.unclosed.pop() == tag
 
     def handle_data(self, data):
-        if "tbody" in self.unclosed and {"td", "th"} & {*self.unclosed}:
-            self.rows[-1][2][-1][1] += data
+        if "tbody" in self.unclosed and CELLS & {*self.unclosed}:
+            self.rows[-1][2][-1][1] += data.rstrip("\n")
+
+    def _close(self, tags):
+        """End the innermost elements of these kinds, whose ends are implied."""
+        while self.unclosed and self.unclosed[-1] in tags:
+            self.unclosed.pop()
 
     def of_table(self, **attributes):
         """The rows of tables with these attributes: the row's attributes, and by the columns' names what cells say.
