@@ -192,10 +192,9 @@ def test_a_spent_budget_is_told(build):
     build.left = 1
     assert len(build.resolve().rows) == 3
     assert build.said[-1] == (
-        "warning: the budget ended 1 row early; what was measured is kept; build again, raise `budget`, or run "
-        "`pretuned tune`"
+        "warning: 1 row not reached; what was measured is kept; build again, raise `budget`, or run `pretuned tune`"
     )
-    with pytest.raises(DeviceError, match=r"^require-tuned: the budget of 60 s left out 1 row$"):
+    with pytest.raises(DeviceError, match=r"^require-tuned: the tuning did not reach 1 row$"):
         build.resolve(require_tuned=True)
 
 

@@ -49,9 +49,11 @@ def test_what_does_not_fit_is_refused_and_what_would_fit_without_others_says_so(
         "takes 0.0 GB of device memory; 80% of the free 0.0 GB are allowed; 1.1 GB are taken: end other programs that "
         "hold the GPU's memory (`nvidia-smi` lists them), or wait for their end"
     )
+    assert error.value.passing
     machine.held_bytes = lambda: 0
-    with pytest.raises(OutOfMemory, match=r"of the free 0\.0 GB are allowed$"):
+    with pytest.raises(OutOfMemory, match=r"of the free 0\.0 GB are allowed$") as error:
         demand_room(machine, buffers)
+    assert not error.value.passing
 
 
 def layout(stage):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import math
 import os
 import sqlite3
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 import pretuned
 from pretuned.compile.result import Binary, Resources
 from pretuned.outcome import CompileError, Crashed, LaunchFailed, Timed, TimedOut, WrongResult
-from pretuned.record.cache import FILE, Cache
+from pretuned.record.cache import FILE, Cache, Subject
 
 OUTCOMES = [
     Timed(time_us=1.5, spread=0.01, samples=3),
@@ -25,6 +26,7 @@ OUTCOMES = [
     TimedOut(limit_s=10.0),
     Crashed(message="ended by SIGSEGV"),
 ]
+KERNEL = Subject(kernel="k", device="d")
 IMAGE = b"\x7fELF\0\1\2"
 BINARY = Binary(
     module="m",
@@ -136,3 +138,33 @@ def test_two_builds_write_at_once(tmp_path):
     assert [build.wait(60) for build in builds] == [0, 0]
     with Cache(tmp_path) as cache:
         assert all(cache.record(f"{name}{i}") == {"i": i} for name in "ab" for i in range(200))
+
+
+def filled(folder):
+    """A cache file with a megabyte of records; returns its path and its size."""
+    with Cache(folder) as cache:
+        for number in range(1000):
+            cache.put_record(f"{number}", {"text": "x" * 1000}, KERNEL)
+    return folder / FILE, (folder / FILE).stat().st_size
+
+
+def test_what_is_removed_gives_its_space_back(tmp_path):
+    file, size = filled(tmp_path)
+    with Cache(tmp_path) as cache:
+        assert cache.remove([KERNEL], before=math.inf) == 1000
+    assert file.stat().st_size < size / 10
+
+
+@pytest.mark.parametrize("earlier", [False, True], ids=["", "a file that was made without"])
+def test_a_file_that_is_too_large_is_made_smaller_once(tmp_path, monkeypatch, earlier):
+    file, size = filled(tmp_path)
+    if earlier:
+        with sqlite3.connect(file) as connection:
+            connection.execute("PRAGMA auto_vacuum = NONE")
+            connection.execute("VACUUM")
+        connection.close()
+    monkeypatch.setattr("pretuned.record.cache.MOST_BYTES", int(0.9 * size))
+    for _ in range(3):
+        with Cache(tmp_path) as cache:
+            assert 600 < cache.holdings()[0].values < 700
+    assert file.stat().st_size < 0.8 * size

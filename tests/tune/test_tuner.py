@@ -24,6 +24,7 @@ from pretuned.tune.events import (
     Measuring,
     Noisy,
     OutOfBudget,
+    Passed,
     Planned,
     Racing,
     RoundedReference,
@@ -150,6 +151,17 @@ def test_a_problem_that_does_not_fit_is_skipped(spec):
     found, _, _ = run(spec, FakeRunner(model, too_large=lambda dims: dims["n"] > 2000))
     assert [type(entry) for entry in found] == [Row, Skipped, Row, Skipped]
     assert found[1].reason == "takes 99 GB"
+
+
+def test_a_problem_for_which_others_hold_the_memory_is_reported_and_left_for_the_next_tuning(spec):
+    class Full(FakeRunner):
+        def prepare(self, request):
+            refused = super().prepare(request)
+            return refused and replace(refused, passing=True)
+
+    found, events, _ = run(spec, Full(model, too_large=lambda dims: dims["n"] > 2000))
+    assert [type(entry) for entry in found] == [Row, Row]
+    assert [event.entry.reason for event in events if isinstance(event, Passed)] == ["takes 99 GB"] * 2
 
 
 def test_why_numpy_computes_a_reference_is_reported(spec):

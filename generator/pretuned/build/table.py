@@ -298,9 +298,9 @@ def _report(project: Project, tuned: Tuned, reporter: Reporter) -> None:
     seconds = f"; seconds: {stages}" if stages else ""
     found = in_numbers(len(tuned.rows), len(tuned.selections))
     reporter.info(f"{tuned.device.name}: tuned {found} {why}: {done}{seconds}")
-    _require(project, tuned.left, f"the budget of {project.budget_s:g} s left out")
+    _require(project, tuned.left, "the tuning did not reach")
     if tuned.left and not tuned.trouble:
         reporter.warning(
-            f"the budget ended {counted(tuned.left, 'row')} early; what was measured is kept",
+            f"{counted(tuned.left, 'row')} not reached; what was measured is kept",
             remedy="build again, raise `budget`, or run `pretuned tune`",
         )

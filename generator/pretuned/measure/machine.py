@@ -21,7 +21,14 @@ from pretuned.spec.space import DeviceFacts
 
 
 class OutOfMemory(Error):  # noqa: N818 - the term
-    """A problem does not fit in the share of the free device memory that measuring may take."""
+    """A problem does not fit in the share of the free device memory that measuring may take.
+
+    `passing` says that it would, were it not for what others hold now.
+    """
+
+    def __init__(self, message: str, *, passing: bool = False) -> None:
+        super().__init__(message)
+        self.passing = passing
 
 
 class Refused(Exception):  # noqa: N818 - an outcome on its way, caught where candidates are tried

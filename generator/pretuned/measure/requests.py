@@ -99,9 +99,10 @@ class Ready:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TooLarge:
-    """The problem does not fit into the machine's free memory."""
+    """The problem does not fit into the machine's free memory; `passing` where it does once others free theirs."""
 
     reason: str
+    passing: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -83,7 +83,7 @@ def _answer(bench: Bench[K], request: Request) -> Answer:
             try:
                 bench.prepare(request)
             except OutOfMemory as error:
-                return TooLarge(reason=str(error))
+                return TooLarge(reason=str(error), passing=error.passing)
             found = bench.references
             notes, found.notes = found.notes, []
             remarks, found.remarks = found.remarks, []

@@ -158,10 +158,12 @@ def demand_room(machine: MachineMemory, buffers: Sequence[BoundBuffer]) -> None:
     needed = footprint(buffers)
     if needed > MEMORY_SHARE * free:
         held = machine.held_bytes()
-        remedy = f"; {held / 1e9:.1f} GB are taken: {FULL}" if needed <= MEMORY_SHARE * (free + held) else ""
+        passing = needed <= MEMORY_SHARE * (free + held)
+        remedy = f"; {held / 1e9:.1f} GB are taken: {FULL}" if passing else ""
         raise OutOfMemory(
             f"takes {needed / 1e9:.1f} GB of device memory; "
-            f"{MEMORY_SHARE:.0%} of the free {free / 1e9:.1f} GB are allowed{remedy}"
+            f"{MEMORY_SHARE:.0%} of the free {free / 1e9:.1f} GB are allowed{remedy}",
+            passing=passing,
         )
 
 

@@ -34,6 +34,7 @@ _SCHEMA: Final = (
     "(key TEXT PRIMARY KEY, kind TEXT, kernel TEXT, device TEXT, value TEXT, created REAL)"
 )
 _BUSY_S: Final = 30.0  # another build may be writing
+_VACUUM: Final = "PRAGMA auto_vacuum = INCREMENTAL"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,8 +126,8 @@ class Cache:
         target = ":memory:" if self.path is None else str(self.path)
         connection = sqlite3.connect(target, timeout=_BUSY_S, isolation_level=None)
         try:
+            connection.execute(_VACUUM)  # takes effect in a new file, which the next line begins
             connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # takes effect in a new file
             # What is committed survives a killed process. A power cut may cost the last entries.
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute(_SCHEMA)
@@ -266,7 +267,10 @@ class Cache:
 
     def _shrink(self) -> None:
         """Give the space of what was removed back."""
-        self._connection.execute("PRAGMA incremental_vacuum").fetchall()
+        if self._connection.execute("PRAGMA auto_vacuum").fetchone() == (0,):  # a file from before it was asked for
+            self._connection.execute(_VACUUM)
+            self._connection.execute("VACUUM")
+        self._connection.executescript("PRAGMA incremental_vacuum")  # `execute` gives a single page back
         self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 

@@ -238,10 +238,13 @@ class Tuner:
                 maker = SelectionMaker(task, task.problems, (), pending.calls)
                 yield Certification(maker, workbench.demands.certify).renewed(pending.held)
             return
+        passing = set()
         for problem in pending.problems:
             too_large = None if refusal else task.prepare(problem, reference="none")
             if refusal or too_large:
                 task.unfit[problem] = refusal or (too_large.reason if too_large else "")
+            if too_large and too_large.passing:
+                passing.add(problem)
         fitting = [problem for problem in pending.problems if problem not in task.unfit]
         if fitting or (pending.selects and not refusal and _fits_anywhere(task)):
             yield from self._rows(pending, fitting, done, rows, following)
@@ -249,7 +252,8 @@ class Tuner:
             reason = task.unfit[problem]
             entry = Skipped(kernel=task.spec.name, device=workbench.device.name, problem=problem, reason=reason)
             workbench.listen(Passed(entry=entry))
-            yield entry
+            if problem not in passing:  # else the next tuning tries it again, and what the lock has of it stays
+                yield entry
 
     def _rows(
         self, pending: _Pending, problems: Sequence[Problem], done: int, rows: int, following: Sequence[_Pending]
