@@ -7,11 +7,14 @@ import json
 import pytest
 
 import fake_session
+import sample
 from builders import H100
 from fake_session import Held
+from pretuned.build.usage import Usage, narrowed
 from pretuned.record import usage
 from pretuned.record.usage import Answers, Called
 from pretuned.spec import space
+from pretuned.tune.request import TuningRequest
 from project_home import Home
 from specs import loaded
 
@@ -100,6 +103,19 @@ def test_fresh_rows_are_left_alone_and_a_second_run_has_nothing_to_do(home):
     assert home.lock.read_bytes() == before
     assert tune(home, line(), options=["--force"])[0] == 0
     assert set(asked()) & {(T, n) for T in ("float32", "float16") for n in (1024, 65536)} == {("float32", 1024)}
+
+
+def test_what_was_called_gets_its_selection_and_nothing_else_one():
+    spec = sample.specs()["affine"]
+    plain, other, missing = list(space.specialisations(spec))[:3]
+    called, lacking = (
+        next(problem for problem in space.all_problems(spec) if problem.specialisation == one)
+        for one in (plain, missing)
+    )
+    request = TuningRequest(spec=spec, problems=(lacking,), select=(plain, other))
+    calls = {("affine", called): 7, ("affine", lacking): 5}
+    found = narrowed([request], Usage(measured=calls, called={}, lines={"affine": []}))
+    assert [(one.problems, one.select) for one in found] == [((), (plain,)), ((lacking,), ())]
 
 
 def test_other_rows_stay_in_the_lock(home):

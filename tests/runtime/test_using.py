@@ -182,6 +182,21 @@ def test_without_arguments_the_environment_counts_again(load, baked, cupy, monke
         assert tuned.explain("accumulate", n=65536, lanes=2).why == ("using",)
 
 
+@pytest.mark.parametrize("defaults", [True, ["affine"]], ids=["all", "one"])
+def test_defaults_hold_over_a_configuration_that_was_asked_for_outside(load, baked, cupy, monkeypatch, defaults):
+    monkeypatch.setenv("PRETUNED_CONFIG", "affine:block=64,vec=1")
+    tuned = load(baked)
+    with tuned.using(defaults=defaults):
+        assert tuned.explain("affine", **PROBLEM).why == ("using: the default",)
+        assert ran(tuned, cupy) == WIDTHS["OTHER"]  # the default
+        with tuned.using(affine=MINE):
+            assert ran(tuned, cupy) == WIDTHS["MINE"]
+    tuned.use(defaults=defaults)
+    assert ran(tuned, cupy) == WIDTHS["OTHER"]
+    tuned.use()
+    assert ran(tuned, cupy) == WIDTHS["MINE"]
+
+
 def test_using_holds_over_use_and_use_within_it_shows_after_it(tuned, cupy):
     with tuned.using(affine=MINE):
         tuned.use(affine=OTHER)

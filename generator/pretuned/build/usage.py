@@ -113,19 +113,26 @@ def weighed(requests: Sequence[TuningRequest], called: Usage | None) -> list[Tun
 
 
 def narrowed(requests: Sequence[TuningRequest], called: Usage) -> list[TuningRequest]:
-    """Return of `requests` what was called: the most called specialisation first, and its most called problem."""
+    """Return of `requests` what was called: the most called specialisation first, and its most called problem.
+
+    A specialisation that was called and lacks only its selection gets that.
+    """
     found: list[tuple[int, TuningRequest]] = []
     for request in requests:
         name = request.spec.name
-        for specialisation in dict.fromkeys(problem.specialisation for problem in request.problems):
+        asked = [*(problem.specialisation for problem in request.problems), *request.select]
+        for specialisation in dict.fromkeys(asked):
             calls = {
-                problem: called.measured[name, problem]
-                for problem in request.problems
-                if problem.specialisation == specialisation and (name, problem) in called.measured
+                problem: count
+                for (kernel, problem), count in called.measured.items()
+                if kernel == name and problem.specialisation == specialisation
             }
-            if calls:
-                problems = tuple(sorted(calls, key=lambda problem: (-calls[problem], problem.dims)))
-                found.append((sum(calls.values()), replace(request, problems=problems)))
+            lacking = [problem for problem in request.problems if problem in calls]
+            select = tuple(one for one in request.select if one == specialisation)
+            if calls and (lacking or select):
+                problems = tuple(sorted(lacking, key=lambda problem: (-calls[problem], problem.dims)))
+                share = sum(calls[problem] for problem in problems or calls)
+                found.append((share, replace(request, problems=problems, select=select)))
     return [request for _, request in sorted(found, key=lambda one: -one[0])]
 
 

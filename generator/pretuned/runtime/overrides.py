@@ -131,6 +131,12 @@ class Overrides:
         self.configurations[kernel] = wanted
         self.by["config", kernel] = by
 
+    def forget_configurations(self, kernel: str = "") -> None:
+        """Ask for no configuration of a kernel, or of any for ""."""
+        for name in [kernel] if kernel else list(self.configurations):
+            self.configurations.pop(name, None)
+            self.by.pop(("config", name), None)
+
     def want_defaults(self, kernel: str, by: str, *, wanted: bool = True) -> None:
         """Run the default, of one kernel, or of all for ""."""
         self.defaulted[kernel] = wanted
@@ -286,9 +292,12 @@ def overrides_of(
         overrides.defaulted.clear()
         overrides.by = {key: asked for key, asked in overrides.by.items() if key[0] != "defaults"}
         overrides.want_defaults("", by, wanted=defaults)
+        if defaults:
+            overrides.forget_configurations()  # that were asked for outside
     else:
         for name in defaults or ():
             overrides.want_defaults(_kernel(str(name), by), by)
+            overrides.forget_configurations(str(name))
     for name, values in configurations.items():
         if not isinstance(values, dict):
             raise OverrideError(f"{by}: {name}: expected a configuration as in {{'block': 512}}, found {values!r}")
