@@ -72,6 +72,16 @@ def test_a_file_keeps_its_mode_and_nothing_stays_beside_it(tmp_path):
     assert list(tmp_path.iterdir()) == [file]
 
 
+def test_what_a_link_leads_to_is_written(tmp_path):
+    (tmp_path / "shared").mkdir()
+    file, link = tmp_path / "shared/it", tmp_path / "link"
+    file.write_bytes(b"1")
+    link.symlink_to("shared/it")
+    write_whole(link, b"2")
+    assert link.is_symlink()
+    assert file.read_bytes() == b"2"
+
+
 @pytest.mark.parametrize(
     ("number", "said"),
     [

@@ -86,7 +86,11 @@ def termination_interrupts() -> Iterator[None]:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all, and so that it outlasts a power cut; its mode stays what it was, or is 0644."""
+    """Write a file whole or not at all, and so that it outlasts a power cut; its mode stays what it was, or is 0644.
+
+    A link stays one: what it leads to is written.
+    """
+    path = path.resolve() if path.is_symlink() else path
     path.parent.mkdir(parents=True, exist_ok=True)
     collect(path)
     with temporary(path, folder=False) as beside:

@@ -345,6 +345,23 @@ def test_one_kernel_leaves_the_others_alone(machine):
     assert {spec.name for spec, _ in machine.asked} == {"other"}
 
 
+def test_what_another_tuning_has_written_meanwhile_stays_where_nothing_is_left_to_tune(machine, monkeypatch):
+    machine.run()
+    whole = lockfile.read(machine.lock)
+    machine.write([replace(whole.rows[0], kernel="gone"), *whole.rows])
+    l4 = replace(H100, name="NVIDIA L4", compute_capability=89)
+
+    def requests(*_):
+        meanwhile = lockfile.read(machine.lock).updated({l4.name: l4}, rows(machine.spec, device=l4.name))
+        lockfile.write(machine.lock, meanwhile)
+        return []
+
+    monkeypatch.setattr("pretuned.api.tuning.tuning_requests", requests)
+    assert "4 obsolete" not in machine.run()[2]
+    kept = lockfile.read(machine.lock).rows
+    assert {(row.kernel, row.device) for row in kept} == {("scale", H100.name), ("scale", l4.name)}
+
+
 def test_rows_of_what_the_specs_no_longer_have_are_removed(machine):
     write(machine.root / "kernels", OTHER, name="other")
     machine.run()

@@ -114,6 +114,18 @@ def test_another_device_of_one_name_gets_its_own(spec):
     assert found.conflicts == ()
 
 
+def test_one_device_goes_by_one_name_whichever_lock_comes_first(spec):
+    part, named = replace(H100, sm_count=66), replace(H100, name=H100.qualified_name)
+    both = lock([*rows(spec), *rows(spec, device=named.name)], part, named)
+    plain = lock(rows(spec))
+    for found in (merged(plain, both), merged(both, plain)):
+        assert sorted(device.sm_count for device in found.lock.devices.values()) == [66, 132]
+        assert len(found.lock.rows) == 8
+        assert {name for name, device in found.lock.devices.items() if device.sm_count == 132} < {
+            row.device for row in found.lock.rows
+        }
+
+
 def test_two_devices_that_nothing_tells_apart_are_an_error(spec):
     other = replace(H100, compute_capability=80)
     with pytest.raises(LockError) as error:

@@ -105,6 +105,16 @@ def test_a_commit_without_the_file_or_with_a_broken_one_has_no_rows(home):
     assert [one.change.rows for one in history_of(versions_of(home.lock))] == [0, 0, 4]
 
 
+def test_of_a_long_history_the_newest_commits_are_told_each_against_the_one_before(home):
+    git(home.root, "init", "-q")
+    rows = home.rows()
+    for number in range(MOST_COMMITS + 3):
+        commit(home, [faster(rows[0], 2.0 + number), *rows[1:]], f"{number}")
+    history = list(history_of(versions_of(home.lock)))
+    assert [one.subject for one in history] == [str(number) for number in range(MOST_COMMITS + 2, 2, -1)]
+    assert {(len(one.change.added), len(one.change.changed)) for one in history} == {(0, 1)}
+
+
 def test_there_is_a_reason_where_there_is_no_history(home, monkeypatch):
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(home.root.parent))
     home.write(home.rows())

@@ -93,6 +93,14 @@ def test_where_nothing_fits_the_error_says_why(wide, cupy, cuda):
     assert cuda.launches == []
 
 
+def test_less_shared_memory_than_none_goes_to_the_next_configuration(wide, cupy, cuda):
+    kernel = wide('shared = "n - 512 if size == 16 else 0"', 16, 2)
+    kernel(cupy.ndarray((256,), "float32"))
+    assert len(cuda.launches) == 1
+    said = str(__import__("pkg.tuned", fromlist=["explain"]).explain("wide", n=256))
+    assert "size=16: -256 bytes of dynamic shared memory a block, and 0 or more are possible" in said
+
+
 def test_resident_blocks_are_what_the_driver_says_of_the_loaded_function(wide, cupy, cuda):
     cuda.resident = 3
     kernel = wide('shared = "1024 * size"', 2, grid="min(ceil_div(n, 256), device.resident_blocks)")

@@ -177,6 +177,17 @@ def test_another_table(loaded, cupy, tmp_path):
             json.dumps(lock(choices=[{"implementation": "main", "configuration": {"block": 512, "vec": 8}}])),
             "pkg.tuned.affine does not ship block=512, vec=8; it ships",
         ),
+        (
+            json.dumps(
+                lock(
+                    kernel="accumulate",
+                    specialisation={"lanes": 2},
+                    problem={"n": 65536},
+                    choices=[{"implementation": "staged", "configuration": {"blocks": 8}}],
+                )
+            ),
+            "build with `pretuned bake --with accumulate:implementation=staged,blocks=8`",
+        ),
     ],
 )
 def test_a_table_that_cannot_be_used(loaded, cupy, tmp_path, document, message):

@@ -278,21 +278,23 @@ def test_where_the_reference_fails_too_what_differs_from_the_default_does_not_sh
     assert [choice.configuration for choice in selection.choices] == [rows[0].default.configuration]
 
 
-def test_more_is_measured_until_the_loss_that_is_allowed_holds_or_the_budget_ends(spec):
-    class Noisy(FakeRunner):
-        def _sample(self, entry):
-            values = dict(entry.configuration.values)
-            off = 1 + (hash_of(values, self.dims) % 40) / 100  # no rule can know it
-            return tails(values, self.dims) * off
+class Unforeseen(FakeRunner):
+    """Times that are off by what no rule can know."""
 
+    def _sample(self, entry):
+        values = dict(entry.configuration.values)
+        return tails(values, self.dims) * (1 + (hash_of(values, self.dims) % 40) / 100)
+
+
+def test_more_is_measured_until_the_loss_that_is_allowed_holds_or_the_budget_ends(spec):
     ticks = iter(range(10**6))
 
     class Ending(Clock):
         @property
         def over(self):
-            return next(ticks) > 600
+            return next(ticks) > 200
 
-    _, _, events = tuned(spec, Noisy(tails), demands=Demands(max_loss=0.001), clock=Ending())
+    _, _, events = tuned(spec, Unforeseen(tails), demands=Demands(max_loss=0.001), clock=Ending())
     refined = [event for event in events if isinstance(event, Refining)]
     seeds = [event.certificate.seed for event in refined]
     assert len(seeds) > 1
@@ -300,6 +302,14 @@ def test_more_is_measured_until_the_loss_that_is_allowed_holds_or_the_budget_end
     (last,) = [event for event in events if isinstance(event, Certified)]
     assert last.attempts >= len(refined)
     assert last.certificate.inside.mean > 0.001
+    assert last.spent
+
+
+def test_where_all_refinements_are_used_up_no_time_is_said_to_have_ended(spec, monkeypatch):
+    monkeypatch.setattr("pretuned.tune.certification.REFINEMENTS", 1)
+    _, _, events = tuned(spec, Unforeseen(tails), demands=Demands(max_loss=0.001))
+    (last,) = [event for event in events if isinstance(event, Certified)]
+    assert (last.attempts, last.spent) == (1, False)
 
 
 def test_what_other_tasks_leave_of_their_time_goes_to_selections_made_in_a_hurry(spec):

@@ -200,7 +200,7 @@ def tune_project(
         ]
         first = tuners.devices[0]
         if not works:
-            return _idle(project, options, lock, first)
+            return _idle(project, options, first)
         lockfile.demand_writable(project.lock)
         demands = options.demands(project, first)
         merger = LockMerger(project.lock, demands.max_loss)
@@ -243,10 +243,12 @@ def _tuners(
         yield crews.of_this_machine(place, project, lock.devices)
 
 
-def _idle(project: Project, options: TuningOptions, lock: Lock, device: TuningDevice) -> TuningResult:
+def _idle(project: Project, options: TuningOptions, device: TuningDevice) -> TuningResult:
     """Return that nothing was tuned; what the specs no longer have is taken out of the lock."""
-    kept = lock.without([] if options.kernels else _obsolete(project, lock))
-    changed = kept != lock and lockfile.write(project.lock, kept)
+    with lockfile.updating(project.lock):
+        lock = lockfile.read(project.lock)
+        kept = lock.without([] if options.kernels else _obsolete(project, lock))
+        changed = kept != lock and lockfile.write(project.lock, kept)
     nothing = Tuned(device=device, rows=(), skipped=(), left=0, spending=Spending())
     gone = len(lock.rows) - len(kept.rows)
     return TuningResult(lock=project.lock, changed=changed, tuned=nothing, idle=True, obsolete=gone)

@@ -9,9 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from pretuned.report.figures.changes import LockVersion
+from pretuned.report.figures.changes import MOST_COMMITS, LockVersion
 
-MOST_COMMITS: Final = 20  # the newest ones; each is a whole file to read
 _ASK_S: Final = 20.0  # a repository may be large, or on a slow disk
 
 
@@ -20,8 +19,11 @@ class GitError(Exception):
 
 
 def versions_of(lock: Path) -> list[LockVersion]:
-    """Return the commits of a lock, the newest first, MOST_COMMITS at most; raises GitError where there are none."""
-    listed = _git(lock, "log", "-n", str(MOST_COMMITS), "--format=%H%x1f%cs%x1f%s", "--", lock.name)
+    """Return the newest commits of a lock, those that a history tells and the one before; the newest comes first.
+
+    Raises GitError where there are none.
+    """
+    listed = _git(lock, "log", "-n", str(MOST_COMMITS + 1), "--format=%H%x1f%cs%x1f%s", "--", lock.name)
     if not listed.strip():
         raise GitError(f"Git has no commit of {lock.name}")
     return list(_versions(lock, listed))

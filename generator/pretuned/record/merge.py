@@ -123,9 +123,16 @@ class _Devices:
         return {name: self._name(source.name, name, device) for name, device in source.lock.devices.items()}
 
     def _name(self, source: str, name: str, device: TunedDevice) -> str:
-        known = self.known.get(name)
-        if known is None or known.is_same_as(device):
-            self.known[name] = device if known is None else self._facts(name, known, device)
+        plain = name.removesuffix(f" ({device.sm_count} SMs)")
+        for called in dict.fromkeys((name, device.qualified_name, plain)):
+            known = self.known.get(called)
+            if known is not None and known.is_same_as(device):
+                self.known[called] = self._facts(called, known, device)
+                if called != name:
+                    self.notes.append(f"{source}: its {name} has {device.sm_count} SMs: now {called}")
+                return called
+        known = self.known.setdefault(name, device)
+        if known is device:
             return name
         renamed = replace(device, name=device.qualified_name)
         if renamed.name == name or not self.known.get(renamed.name, renamed).is_same_as(renamed):

@@ -73,12 +73,17 @@ def not_shipped(
     implementation, values = wanted
     listed = sorted({described(one.implementation, one.configuration) for one in shipped})
     asked = described(implementation or "main", values)
-    plain = ",".join(f"{name}={spelled(value)}" for name, value in sorted(values.items()))
-    named = f"implementation={implementation}," if implementation not in {None, "main"} else ""
     return OverrideError(
         f"{by}: {PACKAGE}.{kernel.name} does not ship {asked}; it ships {'; '.join(listed)}. "
-        f"To ship another, build with `pretuned bake --with {kernel.name}:{named}{plain}`"
+        f"To ship another, {shipping(kernel, implementation, values)}"
     )
+
+
+def shipping(kernel: Kernel, implementation: str | None, values: Values) -> str:
+    """Return what to do for a package that ships a configuration."""
+    named = {} if implementation in {None, "main"} else {"implementation": implementation}
+    asked = ",".join(f"{name}={spelled(value)}" for name, value in [*named.items(), *sorted(values.items())])
+    return f"build with `pretuned bake --with {kernel.name}:{asked}`"
 
 
 def warn(message: str, category: type[Warning]) -> None:

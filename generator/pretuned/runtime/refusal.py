@@ -203,6 +203,8 @@ def _misfit(source: SourceBinaries, launch: Launch, block: Extent, shared_bytes:
     threads = x * y * z
     if not 0 < threads <= device.max_threads:
         return f"{threads} threads a block, and the device takes 1 to {device.max_threads}"
+    if shared_bytes < 0:
+        return f"{shared_bytes} bytes of dynamic shared memory a block, and 0 or more are possible"
     resources = _resources(source, launch.function, device.compute_capability)
     shared_bytes += resources.shared_bytes
     if 0 < device.shared_bytes < shared_bytes:

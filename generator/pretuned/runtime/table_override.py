@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from .answers import LockTable
-from .errors import OverrideError
+from .errors import OverrideError, shipping
 from .expressions import LIMIT
 from .table import KERNELS, PACKAGE
 from .text import described, shown
@@ -168,11 +168,10 @@ def _shipped(kernel: Kernel, specialisation: dict[str, Any], choice: dict[str, A
     if not any(one.runs(implementation, configuration) for one in shipped):
         names = sorted({described(one.implementation, one.configuration) for one in shipped})
         listed = "; ".join(names) or "nothing for this specialisation"
-        values = ",".join(f"{name}={value}" for name, value in sorted(configuration.items()))
         raise _WrongError(
             "",
             f"{PACKAGE}.{kernel.name} does not ship {described(implementation, configuration)}; it ships {listed}",
-            f"to ship another, build with `pretuned bake --with {kernel.name}:{values}`",
+            f"to ship another, {shipping(kernel, implementation, configuration)}",
         )
     return implementation, dict(sorted(configuration.items()))
 

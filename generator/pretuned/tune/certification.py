@@ -134,7 +134,7 @@ class Certification:
                 continue
             if met or refined == most or over:
                 selection, judged = judged.kept(selection)
-                self._report(selection, judged, refined, spent=not met, hurried=self.maker.hurried)
+                self._report(selection, judged, refined, spent=over and not met, hurried=self.maker.hurried)
                 return selection
             refined, again = refined + 1, False
             self._refine(selection, certificate, goal, refined)

@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from pretuned.report.figures.rows import geomean
+
+MOST_COMMITS: Final = 20  # that a history tells; each is a whole file to read
 
 PastKey = tuple[str, str, str, str]  # kernel, device, specialisation, problem
 LockDocument = Mapping[str, Any]
@@ -107,9 +109,9 @@ class HistoryEntry:
 
 
 def history_of(versions: Sequence[LockVersion]) -> Iterator[HistoryEntry]:
-    """Yield the commits, which come newest first; the oldest one is compared with nothing."""
-    rows = [past_rows(version.document) for version in versions]
-    for place, version in enumerate(versions):
+    """Yield the newest commits, which come newest first; the first of all is compared with nothing."""
+    rows = [past_rows(version.document) for version in versions[: MOST_COMMITS + 1]]
+    for place, version in enumerate(versions[:MOST_COMMITS]):
         before = rows[place + 1] if place + 1 < len(rows) else {}
         yield HistoryEntry(
             commit=version.commit,
