@@ -16,7 +16,7 @@ from pretuned.runtime.records import Value
 from pretuned.spec.expressions import Expression, ExpressionError
 from pretuned.spec.folding import literal_value
 from pretuned.spec.formulas import Formula, formulas, given
-from pretuned.spec.grammar import children_of
+from pretuned.spec.grammar import TURNED, children_of
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, Pairs, choices, default_of, pairs
 
@@ -101,12 +101,6 @@ def _always_has_value(node: ast.expr) -> bool:
     return literal_value(node) is not None
 
 
-_TURNED: Final[Mapping[type[ast.cmpop], type[ast.cmpop]]] = {
-    ast.Lt: ast.Gt,
-    ast.Gt: ast.Lt,
-    ast.LtE: ast.GtE,
-    ast.GtE: ast.LtE,
-}
 _OPPOSITE: Final[Mapping[type[ast.cmpop], type[ast.cmpop]]] = {
     ast.Lt: ast.GtE,
     ast.GtE: ast.Lt,
@@ -120,7 +114,7 @@ _OPPOSITE: Final[Mapping[type[ast.cmpop], type[ast.cmpop]]] = {
 def _compared(spans: Spans, left: ast.expr, op: ast.cmpop, right: ast.expr, *, truth: bool) -> Spans | None:
     kind = type(op)
     if not isinstance(left, ast.Name):
-        left, right, kind = right, left, _TURNED.get(kind, kind)
+        left, right, kind = right, left, TURNED.get(kind, kind)
     kind = kind if truth else _OPPOSITE[kind]
     number = literal_value(right)
     if not isinstance(left, ast.Name) or number is None or left.id not in spans:

@@ -7,6 +7,7 @@ operators and functions below, nested at most MAX_DEPTH deep; `pretuned.spec.eva
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from typing import Final
 
 from pretuned.errors import Error
@@ -91,13 +92,13 @@ def literal_comparison(node: ast.expr) -> tuple[str, ast.cmpop, str | float] | N
         case ast.Compare(left=ast.Name(id=name), ops=[operator], comparators=[other]):
             literal, compared = plain_literal(other), operator
         case ast.Compare(left=other, ops=[operator], comparators=[ast.Name(id=name)]):
-            literal, compared = plain_literal(other), _TURNED.get(type(operator), type(operator))()
+            literal, compared = plain_literal(other), TURNED.get(type(operator), type(operator))()
         case _:
             return None
     return None if literal is None else (name, compared, literal)
 
 
-_TURNED: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
+TURNED: Final[Mapping[type[ast.cmpop], type[ast.cmpop]]] = {  # a comparison with its sides exchanged
     ast.Lt: ast.Gt,
     ast.Gt: ast.Lt,
     ast.LtE: ast.GtE,
