@@ -87,7 +87,7 @@ def test_a_configuration_whose_guards_fail_leaves_the_rows_choice(loaded, cupy, 
         ),
         ({"CONFIG": "block=64"}, "'block=64' is not KERNEL:key=value,... as in 'axpby:block=512'"),
         ({"CONFIG": "affine:block"}, "'block' in 'affine:block' is not key=value"),
-        ({"CONFIG": "affine:block=big"}, "does not ship block=big"),
+        ({"CONFIG": "affine:block=big"}, "a configuration names every parameter, and vec is missing"),
         (
             {"DEVICE": "NVIDIA H100"},
             "PRETUNED_DEVICE: the table has no device 'NVIDIA H100'; did you mean 'NVIDIA H100 80GB HBM3'?",

@@ -210,7 +210,7 @@ def test_what_use_refuses_leaves_what_was_in_force(tuned, cupy):
     tuned.use(affine=MINE)
     ran(tuned, cupy)
     with pytest.raises(tuned.PretunedError, match="does not ship"):
-        tuned.use(affine={"block": 7})
+        tuned.use(affine={"block": 7, "vec": 1})
     assert [ran(tuned, cupy) for _ in range(4)] == [WIDTHS["MINE"]] * 4
     assert in_thread(lambda: tuned.explain("affine", **PROBLEM).why) == ("use",)
 
@@ -312,8 +312,14 @@ UNKNOWN = [
     ),
     (
         {"affine": {"block": 64}},
-        "pkg.tuned.affine does not ship block=64; it ships block=1024, vec=1; block=128, vec=1; ",
+        "pkg.tuned.affine: a configuration names every parameter, and vec is missing; it ships block=1024, vec=1; ",
     ),
+    ({"affine": {"block": 64, "vek": 1}}, "pkg.tuned.affine: there is no parameter 'vek', but block, vec; it ships "),
+    ({"affine": {"block": "64", "vec": 1}}, "pkg.tuned.affine: block: expected 64, found '64'; it ships "),
+    ({"device": 3}, "device: expected a device's name, found 3"),
+    ({"defaults": 1}, "defaults: expected True, False or names of kernels, found 1"),
+    ({"table": 3}, "table: expected the path of a lock, found 3"),
+    ({"strict": "no"}, "strict: expected True or False, found 'no'"),
     ({"affine": {"block": True, "vec": 1}}, "pkg.tuned.affine does not ship block=true, vec=1; "),
     ({"affine": 64}, "affine: expected a configuration as in {'block': 512}, found 64"),
     (

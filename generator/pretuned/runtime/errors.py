@@ -71,12 +71,36 @@ def not_shipped(
 ) -> OverrideError:
     """Return the error for a configuration that was asked for and is not in the package."""
     implementation, values = wanted
-    listed = sorted({described(one.implementation, one.configuration) for one in shipped})
+    listed = "; ".join(sorted({described(one.implementation, one.configuration) for one in shipped}))
     asked = described(implementation or "main", values)
+    alike = [one for one in shipped if implementation in {None, one.implementation}]
+    if alike and (wrong := _misnamed(values, alike) or _of_another_type(values, alike)):
+        return OverrideError(f"{by}: {PACKAGE}.{kernel.name}: {wrong}; it ships {listed}")
     return OverrideError(
-        f"{by}: {PACKAGE}.{kernel.name} does not ship {asked}; it ships {'; '.join(listed)}. "
+        f"{by}: {PACKAGE}.{kernel.name} does not ship {asked}; it ships {listed}. "
         f"To ship another, {shipping(kernel, implementation, values)}"
     )
+
+
+def _misnamed(values: Values, shipped: Sequence[ShippedConfiguration]) -> str:
+    """Return what is wrong with the names of a configuration, or an empty string."""
+    complete = [list(one.configuration) for one in shipped]
+    if any(set(names) == set(values) for names in complete):
+        return ""
+    names = max(complete, key=lambda names: len(set(names) & set(values)))
+    if unknown := [name for name in values if name not in names]:
+        return f"there is no parameter {unknown[0]!r}, but {', '.join(names)}"
+    missing = ", ".join(name for name in names if name not in values)
+    return f"a configuration names every parameter, and {missing} is missing"
+
+
+def _of_another_type(values: Values, shipped: Sequence[ShippedConfiguration]) -> str:
+    """Return which value looks like one that ships and is of another type, or an empty string."""
+    for one in shipped:
+        if {name: str(value) for name, value in values.items()} == {n: str(v) for n, v in one.configuration.items()}:
+            name = next(name for name in values if type(values[name]) is not type(one.configuration[name]))
+            return f"{name}: expected {one.configuration[name]!r}, found {values[name]!r}"
+    return ""
 
 
 def shipping(kernel: Kernel, implementation: str | None, values: Values) -> str:

@@ -38,6 +38,12 @@ if TYPE_CHECKING:
     Defaults = bool | str | Iterable[str] | None
 
 _FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+_KINDS: dict[str, tuple[type | tuple[type, ...], str]] = {
+    "device": (str, "a device's name"),
+    "defaults": ((bool, tuple), "True, False or names of kernels"),
+    "table": ((str, os.PathLike), "the path of a lock"),
+    "strict": (bool, "True or False"),
+}
 _lock = threading.RLock()
 _process: list[Overrides] = []  # the environment's, and over it what `use` put there
 # What `using` made before: the same overrides are one object, and keep their plans.
@@ -280,6 +286,7 @@ def overrides_of(
 ) -> Overrides:
     """Return these overrides over others, or those in force; raises OverrideError for what the package lacks."""
     overrides = Overrides(over or ambient())
+    _require_kinds(by, device=device, defaults=defaults, table=table, strict=strict)
     if strict is not None:
         overrides.strict = strict
     if table is not None:
@@ -306,6 +313,13 @@ def overrides_of(
     return overrides
 
 
+def _require_kinds(by: str, **given: object) -> None:
+    for name, value in given.items():
+        kinds, wanted = _KINDS[name]
+        if value is not None and not isinstance(value, kinds):
+            raise OverrideError(f"{by}: {name}: expected {wanted}, found {value!r}")
+
+
 def _kernel(name: str, by: str) -> str:
     if (name := name.removeprefix(f"{PACKAGE}.")) not in KERNELS:
         raise OverrideError(f"{by}: {no_kernel(name)}")
@@ -327,7 +341,7 @@ def using(*, defaults: Defaults, table: str | None, **overrides: object) -> Usin
 
 def _names(defaults: Defaults) -> bool | tuple[str, ...] | None:
     """Return the kernels of `defaults`, which may be one alone, as values that can be compared."""
-    if defaults is None or isinstance(defaults, bool):
+    if defaults is None or not hasattr(defaults, "__iter__"):  # which is checked with the others
         return defaults
     return (defaults,) if isinstance(defaults, str) else tuple(defaults)
 

@@ -19,12 +19,12 @@ def shown(value: object) -> str:
 
 
 def assignment(text: str) -> tuple[str, bool | int | float | str] | None:
-    """Return name and value of `name=value`, or None: `true` and `false` are bools, numbers are numbers."""
+    """Return name and value of `name=value`, or None: `true` and `False` are bools, numbers are numbers."""
     name, equals, value = (part.strip() for part in text.partition("="))
     if not (name.isidentifier() and equals and value):
         return None
-    if value in {"true", "false"}:
-        return name, value == "true"
+    if value in {"true", "false", "True", "False"}:
+        return name, value.lower() == "true"
     for kind in (int, float):
         try:
             number = kind(value)
