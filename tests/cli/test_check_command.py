@@ -233,6 +233,30 @@ def test_scalars_whose_swap_would_not_show_are_named(home):
     )
 
 
+def test_what_would_hide_wrong_results_is_named(home):
+    changes = ("value = 2.0", "value = 0.0"), ("rtol = { float32 = 1e-5", "rtol = { float32 = 100.0")
+    loaded(home.root / "kernels", *changes, template=f"#include <cuda_fp16.h>\n{SCALE_TEMPLATE}")
+    _, _, err = home.run("check")
+    assert err == (
+        "warning: scale.toml: arguments[2].value: tuning passes 0.0, so that it would not see what else a kernel makes "
+        "of 'a'; write a value without a 0\n"
+        "warning: scale.toml: verify.rtol: is 100.0, by which a result of 0 is right; write a share far below 1\n"
+    )
+
+
+def test_a_space_too_large_to_be_searched_is_refused(home):
+    changes = (
+        ("block = [128, 256]", "block = { from = 1, to = 1024 }"),
+        ("vec   = [1, 2, 4]", "vec = { from = 1, to = 10000 }"),
+        ('"vec * sizeof(T) <= 16", "n % vec == 0"', ""),
+        (', align = "vec * sizeof(T)"', ""),
+    )
+    loaded(home.root / "kernels", *changes, template=f"#include <cuda_fp16.h>\n{SCALE_TEMPLATE}")
+    status, _, err = home.run("check")
+    assert status == 2
+    assert "space: has more than 5,000,000 legal configurations; narrow it by shorter lists or by constraints" in err
+
+
 def test_a_device_of_the_project_that_is_too_old_is_named(home):
     (home.root / "pyproject.toml").write_text(TABLE + 'architectures = ["sm_80"]\n')
     template = f"#include <cuda_fp16.h>\n{SCALE_TEMPLATE}"

@@ -341,6 +341,24 @@ ARGUMENTS = {
         [(A, 'dtype = "float8_e4m3fn", value = inf')],
         ["arguments[2].value: inf is not a value of float8_e4m3fn"],
     ),
+    "scalar that makes all results alike": (
+        [(A, 'dtype = "float32", value = nan')],
+        [
+            (
+                "arguments[2].value: tuning would pass nan, with which wrong results look right; write a finite "
+                "`value`, as in `value = 1.5`, which tuning passes"
+            )
+        ],
+    ),
+    "default of a call that makes all results alike": (
+        [(A, 'dtype = "float32", default = inf')],
+        [
+            (
+                "arguments[2].value: tuning would pass inf, with which wrong results look right; write a finite "
+                "`value`, as in `value = 1.5`, which tuning passes"
+            )
+        ],
+    ),
     "struct that is not declared": (
         [(A, 'dtype = "P", value = { k = 1 }'), ("[dims]", '[structs]\nP = { k = "int32" }\n\n[dims]')],
         ["template: does not declare 'P': write `{{ P }}` on a line of its own, before the kernel"],
@@ -807,6 +825,41 @@ LAUNCHES = {
     "block too large": (
         [(BLOCK, 'block = ["block", 8]')],
         ["launches[0].block: the default has a block of 2048 threads at n=1024, T=float16; CUDA allows 1 to 1,024"],
+    ),
+    "block too deep": (
+        [(BLOCK, 'block = [1, 1, "block // 2"]')],
+        ["launches[0].block[2]: the default has 128 threads along it at n=1024, T=float16; CUDA allows 1 to 64"],
+    ),
+    "grid below 0": (
+        [(GRID, 'grid = ["0 - n"]')],
+        [
+            (
+                "launches[0].grid[0]: the default has -1024 blocks along it at n=1024, T=float16; CUDA allows 0 to "
+                "2,147,483,647"
+            )
+        ],
+    ),
+    "grid too high": (
+        [(GRID, 'grid = ["1", "100 * n"]')],
+        ["launches[0].grid[1]: the default has 102400 blocks along it at n=1024, T=float16; CUDA allows 0 to 65,535"],
+    ),
+    "shared memory below 0": (
+        [(BLOCK, 'block = ["block"]\nshared = "4 - n"')],
+        [
+            (
+                "launches[0].shared: the default has -1020 bytes of shared memory at n=1024, T=float16; a block takes "
+                "0 to 232,448"
+            )
+        ],
+    ),
+    "shared memory that no GPU has": (
+        [(BLOCK, 'block = ["block"]\nshared = "500 * n"')],
+        [
+            (
+                "launches[0].shared: the default has 512000 bytes of shared memory at n=1024, T=float16; a block takes "
+                "0 to 232,448"
+            )
+        ],
     ),
     "grid without a value": (
         [(GRID, 'grid = ["n // (n - 1024)"]')],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,8 @@ from pretuned.spec.check.extents import negative_extents
 from pretuned.spec.check.launch_bounds import bound_blocks
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.scalars import alike
-from pretuned.spec.space import Pairs
+from pretuned.spec.space import Pairs, problems, specialisations
+from pretuned.tune.space.points import MAX_POINTS, Points
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,12 +97,14 @@ def check_project(
 ) -> CheckedProject:
     """Check the specs of a project, and return what is wrong with its lock; `cache` is the folder of the user cache."""
     specs = specs_of(project, kernels)
+    _demand_countable(specs.values())
     demand_same_declarations(project)
     lock = lockfile.read(project.lock)
     if kernels:
         lock = lock.without(key for key in lock.keys if key[0] not in specs)
     check_targets(project, specs.values(), lock, reporter)
     _warn_of_swaps(specs.values(), reporter)
+    _warn_of_blindness(specs.values(), reporter)
     _warn_of_bounds(specs.values(), reporter)
     _warn_of_unverified(specs.values(), reporter)
     _warn_of_extents(specs.values(), reporter)
@@ -114,6 +118,43 @@ def check_project(
         lossy=list(freshness.lossy(lock, project.max_loss)),
         unselected=list(freshness.unselected(lock, lock.devices)),
     )
+
+
+def _demand_countable(specs: Iterable[KernelSpec]) -> None:
+    """Raise SpecError for a space of more configurations than can be searched."""
+    for spec in specs:
+        lists = [one.space for one in spec.all_implementations.values() if isinstance(one.space, dict)]
+        if sum(math.prod(len(values) for values in space.values()) for space in lists) > MAX_POINTS:
+            for specialisation in specialisations(spec):
+                Points.of(spec, specialisation, list(problems(spec, specialisation)))
+
+
+def _warn_of_blindness(specs: Iterable[KernelSpec], reporter: Reporter) -> None:
+    """Warn of what would make a wrong result look right: scalars of 0, and tolerances that 0 keeps to."""
+    for spec in specs:
+        for place, argument in enumerate(spec.arguments):
+            if argument in spec.scalars and _hides(argument.passed):
+                reporter.warning(
+                    f"tuning passes {spelled(argument.passed)}, so that it would not see what else a kernel makes of "
+                    f"'{argument.name}'",
+                    place=f"{spec.file}: arguments[{place}].value",
+                    remedy="write a value without a 0",
+                )
+        rtol = spec.verify.rtol
+        shares = rtol.values() if isinstance(rtol, dict) else [rtol or 0.0]
+        if max(shares, default=0.0) >= 1:
+            reporter.warning(
+                f"is {spelled(max(shares))}, by which a result of 0 is right",
+                place=f"{spec.file}: verify.rtol",
+                remedy="write a share far below 1",
+            )
+
+
+def _hides(passed: object) -> bool:
+    """Whether a number for tuning, or a part of a complex one, is 0."""
+    if isinstance(passed, complex):
+        return not (passed.real and passed.imag)
+    return isinstance(passed, float) and not passed
 
 
 def _warn_of_swaps(specs: Iterable[KernelSpec], reporter: Reporter) -> None:

@@ -16,9 +16,10 @@ from copy import copy
 from functools import cache
 from typing import Final
 
-from pretuned.runtime.limits import LARGEST_CLUSTER, MAX_THREADS
+from pretuned.runtime.limits import BLOCK_LIMITS, GRID_LIMITS, LARGEST_CLUSTER, MAX_THREADS
 from pretuned.runtime.records import Value
 from pretuned.spec import space
+from pretuned.spec.addresses import MOST_BYTES
 from pretuned.spec.check.defaults import turning_points
 from pretuned.spec.check.implementations import prefix_of
 from pretuned.spec.check.names import PathFault
@@ -249,6 +250,9 @@ def _aligned(default: _Default) -> Iterator[PathFault]:
     for specialisation in default.specialisations if default.of_kernel else ():
         for name, align_bytes in guards(spec, specialisation, configuration).align:
             message = f"aligns '{name}' to {align_bytes} bytes ({space.describe(configuration.values)})"
+            if align_bytes > MOST_BYTES or align_bytes & (align_bytes - 1):
+                yield "default", f"{message}; an alignment is a power of two, at most {MOST_BYTES}"
+                return
             chosen = f" for {space.describe(specialisation)}" if specialisation else ""
             remedy = "an array is only aligned to its elements, and the default must be legal for every call"
             asked = next(array.align for array in spec.whole(spec.arrays) if array.name == name)
@@ -287,10 +291,19 @@ def _launched(default: _Default) -> Iterator[PathFault]:
 def _misfit(launch: LaunchSpec, values: dict[str, Value]) -> Iterator[PathFault]:
     """Yield what no device launches, `{problem}` in its place; raises ExpressionError where something has no value."""
     shared_bytes = launch.shared.evaluate(values)
-    threads = math.prod(expression.evaluate(values) for expression in launch.block)
+    if not 0 <= shared_bytes <= SOME_DEVICE.shared_bytes:
+        most = f"{SOME_DEVICE.shared_bytes:,}"
+        yield "shared", f"{shared_bytes} bytes of shared memory at {{problem}}; a block takes 0 to {most}"
+        return
+    block = [expression.evaluate(values) for expression in launch.block]
+    threads = math.prod(block)
     if not 1 <= threads <= MAX_THREADS:
         yield "block", f"a block of {threads} threads at {{problem}}; CUDA allows 1 to {MAX_THREADS:,}"
         return
+    for axis, (size, limit) in enumerate(zip(block, BLOCK_LIMITS, strict=False)):
+        if not 1 <= size <= limit:
+            yield f"block[{axis}]", f"{size} threads along it at {{problem}}; CUDA allows 1 to {limit:,}"
+            return
     cluster = [expression.evaluate(values) for expression in launch.cluster or ()]
     if min(cluster, default=1) < 1 or math.prod(cluster) > LARGEST_CLUSTER:
         blocks = " x ".join(map(str, cluster))
@@ -298,6 +311,10 @@ def _misfit(launch: LaunchSpec, values: dict[str, Value]) -> Iterator[PathFault]
         return
     held = SOME_DEVICE.resident_blocks(threads=threads, shared_bytes=shared_bytes, cluster=math.prod(cluster))
     grid = [expression.evaluate({**values, RESIDENT_BLOCKS: held}) for expression in launch.grid]
+    for axis, (size, limit) in enumerate(zip(grid, GRID_LIMITS, strict=False)):
+        if not 0 <= size <= limit:
+            yield f"grid[{axis}]", f"{size} blocks along it at {{problem}}; CUDA allows 0 to {limit:,}"
+            return
     for axis, (size, together) in enumerate(zip(grid, cluster, strict=False)):
         if size % together:
             message = f"a grid of {size} blocks at {{problem}}, which is not a multiple of its cluster's {together}"

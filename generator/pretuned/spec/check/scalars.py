@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 from collections.abc import Iterator
 from typing import Final
 
@@ -59,9 +60,17 @@ def _number(spec: KernelSpec, path: str, argument: Argument) -> Iterator[PathFau
         needs = "; a scalar needs the value that tuning passes, as in `value = 1.0`"
         yield path, f"'{argument.name}' is not a dim{closest(argument.name, spec.dims) or needs}"
     else:
-        yield from _value(spec, f"{path}.value", argument.dtype, argument.value)
+        yield from list(_value(spec, f"{path}.value", argument.dtype, argument.value)) or _finite(path, argument)
         yield from _value(spec, f"{path}.default", argument.dtype, argument.default)
         yield from _order(spec, path, argument)
+
+
+def _finite(path: str, argument: Argument) -> Iterator[PathFault]:
+    """Yield that tuning would pass a number which hides what a kernel makes of it."""
+    passed = argument.passed
+    if isinstance(passed, float | complex) and not cmath.isfinite(passed):
+        remedy = "write a finite `value`, as in `value = 1.5`, which tuning passes"
+        yield f"{path}.value", f"tuning would pass {spelled(passed)}, with which wrong results look right; {remedy}"
 
 
 def _value(spec: KernelSpec, path: str, name: str, value: TuningValue | None) -> Iterator[PathFault]:
