@@ -156,7 +156,10 @@ def _of_result(message: str) -> str:
     if "past its end" in message or "before its start" in message:
         return "check the index before it is written to, as in `if (i < n)`, or correct it"
     if "held NaN before the call" in message:
-        return "an output or scratch is read before it is written: write it first, or give it `init = 0`"
+        return (
+            "an output or scratch is read before it is written: write it first, or give it `init = 0`; or the kernel "
+            "keeps something from one launch to the next, in a `__device__` variable"
+        )
     if "nan instead of" in message:
         return (
             "an output is NaN until it is written: the grid is too small, a bounds check is too strict, or NaN was "

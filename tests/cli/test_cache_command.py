@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import time
 
 import pytest
@@ -100,6 +101,22 @@ def test_what_the_cache_has_nothing_of_is_an_error(home, options, message):
     status, _, err = home.run("cache", "clear", *options)
     assert status == 2
     assert message in err
+
+
+@pytest.mark.parametrize("arguments", [[], ["clear"], ["clear", "--kernel", "softmax"]], ids=str)
+def test_a_cache_that_cannot_be_used_is_an_error(home, monkeypatch, arguments):
+    opened = Cache._connect
+
+    def refuse(cache):
+        if cache.path is not None:
+            raise sqlite3.OperationalError("attempt to write a readonly database")
+        return opened(cache)
+
+    monkeypatch.setattr(Cache, "_connect", refuse)
+    monkeypatch.setattr(Cache, "_connect_when_free", refuse)
+    status, out, err = home.run("cache", *arguments)
+    assert (status, out) == (10, "")
+    assert "cannot be used: attempt to write a readonly database" in err
 
 
 def test_an_empty_folder_is_no_error(home, monkeypatch, tmp_path):

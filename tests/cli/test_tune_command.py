@@ -362,6 +362,14 @@ def test_what_another_tuning_has_written_meanwhile_stays_where_nothing_is_left_t
     assert {(row.kernel, row.device) for row in kept} == {("scale", H100.name), ("scale", l4.name)}
 
 
+def test_a_cache_that_cannot_be_used_is_said(machine, monkeypatch):
+    monkeypatch.setenv("PRETUNED_CACHE_DIR", "/proc/none")
+    status, _, err = machine.run()
+    assert status == 0
+    assert "warning: /proc/none: the cache cannot be used, so what is measured is kept in rows alone: " in err
+    assert "; name a folder that can be written with PRETUNED_CACHE_DIR" in err
+
+
 def test_rows_of_what_the_specs_no_longer_have_are_removed(machine):
     write(machine.root / "kernels", OTHER, name="other")
     machine.run()

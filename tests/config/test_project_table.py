@@ -382,3 +382,5 @@ def test_a_folder_without_a_project(tmp_path):
         load_project(tmp_path)
     with pytest.raises(ConfigError, match=r"pyproject\.toml: cannot be read as TOML: "):
         load_project(write(tmp_path, "[tool"))
+    with pytest.raises(ConfigError, match=r"pyproject\.toml: is a file; name the folder that it is in"):
+        load_project(tmp_path / "pyproject.toml")

@@ -163,6 +163,8 @@ def test_an_address_where_nobody_answers_is_an_error(monkeypatch):
     monkeypatch.setattr(dask, "CONNECT_S", 0.5)
     with pytest.raises(DeviceError, match=r"start a scheduler by `dask scheduler`, and name its address: .*tcp://127"):
         connected("tcp://127.0.0.1:9")
+    with pytest.raises(DeviceError, match=r"there is none at 'head' \(missing port number in address 'head'\)"):
+        connected("head")
 
 
 def test_without_dask_it_says_what_to_install(monkeypatch):

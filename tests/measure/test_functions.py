@@ -70,6 +70,11 @@ def said(folder, text, *, toml=SCALE):
             "def scale(x, n):\n    return deeper(x)\n\ndef deeper(x):\n    return np.matmul(x, x[1:])\n",
             "reference.py:7: scale raised ValueError: matmul: Input operand 1 has a mismatch in its core dimension 0",
         ),
+        (
+            "import sys\n\ndef scale(x, **_):\n    sys.exit(3)\n",
+            "reference.py:6: scale raised SystemExit: 3, in `sys.exit(3)`; called with x = float64 (1000,)",
+        ),
+        ("raise SystemExit(3)\n\ndef scale(x):\n    return x\n", "reference.py:3 cannot be imported: SystemExit: 3"),
         ("def scale(x, **_):\n    x * 2\n", f"{HEAD}returns None for 'y'; return the array"),
         ("def scale(x, **_):\n    return {'y': None}\n", f"{HEAD}returns None for 'y'; return the array"),
         ("def scale(x, **_):\n    return x[:10]\n", f"{HEAD}returns shape (10,) for 'y'; expected (1000,)"),

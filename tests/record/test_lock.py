@@ -145,6 +145,15 @@ def test_no_file_is_an_empty_lock(tmp_path):
     assert lockfile.read(tmp_path / "pretuned.lock.json") == Lock()
 
 
+def test_another_file_than_a_lock_is_not_said_to_be_one(tmp_path):
+    path = tmp_path / "pyproject.toml"
+    path.write_text("[project]\nname = 'demo'\n")
+    with pytest.raises(
+        LockError, match=r"/pyproject\.toml: is no lock, which is a JSON file that `pretuned tune` writes"
+    ):
+        lockfile.read(path)
+
+
 def test_a_lock_cut_in_half(tmp_path, lock):
     path = tmp_path / "pretuned.lock.json"
     text = lockfile.dumps(lock)

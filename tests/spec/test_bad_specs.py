@@ -7,7 +7,8 @@ import pytest
 from pretuned.errors import SpecError
 from pretuned.runtime.types import DTYPES
 from pretuned.spec.loader import load, load_files, load_folder
-from specs import PLAIN_TEMPLATE, REFERENCE, SCALE, SCALE_TEMPLATE, SEVERAL, edited, faults, write
+from pretuned.spec.templates import render
+from specs import PLAIN_TEMPLATE, REFERENCE, SCALE, SCALE_TEMPLATE, SEVERAL, edited, faults, loaded, write
 
 ALLOWED = "allowed are + - * // % **, comparisons, and/or/not, x if c else y, ceil_div(a, b), min, max and sizeof(T)"
 LEGAL = "the default must be legal for every problem: choose another, or demand it in `requires`"
@@ -1114,6 +1115,10 @@ TEMPLATES = {
         ),
     ),
     "unknown filter": ((BODY, "{{ vec | doubled }}"), "scale.cu.jinja:7: No filter named 'doubled'"),
+    "loop without an end": (
+        (BODY, "{% for i in range(10 ** 12) %}{% endfor %}"),
+        "scale.cu.jinja:7: range(0, 1000000000000) has more than 1,000,000 numbers; let the kernel go around instead",
+    ),
     "no spelling": (
         (BODY, "{{ [vec] }}"),
         "scale.cu.jinja:7: a value of type list has no spelling in CUDA C++; render a number, a bool or a type",
@@ -1391,6 +1396,15 @@ def test_a_folder_without_specs_is_refused(tmp_path):
 
     assert str(nothing.value).endswith("holds no NAME.toml; a kernel is NAME.toml beside NAME.cu.jinja")
     assert str(missing.value).endswith("no such folder; `kernels` names the folder of the specs")
+
+
+def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path):
+    spec = loaded(tmp_path)
+    for name in ("scale.toml", "scale.cu.jinja"):
+        text = (tmp_path / name).read_text()
+        (tmp_path / name).write_text("\ufeff" + text, encoding="utf-8")
+    assert load(tmp_path / "scale.toml") == spec
+    assert "\ufeff" not in render(tmp_path, "scale.cu.jinja", {"vec": 1, "block": 128, "T": "float"})
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path):

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pretuned.api.projects import CallingReporter, Report, ignore, opened, specs_of
 from pretuned.bake.plan import OLDEST, number_of
@@ -26,7 +26,8 @@ from pretuned.spec.check.launch_bounds import bound_blocks
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.scalars import alike
 from pretuned.spec.space import Pairs, problems, specialisations
-from pretuned.tune.space.points import MAX_POINTS, Points
+
+_MANY: Final = 1_000_000  # combinations: what is legal of fewer can be searched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +125,9 @@ def _demand_countable(specs: Iterable[KernelSpec]) -> None:
     """Raise SpecError for a space of more configurations than can be searched."""
     for spec in specs:
         lists = [one.space for one in spec.all_implementations.values() if isinstance(one.space, dict)]
-        if sum(math.prod(len(values) for values in space.values()) for space in lists) > MAX_POINTS:
+        if sum(math.prod(len(values) for values in space.values()) for space in lists) > _MANY:
+            from pretuned.tune.space.points import Points  # noqa: PLC0415 - brings numpy, which few spaces need
+
             for specialisation in specialisations(spec):
                 Points.of(spec, specialisation, list(problems(spec, specialisation)))
 

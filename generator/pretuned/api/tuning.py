@@ -21,6 +21,7 @@ from pretuned.fleet.tuning import FleetTerms, FleetWork
 from pretuned.measure.runner import TuningError
 from pretuned.outcome import kind_of
 from pretuned.record import lock as lockfile
+from pretuned.record.cache import Cache
 from pretuned.record.lock import Lock
 from pretuned.report.certificates import certificate_json
 from pretuned.report.gains import Gains
@@ -192,6 +193,13 @@ def tune_project(
     lock = lockfile.read(project.lock)
     if options.executor is None:
         warn_of_silent(place_of(project, place), reporter)
+    with Cache(cache) as kept:
+        if kept.trouble:
+            reporter.warning(
+                f"the cache cannot be used, so what is measured is kept in rows alone: {kept.trouble}",
+                place=str(cache),
+                remedy="name a folder that can be written with PRETUNED_CACHE_DIR",
+            )
     with _tuners(options, project, place, lock, listen) as tuners:
         works = [
             FleetWork(device=device.at(options.effort or project.effort), requests=wanted)

@@ -12,7 +12,7 @@ from typing import Final
 
 from pretuned.cli.project import console
 from pretuned.config.settings import read_settings
-from pretuned.errors import ExitCode, UsageError, counted
+from pretuned.errors import ExitCode, StorageError, UsageError, counted
 from pretuned.record.cache import FILE, Cache, Holding
 from pretuned.report.text import columns
 from pretuned.runtime.text import no_such
@@ -37,6 +37,8 @@ def run(options: Namespace) -> ExitCode:
             console.info(f"{file}: nothing there yet")
         return ExitCode.SUCCESS
     with Cache(folder) as cache:
+        if cache.trouble:
+            raise StorageError(f"{file} cannot be used: {cache.trouble}")
         found = _fitting(cache.holdings(), options)
         if options.action == "list":
             _print(found, file, as_json=options.json)

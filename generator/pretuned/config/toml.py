@@ -44,7 +44,7 @@ def _twice(found: re.Match[str]) -> str:
 def read_toml(file: Path) -> dict[str, Any]:
     """Return a TOML file's document, an empty one where there is no such file; raises ConfigError."""
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        return tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:

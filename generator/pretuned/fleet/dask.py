@@ -12,6 +12,7 @@ worker, and the coordinator has no part in it.
 
 from __future__ import annotations
 
+import socket
 import time
 import uuid
 from collections.abc import Callable, Collection, Mapping
@@ -51,12 +52,21 @@ def connected(address: str) -> Any:  # noqa: ANN401 - Dask may not be installed
     except ImportError:
         raise DeviceError(f"--dask needs Dask: {INSTALL}") from None
     try:
+        _reach(distributed.comm.addressing.get_address_host_port, address)
         client: Any = distributed.Client
         return client(address, timeout=CONNECT_S, set_as_default=False)
     except (OSError, ValueError) as error:
         raise DeviceError(
             f"start a scheduler by `dask scheduler`, and name its address: there is none at '{address}' ({error})"
         ) from None
+
+
+def _reach(parts_of: Callable[[str], tuple[str, int]], address: str) -> None:
+    """Raise OSError or ValueError where nothing listens at an address: a client would wait for that once more later."""
+    if address.startswith("inproc://"):  # of this process
+        return
+    host, port = parts_of(address)
+    socket.create_connection((host, port), timeout=CONNECT_S).close()
 
 
 class DaskCrew:

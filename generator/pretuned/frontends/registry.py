@@ -103,6 +103,8 @@ def load_project(folder: Path) -> Project:
     Raises ConfigError for a file that cannot be read, one without a table, with two, or with one that its build back
     end does not read, and with every fault of the table.
     """
+    if folder.is_file():
+        raise ConfigError([Fault(file=folder.name, path="", message="is a file; name the folder that it is in")])
     if not (folder / FILE).is_file():
         raise ConfigError([Fault(file=FILE, path="", message=f"does not exist in {folder}")])
     document = read_toml(folder / FILE)

@@ -55,7 +55,7 @@ def call(
     try:
         with np.errstate(all="ignore"):
             return function(**arguments)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         told = ", ".join(f"{name} = {_described(arguments[name])}" for name in given if name in arguments)
         hint = f"; {INDICES}" if isinstance(error, IndexError) and reads_indices(spec) else ""
         if not hint and any(_is_array(value) and not value.size for value in arguments.values()):
@@ -98,7 +98,7 @@ def _asked_for(
     }
 
 
-def _raised(spec: KernelSpec, function: Function, target: str, error: Exception) -> str:
+def _raised(spec: KernelSpec, function: Function, target: str, error: BaseException) -> str:
     """Return the error with the line of the author's that raised it, or that called what did."""
     folder = spec.folder.resolve()
     lines = [frame for frame in traceback.extract_tb(error.__traceback__) if folder in Path(frame.filename).parents]
@@ -262,14 +262,14 @@ def _imported(file: Path) -> ModuleType:
     sys.path.insert(0, str(file.parent))
     try:
         module_spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise FunctionError(f"{_importing(file, error)}: {type(error).__name__}: {error}") from error
     finally:
         sys.path.remove(str(file.parent))
     return module
 
 
-def _importing(file: Path, error: Exception) -> str:
+def _importing(file: Path, error: BaseException) -> str:
     """Return how a message about an import begins: with the line of the file that failed, if one did."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
     return f"{file.name}{f':{lines[-1]}' if lines else ''} cannot be imported"

@@ -77,18 +77,20 @@ class CacheEntry:
 class Cache:
     """A key-value store of outcomes, rows and binaries; `folder` None keeps it in memory.
 
-    `path` is the file, None in memory, as also where no file can be opened in `folder`. With `anew`, what was measured
-    before this moment counts as absent, and what is measured from now on replaces it; binaries stay.
+    `path` is the file, None in memory, as also where no file can be opened in `folder`: `trouble` says why. With
+    `anew`, what was measured before this moment counts as absent, and what is measured from now on replaces it;
+    binaries stay.
     """
 
     def __init__(self, folder: Path | None, *, anew: bool = False) -> None:
         self.path = None if folder is None else folder / FILE
+        self.trouble = ""
         self._since = time.time() if anew else 0.0
         try:
             self._connection = self._opened()
             self._evict()
-        except (OSError, sqlite3.DatabaseError):  # not writable, or locked for long by others
-            self.path = None
+        except (OSError, sqlite3.DatabaseError) as error:  # not writable, or locked for long by others
+            self.path, self.trouble = None, (error.strerror if isinstance(error, OSError) else "") or str(error)
             self._connection = self._connect()
 
     def _opened(self) -> sqlite3.Connection:

@@ -67,7 +67,7 @@ def named_folders(folder: Path, module: Path | None) -> Iterator[Path]:
     """Yield the folders of headers that the kernels of a folder name, also those with faults elsewhere."""
     for file in folder.glob("*.toml"):
         with suppress(OSError, ValueError, RecursionError):
-            yield from include_folders(tomllib.loads(file.read_text(encoding="utf-8")), folder)
+            yield from include_folders(tomllib.loads(file.read_text(encoding="utf-8-sig")), folder)
     for one in () if module is None else executed(module).kernels:
         yield from include_folders(one.document, folder)
 

@@ -67,7 +67,7 @@ def load_files(files: Iterable[Path]) -> dict[str, KernelSpec]:
 def load(file: Path) -> KernelSpec:
     """Load one spec file; raises SpecError that holds every fault of it."""
     try:
-        document = tomllib.loads(file.read_text(encoding="utf-8"))
+        document = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise SpecError([Fault(file=file.name, path="", message=f"does not exist in {file.parent}")]) from None
     except (OSError, ValueError, RecursionError) as error:  # ValueError: not UTF-8, not TOML, or an endless integer

@@ -22,7 +22,18 @@ from pretuned.runtime.table import ceil_div
 from pretuned.runtime.text import closest
 from pretuned.spec.braces import bare_literal, syntax_error
 
-HELPERS: Final = {"ceil_div": ceil_div, "min": min, "max": max, "range": range, "namespace": Namespace}
+_MOST_TURNS: Final = 1_000_000
+
+
+def _range(*bounds: int) -> range:
+    """Return Python's `range`; raises RenderError for one that a template would not come to an end of."""
+    found = range(*bounds)
+    if found and (found[-1] - found[0]) // found.step >= _MOST_TURNS:
+        raise RenderError(f"{found} has more than {_MOST_TURNS:,} numbers; let the kernel go around instead")
+    return found
+
+
+HELPERS: Final = {"ceil_div": ceil_div, "min": min, "max": max, "range": _range, "namespace": Namespace}
 _INCLUDES: Final = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
 
 
@@ -58,7 +69,7 @@ def shown_name(template: str) -> str:
 
 def text_of(folder: Path, template: str) -> str:
     """Return the text of a template as it is written; raises OSError or UnicodeDecodeError."""
-    return template if is_text(template) else (folder / template).read_text(encoding="utf-8")
+    return template if is_text(template) else (folder / template).read_text(encoding="utf-8-sig")
 
 
 class _Loader(FileSystemLoader):
@@ -74,7 +85,7 @@ class _Loader(FileSystemLoader):
 def jinja(folder: Path) -> Environment:
     """Return the environment for templates (and includes) below `folder`; a template that changes is read again."""
     environment = Environment(
-        loader=_Loader(folder),
+        loader=_Loader(folder, encoding="utf-8-sig"),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
