@@ -191,7 +191,7 @@ def read(path: Path) -> Lock:
         if (conflict := _CONFLICT.search(text)) is not None:
             line = text.count("\n", 0, conflict.start()) + 1
             raise LockError(_in_conflict(path.name, line)) from None
-        if text.strip() and not text.lstrip().startswith(("{", "[")):
+        if isinstance(error, ValueError) and text.strip() and not text.lstrip().startswith("{"):
             raise LockError(f"{path}: is no lock, which is a JSON file that `pretuned tune` writes") from None
         raise LockError(
             f"{path.name}: is not JSON ({error}); it is cut short or was merged by hand: "
