@@ -47,6 +47,17 @@ def test_equal_compile_errors_are_printed_once_and_the_rest_is_not_compiled(tmp_
     assert last == "  the first 3 fail alike, so the other 213 were not compiled"
 
 
+def test_a_reference_that_never_returns_is_a_finding(tmp_path, cache, monkeypatch):
+    monkeypatch.setattr("pretuned.tune.execute.CANDIDATE_S", 1.0)
+    spec = loaded(tmp_path, FEW, ("vec   = [1, 2, 4]", "vec   = [1]"), template=HALVES)
+    (tmp_path / "reference.py").write_text("def scale(x, a, **_):\n    while True:\n        pass\n")
+    (report,) = execute({"scale": spec}, [PLAIN], cache_folder=cache, budget_s=12.0)
+    assert report.executions == 0
+    assert report.findings
+    for finding in report.findings:
+        assert re.fullmatch(r"its inputs and references were not made within \d+ s", finding.detail)
+
+
 def test_a_reference_that_raises_is_a_finding_and_other_kernels_go_on(tmp_path, cache):
     for name in ("bad", "good"):
         (tmp_path / name).mkdir()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import pytest
 
-from children import FATAL, NOTED
+from children import ENDLESS, FATAL, NOTED
 from pretuned.errors import DeviceError
 from pretuned.measure.requests import CompiledCandidate, PrepareRequest, Raced, TooLarge, Verified
 from pretuned.measure.runner import Runner, TuningError
@@ -93,6 +94,15 @@ def test_a_failing_reference_ends_the_tuning(gpu, prepare):
     with pytest.raises(TuningError) as error:
         gpu.prepare(prepare(seed=8))
     assert str(error.value) == "scale: reference.py:f failed: ValueError: no"
+
+
+def test_a_reference_that_never_returns_ends_the_tuning_and_is_not_asked_again(gpu, prepare):
+    gpu.prepare_s = 1.0
+    began = time.monotonic()
+    with pytest.raises(TuningError, match=r"^scale: its inputs and references were not made within 1 s at n=\d+"):
+        gpu.prepare(prepare(seed=ENDLESS))
+    assert time.monotonic() - began < 10
+    assert gpu.replaced == 1
 
 
 @pytest.fixture

@@ -63,14 +63,15 @@ def compiler():
     return answer
 
 
-FATAL, NOTED = 9, 10
+FATAL, NOTED, ENDLESS = 9, 10, 11
 
 
 def gpu():
     """A GPU that does what the configuration says.
 
     `do` is 0 for right, 1 to die, 2 to hang, 3 to lose the context, 4 to spoil the process, so that what does 5 is
-    wrong from then on, and 6 to be wrong. Where inputs are drawn by FATAL, its own reference ends the process.
+    wrong from then on, and 6 to be wrong. Where inputs are drawn by FATAL, its own reference ends the process;
+    by ENDLESS, it never returns.
     """
     prepared = []
 
@@ -81,6 +82,8 @@ def gpu():
             case PrepareRequest():
                 if request.seed == FATAL and not request.by_numpy:
                     os._exit(3)
+                if request.seed == ENDLESS:
+                    time.sleep(60)
                 prepared.append(request.problem)
                 return PREPARED.get(request.seed, Ready(notes=("why",) if request.seed == NOTED else ()))
         assert prepared, "nothing was prepared"

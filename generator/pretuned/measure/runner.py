@@ -162,20 +162,16 @@ class Runner:
         """Make a problem the one that the requests that follow are about; `TooLarge` where it does not fit."""
         if request.spec.name in self._by_numpy:
             request = replace(request, by_numpy=True)
-        self._prepared = request
-        answer = self._ask(self._stripped(request), self.prepare_s)
-        if isinstance(answer, Trouble) and self._ran:
-            self.close()
-            self.replaced += 1
-        if self._child is None:  # perhaps of what a candidate left: once more, in a fresh child
-            request = self._prepared = self._with_numpy(request, answer)
-            answer = self._ask(self._stripped(request), self.prepare_s)
+        answer = self._answer(request)
         if isinstance(answer, TooLarge):
             self._prepared = None
             return answer
         if not isinstance(answer, Ready):
             self._prepared = None
-            raise TuningError(f"{request.spec.name}: {_reason(answer)}")
+            reason = _reason(answer)
+            if isinstance(answer, Expired):
+                reason = f"its inputs and references were not made within {answer.after_s:.0f} s at {request.problem}"
+            raise TuningError(f"{request.spec.name}: {reason}")
         for note in answer.notes:
             self._note(request.spec.name, note)
         for kernel, text in answer.remarks:
@@ -184,6 +180,21 @@ class Runner:
                 self.remarks.append((kernel, text))
         self._stale = False
         return None
+
+    def _answer(self, request: PrepareRequest) -> Answer | Died | Expired:
+        """Return the answer to a request, of a fresh child where the first one may have suffered from a candidate."""
+        self._prepared, ran = request, bool(self._ran)
+        answer = self._ask(self._stripped(request), self.prepare_s)
+        if isinstance(answer, Trouble) and ran:
+            self.close()
+            self.replaced += 1
+        if self._child is not None:
+            return answer
+        again = self._with_numpy(request, answer)
+        if isinstance(answer, Expired) and not ran and again is request:
+            return answer
+        self._prepared = again
+        return self._ask(self._stripped(again), self.prepare_s)
 
     def _with_numpy(self, request: PrepareRequest, answer: Answer | Died | Expired) -> PrepareRequest:
         """Return a request that took the child with it without what may have done that, a reference of the author's."""

@@ -169,7 +169,7 @@ class _OneDevice:
     def _begin_task(self, event: Measuring) -> None:
         self._before_s += self._task_s or 0.0
         self._task_s, self.share, self._screened = event.seconds, 0.0, {}
-        self._go_to(event.kernel, event.problem, "compiling the first sources")
+        self._go_to(event.kernel, event.problem, "preparing")
         self.view = replace(self.view, screened=Count(of=event.candidates))
 
     def _screen(self, event: CandidatesScreened) -> None:

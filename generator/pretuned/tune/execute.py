@@ -28,7 +28,7 @@ from pretuned.backends.host import BACKEND as HOST
 from pretuned.compile.host import CPP
 from pretuned.compile.pool import processors
 from pretuned.measure.requests import CompiledCandidate, PrepareRequest, TooLarge
-from pretuned.measure.runner import Runner, TuningError
+from pretuned.measure.runner import CANDIDATE_S, Runner, TuningError
 from pretuned.outcome import Failure, TimedOut
 from pretuned.record.cache import Cache
 from pretuned.runtime.records import Value
@@ -218,10 +218,12 @@ class _Round:
                 remarks=remarks,
             )
         except Exception as error:  # noqa: BLE001 - a finding of this kernel, and no end for the others
-            if self.clock.left_s < END_S:
-                return Answered(cut=configurations, seconds=time.perf_counter() - started)
+            seconds = time.perf_counter() - started
+            endless = isinstance(error, TuningError) and not job.executed and seconds >= CANDIDATE_S
+            if self.clock.left_s < END_S and not endless:
+                return Answered(cut=configurations, seconds=seconds)
             text = str(error) if isinstance(error, TuningError) else f"{type(error).__name__}: {error}"
-            return Answered(trouble=text, seconds=time.perf_counter() - started)
+            return Answered(trouble=text, seconds=seconds)
         finally:
             if self.mode.sanitizer and len(runner.ran) > SANITIZED:
                 runner.close()  # libraries under AddressSanitizer stay loaded, and on disk, as long as their process

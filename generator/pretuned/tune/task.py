@@ -10,7 +10,7 @@ import numpy as np
 
 from pretuned.compile.result import Binary
 from pretuned.measure.requests import PrepareRequest, TooLarge
-from pretuned.measure.runner import TuningError
+from pretuned.measure.runner import PREPARE_S, TuningError
 from pretuned.outcome import Failure, LaunchFailed, Outcome, Timed, TimedOut, detail, reworded
 from pretuned.record.freshness import space_key
 from pretuned.record.rows import Row
@@ -34,6 +34,7 @@ from pretuned.tune.space.points import Points
 from pretuned.tune.workbench import Workbench
 
 KEYED: Final = 450  # candidates whose texts a settled row is remembered under
+LEAST_PREPARE_S: Final = 30.0  # that inputs and references get, however little is left of the budget
 LIMIT_S: Final = 1.0  # for screening a candidate, besides the time of LIMIT_CALLS calls of the default
 LIMIT_CALLS: Final = 1000
 CLEARANCES: Final = 3  # of the default, whose failures others may have caused
@@ -172,6 +173,8 @@ class TuningTask:
             trust_default=trust_default,
             reference=reference,
         )
+        left_s = max(LEAST_PREPARE_S, self.workbench.clock.left_s)  # a reference may never return
+        self.workbench.runner.prepare_s = min(PREPARE_S, left_s)
         with self.workbench.spending.stage("preparing"):
             refused = self.workbench.runner.prepare(request)
         while self.workbench.runner.notes:
