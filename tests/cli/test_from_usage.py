@@ -146,19 +146,19 @@ BAD = [
     ("\x00\xff", "is not JSON, or is cut off"),
     ("7", "is not of format 1"),
     ('{"format": 2}', "is not of format 1"),
-    (line(calls=0), "a value is missing or of the wrong kind"),
-    (line(calls=-1), "a value is missing or of the wrong kind"),
-    (line(calls=True), "a value is missing or of the wrong kind"),
-    (line(calls=1.5), "a value is missing or of the wrong kind"),
-    (line(calls=1 << 63), "a value is missing or of the wrong kind"),
-    (line(n=-1), "a value is missing or of the wrong kind"),
-    (line(n="1024"), "a value is missing or of the wrong kind"),
-    (line(dims=[1024]), "a value is missing or of the wrong kind"),
-    (line(kernel=None), "a value is missing or of the wrong kind"),
-    (line(kernel=["scale"]), "a value is missing or of the wrong kind"),
-    (line(package={}), "a value is missing or of the wrong kind"),
-    (line(specialisation={"T": None}), "a value is missing or of the wrong kind"),
-    (line(specialisation={"T": ["float32"]}), "a value is missing or of the wrong kind"),
+    (line(calls=0), "`calls` is missing, or of the wrong kind"),
+    (line(calls=-1), "`calls` is missing, or of the wrong kind"),
+    (line(calls=True), "`calls` is missing, or of the wrong kind"),
+    (line(calls=1.5), "`calls` is missing, or of the wrong kind"),
+    (line(calls=1 << 63), "`calls` is missing, or of the wrong kind"),
+    (line(n=-1), "`dims` is missing, or of the wrong kind"),
+    (line(n="1024"), "`dims` is missing, or of the wrong kind"),
+    (line(dims=[1024]), "`dims` is missing, or of the wrong kind"),
+    (line(kernel=None), "`kernel` is missing, or of the wrong kind"),
+    (line(kernel=["scale"]), "`kernel` is missing, or of the wrong kind"),
+    (line(package={}), "`package` is missing, or of the wrong kind"),
+    (line(specialisation={"T": None}), "`specialisation` is missing, or of the wrong kind"),
+    (line(specialisation={"T": ["float32"]}), "`specialisation` is missing, or of the wrong kind"),
     (line(kernel="x" * 70000), "too long"),
     (line(kernel="x" * 200000), "too long"),
 ]
@@ -315,7 +315,7 @@ def test_lines_that_differ_in_their_calls_alone_are_read_together_and_no_others(
         *(("other", (1,), 5), ("scale", (2, 5), 42), ("other", (3,), 5), ("scale", (4,), 2)),
         *(("scale", (6,), 7), ("scale", (7,), 7)),
     ]
-    assert [str(one) for one in unread] == ["line 8: a value is missing or of the wrong kind"]
+    assert [str(one) for one in unread] == ["line 8: `calls` is missing, or of the wrong kind"]
 
 
 def test_devices_do_not_matter(home):

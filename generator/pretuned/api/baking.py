@@ -128,6 +128,8 @@ def parse_extra(text: str, specs: Mapping[str, KernelSpec]) -> Extra:
         found = assignment(part)
         if found is None:
             raise UsageError(f"--with {text}: '{part.strip()}' is not a k=v")
+        if found[0] in given:
+            raise UsageError(f"--with {text}: names '{found[0]}' twice")
         given[found[0]] = found[1]
     name = str(given.pop("implementation", spec.default_implementation))
     if name not in spec.all_implementations:

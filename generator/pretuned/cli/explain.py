@@ -18,7 +18,11 @@ def run(options: Namespace) -> ExitCode:
     if owner is None:
         known = sorted(name for package in packages for name in package.TABLE)
         raise UsageError(no_such("kernel", options.kernel, known))
-    problem = dict(_value(text) for text in options.problem)
+    problem: dict[str, Value] = {}
+    for name, value in map(_value, options.problem):
+        if name in problem:
+            raise UsageError(f"'{name}' is given twice")
+        problem[name] = value
     try:
         print(owner.explain(options.kernel, device=options.device, **problem))
     except owner.PretunedError as error:

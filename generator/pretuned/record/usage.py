@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -27,7 +27,6 @@ FORMAT: Final = 1
 NEAR: Final = 1.5  # by what factor a called size may differ from a measured one
 _LINE_BYTES: Final = 1 << 16
 _CALLS: Final = re.compile(rb', "calls": ([1-9][0-9]{0,17})\}\s*$')  # as generated packages end a line
-_KEYS: Final = ("package", "kernel", "specialisation", "dims", "calls")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +89,35 @@ def read(path: Path) -> tuple[list[Called], list[Unread]]:
     return [Called(lines=lines, **data) for lines, data in said.values()], unread
 
 
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_specialisation(value: object) -> bool:
+    return isinstance(value, dict) and all(isinstance(one, bool | int | str) for one in value.values())
+
+
+def _are_sizes(value: object) -> bool:
+    return isinstance(value, dict) and all(map(_is_count, value.values()))
+
+
+def _is_number_of_calls(value: object) -> bool:
+    return _is_count(value) and value != 0
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value <= INT64_MAX
+
+
+_KEYS: Final[Mapping[str, Callable[[object], bool]]] = {
+    "package": _is_text,
+    "kernel": _is_text,
+    "specialisation": _is_specialisation,
+    "dims": _are_sizes,
+    "calls": _is_number_of_calls,
+}
+
+
 def _parsed(line: bytes) -> dict[str, Any] | str:
     """Return what a line says, or why it cannot be read."""
     try:
@@ -98,25 +126,9 @@ def _parsed(line: bytes) -> dict[str, Any] | str:
         return "is not JSON, or is cut off"
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         return f"is not of format {FORMAT}"
-    return {name: data[name] for name in _KEYS} if _is_sound(data) else "a value is missing or of the wrong kind"
-
-
-def _is_sound(data: Mapping[str, Any]) -> bool:
-    package, kernel, specialisation, dims, calls = map(data.get, _KEYS)
-    return (
-        isinstance(package, str)
-        and isinstance(kernel, str)
-        and isinstance(specialisation, dict)
-        and all(isinstance(value, bool | int | str) for value in specialisation.values())
-        and isinstance(dims, dict)
-        and all(_is_count(size) for size in dims.values())
-        and _is_count(calls)
-        and calls != 0
-    )
-
-
-def _is_count(value: object) -> bool:
-    return type(value) is int and 0 <= value <= INT64_MAX
+    if wrong := [name for name, is_sound in _KEYS.items() if not is_sound(data.get(name))]:
+        return f"`{wrong[0]}` is missing, or of the wrong kind"
+    return {name: data[name] for name in _KEYS}
 
 
 def digest_of(calls: Mapping[Problem, int]) -> str:
