@@ -47,6 +47,26 @@ def test_a_reference_that_has_the_kernels_own_rounding_is_remarked(tmp_path, dty
     assert [remark.startswith(said) for remark in remarks] == [True] * remarked
 
 
+@pytest.mark.parametrize(
+    ("returned", "remarked"),
+    [
+        ("x * np.nan", True),
+        ("np.where(x < 0, np.inf, np.nan)", True),
+        ("np.where(np.arange(len(x)) < len(x) - 1, np.nan, 1.0)", False),
+        ("x * 0", False),
+        ("x", False),
+    ],
+)
+def test_a_reference_without_a_finite_number_is_remarked(tmp_path, returned, remarked):
+    spec = load(write(tmp_path, SCALE))
+    (tmp_path / "reference.py").write_text(f"import numpy as np\n\ndef scale(x, **_):\n    return {returned}\n")
+    problem = Problem(specialisation=(("T", "float32"),), dims=(("n", 3000),))
+    remarks = []
+    data.reference(spec, problem, data.inputs(spec, problem, 0), remarks.append)
+    said = f"{HEAD}returns no finite number for 'y', so that whatever is NaN or infinite is right; mend it, or give "
+    assert [remark.startswith(said) for remark in remarks] == [True] * remarked
+
+
 def said(folder, text, *, toml=SCALE):
     """Return what is said of a reference; two lines stand before it."""
     spec = load(write(folder, toml))

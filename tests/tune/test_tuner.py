@@ -27,7 +27,7 @@ from pretuned.tune.events import (
     Passed,
     Planned,
     Racing,
-    RoundedReference,
+    RemarkedReference,
 )
 from pretuned.tune.request import TuningRequest
 from pretuned.tune.spending import Spending
@@ -187,7 +187,7 @@ def test_a_reference_that_is_rounded_is_reported(spec):
             return super().prepare(request)
 
     _, events, _ = run(spec, Remarking(model), problems=all_problems(spec)[:1])
-    said = {describe(event) for event in events if isinstance(event, RoundedReference)}
+    said = {describe(event) for event in events if isinstance(event, RemarkedReference)}
     assert said == {"scale: compute in float64"}
 
 

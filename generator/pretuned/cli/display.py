@@ -24,7 +24,7 @@ from pretuned.tune.events import (
     OutOfBudget,
     Passed,
     Planned,
-    RoundedReference,
+    RemarkedReference,
     Shared,
     Waiting,
     innermost,
@@ -38,7 +38,7 @@ WIDEST: Final = 100  # columns: a display that is wider is not easier to read
 PER_SECOND: Final = 4
 OF_FLEET: Final = Shared | GivenAgain | AnswerRefused
 # above the display, to stay
-PRINTED: Final = Failed | OutOfBudget | Passed | Waiting | Planned | Noisy | ByNumpy | RoundedReference | OF_FLEET
+PRINTED: Final = Failed | OutOfBudget | Passed | Waiting | Planned | Noisy | ByNumpy | RemarkedReference | OF_FLEET
 
 
 @contextmanager

@@ -30,6 +30,7 @@ from pretuned.measure.functions import (
     array_for,
     arrays_of,
     call,
+    nowhere_finite,
     place,
     rounded,
     together,
@@ -316,10 +317,13 @@ def computed(
     result = call(spec, target, problem, values, made)
     found = apart(spec, problem, where, arrays_of(where, result, names, all_of_them=True))
     wide = {one.name: DTYPES[buffers[one.name].dtype].wide for one in written}
-    for name in wide:
-        if remark is not None and (text := rounded(where, buffers[name], found[name])):
-            remark(text)
-    return {name: array_for(where, buffers[name], found[name], dtype, xp) for name, dtype in wide.items()}
+    made_of = {name: array_for(where, buffers[name], found[name], dtype, xp) for name, dtype in wide.items()}
+    if remark is not None:
+        for name, array in made_of.items():
+            text = rounded(where, buffers[name], found[name]) or nowhere_finite(where, buffers[name], array)
+            if text:
+                remark(text)
+    return made_of
 
 
 __all__ = [

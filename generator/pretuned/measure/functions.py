@@ -166,6 +166,18 @@ def rounded(where: str, buffer: BoundBuffer, value: object) -> str:
     )
 
 
+def nowhere_finite(where: str, buffer: BoundBuffer, array: HostArray) -> str:
+    """Return what to know of a reference that has no finite number, which tells right from wrong nowhere."""
+    if not (DTYPES[buffer.dtype].floating and array.size) or np.isfinite(array.flat[:1000]).any():
+        return ""
+    if np.isfinite(array).any():
+        return ""
+    return (
+        f"{where} returns no finite number for '{buffer.name}', so that whatever is NaN or infinite is right; mend "
+        "it, or give `inputs` of which it makes numbers"
+    )
+
+
 def _demand_held(where: str, buffer: BoundBuffer, array: Any, xp: Any) -> None:  # noqa: ANN401 - as above
     """Refuse a value that the buffer's type does not hold, with the first such place."""
     low, high = DTYPES[buffer.dtype].range or (0, 1)

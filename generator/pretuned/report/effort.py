@@ -26,7 +26,7 @@ from pretuned.tune.events import (
     Planned,
     Racing,
     Refining,
-    RoundedReference,
+    RemarkedReference,
     Shared,
     SourcesCompiled,
     Unconfirmed,
@@ -57,7 +57,7 @@ def describe(event: Event) -> str:  # noqa: C901, PLR0911, PLR0912 - one return 
             return f"{kernel}: {problem}: {reason}; measured again (attempt {attempt})"
         case ByNumpy(kernel=kernel, reason=reason):
             return f"{kernel}: gpu-reference is not used, NumPy computes what is right: {reason}"
-        case RoundedReference(kernel=kernel, text=text):
+        case RemarkedReference(kernel=kernel, text=text):
             return f"{kernel}: {text}"
         case Unconfirmed(kernel=kernel, problem=problem, candidates=candidates):
             return f"{kernel}: {problem}: {counted(candidates, 'candidate')} ahead of the default at some places only"

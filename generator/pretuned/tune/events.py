@@ -156,8 +156,8 @@ class ByNumpy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoundedReference:
-    """A kernel's reference is rounded as coarsely as its results; `text` says which and what to write."""
+class RemarkedReference:
+    """A kernel's reference does not see some errors; `text` says which and what to write."""
 
     kernel: str
     text: str
@@ -279,7 +279,7 @@ Event = (
     | Failed
     | Noisy
     | ByNumpy
-    | RoundedReference
+    | RemarkedReference
     | Unconfirmed
     | Decided
     | Passed

@@ -25,7 +25,7 @@ from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, Pairs, Problem
 from pretuned.strategies import AUTO
 from pretuned.tune.blame import culprits, passes_by_numpy
-from pretuned.tune.events import AtProblem, ByNumpy, Failed, RoundedReference
+from pretuned.tune.events import AtProblem, ByNumpy, Failed, RemarkedReference
 from pretuned.tune.representatives import promising
 from pretuned.tune.results import KnownResults, context_of
 from pretuned.tune.sources import TaskSources
@@ -182,7 +182,7 @@ class TuningTask:
             self.workbench.listen(ByNumpy(kernel=kernel, reason=reason))
         while self.workbench.runner.remarks:
             kernel, text = self.workbench.runner.remarks.pop(0)
-            self.workbench.listen(RoundedReference(kernel=kernel, text=text))
+            self.workbench.listen(RemarkedReference(kernel=kernel, text=text))
         return refused
 
     def screen(self, problem: Problem, chosen: Sequence[Configuration]) -> None:
