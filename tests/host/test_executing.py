@@ -58,6 +58,13 @@ def test_a_reference_that_never_returns_is_a_finding(tmp_path, cache, monkeypatc
         assert re.fullmatch(r"its inputs and references were not made within \d+ s", finding.detail)
 
 
+def test_where_no_problem_can_be_judged_that_is_said_once(tmp_path, cache):
+    spec = loaded(tmp_path, FEW, ("vec   = [1, 2, 4]", "vec   = [1]"), template=HALVES)
+    (tmp_path / "reference.py").write_text("def scale(x, a, **_):\n    raise ValueError\n")
+    (report,) = execute({"scale": spec}, [PLAIN], cache_folder=cache)
+    assert report.notes == ["stopped: the first 3 problems could not be judged"]
+
+
 def test_a_reference_that_raises_is_a_finding_and_other_kernels_go_on(tmp_path, cache):
     for name in ("bad", "good"):
         (tmp_path / name).mkdir()

@@ -264,7 +264,7 @@ class Examination:
         text = trouble.removeprefix(f"{self.spec.name}: ").removesuffix(f" at {problem}")
         self._find(None, text, (problem.specialisation, None), problem)
         self._troubles += 1
-        if self._troubles >= PROBES and not self.executed:
+        if self._troubles == PROBES and not self.executed:  # others may be on their way
             self.over = True
             self.report.notes.append(f"stopped: the first {PROBES} problems could not be judged")
 
