@@ -19,6 +19,7 @@ def test_exit_codes_keep_their_numbers():
         "DRIFTED": 9,
         "STORAGE": 10,
         "INTERRUPTED": 130,
+        "UNREAD": 141,
     }
     assert all(code.meaning and "|" not in code.meaning for code in ExitCode)
 

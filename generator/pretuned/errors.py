@@ -36,6 +36,7 @@ class ExitCode(IntEnum):
     DRIFTED = 9, "`check --drift`: a winner is slower than its default, or fails"
     STORAGE = 10, "a file cannot be read or written: a full disk, a missing permission; what was there is as it was"
     INTERRUPTED = 130, "ended by Ctrl-C or SIGTERM; what was measured is kept"  # the status that shells give to it
+    UNREAD = 141, "whoever reads the output has ended first, as `head` does"  # as shells say it
 
 
 class Error(Exception):

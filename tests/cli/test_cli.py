@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
 import subprocess
 import sys
@@ -280,6 +281,15 @@ main(["check"])
 def test_ctrl_c_while_modules_are_imported_ends_as_quietly():
     done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+
+
+def test_where_the_reader_of_the_output_ends_first_the_status_is_not_that_of_success(project):
+    command = [sys.executable, "-m", "pretuned", "check", "--json"]
+    read, write = os.pipe()
+    os.close(read)
+    ended = subprocess.run(command, cwd=project, stdout=write, stderr=subprocess.PIPE, check=False)
+    os.close(write)
+    assert (ended.returncode, ended.stderr) == (141, b"")
 
 
 def test_no_command_and_an_unknown_one_are_usage_errors(capsys):

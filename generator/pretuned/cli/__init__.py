@@ -48,7 +48,7 @@ def _status(arguments: Sequence[str] | None) -> ExitCode:
         return error.exit_code
     except BrokenPipeError:
         sys.stderr.close()
-        return ExitCode.SUCCESS
+        return ExitCode.UNREAD  # what was to be said may have been a failure
     return status
 
 
