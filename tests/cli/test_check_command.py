@@ -233,6 +233,23 @@ def test_scalars_whose_swap_would_not_show_are_named(home):
     )
 
 
+@pytest.mark.parametrize(
+    ("extent", "said"),
+    [
+        (
+            "n - 2000",
+            "-976 at n=1024, T=float16, which the spec lists; an array has 0 elements or more: ",
+        ),
+        ("n - 9", '-9 at n=0, T=float16, which a call may have; write `requires = ["n - 9 >= 0"]` into [constraints]'),
+    ],
+)
+def test_an_extent_below_0_is_named_where_it_is_measured_first(home, extent, said):
+    change = '"n"], align = "vec * sizeof(T)" },\n  { name = "a"', f'"{extent}"] }},\n  {{ name = "a"'
+    loaded(home.root / "kernels", change, template=f"#include <cuda_fp16.h>\n{SCALE_TEMPLATE}")
+    _, _, err = home.run("check")
+    assert f"arguments[1].shape[0]: the extent {extent} of 'x' is {said}" in err
+
+
 def test_what_would_hide_wrong_results_is_named(home):
     changes = ("value = 2.0", "value = 0.0"), ("rtol = { float32 = 1e-5", "rtol = { float32 = 100.0")
     loaded(home.root / "kernels", *changes, template=f"#include <cuda_fp16.h>\n{SCALE_TEMPLATE}")
