@@ -8,7 +8,7 @@ import pytest
 
 import reference
 from documents import ROOT
-from from_the_code import expand
+from from_the_code import expand, renewed
 from pretuned.cli.parser import parser
 from pretuned.errors import ExitCode
 from pretuned.runtime.types import DTYPES
@@ -24,6 +24,13 @@ def keys_of(schema):
         return set()
     properties = schema.get("properties", {})
     return set(properties) | {key for value in [*schema.values(), *properties.values()] for key in keys_of(value)}
+
+
+def test_what_pages_keep_of_generated_parts_is_what_the_code_has():
+    pages = {file: file.read_text(encoding="utf-8") for file in (ROOT / "docs").rglob("*.md")}
+    assert sum("<!-- end -->" in text for text in pages.values()) >= 5
+    stale = [file.name for file, text in pages.items() if renewed(text) != text]
+    assert not stale, "run `python docs/_ext/from_the_code.py`"
 
 
 def pages():
