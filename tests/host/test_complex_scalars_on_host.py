@@ -78,6 +78,6 @@ def test_what_the_kernel_takes_is_what_is_passed(tmp_path):
 
 
 def test_infinite_defaults_stand_in_the_generated_function(tmp_path):
-    edited(tmp_path, "default = [1.0, -2.0]", "default = [inf, -0.0]")
+    edited(tmp_path, "default = [1.0, -2.0]", "value = [1.0, -2.0], default = [inf, -0.0]")
     text = files(plan(load_folder(tmp_path), [], {}, cubins=False), {})["__init__.py"].decode()
     assert '    alpha: complex,\n    shift: complex = complex(float("inf"), -0.0),\n    *,\n' in text
