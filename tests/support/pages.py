@@ -51,7 +51,7 @@ class Page(HTMLParser):
 
     def handle_data(self, data):
         if "tbody" in self.unclosed and CELLS & {*self.unclosed}:
-            self.rows[-1][2][-1][1] += data.rstrip("\n")
+            self.rows[-1][2][-1][1] += data
 
     def _close(self, tags):
         """End the innermost elements of these kinds, whose ends are implied."""

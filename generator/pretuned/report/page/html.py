@@ -29,8 +29,9 @@ from pretuned.runtime.records import Value
 from pretuned.spec.space import Pairs, describe
 
 _FOLDER: Final = Path(__file__).parent
-# Of cells and rows, which end where the next one begins: a twelfth of a large lock's page.
-_IMPLIED_ENDS: Final = re.compile("</t[dhr]>")
+# Of cells and rows, which end where the next one begins: a tenth of a large lock's page. The line's end would be a part
+# of the cell's text.
+_IMPLIED_ENDS: Final = re.compile(r"</t[dhr]>\s*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
