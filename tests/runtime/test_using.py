@@ -182,7 +182,7 @@ def test_without_arguments_the_environment_counts_again(load, baked, cupy, monke
         assert tuned.explain("accumulate", n=65536, lanes=2).why == ("using",)
 
 
-@pytest.mark.parametrize("defaults", [True, ["affine"]], ids=["all", "one"])
+@pytest.mark.parametrize("defaults", [True, ["affine"], ["pkg.tuned.affine"]], ids=["all", "one", "by its whole name"])
 def test_defaults_hold_over_a_configuration_that_was_asked_for_outside(load, baked, cupy, monkeypatch, defaults):
     monkeypatch.setenv("PRETUNED_CONFIG", "affine:block=64,vec=1")
     tuned = load(baked)

@@ -303,8 +303,9 @@ def overrides_of(
             overrides.forget_configurations()  # that were asked for outside
     else:
         for name in defaults or ():
-            overrides.want_defaults(_kernel(str(name), by), by)
-            overrides.forget_configurations(str(name))
+            kernel = _kernel(str(name), by)
+            overrides.want_defaults(kernel, by)
+            overrides.forget_configurations(kernel)
     for name, values in configurations.items():
         if not isinstance(values, dict):
             raise OverrideError(f"{by}: {name}: expected a configuration as in {{'block': 512}}, found {values!r}")
