@@ -27,7 +27,7 @@ from pretuned.spec.space import Problem, admitted
 pytestmark = pytest.mark.gpu
 SPECS = load_folder(Path(__file__).parents[2] / "templates")
 PROBLEMS = 20
-ELEMENTS = {1: 300_000, 2: 500, 3: 150}  # at most, along each dim, by their number
+ELEMENTS = {1: 300_000, 2: 500, 3: 150, 4: 24}  # at most, along each dim, by their number
 
 
 def problems(spec):
