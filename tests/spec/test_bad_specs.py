@@ -381,6 +381,17 @@ ARGUMENTS = {
             "template: does not declare 'P': write `{{ P }}` on a line of its own, before the kernel",
         ],
     ),
+    "struct with a field that C++ cannot declare": (
+        [
+            (A, 'dtype = "P", value = { new = 1, int = 1 }'),
+            ("[dims]", '[structs]\nP = { new = "int32", int = "int32" }\n\n[dims]'),
+        ],
+        [
+            "structs.P.int: 'int' is a word of C++, where the template declares the struct; use another name",
+            "structs.P.new: 'new' is a word of C++, where the template declares the struct; use another name",
+            "template: does not declare 'P': write `{{ P }}` on a line of its own, before the kernel",
+        ],
+    ),
     "struct with a wrong value": (
         [
             (A, 'dtype = "P", value = { k = 1.5, ws = [1, 2], c = 300, d = [1], f = "m", g = "n" }'),

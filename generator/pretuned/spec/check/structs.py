@@ -21,6 +21,17 @@ from pretuned.spec.structs import field_of, layouts
 PASSED_BYTES: Final = 4096  # that all arguments of a launch take together (CUDA C++ Programming Guide, `__global__`)
 POINTER_BYTES: Final = 8
 
+# C++17's keywords and alternative operators, but those of Python, which no name may be (ISO/IEC 14882:2017, 5.11).
+CPP_WORDS: Final = frozenset(
+    """
+    alignas alignof and_eq asm auto bitand bitor bool case catch char char16_t char32_t compl const const_cast constexpr
+    decltype default delete do double dynamic_cast enum explicit export extern false float friend goto inline int long
+    mutable namespace new noexcept not_eq nullptr operator or_eq private protected public register reinterpret_cast short
+    signed sizeof static static_assert static_cast struct switch template this thread_local throw true typedef typeid
+    typename union unsigned using virtual void volatile wchar_t xor xor_eq
+    """.split()  # noqa: SIM905 - as a list it takes a line a word
+)
+
 
 def struct_faults(spec: KernelSpec) -> Iterator[PathFault]:
     """Yield the faults of [structs]."""
@@ -29,16 +40,23 @@ def struct_faults(spec: KernelSpec) -> Iterator[PathFault]:
         taken |= space.parameters(implementation)
     for name, fields in spec.structs.items():
         path = f"structs.{name}"
-        yield from identifier(path, name)
+        yield from _declarable(path, name)
         if name in taken:
             yield path, f"'{name}' is already the name of something else of the spec; rename one"
         if not fields:
             yield path, 'is empty; write its fields, as in `{ n = "int32", strides = "int64[4]" }`'
         for field, text in fields.items():
-            yield from identifier(f"{path}.{field}", field)
+            yield from _declarable(f"{path}.{field}", field)
             yield from _field(f"{path}.{field}", text)
         if not any(argument.dtype == name for argument in spec.arguments):
             yield path, f'no argument is passed one; give an argument `dtype = "{name}"`, or remove it'
+
+
+def _declarable(path: str, name: str) -> Iterator[PathFault]:
+    if name in CPP_WORDS:
+        yield path, f"'{name}' is a word of C++, where the template declares the struct; use another name"
+    else:
+        yield from identifier(path, name)
 
 
 def _field(path: str, text: str) -> Iterator[PathFault]:
