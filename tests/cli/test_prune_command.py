@@ -37,6 +37,21 @@ def test_a_device_goes_with_all_its_rows(home):
     assert list(home.read().devices) == [H100.name]
 
 
+def test_what_the_host_device_has_goes_from_its_own_lock(home):
+    lock = home.root / "pretuned.lock.host.json"
+    home.write([*home.rows(device="host (x86_64)")], replace(H100, name="host (x86_64)"), path=lock)
+    whole = home.lock.read_bytes()
+    assert home.run("prune", "--on", "host", "--kernel", "scale") == (
+        0,
+        "scale on host (x86_64): 4 rows removed\n",
+        "pretuned.lock.host.json: 0 rows left\n",
+    )
+    assert home.lock.read_bytes() == whole
+    assert home.run("prune", "--kernel", "scale", "--on", "host")[2] == (
+        "pretuned.lock.host.json: no rows, so nothing to remove\n"
+    )
+
+
 def test_a_kernel_goes_also_one_that_has_no_spec_any_more(home):
     home.run("prune", "--kernel", "gone")
     assert left(home) == [("scale", H100.name), ("scale", "NVIDIA L4")]

@@ -73,7 +73,7 @@ def parser() -> Parser:
     _add_report(command("report", project, json, on))
     _add_check(command("check", project, json, kernel, on))
     _add_merge(command("merge", project, json))
-    _add_prune(command("prune", project, kernel))
+    _add_prune(command("prune", project, kernel, on))
     _add_inspect(command("inspect", json))
     _add_cache(command("cache", json, kernel))
     _add_export(command("export", project))

@@ -6,10 +6,10 @@ from argparse import Namespace
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 
-from pretuned.api.projects import specs_of
+from pretuned.api.projects import opened, specs_of
 from pretuned.build.freshness import Freshness, in_numbers
-from pretuned.cli.project import console, project_of
-from pretuned.config import Project
+from pretuned.cli.project import console
+from pretuned.config import GPU, Project
 from pretuned.errors import ExitCode, UsageError
 from pretuned.record import lock as lockfile
 from pretuned.record.lock import Key, Lock
@@ -21,7 +21,7 @@ def run(options: Namespace) -> ExitCode:
     """Remove the rows, selections and skipped problems that fit all options given, and print how many those were."""
     if not (options.device or options.kernel or options.stale):
         raise UsageError("name what to remove: --device NAME, --kernel NAME, --stale, or several that must all fit")
-    project = project_of(options)
+    project, _ = opened(options.project, options.on or GPU)
     lock = lockfile.read(project.lock)
     if not lock.keys:
         console.info(f"{project.lock.name}: no rows, so nothing to remove")
