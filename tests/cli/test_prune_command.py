@@ -39,7 +39,7 @@ def test_a_device_goes_with_all_its_rows(home):
 
 def test_what_the_host_device_has_goes_from_its_own_lock(home):
     lock = home.root / "pretuned.lock.host.json"
-    home.write([*home.rows(device="host (x86_64)")], replace(H100, name="host (x86_64)"), path=lock)
+    home.write(home.rows(device="host (x86_64)"), replace(H100, name="host (x86_64)"), path=lock)
     whole = home.lock.read_bytes()
     assert home.run("prune", "--on", "host", "--kernel", "scale") == (
         0,
@@ -47,7 +47,7 @@ def test_what_the_host_device_has_goes_from_its_own_lock(home):
         "pretuned.lock.host.json: 0 rows left\n",
     )
     assert home.lock.read_bytes() == whole
-    assert home.run("prune", "--kernel", "scale", "--on", "host")[2] == (
+    assert home.run("prune", "--on", "host", "--kernel", "scale")[2] == (
         "pretuned.lock.host.json: no rows, so nothing to remove\n"
     )
 
