@@ -279,6 +279,11 @@ def test_all_faults_of_a_table_come_at_once():
             'modules[0].torch: is ""; write a name for the operators in torch.ops: `torch = "mypkg"`',
         ),
         ({"module": "a", "cuda": "13"}, 'cuda: is "13"; write `cuda = "13.0"`'),
+        ({"module": "a", "cuda": "99.9"}, 'cuda: is "99.9"; write `cuda = "13.0"`'),
+        (
+            {"module": "a", "architectures": ["sm_90", "sm_13"]},
+            "architectures[1]: is \"sm_13\"; write a real architecture such as 'sm_90' or 'sm_90a'",
+        ),
     ],
 )
 def test_one_fault(table, message):

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pretuned.config.paths import MODULE, leaves, linked, misplaced, no_package, outside
 from pretuned.config.toml import FILE, dotted, in_words, spelled
 from pretuned.errors import ConfigError, Fault
+from pretuned.runtime.cuda_majors import CUDA_MAJORS
 from pretuned.runtime.text import closest, nearest
 
 Mode = Literal["auto", "locked", "force", "off"]
@@ -23,8 +24,8 @@ Entry = tuple[Keys, str]  # where in the table, and what is wrong there
 MAX_CONFIGURATIONS: Final = 20  # that ship for a specialisation, unless the table says otherwise
 SRC: Final[Mapping[str, str]] = {"": "src"}  # where packages lie unless the project's files say otherwise
 
-_VERSION: Final = r"[0-9]{2}\.[0-9]"  # \d is every digit of Unicode
-ARCHITECTURE: Final = r"sm_[0-9]{2,3}[af]?"
+_VERSION: Final = rf"({'|'.join(str(major.number) for major in CUDA_MAJORS)})\.[0-9]"  # \d is every digit of Unicode
+ARCHITECTURE: Final = r"sm_([5-9][0-9]|[1-9][0-9]{2})[af]?"  # the oldest supported CUDA compiles for sm_50 on
 
 _NAMESPACES: Final = frozenset(
     {"aten", "c10d", "export", "higher_order", "inductor", "mkl", "mkldnn", "onednn", "onnx", "prim", "prims"}
