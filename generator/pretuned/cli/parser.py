@@ -49,12 +49,14 @@ def parser() -> Parser:
     )
     root.add_argument("--version", action="version", version=f"pretuned {__version__}")
     commands = root.add_subparsers(required=True, metavar="COMMAND")
-    project, json, kernel, on = (Parser(add_help=False) for _ in range(4))
+    project, json, kernel, on, lock_of = (Parser(add_help=False) for _ in range(5))
     text = "the project's folder (default: this one)"
     project.add_argument("--project", type=Path, default=Path(), metavar="FOLDER", help=text)
     json.add_argument("--json", action="store_true", help="print JSON instead of text")
     kernel.add_argument("--kernel", action="append", metavar="NAME", help="only this kernel (may be repeated)")
-    text = "cuda, cuda:1, or host: the processor, with a lock of its own (default: PRETUNED_TUNE_ON, or the GPUs here)"
+    text = "cuda, cuda:1, or host: the processor, with a lock of its own"
+    lock_of.add_argument("--on", type=_place, metavar="DEVICE", help=text)
+    text += " (default: PRETUNED_TUNE_ON, or the GPUs here)"
     on.add_argument("--on", type=_place, metavar="DEVICE", help=text)
 
     def command(name: str, *parents: Parser) -> Parser:
@@ -68,12 +70,12 @@ def parser() -> Parser:
 
     _add_tune(command("tune", project, json, kernel, on))
     _add_bake(command("bake", project, on))
-    _add_show(command("show", project, json, kernel, on))
+    _add_show(command("show", project, json, kernel, lock_of))
     _add_explain(command("explain", project))
-    _add_report(command("report", project, json, on))
-    _add_check(command("check", project, json, kernel, on))
+    _add_report(command("report", project, json, lock_of))
+    _add_check(command("check", project, json, kernel, lock_of))
     _add_merge(command("merge", project, json))
-    _add_prune(command("prune", project, kernel, on))
+    _add_prune(command("prune", project, kernel, lock_of))
     _add_inspect(command("inspect", json))
     _add_cache(command("cache", json, kernel))
     _add_export(command("export", project))
