@@ -236,15 +236,22 @@ def test_what_is_no_verdict_is_refused(answer, message):
         ("reference", "def f(x, scal, *, a=1): ...", "takes 'scal', which is not passed; it may take x, a, n, T, xp"),
         ("inputs", "def f(generatr, n): ...", "takes 'generatr', which is not passed; did you mean 'generator'?"),
         ("compare", "def f(out, reference): ...", "takes 'reference', which is not passed; did you mean 'references'?"),
+        ("reference", "async def f(x): return x", "is `async`; write `def f`"),
+        ("inputs", "def f(n):\n    for i in range(n):\n        yield i", "yields; return the result instead"),
     ],
 )
-def test_check_finds_a_parameter_that_nothing_is_passed_for_before_anything_runs(tmp_path, key, text, message):
+def test_check_finds_what_a_call_would_fail_at_before_anything_runs(tmp_path, key, text, message):
     given = {"reference": "reference.py:scale", key: "own.py:f"}
     (tmp_path / "own.py").write_text(f"{text}\n")
     lines = "".join(f'{name} = "{target}"\n' for name, target in given.items())
     assert faults(tmp_path, ('reference = "reference.py:scale"\n', lines)) == [
         f"scale.toml: verify.{key}: own.py:1: f {message}"
     ]
+
+
+def test_a_function_may_have_one_that_yields(tmp_path):
+    (tmp_path / "own.py").write_text("def f(x):\n    def each():\n        yield x\n    return next(each())\n")
+    assert faults(tmp_path, ("reference.py:scale", "own.py:f")) == []
 
 
 def test_check_leaves_what_a_decorator_makes_to_the_call(tmp_path):

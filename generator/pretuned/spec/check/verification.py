@@ -109,17 +109,31 @@ def _function(spec: KernelSpec, target: str) -> Iterator[str]:
 
 
 def signature_faults(spec: KernelSpec) -> Iterator[PathFault]:
-    """Yield the parameters of the functions of [verify] that nothing is passed for.
+    """Yield what calls of [verify]'s functions would fail at: a parameter that nothing is passed for, or no result.
 
     A function that is imported or decorated shows what it takes when it is called.
     """
     for key in FUNCTIONS:
         file, _, function = (getattr(spec.verify, key) or "").partition(":")
         tree, names = ast.parse((spec.folder / file).read_bytes() if file else b""), passed(spec, key)
-        found = [one for one in tree.body if isinstance(one, ast.FunctionDef) and one.name == function]
-        for definition in found[-1:]:
-            for name in sorted(_demanded(definition.args) - {*names}) if not definition.decorator_list else ():
-                yield f"verify.{_spelled(key)}", f"{file}:{definition.lineno}: {function} {not_passed(name, names)}"
+        kinds = ast.FunctionDef | ast.AsyncFunctionDef
+        found = [one for one in tree.body if isinstance(one, kinds) and one.name == function]
+        for definition in (one for one in found[-1:] if not one.decorator_list):
+            where = f"{file}:{definition.lineno}: {function}"
+            if isinstance(definition, ast.AsyncFunctionDef):
+                yield f"verify.{_spelled(key)}", f"{where} is `async`; write `def {function}`"
+            elif any(isinstance(node, ast.Yield | ast.YieldFrom) for node in _own(definition.body)):
+                yield f"verify.{_spelled(key)}", f"{where} yields; return the result instead"
+            for name in sorted(_demanded(definition.args) - {*names}):
+                yield f"verify.{_spelled(key)}", f"{where} {not_passed(name, names)}"
+
+
+def _own(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Yield what a function's body is made of, without the functions in it."""
+    for node in nodes:
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield from _own(ast.iter_child_nodes(node))
 
 
 def _demanded(arguments: ast.arguments) -> set[str]:
@@ -133,7 +147,7 @@ def _bound(statements: Iterable[ast.stmt]) -> Iterator[str]:
     """Yield the names that a module's statements bind to what may be called; `*` for a star import."""
     for statement in statements:
         match statement:
-            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 yield name
             case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
                 yield from (alias.asname or alias.name.partition(".")[0] for alias in aliases)
