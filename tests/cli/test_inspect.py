@@ -98,6 +98,11 @@ def test_as_json_of_a_folder_and_of_an_installed_package(project, wheel, capsys,
     assert not [name for name in sys.modules if name.partition(".")[0] == "demo"], "looked at, not imported"
 
 
+def test_a_folder_names_paths_and_a_wheel_packages(project, wheel, capsys):
+    assert run(capsys, "inspect", project)[1].startswith("src/demo/tuned: ")
+    assert "\ndemo.tuned: " in run(capsys, "inspect", wheel({}))[1]
+
+
 def test_what_differs_is_named(wheel, capsys, project):
     cubin = next(file.name for file in sorted((project / "src/demo/tuned/kernels").glob("*.cubin")))
     source = (project / "src/demo/tuned/__init__.py").read_bytes()
