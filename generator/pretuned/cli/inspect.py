@@ -71,7 +71,7 @@ def _found(name: str, places: list[str] | None) -> ModuleSpec | None:
 
 def _lines(one: Inspected, source: str) -> Iterator[str]:
     """Yield lines on a package; every text of it is made printable, since anybody may have written it."""
-    between = "." if Path(source).is_file() else "/"  # a wheel is unpacked where packages lie, a folder need not be there
+    between = "." if Path(source).is_file() else "/"  # a folder need not be where packages lie
     name = prose(between.join(PurePosixPath(one.folder).parts)) or source
     images = ", ".join(f"{count} {prose(kind)}" for kind, count in one.images.items()) or "no binaries"
     size = f"{counted(one.files, 'file')}, {one.size_bytes / KIB:.0f} KiB"
