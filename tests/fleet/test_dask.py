@@ -95,7 +95,7 @@ class HangingAt:
 
 
 def test_a_worker_that_hangs_gets_nothing_more(tmp_path, client, monkeypatch):
-    monkeypatch.setattr(coordinator, "LEAST_LATE_S", 1.0)
+    monkeypatch.setattr(coordinator, "LEAST_LATE_S", 4.0)
     hangs, mark = min(client.nthreads()), tmp_path / "hangs"
     mark.touch()
     crew = crew_of(client, HangingAt(hangs, mark))

@@ -14,7 +14,7 @@ from pretuned.record.selections import Selection
 from pretuned.record.usage import digest_of
 from pretuned.spec import space
 from pretuned.spec.model import KernelSpec
-from pretuned.spec.space import Pairs, Problem
+from pretuned.spec.space import Configuration, Pairs, Problem
 from pretuned.tune.request import TuningDevice, TuningRequest
 
 Specs = Mapping[str, KernelSpec]
@@ -214,10 +214,36 @@ class Freshness:
                 held = tuple(r for r in lock.selections if (r.kernel, r.device) == (name, device.name))
                 found.append(
                     TuningRequest(
-                        spec=spec, problems=tuple(wanted), incumbents=incumbents, selections=held, select=select
+                        spec=spec,
+                        problems=tuple(wanted),
+                        incumbents=incumbents,
+                        suggested=_suggested(lock, name, device.name, wanted),
+                        selections=held,
+                        select=select,
                     )
                 )
         return found
+
+
+def _suggested(
+    lock: Lock, kernel: str, device: str, problems: Iterable[Problem]
+) -> dict[Problem, tuple[Configuration, ...]]:
+    """Return what won at each problem's sizes on other devices and in other specialisations, in the lock's order."""
+    rows: dict[Pairs, list[Row]] = {}
+    for row in lock.rows:
+        if row.kernel == kernel:
+            rows.setdefault(row.problem.dims, []).append(row)
+    found = {
+        problem: tuple(
+            dict.fromkeys(
+                row.winner.configuration
+                for row in rows.get(problem.dims, ())
+                if (row.device, row.problem) != (device, problem)
+            )
+        )
+        for problem in problems
+    }
+    return {problem: won for problem, won in found.items() if won}
 
 
 def named(kernel: str, device: str, where: str) -> str:

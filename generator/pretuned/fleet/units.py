@@ -90,7 +90,8 @@ class Unit:
         request, demands = self.request, self.demands
         parts = (
             (self.version, self.kernel, self.files.digest if self.files else "", request.problems, request.select),
-            (sorted(request.incumbents.items(), key=repr), sorted(request.calls.items(), key=repr), request.selections),
+            (sorted(request.incumbents.items(), key=repr), sorted(request.suggested.items(), key=repr)),
+            (sorted(request.calls.items(), key=repr), request.selections),
             (self.device.record, self.device.driver, self.device.profile, self.compiler),
             [(one.name, getattr(demands, one.name)) for one in fields(demands) if one.name != "strategy"],
             demands.strategy.name,
@@ -140,6 +141,7 @@ def _by_specialisation(request: TuningRequest, demands: Demands) -> Sequence[Tun
             request,
             problems=tuple(problem for problem in request.problems if problem.specialisation == chosen),
             incumbents={p: known for p, known in request.incumbents.items() if p.specialisation == chosen},
+            suggested={p: found for p, found in request.suggested.items() if p.specialisation == chosen},
             calls={p: count for p, count in request.calls.items() if p.specialisation == chosen},
             selections=tuple(rule for rule in request.selections if rule.specialisation == chosen),
             select=tuple(one for one in request.select if one == chosen),

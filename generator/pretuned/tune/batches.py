@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Collection, Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +22,14 @@ from pretuned.strategies import OrderAware, Strategy, StrategyFactory, ask
 from pretuned.strategies.hybrid import Hybrid
 from pretuned.tune.task import TuningTask
 
+SUGGESTED: Final = 16  # configurations that won elsewhere, at most: half of what a search begins with
+
 
 class Batches:
     """The batches for `task`: a strategy of `make` for each of `representatives`.
 
-    `first` are tried first, as the spec's own seeds are, where they are legal. `asked` is what was asked for so far.
+    `first` are tried first, as the spec's own seeds are and some of what won elsewhere, where they are legal. `asked`
+    is what was asked for so far.
     """
 
     def __init__(
@@ -37,7 +41,10 @@ class Batches:
     ) -> None:
         self.task = task
         self.asked: list[list[Configuration]] = []
-        self._first = list(dict.fromkeys([*first, *space.seeds(task.spec)]))
+        suggested = chain(*(task.suggested[problem] for problem in (*representatives, *task.problems)))
+        self._first = list(
+            dict.fromkeys([*first, *space.seeds(task.spec), *islice(dict.fromkeys(suggested), SUGGESTED)])
+        )
         self._rows: dict[Problem, npt.NDArray[np.intp]] = {p: np.flatnonzero(task.legal[p]) for p in representatives}
         self._strategies: dict[Problem, Strategy] = {
             problem: make(len(rows), self._seeds(problem)) for problem, rows in self._rows.items()

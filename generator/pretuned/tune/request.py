@@ -24,7 +24,9 @@ class TuningRequest:
 
     `calls` says how often problems of any size were called, by which they weigh. `selections` are those that the lock
     has for the device; where certificates are renewed, they are what is certified, and `problems` is empty.
-    `select` names specialisations whose selection is made although no problem of theirs is asked for.
+    `select` names specialisations whose selection is made although no problem of theirs is asked for. `suggested` are
+    configurations that won at the same sizes elsewhere, on other devices or in other specialisations; they are tried
+    early.
     """
 
     spec: KernelSpec
@@ -33,6 +35,7 @@ class TuningRequest:
     calls: Mapping[Problem, int] = field(default_factory=dict)
     selections: tuple[Selection, ...] = ()
     select: tuple[Pairs, ...] = ()
+    suggested: Mapping[Problem, tuple[Configuration, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

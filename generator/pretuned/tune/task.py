@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Final, Literal
 
 import numpy as np
@@ -43,7 +44,8 @@ CLEARANCES: Final = 3  # of the default, whose failures others may have caused
 class TuningTask:
     """The candidates of `spec` for one specialisation, over `problems`.
 
-    `points` are the candidates' configurations, `sources` what those are compiled from. What is known so far:
+    `points` are the candidates' configurations, `sources` what those are compiled from, `suggested` those that won
+    elsewhere at the sizes of a problem, where they are legal. What is known so far:
     `times`: by problem, microseconds per call of each configuration, math.inf for a failure.
     `failed`: candidates that are not tried again.
     `proven`: candidates that the reference has found right at the odd and boundary sizes of a row.
@@ -52,7 +54,12 @@ class TuningTask:
     """
 
     def __init__(
-        self, workbench: Workbench, spec: KernelSpec, specialisation: Pairs, problems: Sequence[Problem]
+        self,
+        workbench: Workbench,
+        spec: KernelSpec,
+        specialisation: Pairs,
+        problems: Sequence[Problem],
+        suggested: Mapping[Problem, Sequence[Configuration]] = MappingProxyType({}),
     ) -> None:
         self.workbench = workbench
         self.spec = spec
@@ -76,6 +83,10 @@ class TuningTask:
         self._pruned: set[Configuration] = set()
         self._refusals = pruning.Refusals(spec, self.facts)
         self._indexes: dict[Configuration, int] = {}
+        self.suggested = {
+            problem: [c for c in suggested.get(problem, ()) if c in self.points and self.is_legal(c, problem)]
+            for problem in problems
+        }
         named = spec.name, workbench.device.name
         self.results = KnownResults(workbench.cache, self._context, self.sources.candidate, named)
 
@@ -96,11 +107,13 @@ class TuningTask:
     def promising(self, problem: Problem, representatives: Sequence[Problem], count: int) -> list[Configuration]:
         """Return what may be the best at one of `problems`: by its times at representatives, or as it has none.
 
-        These are the `count` candidates that should do best and the best of each representative; then, while there is
-        time to compile them, as many of those that are legal here and at no representative.
+        These are what won here elsewhere, the `count` candidates that should do best and the best of each
+        representative; then, while there is time to compile them, as many of those that are legal here and at no
+        representative.
         """
         measured = {other: self.times[other] for other in representatives}
-        best = promising(measured, problem, count, lambda c: self.is_legal(c, problem))
+        likely = promising(measured, problem, count, lambda c: self.is_legal(c, problem))
+        best = list(dict.fromkeys([*(c for c in self.suggested[problem] if c not in self.failed), *likely]))
         if self.workbench.clock.late or not measured:
             return best
         covered = np.logical_or.reduce([self.legal[other] for other in representatives])

@@ -181,7 +181,11 @@ class Tuner:
             others = space.problems(request.spec, specialisation) if selects else ()
             yield _Pending(
                 task=TuningTask(
-                    self.workbench, request.spec, specialisation, list(dict.fromkeys([*problems, *others]))
+                    self.workbench,
+                    request.spec,
+                    specialisation,
+                    list(dict.fromkeys([*problems, *others])),
+                    request.suggested,
                 ),
                 problems=problems,
                 incumbents=request.incumbents,
