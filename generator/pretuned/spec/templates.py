@@ -140,7 +140,8 @@ def _collect(folder: Path, template: str, names: dict[str, str], *, assigned: fr
     seen.add(template)
     tree, read = _parsed(folder, template)
     for name in sorted(read - HELPERS.keys() - assigned):
-        names.setdefault(name, f"{shown_name(template)}:{_first_line(tree, name)}")
+        if (line := _first_line(tree, name)) is not None:
+            names.setdefault(name, f"{shown_name(template)}:{line}")
     assigned |= {node.name for node in tree.find_all(nodes.Name) if node.ctx == "store"}
     for statement in tree.find_all(_INCLUDES):
         for included in _targets(statement, template):
@@ -174,9 +175,10 @@ def _parsed(folder: Path, template: str) -> tuple[nodes.Template, set[str]]:
     return tree, read
 
 
-def _first_line(tree: nodes.Template, name: str) -> int:
-    """Return the first line that reads `name`."""
-    return min(node.lineno for node in tree.find_all(nodes.Name) if node.name == name and node.ctx == "load")
+def _first_line(tree: nodes.Template, name: str) -> int | None:
+    """Return the first line that reads `name`; None where it is only set, in a branch, for what is included."""
+    lines = (node.lineno for node in tree.find_all(nodes.Name) if node.name == name and node.ctx == "load")
+    return min(lines, default=None)
 
 
 def _targets(statement: nodes.Node, template: str) -> Iterator[str]:
