@@ -105,6 +105,18 @@ def test_a_reference_that_never_returns_ends_the_tuning_and_is_not_asked_again(g
     assert gpu.replaced == 1
 
 
+def test_a_default_that_never_returns_where_it_is_the_reference_is_named_and_not_waited_for_long(
+    gpu, prepare, monkeypatch
+):
+    monkeypatch.setattr("pretuned.measure.runner.BY_DEFAULT_S", 1.0)
+    began = time.monotonic()
+    with pytest.raises(
+        TuningError, match=r"and the default's results, which are the reference here, .* within 1 s at n="
+    ):
+        gpu.prepare(replace(prepare(seed=ENDLESS), trust_default=True))
+    assert time.monotonic() - began < 10
+
+
 @pytest.fixture
 def lent(tmp_path):
     """A problem of a spec whose references the machine computes."""

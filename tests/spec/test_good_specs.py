@@ -98,6 +98,16 @@ def test_a_template_sees_what_its_includer_sets(tmp_path):
     assert loaded(tmp_path, template=template).name == "scale"
 
 
+def test_a_template_may_set_in_a_branch_what_only_its_include_reads(tmp_path):
+    (tmp_path / "part.cuh").write_text("constexpr int two = {{ twice }};\n", encoding="utf-8")
+    template = (
+        '{% if vec > 1 %}{% set twice = 2 * vec %}{% include "part.cuh" %}{% endif %}'
+        'extern "C" __global__ void scale() {% for i in range(vec) %}{}{% endfor %}'
+    )
+
+    assert loaded(tmp_path, template=template).name == "scale"
+
+
 def test_a_folder_gives_its_kernels_by_sorted_name(tmp_path):
     named = edited(SCALE, ("format  = 1", 'format = 1\ntemplate = "scale.cu.jinja"'))
     for name in ("zeta", "alpha"):

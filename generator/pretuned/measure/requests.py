@@ -85,6 +85,11 @@ class PrepareRequest:
         """What tells apart what is prepared of one spec's text."""
         return self.spec.name, self.problem, self.seed, self.trust_default
 
+    @property
+    def by_default(self) -> bool:
+        """Whether the default makes the reference."""
+        return self.trust_default or self.spec.verify.reference is None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:

@@ -43,6 +43,7 @@ from pretuned.spec.space import Configuration, DeviceFacts
 GPU: Final = "pretuned.measure.cuda.machine:serve"
 START_S: Final = 90.0  # imports, a context, and on a cold disk CuPy's own kernels
 PREPARE_S: Final = 300.0  # references run on the host, in float64
+BY_DEFAULT_S: Final = 120.0  # where the default makes the reference, which may never return
 CANDIDATE_S: Final = 10.0  # the most that a candidate gets; verifying and screening take milliseconds
 LIBRARY_S: Final = 120.0  # of a library call: at its first, a library is imported and loads its kernels
 RACE_S: Final = 10.0  # a race, besides what its calls are expected to take; its kernels have all answered before
@@ -170,7 +171,8 @@ class Runner:
             self._prepared = None
             reason = _reason(answer)
             if isinstance(answer, Expired):
-                reason = f"its inputs and references were not made within {answer.after_s:.0f} s at {request.problem}"
+                made = "the default's results, which are the reference here," if request.by_default else "references"
+                reason = f"its inputs and {made} were not made within {answer.after_s:.0f} s at {request.problem}"
             raise TuningError(f"{request.spec.name}: {reason}")
         for note in answer.notes:
             self._note(request.spec.name, note)
@@ -184,7 +186,8 @@ class Runner:
     def _answer(self, request: PrepareRequest) -> Answer | Died | Expired:
         """Return the answer to a request, of a fresh child where the first one may have suffered from a candidate."""
         self._prepared, ran = request, bool(self._ran)
-        answer = self._ask(self._stripped(request), self.prepare_s)
+        limit_s = min(self.prepare_s, BY_DEFAULT_S) if request.by_default else self.prepare_s
+        answer = self._ask(self._stripped(request), limit_s)
         if isinstance(answer, Trouble) and ran:
             self.close()
             self.replaced += 1
@@ -194,7 +197,7 @@ class Runner:
         if isinstance(answer, Expired) and not ran and again is request:
             return answer
         self._prepared = again
-        return self._ask(self._stripped(again), self.prepare_s)
+        return self._ask(self._stripped(again), limit_s)
 
     def _with_numpy(self, request: PrepareRequest, answer: Answer | Died | Expired) -> PrepareRequest:
         """Return a request that took the child with it without what may have done that, a reference of the author's."""

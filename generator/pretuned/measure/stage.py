@@ -37,7 +37,7 @@ class Stage:
         buffers = arrays(spec, problem)
         demand_room(machine, buffers)
         self._stored = data.inputs(spec, problem, request.seed)
-        self.by_default = request.trust_default or spec.verify.reference is None
+        self.by_default = request.by_default
         self._expected: Future[dict[str, HostArray] | None] | None = None
         self._references: dict[str, Reference] | None = None
         self._inputs: dict[str, HostArray] | None = None
