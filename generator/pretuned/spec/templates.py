@@ -139,9 +139,9 @@ def _collect(folder: Path, template: str, names: dict[str, str], *, assigned: fr
     """Add the names that `template` reads; `assigned` are those that its includers `set`, which it sees."""
     seen.add(template)
     tree, read = _parsed(folder, template)
-    for name in sorted(read - HELPERS.keys() - assigned):
-        if (line := _first_line(tree, name)) is not None:
-            names.setdefault(name, f"{shown_name(template)}:{line}")
+    lines = _first_lines(tree)  # without names that are only set, in a branch, for what is included
+    for name in sorted((read & lines.keys()) - HELPERS.keys() - assigned):
+        names.setdefault(name, f"{shown_name(template)}:{lines[name]}")
     assigned |= {node.name for node in tree.find_all(nodes.Name) if node.ctx == "store"}
     for statement in tree.find_all(_INCLUDES):
         for included in _targets(statement, template):
@@ -175,10 +175,13 @@ def _parsed(folder: Path, template: str) -> tuple[nodes.Template, set[str]]:
     return tree, read
 
 
-def _first_line(tree: nodes.Template, name: str) -> int | None:
-    """Return the first line that reads `name`; None where it is only set, in a branch, for what is included."""
-    lines = (node.lineno for node in tree.find_all(nodes.Name) if node.name == name and node.ctx == "load")
-    return min(lines, default=None)
+def _first_lines(tree: nodes.Template) -> dict[str, int]:
+    """Return the first line that reads each name."""
+    lines: dict[str, int] = {}
+    for node in tree.find_all(nodes.Name):
+        if node.ctx == "load":
+            lines[node.name] = min(node.lineno, lines.get(node.name, node.lineno))
+    return lines
 
 
 def _targets(statement: nodes.Node, template: str) -> Iterator[str]:
