@@ -373,20 +373,17 @@ def test_nan_wins_and_the_first_of_equal_elements(reference, kernel, cols):
     np.testing.assert_array_equal(found, getattr(reference, kernel)(x))
 
 
-@pytest.mark.parametrize("cols", [600])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("kernel", ["layer_norm", "layer_norm_backward"])
-def test_a_row_with_an_infinity_anywhere_becomes_nan(kernel, dtype, cols):
-    spec, specialisation = SPECS[kernel], (("T", dtype),)
+def test_a_row_with_an_infinity_anywhere_becomes_nan(kernel, dtype):
+    spec, specialisation, cols = SPECS[kernel], (("T", dtype),), 600
     problem = Problem(specialisation=specialisation, dims=(("cols", cols), ("rows", 4)))
     configuration = space.default_at(spec, problem)
     image = compile_source(source_of(spec, specialisation, configuration), HOST).image
     draw = np.random.default_rng(5)
-    inputs = {name: draw.normal(0, 1, (4, cols)) for name in ("x", "grad_out")} | {"weight": np.ones(cols)}
+    inputs = {one.name: draw.normal(0, 1, one.shape) for one in arrays(spec, problem) if one.role == "in"}
     inputs["x"][1, cols - 100], inputs["x"][2, 100] = np.inf, -np.inf
-    inputs |= {"bias": np.zeros(cols)}
-    brought = {one.name for one in arrays(spec, problem) if one.role == "in"}
-    found = run(spec, configuration, problem, image, {}, {name: inputs[name] for name in brought})
+    found = run(spec, configuration, problem, image, {}, inputs)
     nans = np.isnan(found[spec.outputs[0].name].astype(np.float64))
     np.testing.assert_array_equal(nans.all(axis=1), [False, True, True, False])
     np.testing.assert_array_equal(nans.any(axis=1), [False, True, True, False])
