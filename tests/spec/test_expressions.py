@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pretuned.runtime.table import ceil_div
 from pretuned.runtime.types import DTYPES
-from pretuned.spec.expressions import Expression
+from pretuned.spec.expressions import Expression, LeadingDims, OwnExtent
 from pretuned.spec.grammar import DEVICE_ATTRIBUTES, ExpressionError
 
 NAMES = ("n", "vec", "block", "flag", "device.sm_count")
@@ -181,6 +181,15 @@ def test_an_expression_survives_pickling_and_copying_after_use():
     for twin in (pickle.loads(pickle.dumps(expression)), copy.deepcopy(expression)):
         assert twin == expression
         assert twin.evaluate({"n": 9}) == 3
+
+
+@pytest.mark.parametrize("kind", [Expression, LeadingDims, OwnExtent])
+def test_an_expression_that_comes_many_times_is_one_object(kind):
+    sent = pickle.dumps(kind("rows"))
+    first, second = pickle.loads(sent), pickle.loads(sent)
+
+    assert first is second  # a child gets its spec with each problem: what was parsed of the first one serves all
+    assert type(first) is kind
 
 
 def test_a_folded_name_is_read_as_it_was():

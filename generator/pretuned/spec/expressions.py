@@ -111,8 +111,10 @@ class Expression:
     def _function(self) -> Callable[[Environment], int | NoValue]:
         return function_of(self.tree, INTEGERS)
 
-    def __getstate__(self) -> dict[str, str]:
-        return {"python": self.python}  # the cached closures cannot be pickled
+    def __reduce__(self) -> tuple[Callable[..., Expression], tuple[type[Expression], str]]:
+        # The cached closures cannot be pickled. One process gets the same spec with many requests: each text is parsed
+        # once there, and its tree, thousands of objects, is kept once.
+        return _unpickled, (type(self), self.python)
 
     def __str__(self) -> str:
         return self.python
@@ -176,6 +178,11 @@ def is_positive(node: ast.expr) -> bool:
         case ast.Call(func=ast.Name(id="max"), args=args):
             return any(is_positive(one) for one in args)
     return (value := literal_value(node)) is not None and value >= 1
+
+
+@lru_cache(maxsize=1 << 14)
+def _unpickled(kind: type[Expression], python: str) -> Expression:
+    return kind(python)
 
 
 @lru_cache(maxsize=1 << 14)
