@@ -8,7 +8,7 @@ is printed is the largest error of a call in units of the spec's tolerance: over
 tolerance is also that of the terms whose difference they are: terms as large as the spec draws do not cancel, scaled
 ones may. Where a spec draws whole numbers, whose sums are exact, other inputs follow, and their errors are measured by
 what the spec allows of the reference plus the same of the reference of their magnitudes. Then special values are
-planted among the inputs, and the results held to what the reference makes of them.
+planted among the inputs, of small problems and of large ones, and the results held to what the reference makes of them.
 
 FOLDER/accuracy.txt has the tables, FOLDER/accuracy.json every figure.
 """
@@ -47,7 +47,8 @@ from values.problems import drawn  # noqa: E402
 from values.terms import terms  # noqa: E402
 
 NORMAL = 2.0**-126  # what a kernel that flushes float32's subnormals may lose
-FEW, DRAWN = 400, 80  # elements of a problem for special values, and problems to choose from
+FEW, DRAWN = 400, 80  # elements of a small problem for special values, and problems to choose from
+LARGE = 8  # a problem is large that has this part of `--elements`
 REALS = "reals"  # what inputs are where they are no whole numbers, though the spec's are
 SHARE, REAL = 0.65, 0.8  # of a kernel's seconds, when random problems and those of `reals` end
 
@@ -140,14 +141,27 @@ def extent(spec, problem):
     return "empty" if min(sizes) == 0 else "one element" if max(sizes) == 1 else ""
 
 
+def special_problems(spec, options):
+    """Return the first small problems of the spec, and then large ones: in turn for its specialisations."""
+    small = [one for one in drawn(spec, DRAWN, options.seed + 1, FEW) if extent(spec, one) != "empty"]
+    sizes = {
+        one: sum(buffer.size for buffer in arrays(spec, one))
+        for one in drawn(spec, DRAWN, options.seed + 3, options.elements)
+    }
+    large = [one for one, size in sizes.items() if LARGE * size >= options.elements]
+    found = []
+    for problems in (small, large):
+        of = {}
+        for problem in problems:
+            of.setdefault(problem.specialisation, []).append(problem)
+        found += [one for turn in zip(*(several[:4] for several in of.values()), strict=False) for one in turn]
+    return found
+
+
 def special_cases(package, spec, options, until):
-    """Yield a case for each place where a special value is planted, at the first small problems of the spec."""
+    """Yield a case for each place where a special value is planted, at small problems and at large ones."""
     rng = random.Random(f"{options.seed}:{spec.name}:special")
-    problems = [one for one in drawn(spec, DRAWN, options.seed + 1, FEW) if extent(spec, one) != "empty"]
-    seen = {}
-    for problem in problems:
-        seen.setdefault(problem.specialisation, []).append(problem)
-    for chosen in (one for several in zip(*(of[:4] for of in seen.values()), strict=False) for one in several):
+    for chosen in special_problems(spec, options):
         for special in SPECIALS:
             if time.perf_counter() > until:
                 return

@@ -99,3 +99,20 @@ def test_the_terms_of_a_gradient_excuse_what_cancels_and_no_more():
     assert worst_share(spec, problem, stored, wanted | {"grad_x": rounded}, wanted, slack)[0] <= 1
     unscaled = wanted | {"grad_x": products * factor}
     assert worst_share(spec, problem, stored, unscaled, wanted, slack)[0] > 1000
+
+
+def test_the_terms_of_a_sum_over_rows_excuse_what_cancels_and_no_more():
+    (spec,) = load_folder(ROOT / "templates", {"layer_norm_backward"}).values()
+    of_float32 = [one for one in drawn(spec, 300, SEED, ELEMENTS) if "float32" in str(one)]
+    problem = max(of_float32, key=lambda one: dict(one.dims)["rows"])
+    stored = data.inputs(spec, problem, SEED)
+    grads = data.decoded(stored["grad_out"], "float32").astype(np.float32)
+    grads[len(grads) // 2 :] = 0.99999 * -grads[: len(grads) - len(grads) // 2]
+    stored["grad_out"] = replace(stored["grad_out"], values=data.encode(1000 * grads, "float32"), begin=0, pool=None)
+    wanted = data.reference(spec, problem, stored)
+    slack = terms(spec, problem, stored, wanted)
+    added = wanted | {"grad_bias": np.cumsum(1000 * grads, axis=0, dtype=np.float32)[-1]}  # one after the other
+    assert worst_share(spec, problem, stored, added, wanted)[0] > 1
+    assert worst_share(spec, problem, stored, added, wanted, slack)[0] <= 1
+    without_one = wanted | {"grad_bias": wanted["grad_bias"] - 1000 * grads[0]}
+    assert worst_share(spec, problem, stored, without_one, wanted, slack)[0] > 100
