@@ -17,7 +17,7 @@ from typing import Any, Final, Generic, TypeVar
 from pretuned.runtime.expressions import BEYOND_LIMIT, LIMIT, bounded, power
 from pretuned.runtime.records import Value
 from pretuned.runtime.types import DTYPES
-from pretuned.spec.grammar import literal_comparison
+from pretuned.spec.grammar import literal_comparison, name_of
 
 Environment = Mapping[str, Value]
 V = TypeVar("V")
@@ -53,7 +53,7 @@ def function_of(node: ast.expr, do: Operations[V]) -> Callable[[Mapping[str, obj
             constant = do.read(value)
             return lambda _: constant
         case ast.Name() | ast.Attribute():
-            return _reading(ast.unparse(node), do)
+            return _reading(name_of(node), do)
         case ast.BinOp(left=left, right=right):
             binary, of_left, of_right = do.binary[type(node.op)], function_of(left, do), function_of(right, do)
             return lambda environment: binary(of_left(environment), of_right(environment))

@@ -100,7 +100,7 @@ class Expression:
 
     def fold(self, environment: Environment) -> Expression:
         """Replace what `environment` decides by its value and simplify; names it lacks stay."""
-        return Expression(ast.unparse(fold(self.tree, environment)))
+        return _of_tree(fold(self.tree, environment))
 
     @cached_property
     def constant(self) -> int | None:
@@ -193,6 +193,10 @@ def _parsed(text: str, *, derived: bool = False) -> Expression:
     for node in nameless:
         if plain_literal(node) is None:
             _require_value(node, text)
+    return _of_tree(tree)
+
+
+def _of_tree(tree: ast.expr) -> Expression:
     found = Expression(ast.unparse(tree))
     found.__dict__["tree"] = tree  # as the property would parse it once more
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from pretuned.spec.evaluation import INTEGERS, Environment, NoValue, function_of
-from pretuned.spec.grammar import children_of, literal_comparison
+from pretuned.spec.grammar import children_of, literal_comparison, name_of
 
 
 def literal_value(node: ast.expr) -> int | None:
@@ -33,7 +33,7 @@ def fold(node: ast.expr, environment: Environment) -> ast.expr:  # noqa: PLR0911
         case ast.Constant():
             return node
         case ast.Name() | ast.Attribute():
-            value = environment.get(ast.unparse(node))
+            value = environment.get(name_of(node))
             return node if value is None or isinstance(value, str | float) else _literal(value)
         case ast.Compare() if (compared := literal_comparison(node)) is not None:
             return _settled(node, environment) if compared[0] in environment else node

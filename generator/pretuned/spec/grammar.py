@@ -122,16 +122,19 @@ def children_of(node: ast.expr) -> list[ast.expr]:
     return [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
 
 
+def name_of(node: ast.Name | ast.Attribute) -> str:
+    """Return the name that a node reads, an attribute of `device` in full."""
+    return node.id if isinstance(node, ast.Name) else ast.unparse(node)
+
+
 def names_in(node: ast.expr, *, operands_of_sizeof: bool = True) -> frozenset[str]:
     """Return the names that `node` reads, the attributes of `device` in full.
 
     Without `operands_of_sizeof` those that have to be numbers: neither these nor what a text or float is compared with.
     """
     match node:
-        case ast.Name(id=name):
-            return frozenset({name})
-        case ast.Attribute():
-            return frozenset({ast.unparse(node)})
+        case ast.Name() | ast.Attribute():
+            return frozenset({name_of(node)})
         case ast.Call(func=ast.Name(id="sizeof")) if not operands_of_sizeof:
             return frozenset()
         case ast.Compare() if not operands_of_sizeof and literal_comparison(node) is not None:

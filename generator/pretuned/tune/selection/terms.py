@@ -10,8 +10,9 @@ from functools import lru_cache, reduce
 import numpy as np
 import numpy.typing as npt
 
-from pretuned.runtime.costs import LONGEST, is_allowed
+from pretuned.runtime.costs import DEEPEST, LONGEST, is_allowed
 from pretuned.spec.expressions import Expression, ExpressionError
+from pretuned.spec.grammar import children_of
 from pretuned.spec.space import Problem
 from pretuned.tune.space.columns import evaluate
 
@@ -36,24 +37,77 @@ class Term:
         return _text_of(self)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Operand:
+    """The canonical text of an expression, how tightly its operator binds, and how deep operators are nested."""
+
+    text: str
+    binds: int
+    height: int
+
+    def within(self, binds: int) -> str:
+        """Return the text as it stands beside an operator: in parentheses where it binds less tightly than `binds`."""
+        return self.text if self.binds >= binds else f"({self.text})"
+
+
+_CHOICE, _OR, _AND, _NOT, _COMPARISON, _SUM, _PRODUCT, _ATOM = range(8)  # how tightly operators bind, in Python's order
+_ONE = _Operand(text="1", binds=_ATOM, height=0)
+
+
 @lru_cache(maxsize=1 << 14)
 def _text_of(term: Term) -> str:
-    # Made of trees that are known: a kernel has thousands of terms, and to read each text anew takes milliseconds.
-    try:
-        parts = [Expression.derived(text) for text in (*term.factors, *((term.where,) if term.where else ()))]
-    except ExpressionError:
+    # Written from the texts of its parts, of which terms have most in common: a kernel has thousands, and to write each
+    # from its tree takes milliseconds.
+    parts = [_operand(text) for text in (*term.factors, *((term.where,) if term.where else ()))]
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
         return ""
-    trees: list[ast.expr] = [part.tree for part in parts]
-    test = trees.pop() if term.where else None
-    made: ast.expr = reduce(lambda a, b: ast.BinOp(a, ast.Mult(), b), trees) if trees else ast.Constant(1)
+    test = known.pop() if term.where else None
+    made = reduce(_times, known) if known else _ONE
     if term.divisor > 1:
-        made = ast.BinOp(made, ast.FloorDiv(), ast.Constant(term.divisor))
+        text, height = f"{made.within(_PRODUCT)} // {term.divisor}", 1 + made.height
+        made = _Operand(text=text, binds=_PRODUCT, height=height)
     if test is not None:
-        made = ast.IfExp(test, made, ast.Constant(0))
-    if not is_allowed(made, frozenset().union(*(part.names for part in parts))):
-        return ""
-    text = ast.unparse(made)
-    return text if len(text) <= LONGEST else ""
+        text, height = f"{made.within(_OR)} if {test.within(_OR)} else 0", 1 + max(made.height, test.height)
+        made = _Operand(text=text, binds=_CHOICE, height=height)
+    return made.text if len(made.text) <= LONGEST and made.height < DEEPEST else ""
+
+
+def _times(left: _Operand, right: _Operand) -> _Operand:
+    text = f"{left.within(_PRODUCT)} * {right.within(_ATOM)}"
+    return _Operand(text=text, binds=_PRODUCT, height=1 + max(left.height, right.height))
+
+
+@lru_cache(maxsize=1 << 14)
+def _operand(text: str) -> _Operand | None:
+    """Return what becomes of a text in a term; None where costs cannot have it, or it divides by what might be 0."""
+    try:
+        part = Expression.derived(text)
+    except ExpressionError:
+        return None
+    if not is_allowed(part.tree, part.names):
+        return None
+    return _Operand(text=part.python, binds=_binding(part.tree), height=_height(part.tree))
+
+
+def _binding(node: ast.expr) -> int:
+    match node:
+        case ast.IfExp():
+            return _CHOICE
+        case ast.BoolOp(op=op):
+            return _OR if isinstance(op, ast.Or) else _AND
+        case ast.UnaryOp(op=ast.Not()):
+            return _NOT
+        case ast.Compare():
+            return _COMPARISON
+        case ast.BinOp(op=op):
+            return _SUM if isinstance(op, ast.Add | ast.Sub) else _PRODUCT
+    return _ATOM
+
+
+def _height(node: ast.expr) -> int:
+    below = children_of(node)
+    return 1 + max(map(_height, below)) if below else 0
 
 
 class ProblemTable:
