@@ -373,13 +373,20 @@ def test_nan_wins_and_the_first_of_equal_elements(reference, kernel, cols):
     np.testing.assert_array_equal(found, getattr(reference, kernel)(x))
 
 
-@pytest.mark.parametrize("cols", [600, 9001, 30000])
+KEPT = {"cluster": 1, "block": 512, "items": 16, "resident": 1024, "whole": False, "kept": 1}
+ALONG = {"cluster": 1, "block": 512, "items": 16, "whole": False, "blocks": 1, "strip": 128, "bytes": 8, "unroll": 2}
+WALKED = {"layer_norm": ("shared", KEPT), "layer_norm_backward": ("columns", ALONG)}  # beside the defaults
+
+
+@pytest.mark.parametrize(("cols", "by_default"), [(600, True), (9001, True), (30000, True), (30000, False)])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("kernel", ["layer_norm", "layer_norm_backward"])
-def test_a_row_with_an_infinity_anywhere_becomes_nan(kernel, dtype, cols):
+def test_a_row_with_an_infinity_anywhere_becomes_nan(kernel, dtype, cols, by_default):
     spec, specialisation = SPECS[kernel], (("T", dtype),)
     problem = Problem(specialisation=specialisation, dims=(("cols", cols), ("rows", 4)))
-    configuration = space.default_at(spec, problem)
+    implementation, values = WALKED[kernel]
+    walked = Configuration(implementation=implementation, values=space.pairs(values))
+    configuration = space.default_at(spec, problem) if by_default else walked
     image = compile_source(source_of(spec, specialisation, configuration), HOST).image
     draw = np.random.default_rng(5)
     inputs = {one.name: draw.normal(0, 1, one.shape) for one in arrays(spec, problem) if one.role == "in"}
