@@ -31,8 +31,8 @@ def exact(name, arrays, eps):
     return out.detach(), grad, torch.autograd.grad(out, doubles, grad.double())
 
 
-def is_close(found, wanted, dtype):
-    wanted, limit = wanted.detach(), TOLERANCES[dtype]
+def is_close(found, wanted, dtype, limit=None):
+    wanted, limit = wanted.detach(), limit or TOLERANCES[dtype]
     return bool(((found.double() - wanted).abs() <= limit * (wanted.abs() + wanted.square().mean().sqrt())).all())
 
 
@@ -50,6 +50,18 @@ def test_a_norm_and_its_gradient_are_those_of_pytorch(kernels, name, others, dty
         found = getattr(kernels, f"{name}_backward")(grad, *arrays[:2], 0.1)
         for one, other in zip(found, gradients, strict=True):
             assert is_close(one, other, dtype), shape
+
+
+@pytest.mark.parametrize("shape", [(64, 2048), (64, 20001), (64, 131072), (3, 262144)], ids=str)
+@pytest.mark.parametrize("far", [16, 600])
+def test_a_row_that_begins_far_from_its_mean_loses_no_digits(kernels, far, shape):
+    torch.manual_seed(0)
+    arrays = [drawn(shape, torch.float32, 0), *(drawn(shape[-1:], torch.float32, 0) for _ in range(2))]
+    arrays[0][..., :far] = 300
+    wanted, grad, gradients = exact("layer_norm", arrays, 0.1)
+    assert is_close(kernels.layer_norm(*arrays, 0.1), wanted, torch.float32, 5e-6)
+    found = kernels.layer_norm_backward(grad, *arrays[:2], 0.1)[0]
+    assert is_close(found, gradients[0], torch.float32, 5e-6)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)

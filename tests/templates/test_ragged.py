@@ -397,6 +397,28 @@ def test_a_row_with_an_infinity_anywhere_becomes_nan(kernel, dtype, cols, by_def
     np.testing.assert_array_equal(nans.any(axis=1), [False, True, True, False])
 
 
+BLOCKS = {"cluster": 1, "block": 1024, "items": 8, "resident": 1024, "whole": False, "early": True}
+
+
+@pytest.mark.parametrize(
+    ("kernel", "implementation", "values"), [("layer_norm", "blocks", BLOCKS), *((k, *v) for k, v in WALKED.items())]
+)
+def test_a_row_that_begins_far_from_its_mean_loses_no_digits(reference, kernel, implementation, values):
+    spec, specialisation, cols = SPECS[kernel], (("T", "float32"),), 49000 if implementation == "shared" else 262144
+    problem = Problem(specialisation=specialisation, dims=(("cols", cols), ("rows", 2)))
+    configuration = Configuration(implementation=implementation, values=space.pairs(values))
+    image = compile_source(source_of(spec, specialisation, configuration), HOST).image
+    draw = np.random.default_rng(1)
+    given = {one.name: draw.normal(0, 1, one.shape) for one in arrays(spec, problem) if one.role == "in"}
+    given["x"][:, :16] = 300
+    inputs = {name: array.astype(np.float32).astype(np.float64) for name, array in given.items()}
+    found = run(spec, configuration, problem, image, {}, inputs)
+    wanted = getattr(reference, kernel)(**inputs, **{one.name: one.value for one in scalars(spec, problem)})
+    first = wanted["grad_x"] if isinstance(wanted, dict) else wanted
+    off = np.abs(found[spec.outputs[0].name].astype(np.float64) - first)
+    assert (off <= 3e-6 * (np.abs(first) + np.sqrt(np.square(first).mean()))).all()
+
+
 @pytest.mark.parametrize("cols", [3, 1031])
 def test_the_loss_of_large_logits_loses_no_digits(reference, cols):
     spec, specialisation = SPECS["cross_entropy"], (("T", "float32"),)

@@ -305,6 +305,20 @@ def test_more_is_measured_until_the_loss_that_is_allowed_holds_or_the_budget_end
     assert last.spent
 
 
+@pytest.mark.parametrize(("runner", "most", "refined"), [(Unforeseen, 2, 2), (Unforeseen, 0, 0), (FakeRunner, 2, 0)])
+def test_a_selection_that_loses_much_is_refined_without_being_asked(spec, runner, most, refined):
+    profile = replace(PROFILE, refinements=most)
+    workbench = fake_workbench(runner(tails), listen=(events := []).append)
+    workbench = replace(workbench, device=replace(DEVICE, effort=profile))
+    list(Tuner(workbench).tune([TuningRequest(spec=spec, problems=tuple(all_problems(spec)))]))
+    for specialisation in {one.specialisation for one in events if isinstance(one, Certified)}:
+        found = [one for one in events if getattr(one, "specialisation", None) == specialisation]
+        losses = [one.certificate.inside.mean for one in found if isinstance(one, Refining)]
+        (last,) = [one for one in found if isinstance(one, Certified)]
+        assert (len(losses), last.attempts) == (refined, refined)
+        assert all(loss > 0.05 for loss in losses)
+
+
 def test_where_all_refinements_are_used_up_no_time_is_said_to_have_ended(spec, monkeypatch):
     monkeypatch.setattr("pretuned.tune.certification.REFINEMENTS", 1)
     _, _, events = tuned(spec, Unforeseen(tails), demands=Demands(max_loss=0.001))

@@ -10,7 +10,8 @@ alone.
 
 Where more is lost than `max-loss` allows, these problems go to those that the rule is made from. It is made anew, and
 new problems certify it, twice: of many certificates one may hold by luck. So no certificate speaks of problems that
-its rule has seen.
+its rule has seen. Where no `max-loss` is asked for, much is 5%, and a rule is made anew once or twice, in the time that
+its task has.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ RIVALS: Final = 16  # candidates that are screened at a problem, of what is expe
 SMALL: Final = 160  # candidates of a space that are screened at every problem, where nothing is known of them
 ROUNDS: Final = 5
 SLOWER: Final = 0.02  # than the default, by more than which a choice counts as slower
-REFINEMENTS: Final = 12
+REFINEMENTS: Final = 12  # for a `max-loss`
+MUCH: Final = 0.05  # mean loss from which on a selection is refined without being asked to
 OUTSIDE: Final = 4  # for so many problems inside the sizes, one outside
 
 
@@ -114,8 +116,9 @@ class Certification:
 
         `held` is the one that the lock has: its seed is not used again.
         """
-        task, demands = self.task, self.task.workbench.demands
-        goal, most = (math.inf, 0) if demands.max_loss is None else (demands.max_loss, REFINEMENTS)
+        task, demands, clock = self.task, self.task.workbench.demands, self.task.workbench.clock
+        asked, unasked = demands.max_loss, task.workbench.device.profile.refinements
+        goal, most = (MUCH, unasked) if asked is None else (asked, REFINEMENTS)
         seed = demands.seed if demands.seed is not None else 1 + last_seed(held)
         refined, again, selection = 0, False, self.maker.selection()
         while True:
@@ -125,10 +128,10 @@ class Certification:
                 selection = self.maker.selection()
                 continue
             if judged is None:  # nothing could be tried: for want of time, or of problems
-                return replace(selection, space="") if task.workbench.clock.over else selection
+                return replace(selection, space="") if clock.over else selection
             certificate = judged.certificate
             selection, seed = replace(selection, certificate=certificate), seed + 1
-            met, over = certificate.inside.mean <= goal, task.workbench.clock.over
+            met, over = certificate.inside.mean <= goal, clock.over or (asked is None and clock.late)
             if met and refined and not (again or over):
                 again = True  # of many certificates one may hold by luck: others have to bear it out
                 continue

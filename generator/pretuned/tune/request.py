@@ -44,7 +44,8 @@ class EffortProfile:
 
     Then the problems that are drawn for a selection: at which all candidates are screened (for one free dim, and half
     as many more for each further one), at which what may ship races (for each free dim), and those of a certificate;
-    and the most seconds that the first two may take.
+    the most seconds that the first two may take; and how often a selection is refined at most whose certificate says
+    much, though no `max-loss` is asked for.
 
     Then how much of a space is tried: all of one with at most `exhaustive` configurations, `evaluations` of a larger
     one. The first `searching_s` seconds of a search are free. Beyond them it goes on as long as what another batch is
@@ -59,6 +60,7 @@ class EffortProfile:
     tried_problems: int = 40
     certified_problems: int = 20
     selecting_s: float = 20.0
+    refinements: int = 2
     exhaustive: int = EXHAUSTIVE_LIMIT
     evaluations: int = EVALUATIONS
     searching_s: float = 15.0
@@ -74,6 +76,7 @@ FAST: Final = EffortProfile(
     tried_problems=4,
     certified_problems=8,
     selecting_s=6.0,
+    refinements=0,
     exhaustive=128,
     evaluations=256,
     searching_s=2.0,
@@ -99,6 +102,7 @@ TRIAL_PROFILE: Final = EffortProfile(
     tried_problems=5,
     certified_problems=2,
     selecting_s=4.0,
+    refinements=0,
 )
 
 
