@@ -177,7 +177,7 @@ def test_a_million_picks_are_the_builders(record_property):
         ("1.5 * cols", "is not a cost over cols, rows"),
         ("9" * 30, "is not a cost over cols, rows"),
         ("cols +", "is not an expression"),
-        ("(" * 600 + "cols" + ")" * 600, "an expression of at most 1000 characters"),
+        ("(" * 1600 + "cols" + ")" * 1600, "an expression of at most 3000 characters"),
         ("-" * 400 + "cols", "is not"),
         ("cols\nimport os", "is not an expression"),
     ],

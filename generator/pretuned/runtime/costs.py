@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     # Of an expression: what it is but for its operands, a tree whose operands do not count, and where those stand.
     Part = tuple[tuple[object, ...], ast.expr, tuple[int, ...]]
 
-LONGEST = 1000  # characters of a term
-DEEPEST = 20  # levels of a term
+LONGEST = 3000  # characters of a term
+DEEPEST = 30  # levels of a term
 MOST_TERMS = 200  # of a cost
 KEPT = 1 << 14  # terms that stay read: the costs of a kernel have most of theirs in common, and are read several times
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult)

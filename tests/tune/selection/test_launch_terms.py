@@ -17,11 +17,12 @@ from pretuned.spec.loader import load
 from pretuned.tune.selection.launch_terms import terms_of
 from pretuned.tune.selection.sampling import draw
 from pretuned.tune.selection.terms import ProblemTable
-from pretuned.tune.selection.texts import multiply
+from pretuned.tune.selection.texts import condition_of, multiply
 from specs import loaded
 
 F16 = (("T", "float16"),)
 KERNELS = Path(__file__).parents[2] / "data" / "arrays"
+TEMPLATES = Path(__file__).parents[3] / "templates"
 
 
 def texts(name, specialisation, resources=None, index=0):
@@ -124,12 +125,65 @@ def test_terms_see_strides_as_those_of_contiguous_arrays():
     assert "(rows + 0 * (2 * d)) * p" in [term.text for term in terms]
 
 
+@pytest.mark.parametrize("name", sorted(path.stem for path in TEMPLATES.glob("*.toml")))
+def test_no_term_of_a_bundled_kernel_is_too_long_for_a_cost(name):
+    spec = bundled(name)
+    specialisation = next(iter(space.specialisations(spec)))
+    listed = {one.implementation: one for one in configurations(spec, specialisation)}
+    for configuration in listed.values():
+        assert [one.role for one in terms_of(spec, specialisation, configuration, FACTS, {}) if not one.text] == []
+
+
 @pytest.mark.parametrize("name", ["row_softmax", "rms_norm", "cross_entropy"])
-def test_a_launch_that_divides_by_what_follows_from_a_condition_has_all_its_terms(name):
+def test_a_launch_that_divides_by_what_follows_from_a_condition_has_short_terms(name):
     spec = bundled(name)  # `128 // lanes`, where the lanes of a row follow from its length
     terms = terms_of(spec, F16, space.default(spec), FACTS, {})
-    assert all(term.text for term in terms)
     assert any("ceil_div(rows, 4) if" in term.text for term in terms)
+
+
+@pytest.mark.parametrize("name", ["rms_norm_backward", "layer_norm_backward", "reduce_sum", "column_sum"])
+def test_whether_a_second_launch_happens_is_a_term(name):
+    spec = bundled(name)
+    specialisation = next(iter(space.specialisations(spec)))
+    own = sorted(space.problems(spec, specialisation), key=lambda one: math.prod(size for _, size in one.dims))
+    configuration = space.default_at(spec, own[0])
+    problems = [*own, *draw(spec, specialisation, 100, seed=5)]
+    launched = [launches(spec, one, configuration, FACTS) for one in problems]
+    happens = [len(several) > 1 and math.prod(several[1].grid) > 0 for several in launched]
+    assert len(set(happens)) == 2
+    (term,) = (one for one in terms_of(spec, specialisation, configuration, FACTS, {}) if one.role == "launch 1")
+    assert ProblemTable(problems).values(term).tolist() == happens
+
+
+@pytest.mark.parametrize("name", ["rms_norm_backward", "layer_norm_backward", "reduce_sum"])
+def test_what_a_thread_has_where_few_blocks_share_all_is_a_term(name):
+    spec = bundled(name)
+    specialisation = next(iter(space.specialisations(spec)))
+    configuration = space.default_at(spec, next(iter(space.problems(spec, specialisation))))
+    problems = draw(spec, specialisation, 40, seed=5)
+    shapes = [(one.grid, one.block) for one in (launches(spec, p, configuration, FACTS)[0] for p in problems)]
+    threads = [math.prod(grid) * math.prod(block) for grid, block in shapes]
+    assert len(set(threads)) > 2
+    terms = terms_of(spec, specialisation, configuration, FACTS, {})
+    (term,) = (one for one in terms if one.role == "elements of a thread")
+    each = [-(-math.prod(size for _, size in p.dims) // own) for p, own in zip(problems, threads, strict=True)]
+    assert ProblemTable(problems).values(term).tolist() == each
+
+
+@pytest.mark.parametrize(
+    ("blocks", "condition"),
+    [
+        ("0 if n == 1 else ceil_div(m, 8)", "n != 1 and m"),
+        ("ceil_div(m, 4) * n if n > 2 else 0", "n > 2 and m and n"),
+        ("0 if n > 2 else 4", "not n > 2"),
+        ("max(1, n) * ceil_div(ceil_div(n, 2), 3)", "n"),
+        ("1 if n > 2 else 0", "n > 2"),
+        ("4", "4"),
+        ("min(n, m) - 1", "min(n, m) - 1"),
+    ],
+)
+def test_that_blocks_are_not_none_is_a_short_condition(blocks, condition):
+    assert condition_of(blocks) == condition
 
 
 @pytest.mark.parametrize("name", ["column_sum", "column_max", "row_sum", "rms_norm_backward"])

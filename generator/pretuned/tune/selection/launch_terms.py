@@ -41,13 +41,13 @@ from pretuned.spec.space import Configuration, DeviceFacts, Pairs
 from pretuned.tune.selection.terms import Term
 from pretuned.tune.selection.texts import (
     ceil_divs_of,
+    condition_of,
     divide,
     fold_in,
     hoist,
     multiply,
     nest,
     simplify,
-    test_of,
     turns_of,
 )
 
@@ -63,7 +63,7 @@ class _Shape:
     grid: tuple[str, ...]
     block: tuple[str, ...]
     blocks: str
-    fixed: int  # the blocks at large sizes where no dim adds any there; else 0
+    fixed: bool  # whether no dim adds blocks at large sizes
     work: tuple[str, ...]  # the dims that blocks do not divide, where others are divided
     threads: int  # of a block, at large sizes
     at_once: tuple[str, ...]  # blocks that the device holds: least and most of the spec's sizes, or at any problem
@@ -160,7 +160,7 @@ def _shape(
         grid=tuple(grid),
         block=tuple(extents),
         blocks=blocks,
-        fixed=(_value(Expression.derived(blocks), _large(spec)) or 1) if fixed else 0,
+        fixed=fixed,
         work=() if fixed else still,
         threads=threads,
         at_once=tuple(counts),
@@ -259,7 +259,8 @@ def _of_launch(spec: KernelSpec, shape: _Shape, facts: DeviceFacts) -> Iterator[
                 beyond = simplify(f"max(0, {busiest} - {blocks})")
                 yield Term(factors=(beyond, *work), role=f"busiest beyond {blocks} * work")
     if elements := work or (tuple(spec.free_dims) if shape.fixed else ()):
-        each = simplify(f"ceil_div({' * '.join(elements)}, {shape.threads * (shape.fixed or 1)})")
+        by = multiply([shape.blocks, *shape.block]) if shape.fixed else str(shape.threads)
+        each = simplify(f"ceil_div({' * '.join(elements)}, max(1, {by}))")
         yield Term(factors=(each,), role="elements of a thread")
     yield from (Term(factors=(step,), role=f"step {place}") for place, step in enumerate(shape.steps))
     for place, (a, b) in enumerate(shape.tails):
@@ -275,7 +276,7 @@ def _of_later(first: _Shape, later: _Shape, name: str, facts: DeviceFacts) -> It
     What the first launch's blocks have left, it goes through along an extent of their grid, which the threads along one
     extent of a block may share. Which they are is not known: the fit finds out.
     """
-    happens = test_of(later.blocks)
+    happens = condition_of(later.blocks)
     yield Term(where=happens, role=name)
     yield Term(factors=(_busiest(later, facts),), role=f"busiest of {name}")
     extents = [extent for extent in first.grid if Expression.derived(extent).constant is None]

@@ -138,12 +138,41 @@ def _turns(text: str) -> Iterator[str]:
 
 
 @lru_cache(maxsize=1 << 14)
-def test_of(text: str) -> str:
-    """Return a condition that holds where `text` is not 0."""
-    match Expression.derived(text).tree:
-        case ast.IfExp(test=test, body=ast.Constant(value=1), orelse=ast.Constant(value=0)):
-            return ast.unparse(test)
-    return text
+def condition_of(text: str) -> str:
+    """Return a short condition that holds where `text`, a number of blocks, is not 0."""
+    parts = list(_not_zero(Expression.derived(text).tree))
+    return ast.unparse(_all_of(parts)) if parts else text
+
+
+def _not_zero(node: ast.expr) -> Iterator[ast.expr]:
+    """Yield the conditions that all hold where a number that is never negative is not 0; none where it never is."""
+    match node:
+        case ast.Constant(value=int() as value) if value:
+            pass
+        case ast.IfExp(test=test, body=body, orelse=ast.Constant(value=0)):
+            yield from (test, *_not_zero(body))
+        case ast.IfExp(test=test, body=ast.Constant(value=0), orelse=orelse):
+            yield from (_negated(test), *_not_zero(orelse))
+        case ast.BinOp(left=left, op=ast.Mult(), right=right):
+            yield from (*_not_zero(left), *_not_zero(right))
+        case ast.Call(func=ast.Name(id="ceil_div"), args=[number, _]):
+            yield from _not_zero(number)
+        case ast.Call(func=ast.Name(id="max"), args=args) if not all(any(_not_zero(one)) for one in args):
+            pass
+        case _:
+            yield node
+
+
+def _negated(test: ast.expr) -> ast.expr:
+    match test:
+        case ast.Compare(left=left, ops=[ast.Eq()], comparators=comparators):
+            return ast.Compare(left=left, ops=[ast.NotEq()], comparators=comparators)
+    return ast.UnaryOp(op=ast.Not(), operand=test)
+
+
+def _all_of(tests: Sequence[ast.expr]) -> ast.expr:
+    once = list({ast.dump(test): test for test in tests}.values())
+    return once[0] if len(once) == 1 else ast.BoolOp(op=ast.And(), values=once)
 
 
 @lru_cache(maxsize=1 << 14)
