@@ -419,6 +419,13 @@ def test_a_row_that_begins_far_from_its_mean_loses_no_digits(reference, kernel, 
     assert (off <= 3e-6 * (np.abs(first) + np.sqrt(np.square(first).mean()))).all()
 
 
+@pytest.mark.parametrize("kernel", WALKED)
+def test_a_walked_row_has_chunks_of_a_power_of_two_which_moments_are_moved_by(kernel):
+    for implementation in SPECS[kernel].all_implementations.values():
+        for name in ("cluster", "block", "items"):
+            assert all(value.bit_count() == 1 for value in implementation.space[name])
+
+
 @pytest.mark.parametrize("cols", [3, 1031])
 def test_the_loss_of_large_logits_loses_no_digits(reference, cols):
     spec, specialisation = SPECS["cross_entropy"], (("T", "float32"),)

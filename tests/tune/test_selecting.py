@@ -319,6 +319,41 @@ def test_a_selection_that_loses_much_is_refined_without_being_asked(spec, runner
         assert all(loss > 0.05 for loss in losses)
 
 
+@pytest.mark.parametrize("ended", ["over", "late"])
+@pytest.mark.parametrize("asked", [None, 0.001])
+def test_where_time_ends_while_a_selection_is_refined_the_one_before_stays_with_its_certificate(spec, ended, asked):
+    events = []
+
+    class Ending(Clock):
+        over = property(lambda self: ended == "over" and any(isinstance(one, Refining) for one in events))
+        late = property(lambda self: ended == "late" and any(isinstance(one, Refining) for one in events))
+
+    workbench = fake_workbench(Unforeseen(tails), clock=Ending(), listen=events.append)
+    workbench = replace(workbench, device=replace(DEVICE, effort=PROFILE), demands=Demands(max_loss=asked))
+    specialisation, *_ = space.specialisations(spec)
+    problems = tuple(one for one in all_problems(spec) if one.specialisation == specialisation)
+    found = list(Tuner(workbench).tune([TuningRequest(spec=spec, problems=problems)]))
+    (selection,) = (one for one in found if isinstance(one, Selection))
+    first, *others = (one.certificate for one in events if isinstance(one, Refining))
+    (last,) = (one for one in events if isinstance(one, Certified))
+    assert selection.certificate == last.certificate
+    assert last.spent == (ended == "over")
+    if ended == "over" or asked is None:
+        assert others == []
+        assert (last.certificate.seed, last.certificate.inside.problems) == (first.seed, 12)
+    else:  # a `max-loss` has all of the budget
+        assert len(others) > 2
+        assert last.certificate.seed > first.seed
+
+
+def test_where_no_further_size_is_admitted_a_refined_selection_has_a_certificate_all_the_same(tmp_path):
+    demand = 'requires = ["n % 128 == 0"]'
+    spec = loaded(tmp_path, ("[constraints]\n", f"[constraints]\n{demand}\n"), ("[1024, 65536]", "[128, 7680]"))
+    _, selection, events = tuned(spec, Unforeseen(tails), effort_profile=EffortProfile(tried_problems=30))
+    assert any(isinstance(event, Refining) for event in events)
+    assert selection.certificate.inside.problems > 3
+
+
 def test_where_all_refinements_are_used_up_no_time_is_said_to_have_ended(spec, monkeypatch):
     monkeypatch.setattr("pretuned.tune.certification.REFINEMENTS", 1)
     _, _, events = tuned(spec, Unforeseen(tails), demands=Demands(max_loss=0.001))

@@ -10,8 +10,8 @@ alone.
 
 Where more is lost than `max-loss` allows, these problems go to those that the rule is made from. It is made anew, and
 new problems certify it, twice: of many certificates one may hold by luck. So no certificate speaks of problems that
-its rule has seen. Where no `max-loss` is asked for, much is 5%, and a rule is made anew once or twice, in the time that
-its task has.
+its rule has seen. Where no `max-loss` is asked for, 5% is much, and a rule is made anew as often as the profile of the
+effort says, while its task has time.
 """
 
 from __future__ import annotations
@@ -114,33 +114,39 @@ class Certification:
     def certified(self, held: Selection | None = None) -> Selection:
         """Return the selection with its certificate, refined as often as it needs and as there is time for.
 
-        `held` is the one that the lock has: its seed is not used again.
+        `held` is the one that the lock has: its seed is not used again. Where time or problems end before a refined
+        selection is certified at half as many problems as the one before, that one stays, with its certificate.
         """
         task, demands, clock = self.task, self.task.workbench.demands, self.task.workbench.clock
         asked, unasked = demands.max_loss, task.workbench.device.profile.refinements
         goal, most = (MUCH, unasked) if asked is None else (asked, REFINEMENTS)
         seed = demands.seed if demands.seed is not None else 1 + last_seed(held)
         refined, again, selection = 0, False, self.maker.selection()
+        last: tuple[Selection, Comparisons] | None = None
         while True:
-            judged = self._judged(selection, seed)
+            judged = self._judged(selection, seed, in_time=refined > 0 and asked is None)
             if any(choice.configuration in task.failed for choice in selection.choices):
+                last = None
                 self.maker.choose_again()  # what was wrong does not ship
                 selection = self.maker.selection()
                 continue
-            if judged is None:  # nothing could be tried: for want of time, or of problems
+            cut = judged is None or (last is not None and 2 * len(judged.inside) < len(last[1].inside))
+            if judged is not None and not cut:
+                last = selection, judged
+            if last is None:  # nothing could be tried: for want of time, or of problems
                 return replace(selection, space="") if clock.over else selection
-            certificate = judged.certificate
-            selection, seed = replace(selection, certificate=certificate), seed + 1
-            met, over = certificate.inside.mean <= goal, clock.over or (asked is None and clock.late)
+            met, seed = last[1].certificate.inside.mean <= goal, seed + 1
+            over = cut or clock.over or (asked is None and clock.late)
             if met and refined and not (again or over):
                 again = True  # of many certificates one may hold by luck: others have to bear it out
                 continue
             if met or refined == most or over:
-                selection, judged = judged.kept(selection)
-                self._report(selection, judged, refined, spent=over and not met, hurried=self.maker.hurried)
+                selection, judged = last[1].kept(last[0])
+                spent = clock.over and refined < most and not met
+                self._report(selection, judged, refined, spent=spent, hurried=self.maker.hurried)
                 return selection
             refined, again = refined + 1, False
-            self._refine(selection, certificate, goal, refined)
+            self._refine(selection, last[1].certificate, goal, refined)
             self.maker.choose_again()
             selection = self.maker.selection()
 
@@ -186,9 +192,10 @@ class Certification:
             )
         )
 
-    def _judged(self, selection: Selection, seed: int) -> Comparisons | None:
+    def _judged(self, selection: Selection, seed: int, *, in_time: bool = False) -> Comparisons | None:
         """Return what became of a rule's choices, or None where nothing could be tried.
 
+        It ends with the budget, or, `in_time`, with the time that the task has of it.
         It speaks of problems that have no row, and of none that the rule has seen, except those that are called.
         """
         task, rows = self.task, set(self.maker.problems)
@@ -198,14 +205,17 @@ class Certification:
         seen = {*seen, *inside}
         outside = draw(task.spec, task.specialisation, self.count // OUTSIDE, seed, reach=REACH, without=seen)
         with task.workbench.spending.stage("certifying"):
-            found = [list(self._comparisons(selection, problems)) for problems in (inside, outside)]
+            found = [list(self._comparisons(selection, problems, in_time=in_time)) for problems in (inside, outside)]
         if not found[0]:
             return None
         return Comparisons(seed=seed, inside=tuple(found[0]), outside=tuple(found[1]), calls=bool(calls))
 
-    def _comparisons(self, selection: Selection, problems: Sequence[Problem]) -> Iterator[ComparedPick]:
+    def _comparisons(
+        self, selection: Selection, problems: Sequence[Problem], *, in_time: bool
+    ) -> Iterator[ComparedPick]:
+        clock = self.task.workbench.clock
         for place, problem in enumerate(problems):
-            if place and self.task.workbench.clock.over:
+            if place and (clock.over or (in_time and clock.late)):
                 return
             self.task.report("certifying", problem, place, len(problems))
             if (compared := self._compared(selection, problem)) is not None:

@@ -190,7 +190,7 @@ class Refining:
 class Certified:
     """The certificate that a selection ends with; `cached` if an earlier build had settled it.
 
-    `attempts`: how often it was refined. `spent`: the budget ended before it could be refined until `max_loss` held.
+    `attempts`: how often it was refined. `spent`: the budget ended before it could be refined as often as it needed.
     `hurried`: the budget ended before half of the problems of the trial, so the margins are the widest. `held_out` are
     the problems that it was made from; none of one that is `cached`.
     """

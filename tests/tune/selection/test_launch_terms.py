@@ -180,6 +180,7 @@ def test_what_a_thread_has_where_few_blocks_share_all_is_a_term(name):
         ("1 if n > 2 else 0", "n > 2"),
         ("4", "4"),
         ("min(n, m) - 1", "min(n, m) - 1"),
+        ("ceil_div(n - 64, 64) * m", "ceil_div(n - 64, 64) and m"),
     ],
 )
 def test_that_blocks_are_not_none_is_a_short_condition(blocks, condition):

@@ -145,7 +145,7 @@ def condition_of(text: str) -> str:
 
 
 def _not_zero(node: ast.expr) -> Iterator[ast.expr]:
-    """Yield the conditions that all hold where a number that is never negative is not 0; none where it never is."""
+    """Yield the conditions that all hold where a number of blocks is not 0; none where it never is."""
     match node:
         case ast.Constant(value=int() as value) if value:
             pass
@@ -155,12 +155,16 @@ def _not_zero(node: ast.expr) -> Iterator[ast.expr]:
             yield from (_negated(test), *_not_zero(orelse))
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
             yield from (*_not_zero(left), *_not_zero(right))
-        case ast.Call(func=ast.Name(id="ceil_div"), args=[number, _]):
+        case ast.Call(func=ast.Name(id="ceil_div"), args=[number, _]) if not _may_be_negative(number):
             yield from _not_zero(number)
         case ast.Call(func=ast.Name(id="max"), args=args) if not all(any(_not_zero(one)) for one in args):
             pass
         case _:
             yield node
+
+
+def _may_be_negative(node: ast.expr) -> bool:
+    return any(isinstance(one, ast.Sub | ast.USub) for one in ast.walk(node))
 
 
 def _negated(test: ast.expr) -> ast.expr:
