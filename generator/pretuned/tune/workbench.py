@@ -131,7 +131,7 @@ class Demands:
 
     At most `max_configurations` ship for a specialisation, the default included. `max_loss` is the mean that a
     certificate may say at most inside the sizes: a selection is refined until it holds or the budget ends; None:
-    what loses 5% is, as often as the effort's profile says. `certify` renews the certificates of requests'
+    one that loses over 5% is, as often as the effort's profile says. `certify` renews the certificates of requests'
     selections with so many fresh problems each, and tunes nothing else; None: certificates are made for what is
     tuned. `seed` draws the problems; None: one more than the last certificate's, 1 where there was none. With
     `anew`, no past measurement counts; what is found replaces it.
