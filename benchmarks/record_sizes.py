@@ -43,6 +43,11 @@ def drawn(spec, specialisation, options):
     return tuned[: options.tuned] + [(group, problem) for group, problem in groups if problem not in known]
 
 
+def stem(spec, specialisation):
+    """Return the name of the file for a specialisation, without its suffix."""
+    return "_".join([spec.name, *(str(value) for _, value in specialisation)])
+
+
 def record(bench, problems, made, path, end):
     """Measure until `end` and write what was measured; returns how many problems that were."""
     compiled, facts = bench.compiled, bench.device.facts
@@ -80,7 +85,7 @@ def main():
     parser.add_argument("--outside", type=int, default=60)
     parser.add_argument("--tuned", type=int, default=1000, help="at most so many of the tuned sizes")
     parser.add_argument("--seed", type=int, default=20261122)
-    parser.add_argument("--only", default="", help="kernels, with commas between them")
+    parser.add_argument("--only", default="", help="kernels, or files to write without `.json.gz`, with commas between")
     parser.add_argument("--folder", type=Path, help="of other specs, in place of the bundled ones and of hgemm")
     options = parser.parse_args()
     end = time.perf_counter() + options.seconds
@@ -89,11 +94,12 @@ def main():
     specs = load_folder(options.folder or HERE.parent / "templates")
     if options.folder is None:
         specs |= {"hgemm": load(HERE / "hochgraf" / "hgemm.toml")}
+    only = options.only.split(",") if options.only else specs
     wanted = [
         (spec, specialisation, drawn(spec, specialisation, options))
         for name, spec in specs.items()
-        if name in (options.only.split(",") if options.only else specs)
         for specialisation in space.specialisations(spec)
+        if name in only or stem(spec, specialisation) in only
     ]
     started = time.perf_counter()
     compiled = list(compile_spaces([(*which, [p for _, p in problems]) for *which, problems in wanted], device))
@@ -104,7 +110,7 @@ def main():
         for at, (one, (spec, specialisation, problems)) in enumerate(zip(compiled, wanted, strict=True)):
             started = time.perf_counter()
             share = (end - started) * work[at] / sum(work[at:])
-            name = "_".join([spec.name, *(str(value) for _, value in specialisation)])
+            name = stem(spec, specialisation)
             path = options.out / f"{name}.json.gz"
             count = record(Bench(runner=runner, device=device, compiled=one), problems, made, path, started + share)
             print(

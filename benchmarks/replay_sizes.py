@@ -33,7 +33,8 @@ def replayed(known, rule, tested):
     for at in tested:
         times = recorded.times[at]
         legal, best = ~np.isnan(times), np.nanmin(times)
-        found.append((times[pick(recorded.problems[at], legal)] / best - 1, times[0] / best - 1))
+        problem = recorded.problems[at]
+        found.append((times[pick(problem, legal)] / best - 1, times[recorded.default_at(problem)] / best - 1))
     return found
 
 

@@ -4,6 +4,9 @@ Inside the tuned sizes: `aligned` (multiples of 64, or of 16 where the range is 
 between two tuned sizes, by ratio, and next to it), `prime`, `guard` (odd multiples of 2, 4 or 8, and one more or less
 than a multiple of a tile), `tuned`. Beyond: `2% beyond`, `far beyond` (1.5 to 2 times), `far outside` (up to 4 times),
 each of one dim or more, larger or smaller.
+
+Where a spec lists joint sizes, ranges lie around a point between two of its problems, by ratio, and the least size of a
+dim is met as often as calls meet it (`LEAST`).
 """
 
 from __future__ import annotations
@@ -11,16 +14,19 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from pretuned.spec import space
 from pretuned.spec.model import KernelSpec
-from pretuned.spec.sizes import fits_arguments
+from pretuned.spec.sizes import fits_arguments, sizes_of
 from pretuned.spec.space import Pairs, Problem
 
 INSIDE = {"aligned": 7, "any": 4, "edge": 5, "prime": 3, "guard": 4, "tuned": 1}  # of 24
 OUTSIDE = {"2% beyond": 2, "far beyond": 2, "far outside": 2}
 ATTEMPTS = 400  # for a problem, before its stratum is left
+LARGER = 0.6  # of what lies beyond: larger than all sizes
+AROUND = 1.5  # from a point between two joint problems, as a factor of each dim
+LEAST = 0.1  # of the problems between joint ones: one dim has its least size
 
 
 def draw(
@@ -36,12 +42,12 @@ def draw(
     `multiples` gives what a dim must be a multiple of.
     """
     rng = random.Random(f"{seed}:{spec.name}:{specialisation}")
-    sizes = {name: sorted(set(dim.sizes or ())) for name, dim in spec.free_dims.items()}
+    sizes = {name: list(sizes_of(spec, name)) for name in spec.free_dims}
     found: dict[Problem, str] = {}
     for stratum, count in strata.items():
         for _ in range(count):
             for _ in range(ATTEMPTS):
-                dims = _dims(rng, stratum, sizes)
+                dims = _joint(rng, stratum, spec, sizes) if spec.problems else _dims(rng, stratum, sizes)
                 for name, factor in (multiples or {}).items():
                     dims[name] = max(1, round(dims[name] / factor)) * factor
                 problem = Problem(specialisation=specialisation, dims=tuple(sorted(dims.items())))
@@ -59,17 +65,36 @@ def shares(count: int, strata: Mapping[str, int] = INSIDE) -> dict[str, int]:
 
 def is_inside(spec: KernelSpec, problem: Problem) -> bool:
     """Return whether every dim lies within its tuned sizes."""
-    sizes = {name: dim.sizes or () for name, dim in spec.free_dims.items()}
-    return all(min(sizes[name]) <= int(size) <= max(sizes[name]) for name, size in problem.dims)
+    return all(sizes_of(spec, name)[0] <= int(size) <= sizes_of(spec, name)[-1] for name, size in problem.dims)
 
 
 def _dims(rng: random.Random, stratum: str, sizes: Mapping[str, list[int]]) -> dict[str, int]:
     if stratum in _BEYOND:
         dims = {name: _any(rng, of if stratum != "far outside" else _lower(of)) for name, of in sizes.items()}
         name = rng.choice(list(dims))
-        dims[name] = max(1, round(_beyond(rng, sizes[name], *_BEYOND[stratum])))
+        dims[name] = _scaled(sizes[name], _factor(rng, stratum), larger=rng.random() < LARGER)
         return dims
     return {name: _STYLES[stratum](rng, of) for name, of in sizes.items()}
+
+
+def _joint(rng: random.Random, stratum: str, spec: KernelSpec, sizes: Mapping[str, list[int]]) -> dict[str, int]:
+    if stratum in _BEYOND:
+        name, larger = rng.choice(list(sizes)), rng.random() < LARGER
+        one = other = (max if larger else min)(spec.problems, key=lambda problem: problem[name])
+    else:
+        one, other = rng.choice(spec.problems), rng.choice(spec.problems)
+    share = rng.random()
+    centre = {dim: one[dim] ** share * other[dim] ** (1 - share) for dim in sizes}
+    near = {dim: [_within(sizes[dim], round(size * by)) for by in (1 / AROUND, AROUND)] for dim, size in centre.items()}
+    if stratum in _BEYOND:
+        dims = {dim: _any(rng, of) for dim, of in near.items()}
+        dims[name] = _scaled(sizes[name], _factor(rng, stratum), larger=larger)
+        return dims
+    dims = {dim: _STYLES[stratum](rng, of) for dim, of in near.items()}
+    if rng.random() < LEAST:
+        name = rng.choice(list(sizes))
+        dims[name] = sizes[name][0]
+    return dims
 
 
 _BEYOND = {"2% beyond": (1.01, 1.03), "far beyond": (1.5, 2.0), "far outside": (3.0, 4.0)}
@@ -80,12 +105,16 @@ def _lower(sizes: list[int]) -> list[int]:
     return [sizes[0], max(sizes[0], math.isqrt(sizes[0] * sizes[-1]))]
 
 
-def _beyond(rng: random.Random, sizes: list[int], least: float, most: float) -> float:
-    factor = math.exp(rng.uniform(math.log(least), math.log(most)))
-    return sizes[-1] * factor if rng.random() < 0.6 else sizes[0] / factor
+def _factor(rng: random.Random, stratum: str) -> float:
+    least, most = _BEYOND[stratum]
+    return math.exp(rng.uniform(math.log(least), math.log(most)))
 
 
-def _any(rng: random.Random, sizes: list[int]) -> int:
+def _scaled(sizes: Sequence[int], factor: float, *, larger: bool) -> int:
+    return max(1, round(sizes[-1] * factor if larger else sizes[0] / factor))
+
+
+def _any(rng: random.Random, sizes: Sequence[int]) -> int:
     return round(math.exp(rng.uniform(math.log(sizes[0]), math.log(sizes[-1]))))
 
 

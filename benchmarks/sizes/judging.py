@@ -97,7 +97,7 @@ def judge(
         return None
     if able := [c for c in shipped if c in found.raced]:
         picks = {**picks, SHIPPED: min(able, key=found.raced.__getitem__)}
-    entries, default = bench.compiled.entries, bench.compiled.default
+    entries, default = bench.compiled.entries, space.default_at(bench.compiled.spec, problem)
     leaders = sorted(found.raced, key=found.raced.__getitem__)[:3]
     again = [c for c in dict.fromkeys((*leaders, *picks.values(), default)) if c in found.raced]
     raced = bench.runner.race([entries[c] for c in again], FINAL, estimates_us=[found.raced[c] for c in again])

@@ -36,7 +36,7 @@ class Matrix:
     """One recording. `screened` and `raced` are (problems, configurations) in microseconds, NaN where there is none.
 
     `groups` says of each problem whether it is `tuned`, `inside` or `outside`. `operations` are the launches and the
-    zeroed buffers of a call, by configuration. The default is configuration 0.
+    zeroed buffers of a call, by configuration. A default of the kernel's is configuration 0.
     """
 
     kernel: str
@@ -60,6 +60,14 @@ class Matrix:
     def places(self, *groups: str) -> list[int]:
         """Return the places of the problems of `groups`."""
         return [at for at, group in enumerate(self.groups) if group in groups]
+
+    def default_at(self, problem: Problem) -> int:
+        """Return the place of the default at `problem`; one that was not recorded is at 0."""
+        return self._places.get(space.default_at(self.spec, problem), 0)
+
+    @functools.cached_property
+    def _places(self) -> dict[Configuration, int]:
+        return {configuration: at for at, configuration in enumerate(self.configurations)}
 
     @functools.cached_property
     def times(self) -> npt.NDArray[np.float64]:
@@ -176,7 +184,7 @@ def head_of(
     provenance: dict[str, Any],
 ) -> dict[str, Any]:
     """Return a recording's first line; that of each problem follows."""
-    assert configurations[0] == space.default(spec)
+    assert configurations[0].implementation == spec.default_implementation
     return {
         "kernel": spec.name,
         "specialisation": dict(specialisation),

@@ -26,16 +26,12 @@ NEAR = 1.10  # of the best of the screening: what is slower is not raced unless 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compiled:
-    """The configurations of a kernel and specialisation that compiled, the default first, and their binaries."""
+    """The configurations of a kernel and specialisation that compiled, the defaults first, and their binaries."""
 
     spec: KernelSpec
     specialisation: Pairs
     entries: Mapping[Configuration, CompiledCandidate]
     binaries: Mapping[Configuration, Binary]
-
-    @property
-    def default(self) -> Configuration:
-        return space.default(self.spec)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +104,7 @@ def measure(
     the problem does not fit into memory.
     """
     runner, device, compiled = bench.runner, bench.device, bench.compiled
-    spec, entries, default = compiled.spec, compiled.entries, compiled.default
+    spec, entries, default = compiled.spec, compiled.entries, space.default_at(compiled.spec, problem)
     ok = [c for c in entries if space.legal(spec, problem, c, device.facts) and _launches(spec, problem, c, device)]
     checked = [c for c in dict.fromkeys((default, *judged)) if c in ok]
     asked = [c for c in dict.fromkeys((*checked, *also)) if c in ok]

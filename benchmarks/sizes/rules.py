@@ -1,7 +1,7 @@
 """Rules that say what runs at a size that nobody measured, made from the same measurements so that they compare.
 
 Each takes what is `Known` and gives a pick: from a problem, and which configurations are legal there, to the place of
-one of them. The default is at place 0.
+one of them.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ class Known:
         return np.array([[int(size) for _, size in problem.dims] for problem in self.problems], dtype=np.float64)
 
 
-def default(_known: Known) -> Pick:
+def default(known: Known) -> Pick:
     """The author's default, everywhere."""
-    return lambda _problem, _legal: 0
+    return lambda problem, _legal: known.matrix.default_at(problem)
 
 
 def nearest(known: Known) -> Pick:
@@ -239,7 +239,7 @@ def _picking(selection: Selection, matrix: Matrix) -> Pick:
 
     def pick(problem: Problem, legal: Legal) -> int:
         ranked = ranking(selection, matrix.spec, problem, matrix.facts)
-        return next((places[one] for one in ranked if legal[places[one]]), 0)
+        return next((places[one] for one in ranked if legal[places[one]]), matrix.default_at(problem))
 
     return pick
 

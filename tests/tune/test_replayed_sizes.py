@@ -108,13 +108,17 @@ def test_costs_that_are_refined_together_choose_better_than_those_fitted_alone(n
 @pytest.mark.parametrize("path", sorted(matrix.RECORDED.glob("*.json.gz")), ids=lambda path: path.name)
 def test_a_recording_has_the_times_of_the_race_and_times_like_them(path):
     recorded = matrix.read(path)
-    assert recorded.configurations[0] == space.default(recorded.spec)
+    defaults = [recorded.default_at(problem) for problem in recorded.problems]
+    assert all(
+        recorded.configurations[at] == space.default_at(recorded.spec, problem)
+        for at, problem in zip(defaults, recorded.problems, strict=True)
+    )
     raced = ~np.isnan(recorded.raced)
     np.testing.assert_array_equal(recorded.times[raced], recorded.raced[raced])
     assert (np.isnan(recorded.times) == np.isnan(recorded.screened) & ~raced).all()
     best = np.nanmin(recorded.times, axis=1)
     np.testing.assert_array_equal(best, np.nanmin(recorded.raced, axis=1))
-    assert raced[:, 0].all(), "the default is raced everywhere"
+    assert raced[np.arange(len(defaults)), defaults].all(), "the default is raced everywhere"
 
 
 @pytest.mark.slow
