@@ -58,6 +58,15 @@ def test_problems_are_ragged_in_many_ways():
     assert kinds["odd"] > 100 < kinds["of 8"]
 
 
+def test_some_problems_have_the_one_row_of_a_token():
+    spec = bundled("layer_norm_backward")
+    specialisation = next(space.specialisations(spec))
+    drawn = draw(spec, specialisation, 200, seed=9)
+    tokens = [dict(problem.dims)["cols"] for problem in drawn if dict(problem.dims)["rows"] == 1]
+    assert 6 <= len(tokens) <= 25
+    assert len(set(tokens)) == len(tokens)
+
+
 def test_the_seed_decides_whatever_the_hash_seed_is():
     script = (
         "from invented_times import bundled\n"

@@ -6,7 +6,8 @@ moved to a number of some style: prime; near one of the spec's sizes; a multiple
 below or above a multiple of what the spec divides by in its grids, blocks and guards. A dim of which the spec requires
 that a number divides it (`k % 8 == 0`) is moved to a multiple of that number. Where a spec lists joint sizes
 ([[problems]]), what is drawn begins between two of its problems instead: calls have shapes like these, and the
-combinations of any two sizes are nobody's.
+combinations of any two sizes are nobody's. The least size of a dim is hardly ever met by either, and yet calls have it
+more than any other (the one row of a single token), so one problem in eight has one dim there.
 
 The same arguments give the same problems, in any process: the generator is seeded by text.
 """
@@ -33,6 +34,7 @@ ALONE: Final = 2  # a dim with one size: drawn from its half to its double
 CALLED: Final = 0.8  # of the problems, where a usage file has calls
 TRIES: Final = 50  # for each problem, before the kernel is taken to admit few
 LEAST_TRIES: Final = 1000  # however few problems are wanted: just outside the sizes lies little of what is drawn
+LEAST: Final = 1 / 8  # of the problems of several dims: one of these is the least of its range
 MOST_TILES: Final = 32  # of a dim, that are told apart
 MOST_COMBINATIONS: Final = 4096  # of the parameters in one divisor
 _MULTIPLES: Final = (2, 4, 8, 16, 32, 64, 128)
@@ -68,6 +70,9 @@ def draw(
             break
         centre = _between(joint, reach, generator) if joint else {}
         dims = _dims(ranges, centre, styles, factors, generator)
+        if len(dims) > 1 and generator.random() < LEAST:
+            name = generator.choice(list(dims))
+            dims[name] = ranges[name][0]
         problem = Problem(specialisation=specialisation, dims=space.pairs(dims))
         if problem in found or problem in without or (reach > 1 and not _outside(spec, dims)):
             continue
