@@ -9,6 +9,11 @@ Configurations of one implementation do the same, in tiles of other sizes. What 
 others, and is seen more surely in the times of all than in those of one: so the first terms are those whose *roles*
 gain most in all of them (simultaneous orthogonal matching pursuit: J. Tropp, A. Gilbert and M. Strauss, 2006), each
 with a weight of its own.
+
+What a term takes under a condition is told from what it always takes only where problems with and without it were
+measured. A cost in which a condition stands for the whole (`1 if rows % 4 else 0` for the launch itself) says next to
+nothing of the problems where it does not hold. So a term with a condition has to gain several times as much as one
+without as long as the same without its condition is not in the cost (heredity: H. Chipman, 1996).
 """
 
 from __future__ import annotations
@@ -31,6 +36,7 @@ COARSE: Final = 1000  # femtoseconds, below which rounding to a whole number sho
 SHARED: Final = 8  # terms that all configurations of an implementation take, as far as each gains by them
 MOST_TERMS: Final = 14  # of a cost: what people still read, and what a call still computes in a microsecond
 COMPETITIVE: Final = 0.7  # of the best time; what a configuration takes longer by that counts half
+ORPHANED: Final = 0.3  # what counts of a conditional term's gain as long as the cost lacks the same without condition
 _GAIN: Final = 1e-3  # what a further term must correlate with what is left, as a share of all
 _RIDGE: Final = 1e-4  # of a term's own square: chooses between terms that say the same
 
@@ -77,7 +83,10 @@ class _Fit:
         usable = np.flatnonzero((matrix >= 0).all(axis=0) & (matrix > 0).any(axis=0))  # nan is neither
         self._terms = [terms[place] for place in usable]
         self._roles = [term.role or term.text for term in self._terms]
-        self._squares = NonNegativeSquares(matrix[:, usable] * (counts / times_us[timed])[:, None], counts)
+        always = {(term.factors, term.divisor): place for place, term in enumerate(self._terms) if not term.where}
+        parents = [always.get((term.factors, term.divisor), -1) if term.where else -1 for term in self._terms]
+        errors = matrix[:, usable] * (counts / times_us[timed])[:, None]
+        self._squares = NonNegativeSquares(errors, counts, parents=parents)
 
     def gains(self) -> dict[str, float]:
         """Return by role what each term gains that can be added, where that is anything."""
@@ -114,11 +123,14 @@ def _in_femtoseconds(term: Term, weight_us: float) -> tuple[Term, int]:
 class NonNegativeSquares:
     """Least squares with weights that are not negative, of few columns, which are added one after the other.
 
-    `matrix @ weights` comes near to `target`, and a weight's own square counts `ridge` times. Active sets after Lawson
-    and Hanson, Solving Least Squares Problems (1974), chapter 23, on the normal equations of columns of length 1.
+    `matrix @ weights` comes near to `target`, and a weight's own square counts `ridge` times. `parents` names for each
+    column another, or -1; until that is active, it gains only the share ORPHANED. Active sets after Lawson and Hanson,
+    Solving Least Squares Problems (1974), chapter 23, on the normal equations of columns of length 1.
     """
 
-    def __init__(self, matrix: Reals, target: Reals, ridge: float = _RIDGE) -> None:
+    def __init__(
+        self, matrix: Reals, target: Reals, ridge: float = _RIDGE, *, parents: Sequence[int] | None = None
+    ) -> None:
         lengths = np.sqrt((matrix**2).sum(axis=0))
         self._lengths = np.where(lengths == 0, np.inf, lengths)
         scaled = matrix / self._lengths
@@ -127,6 +139,7 @@ class NonNegativeSquares:
         self._solution = np.zeros(matrix.shape[1])
         self._active: list[int] = []
         self._barred: set[int] = set()  # what was added and fell out again at once
+        self._parents = np.array(parents if parents is not None else [-1] * matrix.shape[1], dtype=np.intp)
 
     @property
     def weights(self) -> Reals:
@@ -135,8 +148,12 @@ class NonNegativeSquares:
         return found
 
     def gains(self) -> Reals:
-        """Return how each column correlates with what is left, as a share of all; -inf where it cannot be added."""
+        """Return how each column correlates with what is left, as a share of all; -inf where it cannot be added.
+
+        That of a column whose parent is not active counts less.
+        """
         gains: Reals = (self._wanted - self._gram @ self._solution) / self._unit
+        gains[(self._parents >= 0) & ~np.isin(self._parents, self._active)] *= ORPHANED
         gains[[*self._active, *self._barred]] = -np.inf
         return gains
 
