@@ -164,6 +164,7 @@ def write(options, name, table):
         " ".join(["python", *sys.argv]).replace(str(options.out), "FOLDER"),
         f"{options.drawn} drawn problems besides the tuned ones, {options.seeds} seeds from {options.first}",
     ]
+    options.out.mkdir(parents=True, exist_ok=True)
     (options.out / name).write_text("\n".join([*made, *table]) + "\n", encoding="utf-8")
 
 

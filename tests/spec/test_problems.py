@@ -163,7 +163,8 @@ def test_what_is_drawn_lies_between_two_problems(tmp_path, reach):
     # All problems have a million elements. So has most of what is drawn, but for raggedness (16 to a multiple of 128).
     octaves = sorted(abs(math.log2(one["rows"] * one["cols"]) - 20) for one in drawn)
     assert octaves[30] < 1 + math.log2(reach)
-    assert octaves[-1] < 5 + math.log2(reach)  # of drawn alone, some have fewer than 2 ** 10 elements, or over 2 ** 30
+    # Of drawn alone, some have fewer than 2 ** 10 elements, or over 2 ** 30. One in eight has a dim at its least size.
+    assert octaves[48] < 5 + math.log2(reach)
     outside = [not (16 <= one["rows"] <= 65536 and 16 <= one["cols"] <= 65536) for one in drawn]
     assert all(outside) if reach > 1 else not any(outside)
 

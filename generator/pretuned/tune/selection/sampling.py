@@ -34,7 +34,7 @@ ALONE: Final = 2  # a dim with one size: drawn from its half to its double
 CALLED: Final = 0.8  # of the problems, where a usage file has calls
 TRIES: Final = 50  # for each problem, before the kernel is taken to admit few
 LEAST_TRIES: Final = 1000  # however few problems are wanted: just outside the sizes lies little of what is drawn
-LEAST: Final = 1 / 8  # of the problems of several dims: one of these is the least of its range
+LEAST: Final = 1 / 8  # of the problems of several dims: one of these has its least size
 MOST_TILES: Final = 32  # of a dim, that are told apart
 MOST_COMBINATIONS: Final = 4096  # of the parameters in one divisor
 _MULTIPLES: Final = (2, 4, 8, 16, 32, 64, 128)
@@ -72,7 +72,7 @@ def draw(
         dims = _dims(ranges, centre, styles, factors, generator)
         if len(dims) > 1 and generator.random() < LEAST:
             name = generator.choice(list(dims))
-            dims[name] = ranges[name][0]
+            dims[name] = _range(sizes_of(spec, name), 1)[0]
         problem = Problem(specialisation=specialisation, dims=space.pairs(dims))
         if problem in found or problem in without or (reach > 1 and not _outside(spec, dims)):
             continue
