@@ -5,8 +5,8 @@ between two tuned sizes, by ratio, and next to it), `prime`, `guard` (odd multip
 than a multiple of a tile), `tuned`. Beyond: `2% beyond`, `far beyond` (1.5 to 2 times), `far outside` (up to 4 times),
 each of one dim or more, larger or smaller.
 
-Where a spec lists joint sizes, ranges lie around a point between two of its problems, by ratio, and the least size of a
-dim is met as often as calls meet it (`LEAST`).
+Where a spec lists joint sizes, ranges lie around a point between two of its problems, by ratio, and one problem in ten
+has one dim at its least size.
 """
 
 from __future__ import annotations
