@@ -85,8 +85,8 @@ class _Fit:
         self._roles = [term.role or term.text for term in self._terms]
         always = {(term.factors, term.divisor): place for place, term in enumerate(self._terms) if not term.where}
         parents = [always.get((term.factors, term.divisor), -1) if term.where else -1 for term in self._terms]
-        errors = matrix[:, usable] * (counts / times_us[timed])[:, None]
-        self._squares = NonNegativeSquares(errors, counts, parents=parents)
+        relative = matrix[:, usable] * (counts / times_us[timed])[:, None]
+        self._squares = NonNegativeSquares(relative, counts, parents=parents)
 
     def gains(self) -> dict[str, float]:
         """Return by role what each term gains that can be added, where that is anything."""
