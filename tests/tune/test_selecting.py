@@ -101,10 +101,9 @@ def test_a_rule_that_loses_more_than_the_default_does_not_ship(spec, chosen_us, 
         ComparedPick(problem=problem, chosen_us=chosen_us + turn, best_us=8.0, default_us=10.0 + turn)
         for turn, problem in enumerate(all_problems(spec)[:2])
     )
-    judged = Comparisons(seed=5, inside=picks, outside=picks[:1], calls=False)
-    found, judged = judged.kept(selection)
-    certificate = judged.certificate
-    assert found.certificate == certificate
+    judged = Comparisons(selection=selection, seed=5, inside=picks, outside=picks[:1], calls=False)
+    found = judged.kept().certified
+    certificate = found.certificate
     if kept:
         assert found.choices == selection.choices
         assert certificate.inside.mean == round((2 * chosen_us + 1) / 16 - 1, 4)
@@ -344,6 +343,28 @@ def test_where_time_ends_while_a_selection_is_refined_the_one_before_stays_with_
     else:  # a `max-loss` has all of the budget
         assert len(others) > 2
         assert last.certificate.seed > first.seed
+
+
+def test_of_a_refined_selection_and_the_one_before_the_better_ships(spec, monkeypatch):
+    made, ordinary = [], SelectionMaker.selection
+
+    class SlowDefault(Unforeseen):
+        def _sample(self, entry):
+            default = dict(entry.configuration.values) == {"block": 256, "vec": 1}
+            return super()._sample(entry) * (2 if default else 1)
+
+    def spoilt(maker):
+        found = ordinary(maker)
+        made.append(replace(found, choices=found.choices[-found.defaults :]) if made else found)
+        return made[-1]
+
+    monkeypatch.setattr(SelectionMaker, "selection", spoilt)
+    _, selection, events = tuned(spec, SlowDefault(tails))
+    first, *_ = [one.certificate for one in events if isinstance(one, Refining)]
+    assert len(made) > 1
+    assert len(made[0].choices) > 1
+    assert replace(selection, certificate=None) == made[0]
+    assert selection.certificate.seed > first.seed, "the same problems judge both"
 
 
 def test_where_no_further_size_is_admitted_a_refined_selection_has_a_certificate_all_the_same(tmp_path):

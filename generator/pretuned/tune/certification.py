@@ -10,8 +10,9 @@ alone.
 
 Where more is lost than `max-loss` allows, these problems go to those that the rule is made from. It is made anew, and
 new problems certify it, twice: of many certificates one may hold by luck. So no certificate speaks of problems that
-its rule has seen. Where no `max-loss` is asked for, 5% is much, and a rule is made anew as often as the profile of the
-effort says, while its task has time.
+its rule has seen. The rule before is judged at the same new problems, and of the two the one stays that loses less
+there: more problems do not always make a better rule. Where no `max-loss` is asked for, 5% is much, and a rule is made
+anew as often as the profile of the effort says, while its task has time.
 """
 
 from __future__ import annotations
@@ -62,8 +63,9 @@ class ComparedPick:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparisons:
-    """The comparisons of a rule's choices inside the sizes, at least one, and outside; `calls`: they weigh by calls."""
+    """What became of a selection's choices, at least one inside the sizes; `calls`: they weigh by calls."""
 
+    selection: Selection
     seed: int
     inside: tuple[ComparedPick, ...]
     outside: tuple[ComparedPick, ...]
@@ -76,6 +78,11 @@ class Comparisons:
         return Certificate(seed=self.seed, inside=losses(self.inside), outside=outside, calls=self.calls)
 
     @property
+    def certified(self) -> Selection:
+        """The selection with this certificate."""
+        return replace(self.selection, certificate=self.certificate)
+
+    @property
     def held_out(self) -> tuple[HeldOut, ...]:
         """Its problems, one by one."""
         return tuple(
@@ -84,17 +91,16 @@ class Comparisons:
             for one in part
         )
 
-    def kept(self, selection: Selection) -> tuple[Selection, Comparisons]:
-        """Return the selection with its certificate, or the default alone where that loses less; and what says so."""
+    def kept(self) -> Comparisons:
+        """Return these, or what the default alone would have lost, where that is less."""
         inside, outside = (
             tuple(replace(one, chosen_us=one.default_us) for one in part) for part in (self.inside, self.outside)
         )
-        always = replace(self, inside=inside, outside=outside)
         lost, lost_by_default = (statistics.fmean(one.loss for one in part) for part in (self.inside, inside))
         if lost <= lost_by_default:
-            return replace(selection, certificate=self.certificate), self
-        alone = selection.choices[-selection.defaults :]
-        return replace(selection, choices=alone, certificate=always.certificate), always
+            return self
+        alone = replace(self.selection, choices=self.selection.choices[-self.selection.defaults :])
+        return replace(self, selection=alone, inside=inside, outside=outside)
 
 
 class Certification:
@@ -114,41 +120,40 @@ class Certification:
     def certified(self, held: Selection | None = None) -> Selection:
         """Return the selection with its certificate, refined as often as it needs and as there is time for.
 
-        `held` is the one that the lock has: its seed is not used again. Where time or problems end before a refined
-        selection is certified at half as many problems as the one before, that one stays, with its certificate.
+        `held` is the one that the lock has: its seed is not used again. A refined selection stays where it loses no
+        more than the one before at the same problems, new to both. Where time or problems end before half as many of
+        them were compared as for the one before, that one stays, with its certificate.
         """
         task, demands, clock = self.task, self.task.workbench.demands, self.task.workbench.clock
         asked, unasked = demands.max_loss, task.workbench.device.profile.refinements
         goal, most = (MUCH, unasked) if asked is None else (asked, REFINEMENTS)
         seed = demands.seed if demands.seed is not None else 1 + last_seed(held)
-        refined, again, selection = 0, False, self.maker.selection()
-        last: tuple[Selection, Comparisons] | None = None
+        refined, again, best, rivals = 0, False, None, [self.maker.selection()]
         while True:
-            judged = self._judged(selection, seed, in_time=refined > 0 and asked is None)
-            if any(choice.configuration in task.failed for choice in selection.choices):
-                last = None
+            judged = self._judged(rivals, seed, in_time=refined > 0 and asked is None)
+            if any(choice.configuration in task.failed for rival in rivals for choice in rival.choices):
                 self.maker.choose_again()  # what was wrong does not ship
-                selection = self.maker.selection()
+                best, rivals = None, [self.maker.selection()]
                 continue
-            cut = judged is None or (last is not None and 2 * len(judged.inside) < len(last[1].inside))
-            if judged is not None and not cut:
-                last = selection, judged
-            if last is None:  # nothing could be tried: for want of time, or of problems
-                return replace(selection, space="") if clock.over else selection
-            met, seed = last[1].certificate.inside.mean <= goal, seed + 1
+            cut = not judged or (best is not None and 2 * len(judged[0].inside) < len(best.inside))
+            if not cut:
+                best = min(judged, key=lambda one: one.certificate.inside.mean)  # of equals, the one made last
+            if best is None:  # nothing could be tried: for want of time, or of problems
+                return replace(rivals[0], space="") if clock.over else rivals[0]
+            met, seed = best.certificate.inside.mean <= goal, seed + 1
             over = cut or clock.over or (asked is None and clock.late)
             if met and refined and not (again or over):
-                again = True  # of many certificates one may hold by luck: others have to bear it out
+                again, rivals = True, [best.selection]  # of many certificates one may hold by luck
                 continue
             if met or refined == most or over:
-                selection, judged = last[1].kept(last[0])
+                shipped = best.kept()
                 spent = clock.over and refined < most and not met
-                self._report(selection, judged, refined, spent=spent, hurried=self.maker.hurried)
-                return selection
+                self._report(shipped, refined, spent=spent, hurried=self.maker.hurried)
+                return shipped.certified
             refined, again = refined + 1, False
-            self._refine(selection, last[1].certificate, goal, refined)
+            self._refine(best, goal, refined)
             self.maker.choose_again()
-            selection = self.maker.selection()
+            rivals = [self.maker.selection(), best.selection]
 
     def renewed(self, held: Selection) -> Selection:
         """Return a selection that the lock has with a new certificate; it stays as it is where nothing can be tried.
@@ -157,33 +162,31 @@ class Certification:
         """
         task, demands = self.task, self.task.workbench.demands
         task.sources.request([choice.configuration for choice in held.choices])
-        judged = self._judged(held, demands.seed if demands.seed is not None else 1 + last_seed(held))
+        judged = self._judged([held], demands.seed if demands.seed is not None else 1 + last_seed(held))
         right = tuple(choice for choice in held.choices if choice.configuration not in task.failed)
         if right != held.choices:
             return replace(held, choices=right, certificate=None, space="")
-        if judged is None:
-            return held
-        self._report(held, judged, 0, spent=False)
-        return replace(held, certificate=judged.certificate)
+        for one in judged:
+            self._report(one, 0, spent=False)
+            return one.certified
+        return held
 
-    def _refine(self, selection: Selection, certificate: Certificate, goal: float, attempt: int) -> None:
+    def _refine(self, judged: Comparisons, goal: float, attempt: int) -> None:
         self.task.workbench.listen(
             Refining(
-                kernel=selection.kernel,
-                specialisation=selection.specialisation,
-                certificate=certificate,
+                kernel=judged.selection.kernel,
+                specialisation=judged.selection.specialisation,
+                certificate=judged.certificate,
                 max_loss=goal,
                 attempt=attempt,
             )
         )
 
-    def _report(
-        self, selection: Selection, judged: Comparisons, attempts: int, *, spent: bool, hurried: bool = False
-    ) -> None:
+    def _report(self, judged: Comparisons, attempts: int, *, spent: bool, hurried: bool = False) -> None:
         self.task.workbench.listen(
             Certified(
-                kernel=selection.kernel,
-                specialisation=selection.specialisation,
+                kernel=judged.selection.kernel,
+                specialisation=judged.selection.specialisation,
                 certificate=judged.certificate,
                 attempts=attempts,
                 spent=spent,
@@ -192,11 +195,11 @@ class Certification:
             )
         )
 
-    def _judged(self, selection: Selection, seed: int, *, in_time: bool = False) -> Comparisons | None:
-        """Return what became of a rule's choices, or None where nothing could be tried.
+    def _judged(self, selections: Sequence[Selection], seed: int, *, in_time: bool = False) -> list[Comparisons]:
+        """Return what became of each rule's choices, all at the same problems; empty where nothing could be tried.
 
         It ends with the budget, or, `in_time`, with the time that the task has of it.
-        It speaks of problems that have no row, and of none that the rule has seen, except those that are called.
+        It speaks of problems that have no row, and of none that the rules have seen, except those that are called.
         """
         task, rows = self.task, set(self.maker.problems)
         calls = {problem: number for problem, number in self.maker.calls.items() if problem not in rows}
@@ -205,38 +208,47 @@ class Certification:
         seen = {*seen, *inside}
         outside = draw(task.spec, task.specialisation, self.count // OUTSIDE, seed, reach=REACH, without=seen)
         with task.workbench.spending.stage("certifying"):
-            found = [list(self._comparisons(selection, problems, in_time=in_time)) for problems in (inside, outside)]
+            found = [list(self._comparisons(selections, problems, in_time=in_time)) for problems in (inside, outside)]
         if not found[0]:
-            return None
-        return Comparisons(seed=seed, inside=tuple(found[0]), outside=tuple(found[1]), calls=bool(calls))
+            return []
+        return [
+            Comparisons(
+                selection=selection,
+                seed=seed,
+                inside=tuple(picks[place] for picks in found[0]),
+                outside=tuple(picks[place] for picks in found[1]),
+                calls=bool(calls),
+            )
+            for place, selection in enumerate(selections)
+        ]
 
     def _comparisons(
-        self, selection: Selection, problems: Sequence[Problem], *, in_time: bool
-    ) -> Iterator[ComparedPick]:
+        self, selections: Sequence[Selection], problems: Sequence[Problem], *, in_time: bool
+    ) -> Iterator[list[ComparedPick]]:
         clock = self.task.workbench.clock
         for place, problem in enumerate(problems):
             if place and (clock.over or (in_time and clock.late)):
                 return
             self.task.report("certifying", problem, place, len(problems))
-            if (compared := self._compared(selection, problem)) is not None:
+            if compared := self._compared(selections, problem):
                 yield compared
 
-    def _compared(self, selection: Selection, problem: Problem) -> ComparedPick | None:
+    def _compared(self, selections: Sequence[Selection], problem: Problem) -> list[ComparedPick]:
+        """Return what each rule's choice took at a problem, of one race; empty where one is missing."""
         task, observed = self.task, self.maker.observed
-        pick = ranking(selection, task.spec, problem, task.facts)[0]
-        shipped = [choice.configuration for choice in selection.choices]
+        picks = [ranking(selection, task.spec, problem, task.facts)[0] for selection in selections]
+        shipped = list(dict.fromkeys(choice.configuration for one in selections for choice in one.choices))
         default = task.default_at(problem)
-        entrants = list(dict.fromkeys([default, pick, *self._rivals(problem), *shipped]))
-        if not agree(task, problem, shipped):
-            return None
-        if not observed.survey(problem, entrants, keep=[pick], rounds=ROUNDS):
-            return None
+        entrants = list(dict.fromkeys([default, *picks, *self._rivals(problem), *shipped]))
+        if not agree(task, problem, shipped) or not observed.survey(problem, entrants, keep=picks, rounds=ROUNDS):
+            return []
         times = observed.times[problem]
-        if pick not in times or default not in times:
-            return None
-        return ComparedPick(
-            problem=problem, chosen_us=times[pick], best_us=min(times.values()), default_us=times[default]
-        )
+        if not times.keys() >= {default, *picks}:
+            return []
+        return [
+            ComparedPick(problem=problem, chosen_us=times[pick], best_us=min(times.values()), default_us=times[default])
+            for pick in picks
+        ]
 
     def _rivals(self, problem: Problem) -> list[Configuration]:
         """Return the candidates that seem to be the fastest at a problem; of a small space not observed, all."""
