@@ -359,7 +359,8 @@ def test_of_a_refined_selection_and_the_one_before_the_better_ships(spec, monkey
         return made[-1]
 
     monkeypatch.setattr(SelectionMaker, "selection", spoilt)
-    _, selection, events = tuned(spec, SlowDefault(tails))
+    monkeypatch.setattr("pretuned.tune.certification.REFINEMENTS", 2)
+    _, selection, events = tuned(spec, SlowDefault(tails), demands=Demands(max_loss=0.001))
     first, *_ = [one.certificate for one in events if isinstance(one, Refining)]
     assert len(made) > 1
     assert len(made[0].choices) > 1
@@ -715,12 +716,16 @@ def test_a_selection_that_was_made_in_a_hurry_takes_the_default_unless_much_is_t
         def late(self):
             return len(begun) >= raced
 
-    drawn, race_at = SelectionMaker.drawn, Observations.race_at
+    drawn = SelectionMaker.drawn
 
-    def raced_at(observed, problem, expected):
-        race_at(observed, problem, expected)
-        if tried and problem in tried[-1]:
-            begun.append(problem)
+    def counted(measure):
+        def measured(observed, problem, *given, **named):
+            found = measure(observed, problem, *given, **named)
+            if tried and problem in tried[-1]:
+                begun.append(problem)
+            return found
+
+        return measured
 
     tried = []
 
@@ -731,7 +736,8 @@ def test_a_selection_that_was_made_in_a_hurry_takes_the_default_unless_much_is_t
         return found
 
     monkeypatch.setattr(SelectionMaker, "drawn", kept)
-    monkeypatch.setattr(Observations, "race_at", raced_at)
+    monkeypatch.setattr(Observations, "race_at", counted(Observations.race_at))
+    monkeypatch.setattr(Observations, "survey", counted(Observations.survey))
     monkeypatch.setattr(SelectionMaker, "late", property(lambda maker: tried and maker.task.workbench.clock.late))
     _, selection, events = tuned(spec, FakeRunner(tails), clock=Ending())
     (certified,) = [event for event in events if isinstance(event, Certified)]

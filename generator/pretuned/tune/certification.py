@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -28,11 +28,10 @@ from pretuned.record.selections import Certificate, Losses, Selection
 from pretuned.spec.space import Configuration, Problem
 from pretuned.tune.events import Certified, Refining
 from pretuned.tune.selecting import REACH, SelectionMaker
-from pretuned.tune.selection import predicted_us, ranking
+from pretuned.tune.selection import ranking
 from pretuned.tune.selection.sampling import draw
 from pretuned.tune.soundness import agree
 
-RIVALS: Final = 16  # candidates that are screened at a problem, of what is expected to be fast
 SMALL: Final = 160  # candidates of a space that are screened at every problem, where nothing is known of them
 ROUNDS: Final = 5
 SLOWER: Final = 0.02  # than the default, by more than which a choice counts as slower
@@ -207,8 +206,12 @@ class Certification:
         inside = draw(task.spec, task.specialisation, self.count, seed, calls=calls, without=seen)
         seen = {*seen, *inside}
         outside = draw(task.spec, task.specialisation, self.count // OUTSIDE, seed, reach=REACH, without=seen)
+        with task.workbench.spending.stage("choosing"):
+            likely = self.maker.predictor.likely(self._costs, [*inside, *outside]) if self._costs else {}
         with task.workbench.spending.stage("certifying"):
-            found = [list(self._comparisons(selections, problems, in_time=in_time)) for problems in (inside, outside)]
+            found = [
+                list(self._comparisons(selections, problems, likely, in_time=in_time)) for problems in (inside, outside)
+            ]
         if not found[0]:
             return []
         return [
@@ -223,23 +226,31 @@ class Certification:
         ]
 
     def _comparisons(
-        self, selections: Sequence[Selection], problems: Sequence[Problem], *, in_time: bool
+        self,
+        selections: Sequence[Selection],
+        problems: Sequence[Problem],
+        likely: Mapping[Problem, Sequence[Configuration]],
+        *,
+        in_time: bool,
     ) -> Iterator[list[ComparedPick]]:
         clock = self.task.workbench.clock
         for place, problem in enumerate(problems):
             if place and (clock.over or (in_time and clock.late)):
                 return
             self.task.report("certifying", problem, place, len(problems))
-            if compared := self._compared(selections, problem):
+            rivals = self.maker.rivals(likely[problem], problem) if likely else self._all
+            if compared := self._compared(selections, problem, rivals):
                 yield compared
 
-    def _compared(self, selections: Sequence[Selection], problem: Problem) -> list[ComparedPick]:
+    def _compared(
+        self, selections: Sequence[Selection], problem: Problem, rivals: Sequence[Configuration]
+    ) -> list[ComparedPick]:
         """Return what each rule's choice took at a problem, of one race; empty where one is missing."""
         task, observed = self.task, self.maker.observed
         picks = [ranking(selection, task.spec, problem, task.facts)[0] for selection in selections]
         shipped = list(dict.fromkeys(choice.configuration for one in selections for choice in one.choices))
         default = task.default_at(problem)
-        entrants = list(dict.fromkeys([default, *picks, *self._rivals(problem), *shipped]))
+        entrants = list(dict.fromkeys([default, *picks, *rivals, *shipped]))
         if not agree(task, problem, shipped) or not observed.survey(problem, entrants, keep=picks, rounds=ROUNDS):
             return []
         times = observed.times[problem]
@@ -250,14 +261,11 @@ class Certification:
             for pick in picks
         ]
 
-    def _rivals(self, problem: Problem) -> list[Configuration]:
-        """Return the candidates that seem to be the fastest at a problem; of a small space not observed, all."""
-        task = self.task
-        if not self._costs:
-            return [task.points[place] for place in range(len(task.points))] if len(task.points) <= SMALL else []
-        expected = {c: predicted_us(cost, problem) for c, cost in self._costs.items() if c not in task.failed}
-        likely = sorted(expected, key=lambda c: (expected[c], c))
-        return [c for c in likely if task.launchable(c, problem)][:RIVALS]
+    @property
+    def _all(self) -> list[Configuration]:
+        """The candidates of a small space, of which nothing was observed; none of a large one."""
+        points = self.task.points
+        return [points[place] for place in range(len(points))] if len(points) <= SMALL else []
 
 
 def last_seed(held: Selection | None) -> int:

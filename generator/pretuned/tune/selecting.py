@@ -8,8 +8,10 @@ it is itself, since elsewhere it may be the best of those that are.
 
 *Trial.* Costs fitted to those times say what may be the best anywhere: the shortlist. It races at the spec's own sizes
 and at some drawn ones. At the spec's own it meets what the representatives promise there, since the rows are decided
-among what ships: no cost has to predict the best of a tuned size. From all that few configurations are chosen, by what
-they leave to lose together, race at many more problems, and their costs are fitted (`pretuned.tune.selection`).
+among what ships: no cost has to predict the best of a tuned size. At the drawn ones it meets its rivals, which costs
+expect to be the fastest there of all candidates: what was timed at few problems may be underrated, and whether it is
+shows where it is expected to do well. From all that few configurations are chosen, by what they leave to lose together,
+race at many more problems, and their costs are fitted (`pretuned.tune.selection`).
 
 A trial that the budget ends before half of its drawn problems tells too little of how costs err there: `hurried`. The
 rule then has the widest margins, so that the default runs wherever no large gain is predicted.
@@ -20,6 +22,7 @@ What the rule loses is found out afterwards, at problems that it was not made fr
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -46,7 +49,8 @@ WHOLE: Final = 4  # drawn problems at which all candidates are screened
 HOPELESS: Final = 1.5  # times the best at every problem so far: not screened at further ones
 SURVEYED: Final = 160  # candidates of a large space, at most: the best so far
 LISTED: Final = 16  # of the shortlist, for one free dim
-SHORTLISTED: Final = 3  # at one in so many of the drawn problems the whole shortlist races
+SHORTLISTED: Final = 3  # at one in so many of the drawn problems the whole shortlist races, and meets its rivals
+RIVALS: Final = 16  # candidates that are screened at a problem, of what is expected to be the fastest there
 MOST_ALIGNED: Final = 64  # elements: a multiple of more is handled alike
 HALF: Final = 0.5  # of the drawn problems, which a trial needs to tell how costs err
 AGREED: Final = 8  # drawn problems at which what ships is verified against the default
@@ -197,7 +201,7 @@ class SelectionMaker:
         self._ragged = telling(drawn, AGREED)
         first = len(drawn) // SHORTLISTED
         self._try_own(listed)
-        self._race_at(drawn[:first], listed)
+        self._meet_rivals(drawn[:first], listed)
         if not self.late:
             with task.workbench.spending.stage("choosing"):
                 listed = [*task.defaults, *self.predictor.choose(self._sound(), most)]
@@ -222,6 +226,26 @@ class SelectionMaker:
             candidates = dict.fromkeys([task.default_at(problem), *promised[problem], *raced])
             self.observed.survey(problem, [c for c in candidates if c not in task.failed], keep=raced)
         self._race_at(self.representatives, listed)
+
+    def _meet_rivals(self, problems: Sequence[Problem], listed: Sequence[Configuration]) -> None:
+        """Race the shortlist at each problem, with the fastest of what costs expect to do best there."""
+        task, times = self.task, self._sound()
+        with task.workbench.spending.stage("choosing"):
+            costs = self.predictor.costs(times, {c for known in times.values() for c in known})
+            likely = self.predictor.likely(costs, problems)
+        for problem in problems:
+            if self.late:
+                return
+            task.report("trying ragged sizes", problem, len(self.observed.times), len(self.problems) + len(self._tried))
+            raced = [c for c in listed if c not in task.failed and task.launchable(c, problem)]
+            candidates = dict.fromkeys([task.default_at(problem), *self.rivals(likely[problem], problem), *raced])
+            self.observed.survey(problem, list(candidates), keep=raced)
+
+    def rivals(self, likely: Iterable[Configuration], problem: Problem) -> list[Configuration]:
+        """Return the first RIVALS of `likely` that can run at a problem."""
+        task = self.task
+        able = (c for c in likely if c not in task.failed and task.launchable(c, problem))
+        return list(itertools.islice(able, RIVALS))
 
     def _race_at(self, problems: Sequence[Problem], listed: Iterable[Configuration]) -> None:
         """Race candidates at each problem where most of them were not timed yet."""

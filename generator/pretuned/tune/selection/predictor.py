@@ -79,6 +79,17 @@ class Predictor:
         problems, listed = tuple(sorted(times)), sorted(set(chosen))
         return self._refined(problems, times, self._costs(problems, times, listed))
 
+    def likely(
+        self, costs: Mapping[Configuration, Cost], problems: Sequence[Problem]
+    ) -> dict[Problem, list[Configuration]]:
+        """Return by problem the configurations whose guards hold there, in the order of what `costs` predict."""
+        listed = sorted(costs)
+        predicted = self._predicted(tuple(problems), costs, listed) if problems else ()
+        return {
+            problem: [listed[column] for column in np.argsort(row, kind="stable") if np.isfinite(row[column])]
+            for problem, row in zip(problems, predicted, strict=True)
+        }
+
     def shortlist(self, times: MeasuredTimes, count: int) -> tuple[Configuration, ...]:
         """Return the configurations that may be the best anywhere, at most `count`, what the default may be first."""
         timed = {c for known in times.values() for c, us in known.items() if math.isfinite(us)}
