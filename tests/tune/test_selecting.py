@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fake_runner import DEVICE, FakeBinaries, FakeRunner, fake_workbench
+from fake_runner import DEVICE, FakeBinaries, FakeRunner, asks_for_types, fake_workbench
 from pretuned.compile.result import Resources
 from pretuned.measure.requests import Raced, Screened, TooLarge, Verified
 from pretuned.measure.runner import TuningError
@@ -423,6 +423,22 @@ def test_a_certificate_is_renewed_by_other_problems_and_nothing_is_tuned(spec):
     assert renewed.certificate.seed == selection.certificate.seed + 1
     assert renewed.certificate.inside.problems == 5
     assert replace(renewed, certificate=None) == replace(selection, certificate=None)
+
+
+def test_what_renews_a_certificate_is_compiled_side_by_side(spec):
+    class Compilers(FakeBinaries):
+        def get(self, module, architecture):
+            assert asks_for_types(module) or module.key in self.compiled, (
+                "a compiler works alone on what is asked for late"
+            )
+            return super().get(module, architecture)
+
+    _, selection, _ = tuned(spec, FakeRunner(tails), demands=Demands(max_configurations=2))
+    workbench = fake_workbench(FakeRunner(tails), demands=Demands(certify=5), binaries=Compilers())
+    workbench = replace(workbench, device=replace(DEVICE, effort=PROFILE))
+    request = TuningRequest(spec=spec, problems=(), selections=(selection,))
+    (renewed,) = Tuner(workbench).tune([request])
+    assert renewed.certificate.inside.problems == 5
 
 
 def test_a_choice_that_a_new_certificate_finds_wrong_is_taken_out(spec):

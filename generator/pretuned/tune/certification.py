@@ -21,6 +21,7 @@ import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 from pretuned.record.courses import HeldOut
@@ -160,7 +161,7 @@ class Certification:
         Of one that has a wrong choice the others are left, without a certificate, to be made anew by the next tuning.
         """
         task, demands = self.task, self.task.workbench.demands
-        task.sources.request([choice.configuration for choice in held.choices])
+        task.sources.request([*(choice.configuration for choice in held.choices), *self._all])
         judged = self._judged([held], demands.seed if demands.seed is not None else 1 + last_seed(held))
         right = tuple(choice for choice in held.choices if choice.configuration not in task.failed)
         if right != held.choices:
@@ -261,9 +262,9 @@ class Certification:
             for pick in picks
         ]
 
-    @property
+    @cached_property
     def _all(self) -> list[Configuration]:
-        """The candidates of a small space, of which nothing was observed; none of a large one."""
+        """The candidates of a small space, as rivals where nothing was observed; none of a large one."""
         points = self.task.points
         return [points[place] for place in range(len(points))] if len(points) <= SMALL else []
 
