@@ -25,7 +25,7 @@ from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, Problem
 
 PROTOCOL: Final = 4  # of tuning: raised when earlier outcomes or rows no longer mean the same
-SELECTING: Final = 6  # how rows and selections are made: raised when the same times give others
+SELECTING: Final = 7  # how rows and selections are made: raised when the same times give others
 QUARANTINED: Final = (
     Crashed,
     TimedOut,

@@ -11,7 +11,8 @@ and at some drawn ones. At the spec's own it meets what the representatives prom
 among what ships: no cost has to predict the best of a tuned size. At the drawn ones it meets its rivals, which costs
 expect to be the fastest there of all candidates: what was timed at few problems may be underrated, and whether it is
 shows where it is expected to do well. From all that few configurations are chosen, by what they leave to lose together,
-race at many more problems, and their costs are fitted (`pretuned.tune.selection`).
+and race at many more problems. These tell more, so others may be chosen then: they race wherever they were not timed,
+until the choice stays. Then the costs of what ships are fitted (`pretuned.tune.selection`).
 
 A trial that the budget ends before half of its drawn problems tells too little of how costs err there: `hurried`. The
 rule then has the widest margins, so that the default runs wherever no large gain is predicted.
@@ -53,6 +54,7 @@ SHORTLISTED: Final = 3  # at one in so many of the drawn problems the whole shor
 RIVALS: Final = 16  # candidates that are screened at a problem, of what is expected to be the fastest there
 MOST_ALIGNED: Final = 64  # elements: a multiple of more is handled alike
 HALF: Final = 0.5  # of the drawn problems, which a trial needs to tell how costs err
+SETTLING: Final = 2  # times, at most, that what is chosen anew races where it was not timed
 AGREED: Final = 8  # drawn problems at which what ships is verified against the default
 COMPUTING: Final = ("choosing", "rendering", "waiting for compilers")  # stages
 
@@ -247,37 +249,54 @@ class SelectionMaker:
         able = (c for c in likely if c not in task.failed and task.launchable(c, problem))
         return list(itertools.islice(able, RIVALS))
 
-    def _race_at(self, problems: Sequence[Problem], listed: Iterable[Configuration]) -> None:
-        """Race candidates at each problem where most of them were not timed yet."""
-        task, observed, wanted = self.task, self.observed, list(dict.fromkeys(listed))
+    def _race_at(self, problems: Sequence[Problem], listed: Iterable[Configuration]) -> bool:
+        """Race candidates at each problem where they were not timed, and return whether there was any.
+
+        Where that is most of them, all race.
+        """
+        task, observed, wanted, raced = self.task, self.observed, list(dict.fromkeys(listed)), False
         task.sources.request(wanted)
         with task.workbench.spending.stage("choosing"):
             costs = self.predictor.costs(self._sound(), wanted)
         for problem in problems:
             if self.late:
-                return
-            task.report("trying ragged sizes", problem, len(observed.times), len(self.problems) + len(self._tried))
-            expected = {c: predicted_us(costs[c], problem) for c in wanted if c in costs and c not in task.failed}
-            missing = {c for c in expected if c not in observed.times.get(problem, {})}
-            default = task.default_at(problem)
-            if default not in costs and default not in observed.times.get(problem, {}):
+                break
+            known, default = observed.times.get(problem, {}), task.default_at(problem)
+            able = [c for c in wanted if c in costs and c not in task.failed and task.launchable(c, problem)]
+            expected = {c: predicted_us(costs[c], problem) for c in able}
+            missing = {c: us for c, us in expected.items() if c not in known}
+            if missing or default not in known:
+                task.report("trying ragged sizes", problem, len(observed.times), len(self.problems) + len(self._tried))
+                raced = True
+            if default not in costs and default not in known:
                 observed.survey(problem, [default, *expected])  # it is not the default where anything was timed yet
             elif default in missing or len(missing) > len(expected) // 2:
                 observed.race_at(problem, expected)
+            elif missing:
+                observed.race_at(problem, missing)
+        return raced
 
     def choose_again(self) -> None:
         """Choose what ships from all that has been observed, and is right at awkward sizes too."""
-        task, most = self.task, self.task.workbench.demands.max_configurations
+        task = self.task
         while True:
-            with task.workbench.spending.stage("choosing"):
-                found = self.predictor.choose(self._sound(), most)
-            self.chosen = (*(c for c in found if c not in task.defaults), *task.defaults)
+            self._settle()
             unproven = [c for c in self.chosen if c not in task.proven]
             first = self.representatives[:1] if unproven else []
             for problem in first:
                 task.report("checking what ships", problem, 0, 1 + len(self._ragged))
             around = all(verify_around(task, problem, unproven) for problem in first)
             if around and self._agrees():
+                return
+
+    def _settle(self) -> None:
+        """Choose what ships, and have it race wherever it was not timed, until the choice stays."""
+        task, most = self.task, self.task.workbench.demands.max_configurations
+        for turn in range(1 + SETTLING):
+            with task.workbench.spending.stage("choosing"):
+                found = self.predictor.choose(self._sound(), most)
+            self.chosen = (*(c for c in found if c not in task.defaults), *task.defaults)
+            if turn == SETTLING or not self._race_at(list(self.observed.times), self.chosen):
                 return
 
     def _agrees(self) -> bool:
