@@ -59,7 +59,7 @@ def main():
         table.append((name, *map(percent, everything[-1])))
         print(*columns([HEAD, table[-1]], frozenset(range(1, len(HEAD)))), sep="\n", flush=True)
     table.append(("mean", *map(percent, np.mean(everything, axis=0))))
-    lines = columns(table, frozenset(range(1, len(HEAD))))
+    lines = list(columns(table, frozenset(range(1, len(HEAD)))))
     print(*lines, sep="\n")
     if options.out:
         made_by = " ".join(["python", *sys.argv]).replace(str(options.out), "FILE")
