@@ -51,9 +51,11 @@ def main():
     options = parser.parse_args()
     seeds = range(options.first, options.first + options.seeds)
     table, everything = [HEAD], []
-    for path in sorted(matrix.RECORDED.glob("*.json.gz")):
-        name = path.name.removesuffix(".json.gz")
-        if (options.name and name not in options.name) or not runs(recorded := matrix.read(path)):
+    paths = {path.name.removesuffix(".json.gz"): path for path in sorted(matrix.RECORDED.glob("*.json.gz"))}
+    if unknown := set(options.name) - paths.keys():
+        parser.error(f"no recording is named {', '.join(sorted(unknown))}; there are {', '.join(paths)}")
+    for name in options.name or paths:
+        if not runs(recorded := matrix.read(paths[name])):
             continue
         everything.append(figures(recorded, seeds))
         table.append((name, *map(percent, everything[-1])))

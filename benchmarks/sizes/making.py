@@ -83,9 +83,10 @@ class _Task(TuningTask):
             self.times[problem] = self.screened(problem, recorded.configurations)
 
     def screened(self, problem: Problem, candidates: Sequence[Configuration]) -> dict[Configuration, float]:
-        """Return what those of `candidates` took in the screening that could run."""
+        """Return what those of `candidates` took in the screening that could run; in the race, where all raced."""
         able = [c for c in dict.fromkeys(candidates) if self.launchable(c, problem)]
-        return {c: float(self.recorded.screened[self.rows[problem], self.columns[c]]) for c in able}
+        screened = {c: float(self.recorded.screened[self.rows[problem], self.columns[c]]) for c in able}
+        return {c: self.raced(c, problem) if math.isnan(us) else us for c, us in screened.items()}
 
     def raced(self, configuration: Configuration, problem: Problem) -> float:
         """Return what a configuration took, or would have taken, in a race; nan where it could not run."""

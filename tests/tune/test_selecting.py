@@ -23,11 +23,11 @@ from pretuned.record.usage import digest_of
 from pretuned.spec import space
 from pretuned.spec.space import Problem, all_problems
 from pretuned.tune import results, selecting
-from pretuned.tune.certification import ComparedPick, Comparisons
+from pretuned.tune.certification import Certification, ComparedPick, Comparisons
 from pretuned.tune.events import Certified, Refining
 from pretuned.tune.observation import Observations
 from pretuned.tune.request import EffortProfile, TuningRequest
-from pretuned.tune.selecting import TRIAL_SEED, SelectionMaker
+from pretuned.tune.selecting import SURVEY_SEED, TRIAL_SEED, SelectionMaker
 from pretuned.tune.selection import Predictor, ranking
 from pretuned.tune.selection.predictor import UNKNOWN
 from pretuned.tune.spending import Spending
@@ -262,6 +262,58 @@ def at_fours(values, dims):
     return values == {"vec": 1, "block": 256} and dims["n"] % 8 == 4 and dims["n"] > 1024
 
 
+def test_what_is_refused_at_one_drawn_problem_alone_ships_and_never_races_there(spec, monkeypatch):
+    fastest, refused, raced = {"vec": 4, "block": 256}, set(), []
+    drawn = SelectionMaker.drawn
+
+    def kept(maker, count, seed, beside):
+        found = drawn(maker, count, seed, beside)
+        if seed == SURVEY_SEED:
+            refused.add(max(n for problem in found if (n := dict(problem.dims)["n"]) % 4 == 0))
+        return found
+
+    class NoRoom(FakeRunner):
+        def _lacks(self, entry):
+            return dict(entry.configuration.values) == fastest and self.dims["n"] in refused
+
+        def screened(self, entry, *, verify):
+            if self._lacks(entry):
+                return Screened(outcome=LaunchFailed(message="scratch: no room"), device_s=0.001)
+            return super().screened(entry, verify=verify)
+
+        def race(self, entries, rounds, **given):
+            raced.extend(filter(self._lacks, entries))
+            return super().race(entries, rounds, **given)
+
+    monkeypatch.setattr(SelectionMaker, "drawn", kept)
+    _, selection, _ = tuned(spec, NoRoom(tails))
+    assert refused
+    assert raced == []
+    assert fastest in [dict(choice.configuration.values) for choice in selection.choices]
+
+
+def test_what_was_timed_at_a_problem_stays_known_when_it_is_surveyed_again(tmp_path, monkeypatch):
+    blocks = str(list(range(32, 1025, 32)))
+    spec = loaded(tmp_path, ("block = [128, 256]", f"block = {blocks}"))
+    specialisation = all_problems(spec)[0].specialisation
+    called = (1024, 3000, 4096, 8192, 12000, 30000, 65536)
+    calls = {Problem(specialisation=specialisation, dims=(("n", n),)): 100 for n in called}
+    survey, again, lost = Observations.survey, [], []
+
+    def surveyed(observed, problem, candidates, **given):
+        before = set(observed.times.get(problem, ()))
+        found = survey(observed, problem, candidates, **given)
+        if before:
+            again.append(problem)
+            lost.extend(before - set(observed.times[problem]))
+        return found
+
+    monkeypatch.setattr(Observations, "survey", surveyed)
+    tuned(spec, FakeRunner(tails), calls=calls)
+    assert again
+    assert lost == []
+
+
 def test_where_the_default_alone_is_wrong_no_other_is_blamed(spec):
     with pytest.raises(TuningError, match=r"the default \(block=256, vec=1\) fails at n=\d+, T=float16: y: off; mend"):
         tuned(spec, Trusting(tails, wrong=at_fours))
@@ -366,6 +418,32 @@ def test_of_a_refined_selection_and_the_one_before_the_better_ships(spec, monkey
     assert len(made[0].choices) > 1
     assert replace(selection, certificate=None) == made[0]
     assert selection.certificate.seed > first.seed, "the same problems judge both"
+
+
+def test_a_wrong_choice_of_a_refined_selection_leaves_the_one_before_its_certificate(spec, monkeypatch):
+    made, ordinary, judged, judge = [], SelectionMaker.selection, [], Certification._judged
+
+    class Ending(Clock):
+        over = property(lambda self: len(judged) > 1)
+
+    def without_the_first(maker):
+        found = ordinary(maker)
+        made.append(found if made else replace(found, choices=found.choices[1:]))
+        return made[-1]
+
+    def wrong_at_last(certification, selections, seed, **given):
+        judged.append(selections)
+        found = judge(certification, selections, seed, **given)
+        if len(judged) == 2:
+            certification.task.failed.add(selections[0].choices[0].configuration)
+        return found
+
+    monkeypatch.setattr(SelectionMaker, "selection", without_the_first)
+    monkeypatch.setattr(Certification, "_judged", wrong_at_last)
+    _, selection, _ = tuned(spec, Unforeseen(tails), demands=Demands(max_loss=0.001), clock=Ending())
+    assert len(judged) == 3
+    assert replace(selection, certificate=None).choices == made[0].choices
+    assert selection.certificate.inside.problems == 12
 
 
 def test_where_no_further_size_is_admitted_a_refined_selection_has_a_certificate_all_the_same(tmp_path):

@@ -11,7 +11,8 @@ alone.
 Where more is lost than `max-loss` allows, these problems go to those that the rule is made from. It is made anew, and
 new problems certify it, twice: of many certificates one may hold by luck. So no certificate speaks of problems that
 its rule has seen. The rule before is judged at the same new problems, and of the two the one stays that loses less
-there: more problems do not always make a better rule. Where no `max-loss` is asked for, 5% is much, and a rule is made
+there: more problems do not always make a better rule. The certificate is that of these problems, the smaller of two
+where that was the last refinement. Where no `max-loss` is asked for, 5% is much, and a rule is made
 anew as often as the profile of the effort says, while its task has time.
 """
 
@@ -33,7 +34,7 @@ from pretuned.tune.selection import ranking
 from pretuned.tune.selection.sampling import draw
 from pretuned.tune.soundness import agree
 
-SMALL: Final = 160  # candidates of a space that are screened at every problem, where nothing is known of them
+SMALL: Final = 200  # candidates of a space that are screened at every problem, where nothing is known of them
 ROUNDS: Final = 5
 SLOWER: Final = 0.02  # than the default, by more than which a choice counts as slower
 REFINEMENTS: Final = 12  # for a `max-loss`
@@ -131,9 +132,10 @@ class Certification:
         refined, again, best, rivals = 0, False, None, [self.maker.selection()]
         while True:
             judged = self._judged(rivals, seed, in_time=refined > 0 and asked is None)
-            if any(choice.configuration in task.failed for rival in rivals for choice in rival.choices):
+            if any(map(self._has_failed, rivals)):
                 self.maker.choose_again()  # what was wrong does not ship
-                best, rivals = None, [self.maker.selection()]
+                best = None if best is None or self._has_failed(best.selection) else best
+                again, rivals = False, [self.maker.selection(), *([] if best is None else [best.selection])]
                 continue
             cut = not judged or (best is not None and 2 * len(judged[0].inside) < len(best.inside))
             if not cut:
@@ -166,10 +168,13 @@ class Certification:
         right = tuple(choice for choice in held.choices if choice.configuration not in task.failed)
         if right != held.choices:
             return replace(held, choices=right, certificate=None, space="")
-        for one in judged:
-            self._report(one, 0, spent=False)
-            return one.certified
-        return held
+        if not judged:
+            return held
+        self._report(judged[0], 0, spent=False)
+        return judged[0].certified
+
+    def _has_failed(self, selection: Selection) -> bool:
+        return any(choice.configuration in self.task.failed for choice in selection.choices)
 
     def _refine(self, judged: Comparisons, goal: float, attempt: int) -> None:
         self.task.workbench.listen(

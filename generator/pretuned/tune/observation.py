@@ -41,18 +41,20 @@ class Observations:
     ) -> bool:
         """Screen candidates at a problem, and race the fastest, the default, and those of `keep`.
 
-        Returns whether the problem fits into the device's memory.
+        What was timed there before stays known, on the scale of this race where it was screened. Returns whether the
+        problem fits into the device's memory.
         """
         task = self.task
         if not (self._admits(problem) and self._screened(problem, candidates)):
             return False
-        screened = {c: t for c in candidates if math.isfinite(t := task.times[problem].get(c, math.inf))}
+        known, times = self.times.get(problem, {}), task.times[problem]
+        screened = {c: t for c in dict.fromkeys([*candidates, *known]) if math.isfinite(t := times.get(c, math.inf))}
         fastest = sorted(screened, key=lambda c: (screened[c], c))[:RACED]
         racing = {c: screened[c] for c in dict.fromkeys([*fastest, task.default_at(problem), *keep]) if c in screened}
         raced = self.raced(problem, racing, rounds=rounds)
         if raced is None:
             return False
-        self.times[problem] = on_the_scale_of(raced, screened)
+        self.times[problem] = known | on_the_scale_of(raced, screened)
         return True
 
     def race_at(self, problem: Problem, estimates_us: Mapping[Configuration, float]) -> bool:

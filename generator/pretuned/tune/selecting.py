@@ -11,8 +11,8 @@ and at some drawn ones. At the spec's own it meets what the representatives prom
 among what ships: no cost has to predict the best of a tuned size. At the drawn ones it meets its rivals, which costs
 expect to be the fastest there of all candidates: what was timed at few problems may be underrated, and whether it is
 shows where it is expected to do well. From all that few configurations are chosen, by what they leave to lose together,
-and race at many more problems. These tell more, so others may be chosen then: they race wherever they were not timed,
-until the choice stays. Then the costs of what ships are fitted (`pretuned.tune.selection`).
+and race at many more problems. These tell more, so others may be chosen then, which race where they were not timed
+while there is time. Then the costs of what ships are fitted (`pretuned.tune.selection`).
 
 A trial that the budget ends before half of its drawn problems tells too little of how costs err there: `hurried`. The
 rule then has the widest margins, so that the default runs wherever no large gain is predicted.
@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
+import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -81,6 +82,7 @@ class SelectionMaker:
         self.predictor = Predictor(task.spec, task.specialisation, task.facts, task.sources.resources, calls=calls)
         self.chosen: tuple[Configuration, ...] = ()
         self._ragged: list[Problem] = []  # where what ships is verified against the default
+        self._asked: set[tuple[Problem, Configuration]] = set()  # what was to race where it was not timed
         self._tried: list[Problem] = []  # what the trial was to race at beside the spec's own
         self.whole = False  # there was time for all of it
         self._begun_s, self._computed_s = time.monotonic(), self._computing_s
@@ -232,6 +234,8 @@ class SelectionMaker:
     def _meet_rivals(self, problems: Sequence[Problem], listed: Sequence[Configuration]) -> None:
         """Race the shortlist at each problem, with the fastest of what costs expect to do best there."""
         task, times = self.task, self._sound()
+        if self.late:
+            return
         with task.workbench.spending.stage("choosing"):
             costs = self.predictor.costs(times, {c for known in times.values() for c in known})
             likely = self.predictor.likely(costs, problems)
@@ -240,8 +244,8 @@ class SelectionMaker:
                 return
             task.report("trying ragged sizes", problem, len(self.observed.times), len(self.problems) + len(self._tried))
             raced = [c for c in listed if c not in task.failed and task.launchable(c, problem)]
-            candidates = dict.fromkeys([task.default_at(problem), *self.rivals(likely[problem], problem), *raced])
-            self.observed.survey(problem, list(candidates), keep=raced)
+            entrants = [task.default_at(problem), *self.rivals(likely[problem], problem), *raced]
+            self.observed.survey(problem, list(dict.fromkeys(entrants)), keep=raced)
 
     def rivals(self, likely: Iterable[Configuration], problem: Problem) -> list[Configuration]:
         """Return the first RIVALS of `likely` that can run at a problem."""
@@ -250,31 +254,47 @@ class SelectionMaker:
         return list(itertools.islice(able, RIVALS))
 
     def _race_at(self, problems: Sequence[Problem], listed: Iterable[Configuration]) -> bool:
-        """Race candidates at each problem where they were not timed, and return whether there was any.
+        """Race candidates at each problem where they were not timed; where that is most of them, all race.
 
-        Where that is most of them, all race.
+        Returns whether any candidate was to race anywhere.
         """
-        task, observed, wanted, raced = self.task, self.observed, list(dict.fromkeys(listed)), False
+        task, observed, wanted = self.task, self.observed, list(dict.fromkeys(listed))
+        if self.late:
+            return False
         task.sources.request(wanted)
+        lacking = {problem: missing for problem in problems if (missing := self._untimed(wanted, problem))}
+        if not lacking:
+            return False
         with task.workbench.spending.stage("choosing"):
             costs = self.predictor.costs(self._sound(), wanted)
-        for problem in problems:
+        for problem, missing in lacking.items():
             if self.late:
                 break
-            known, default = observed.times.get(problem, {}), task.default_at(problem)
-            able = [c for c in wanted if c in costs and c not in task.failed and task.launchable(c, problem)]
+            task.report("trying ragged sizes", problem, len(observed.times), len(self.problems) + len(self._tried))
+            default, known = task.default_at(problem), observed.times.get(problem, {})
+            able = [c for c in wanted if c in costs and (c in known or c in missing)]
             expected = {c: predicted_us(costs[c], problem) for c in able}
-            missing = {c: us for c, us in expected.items() if c not in known}
-            if missing or default not in known:
-                task.report("trying ragged sizes", problem, len(observed.times), len(self.problems) + len(self._tried))
-                raced = True
             if default not in costs and default not in known:
                 observed.survey(problem, [default, *expected])  # it is not the default where anything was timed yet
-            elif default in missing or len(missing) > len(expected) // 2:
+            elif default in missing or 2 * len(missing) > len(expected):
                 observed.race_at(problem, expected)
-            elif missing:
-                observed.race_at(problem, missing)
-        return raced
+            else:
+                observed.race_at(problem, {c: us for c, us in expected.items() if c in missing})
+            self._asked.update((problem, configuration) for configuration in missing)
+        return True
+
+    def _untimed(self, wanted: Sequence[Configuration], problem: Problem) -> list[Configuration]:
+        """Return what can run at a problem and was not timed there; what failed to be is not asked again."""
+        task, known, screened = self.task, self.observed.times.get(problem, {}), self.task.times.get(problem, {})
+        return [
+            c
+            for c in wanted
+            if c not in known
+            and c not in task.failed
+            and (problem, c) not in self._asked
+            and screened.get(c) != math.inf  # what was refused at this problem alone would be dropped by a race
+            and task.launchable(c, problem)
+        ]
 
     def choose_again(self) -> None:
         """Choose what ships from all that has been observed, and is right at awkward sizes too."""
@@ -290,7 +310,7 @@ class SelectionMaker:
                 return
 
     def _settle(self) -> None:
-        """Choose what ships, and have it race wherever it was not timed, until the choice stays."""
+        """Choose what ships, and have it race where it was not timed; then anew, SETTLING times at most."""
         task, most = self.task, self.task.workbench.demands.max_configurations
         for turn in range(1 + SETTLING):
             with task.workbench.spending.stage("choosing"):
