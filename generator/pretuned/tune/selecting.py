@@ -274,12 +274,12 @@ class SelectionMaker:
             default, known = task.default_at(problem), observed.times.get(problem, {})
             able = [c for c in wanted if c in costs and (c in known or c in missing)]
             expected = {c: predicted_us(costs[c], problem) for c in able}
+            everything = default in missing or 2 * len(missing) > len(expected)
+            racing = {c: us for c, us in expected.items() if everything or c in missing}
             if default not in costs and default not in known:
                 observed.survey(problem, [default, *expected])  # it is not the default where anything was timed yet
-            elif default in missing or 2 * len(missing) > len(expected):
-                observed.race_at(problem, expected)
-            else:
-                observed.race_at(problem, {c: us for c, us in expected.items() if c in missing})
+            elif racing:
+                observed.race_at(problem, racing)
             self._asked.update((problem, configuration) for configuration in missing)
         return True
 
