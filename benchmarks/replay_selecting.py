@@ -4,9 +4,6 @@ Where `replay_sizes.py` judges rules that know the same times, this lets a tunin
 candidates it surveys and races, and where. Prints for each recording what the rule loses at the recorded problems that
 it was not made from, what the best of what ships would lose, and at how many the rule is slower than the default by
 over 2%: the mean over the seeds. A NAME is that of a file of tests/data/sizes, without its suffix.
-
-Recordings in which the default cannot run are passed over: those of specs from before defaults that depend on the
-problem.
 """
 
 from __future__ import annotations
@@ -36,12 +33,6 @@ def figures(recorded, seeds):
     return np.array(found).reshape(len(seeds), -1).mean(axis=0)
 
 
-def runs(recorded):
-    """Whether the default ran at all tuned sizes."""
-    tuned = recorded.places("tuned")
-    return not any(np.isnan(recorded.times[at, recorded.default_at(recorded.problems[at])]) for at in tuned)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", nargs="*")
@@ -55,9 +46,7 @@ def main():
     if unknown := set(options.name) - paths.keys():
         parser.error(f"no recording is named {', '.join(sorted(unknown))}; there are {', '.join(paths)}")
     for name in options.name or paths:
-        if not runs(recorded := matrix.read(paths[name])):
-            continue
-        everything.append(figures(recorded, seeds))
+        everything.append(figures(matrix.read(paths[name]), seeds))
         table.append((name, *map(percent, everything[-1])))
         print(*columns([HEAD, table[-1]], frozenset(range(1, len(HEAD)))), sep="\n", flush=True)
     table.append(("mean", *map(percent, np.mean(everything, axis=0))))

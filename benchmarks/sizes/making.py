@@ -18,10 +18,10 @@ from pretuned.record.cache import Cache
 from pretuned.record.rows import TunedDevice
 from pretuned.record.selections import PredictedChoice, Selection
 from pretuned.spec.space import Configuration, Problem
-from pretuned.tune.observation import RACED, Observations, on_the_scale_of
+from pretuned.tune.observation import Observations
 from pretuned.tune.representatives import representatives
 from pretuned.tune.request import GPU_PROFILE, TuningDevice
-from pretuned.tune.selecting import OUTSIDE, SelectionMaker
+from pretuned.tune.selecting import OUTSIDE, SelectionMaker, alternating
 from pretuned.tune.selection import ranking
 from pretuned.tune.selection.spreading import POOL, spread
 from pretuned.tune.spending import Spending
@@ -105,19 +105,12 @@ class _Observations(Observations):
 
     task: _Task
 
-    def survey(self, problem, candidates, *, keep=(), rounds=0):
-        task = self.task
-        task.times.setdefault(problem, {}).update(task.screened(problem, candidates))
-        screened = {c: task.times[problem][c] for c in candidates if c in task.times[problem]}
-        fastest = sorted(screened, key=lambda c: (screened[c], c))[:RACED]
-        racing = [c for c in dict.fromkeys([*fastest, task.default_at(problem), *keep]) if c in screened]
-        self.times[problem] = on_the_scale_of({c: task.raced(c, problem) for c in racing}, screened)
-        return True
+    def raced(self, problem, estimates_us, *, rounds=0):
+        return {c: self.task.raced(c, problem) for c in estimates_us}
 
-    def race_at(self, problem, estimates_us):
-        found = {c: us for c in estimates_us if not math.isnan(us := self.task.raced(c, problem))}
-        self.times[problem] = self.times.get(problem, {}) | found
-        return bool(found)
+    def _screened(self, problem, candidates):
+        self.task.times.setdefault(problem, {}).update(self.task.screened(problem, candidates))
+        return True
 
 
 class _Maker(SelectionMaker):
@@ -141,12 +134,8 @@ class _Maker(SelectionMaker):
         of_outside = min(count // OUTSIDE, len(outside) // 2)
         of_inside = min(count - of_outside, int(KNOWN * len(inside)))
         pool = self._random.sample(inside, min(POOL * of_inside, int(OFFERED * len(inside))))
-        others, found = self._random.sample(outside, of_outside), []
-        for place, problem in enumerate(spread(pool, of_inside, beside)):
-            found.append(problem)
-            if place % (OUTSIDE - 1) == OUTSIDE - 2 and others:
-                found.append(others.pop())
-        found += others
+        others = self._random.sample(outside, of_outside)[::-1]  # as in the result that is kept
+        found = alternating(spread(pool, of_inside, beside), others)
         self._drawn.update(found)
         return found
 

@@ -124,12 +124,7 @@ class SelectionMaker:
         else:
             pool = draw(task.spec, task.specialisation, POOL * of_inside, seed, without=outside)
             inside = spread(pool, of_inside, beside)
-        found: list[Problem] = []
-        for place, problem in enumerate(inside):
-            found.append(problem)
-            if place % (OUTSIDE - 1) == OUTSIDE - 2 and outside:
-                found.append(outside.pop(0))
-        return [*found, *outside]
+        return alternating(inside, outside)
 
     def choose(self, incumbents: Iterable[Configuration] = ()) -> tuple[Configuration, ...]:
         """Measure where nobody tuned, and return the few configurations that ship, the default last."""
@@ -374,6 +369,16 @@ class SelectionMaker:
 def by_dims(spec: KernelSpec, count: int) -> int:
     """Return `count` for a kernel with one free dim, and half as much more for each further one."""
     return count * (1 + len(spec.free_dims)) // 2
+
+
+def alternating(inside: Sequence[Problem], outside: Sequence[Problem]) -> list[Problem]:
+    """Return all problems, one of `outside` behind each OUTSIDE - 1 of `inside` while there are any."""
+    found, left = [], list(outside)
+    for place, problem in enumerate(inside):
+        found.append(problem)
+        if place % (OUTSIDE - 1) == OUTSIDE - 2 and left:
+            found.append(left.pop(0))
+    return [*found, *left]
 
 
 def telling(problems: Sequence[Problem], count: int) -> list[Problem]:
