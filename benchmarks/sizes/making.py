@@ -21,9 +21,9 @@ from pretuned.spec.space import Configuration, Problem
 from pretuned.tune.observation import Observations
 from pretuned.tune.representatives import representatives
 from pretuned.tune.request import GPU_PROFILE, TuningDevice
-from pretuned.tune.selecting import OUTSIDE, SelectionMaker, alternating
+from pretuned.tune.selecting import SelectionMaker
 from pretuned.tune.selection import ranking
-from pretuned.tune.selection.spreading import POOL, spread
+from pretuned.tune.selection.spreading import OUTSIDE, POOL, alternating, spread
 from pretuned.tune.spending import Spending
 from pretuned.tune.task import TuningTask
 from pretuned.tune.workbench import Workbench

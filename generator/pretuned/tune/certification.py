@@ -29,9 +29,9 @@ from pretuned.record.courses import HeldOut
 from pretuned.record.selections import Certificate, Losses, Selection
 from pretuned.spec.space import Configuration, Problem
 from pretuned.tune.events import Certified, Refining
-from pretuned.tune.selecting import REACH, SelectionMaker
+from pretuned.tune.selecting import SelectionMaker
 from pretuned.tune.selection import ranking
-from pretuned.tune.selection.sampling import draw
+from pretuned.tune.selection.sampling import REACH, draw
 from pretuned.tune.soundness import agree
 
 SMALL: Final = 200  # candidates of a space that are screened at every problem, where nothing is known of them

@@ -38,22 +38,18 @@ from pretuned.tune.observation import Observations
 from pretuned.tune.screening import CARRIED
 from pretuned.tune.selection import Predictor, predicted_us
 from pretuned.tune.selection.predictor import UNKNOWN
-from pretuned.tune.selection.sampling import draw
-from pretuned.tune.selection.spreading import POOL, spread
+from pretuned.tune.selection.spreading import drawn_around, telling
 from pretuned.tune.soundness import agree, verify_around
 from pretuned.tune.task import TuningTask
 
 SURVEY_SEED: Final = -1  # those of certificates are positive
 TRIAL_SEED: Final = -2
-REACH: Final = 2.0  # times the largest size, and a part of the smallest, up to which problems are drawn
-OUTSIDE: Final = 4  # one in so many problems is drawn outside the sizes
 WHOLE: Final = 4  # drawn problems at which all candidates are screened
 HOPELESS: Final = 1.5  # times the best at every problem so far: not screened at further ones
 SURVEYED: Final = 160  # candidates of a large space, at most: the best so far
 LISTED: Final = 16  # of the shortlist, for one free dim
 SHORTLISTED: Final = 3  # at one in so many of the drawn problems the whole shortlist races, and meets its rivals
 RIVALS: Final = 16  # candidates that are screened at a problem, of what is expected to be the fastest there
-MOST_ALIGNED: Final = 64  # elements: a multiple of more is handled alike
 HALF: Final = 0.5  # of the drawn problems, which a trial needs to tell how costs err
 SETTLING: Final = 2  # times, at most, that what is chosen anew races where it was not timed
 AGREED: Final = 8  # drawn problems at which what ships is verified against the default
@@ -110,21 +106,8 @@ class SelectionMaker:
         return not self.whole and raced < HALF * len(self._tried)
 
     def drawn(self, count: int, seed: int, beside: Sequence[Problem]) -> list[Problem]:
-        """Return distinct problems inside and outside the sizes, alternating so that any first part has both.
-
-        Those that are not called leave none far from them or from those `beside`. Around the only size of a dim, both
-        ranges overlap.
-        """
-        task, of_outside = self.task, count // OUTSIDE
-        pool = draw(task.spec, task.specialisation, POOL * of_outside, seed, reach=REACH, without=self.calls)
-        outside = spread(pool, of_outside, beside)
-        of_inside = count - len(outside)
-        if self.calls:
-            inside = draw(task.spec, task.specialisation, of_inside, seed, calls=self.calls, without=outside)
-        else:
-            pool = draw(task.spec, task.specialisation, POOL * of_inside, seed, without=outside)
-            inside = spread(pool, of_inside, beside)
-        return alternating(inside, outside)
+        """Return distinct problems inside and outside the sizes; those not called leave none far from `beside`."""
+        return drawn_around(self.task.spec, self.task.specialisation, count, seed, beside, self.calls)
 
     def choose(self, incumbents: Iterable[Configuration] = ()) -> tuple[Configuration, ...]:
         """Measure where nobody tuned, and return the few configurations that ship, the default last."""
@@ -369,34 +352,6 @@ class SelectionMaker:
 def by_dims(spec: KernelSpec, count: int) -> int:
     """Return `count` for a kernel with one free dim, and half as much more for each further one."""
     return count * (1 + len(spec.free_dims)) // 2
-
-
-def alternating(inside: Sequence[Problem], outside: Sequence[Problem]) -> list[Problem]:
-    """Return all problems, one of `outside` behind each OUTSIDE - 1 of `inside` while there are any."""
-    found, left = [], list(outside)
-    for place, problem in enumerate(inside):
-        found.append(problem)
-        if place % (OUTSIDE - 1) == OUTSIDE - 2 and left:
-            found.append(left.pop(0))
-    return [*found, *left]
-
-
-def telling(problems: Sequence[Problem], count: int) -> list[Problem]:
-    """Return `count` of `problems` whose sizes are multiples of as many different powers of two as can be.
-
-    Which accesses a kernel makes, and where it goes wrong, depends on that.
-    """
-    found: list[Problem] = []
-    seen: set[tuple[str, int]] = set()
-    while len(found) < min(count, len(problems)):
-        best = max((p for p in problems if p not in found), key=lambda p: len(_powers(p) - seen))
-        found.append(best)
-        seen |= _powers(best)
-    return found
-
-
-def _powers(problem: Problem) -> set[tuple[str, int]]:
-    return {(name, min(int(size) & -int(size), MOST_ALIGNED)) for name, size in problem.dims}
 
 
 def cached_selection(task: TuningTask, calls: Mapping[Problem, int]) -> Selection | None:

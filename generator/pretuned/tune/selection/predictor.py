@@ -24,12 +24,11 @@ from pretuned.tune.selection import portfolio
 from pretuned.tune.selection.fitting import FEMTOSECONDS, fit, prediction
 from pretuned.tune.selection.launch_terms import terms_of
 from pretuned.tune.selection.refining import RELUCTANCE, scales
-from pretuned.tune.selection.sampling import draw
+from pretuned.tune.selection.sampling import REACH, draw
 from pretuned.tune.selection.terms import ProblemTable, Reals, Term
 
 SYNTHETIC: Final = 1500  # problems that configurations are chosen over
 SYNTHETIC_SEED: Final = 0
-REACH: Final = 2.0
 TRUSTED: Final = 40  # measured problems that count as much as all synthetic ones
 FOLDS: Final = 8
 KEPT: Final = 8  # tables of problems

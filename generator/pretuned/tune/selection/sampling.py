@@ -29,6 +29,7 @@ from pretuned.spec.model import ImplementationSpec, KernelSpec
 from pretuned.spec.sizes import fits_arguments, sizes_of
 from pretuned.spec.space import Pairs, Problem
 
+REACH: Final = 2.0  # times the largest size, and a part of the smallest: what lies outside is drawn up to there
 ASTRAY: Final = math.sqrt(2)  # how far from a point between two joint problems, as a factor of each dim
 ALONE: Final = 2  # a dim with one size: drawn from its half to its double
 CALLED: Final = 0.8  # of the problems, where a usage file has calls
