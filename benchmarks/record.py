@@ -11,6 +11,7 @@ import json
 import math
 import time
 import tomllib
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pretuned.compile.pool import compile_all
@@ -36,18 +37,50 @@ INVALIDITY = {
     WrongResult: "correctness",
     TimedOut: "timeout",
 }
-# By name: the spec, what its space becomes (that of the default implementation), the constraints without which nothing
-# works then, and the problem.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wide:
+    """A kernel at one problem with a larger space: of one implementation, and with few constraints.
+
+    `space` is what parameters may be in place of what the spec says, and `where` the constraints without which nothing
+    works then. Without an `implementation` it is the default one.
+    """
+
+    path: Path
+    implementation: str = ""
+    space: dict[str, list[int]] = field(default_factory=dict)
+    where: list[str]
+    dims: dict[str, int]
+    types: dict[str, str] = field(default_factory=dict)
+
+    def spec(self):
+        document = tomllib.loads(self.path.read_text(encoding="utf-8"))
+        name = self.implementation or document["default"].get("implementation")
+        if name:
+            document["implementations"] = {name: document["implementations"][name]}
+            document["default"] = {"implementation": name}
+        widened = document["implementations"][name] if name else document
+        widened["space"] |= self.space
+        widened["constraints"] = {"where": self.where}
+        return KernelSpec(**document, name=self.path.stem, folder=self.path.parent)
+
+    def problem(self, spec):
+        wanted = self.dims, self.types
+        (found,) = [p for p in all_problems(spec) if (dict(p.dims), dict(p.specialisation)) == wanted]
+        return found
+
+
 SPACES = {
-    "stream": (
-        ROOT / "benchmarks" / "spaces" / "stream.toml",
-        {"block": list(range(32, 1025, 32)), "unroll": [1, 2, 3, 4, 5, 6, 8], "waves": [0, 1, 2, 4, 8]},
-        ["n % vec == 0", "waves > 0 or unroll * vec <= 16"],
-        {"n": 16777216},
+    "stream": Wide(
+        path=ROOT / "benchmarks" / "spaces" / "stream.toml",
+        space={"block": list(range(32, 1025, 32)), "unroll": [1, 2, 3, 4, 5, 6, 8], "waves": [0, 1, 2, 4, 8]},
+        where=["n % vec == 0", "waves > 0 or unroll * vec <= 16"],
+        dims={"n": 16777216},
     ),
-    "sgemm": (
-        ROOT / "templates" / "sgemm.toml",
-        {
+    "sgemm": Wide(
+        path=ROOT / "templates" / "sgemm.toml",
+        space={
             "tile_m": [16, 32, 48, 64, 96, 128, 192],
             "tile_n": [16, 32, 48, 64, 96, 128, 192],
             "depth": [4, 8, 12, 16, 24, 32],
@@ -55,28 +88,44 @@ SPACES = {
             "thread_n": [2, 4, 6, 8],
             "blocks_per_sm": [1, 2, 3],
         },
-        [
+        where=[
             "tile_m % (4 * thread_m) == 0",  # warps
             "tile_n % (8 * thread_n) == 0",
             "tile_m // thread_m * (tile_n // thread_n) <= 1024",  # threads, each of which copies as many vectors
             "tile_m * depth % (tile_m // thread_m * (tile_n // thread_n) * 4) == 0",
             "tile_n * depth % (tile_m // thread_m * (tile_n // thread_n) * 4) == 0",
         ],
-        {"m": 1024, "n": 1024, "k": 2048},
+        dims={"m": 1024, "n": 1024, "k": 2048},
+    ),
+    "skinny_gemm": Wide(
+        path=ROOT / "templates" / "skinny_gemm.toml",
+        implementation="clusters",
+        where=["room <= device.shared_bytes", "warps_n * warps_k <= 16", "bn * bm <= 8192"],
+        dims={"m": 16, "n": 4096, "k": 14336},
+        types={"T": "float16"},
+    ),
+    "hgemm": Wide(
+        path=ROOT / "templates" / "hgemm.toml",
+        implementation="mma",
+        space={
+            "bm": [16, 32, 64, 128, 256],
+            "bn": [32, 64, 128, 256],
+            "bk": [16, 32, 64, 128],
+            "stages": [2, 3, 4, 5, 6],
+            "warps_m": [1, 2, 4],
+            "warps_n": [1, 2, 4],
+        },
+        where=[
+            "stages * (bm + bn) * bk * sizeof(T) <= device.shared_bytes",
+            "bm // warps_m >= 16 and bn // warps_n >= 16",
+            "(bm // warps_m) * (bn // warps_n) <= 8192",
+            "bm * bk % (256 * warps_m * warps_n) == 0 and bk * bn % (256 * warps_m * warps_n) == 0",
+            "bk >= 32",
+        ],
+        dims={"m": 1024, "n": 1024, "k": 4096},
+        types={"T": "float16"},
     ),
 }
-
-
-def wider(path, space, where):
-    """The spec with a larger space, of one implementation, and only the constraints without which it does not work."""
-    document = tomllib.loads(path.read_text(encoding="utf-8"))
-    name = document["default"].get("implementation")
-    if name:
-        document["implementations"] = {name: document["implementations"][name]}
-    widened = document["implementations"][name] if name else document
-    widened["space"] |= space
-    widened["constraints"] = {"where": where}
-    return KernelSpec(**document, name=path.stem, folder=path.parent)
 
 
 def record(spec, problem, target):
@@ -114,12 +163,13 @@ def record(spec, problem, target):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--only", nargs="+", choices=SPACES, default=list(SPACES))
     parser.add_argument("--count-only", action="store_true")
     options = parser.parse_args()
     target = find_device(Place(backend="host") if options.count_only else GPU, {})
-    for name, (path, space, where, dims) in SPACES.items():
-        spec = wider(path, space, where)
-        (problem,) = [p for p in all_problems(spec) if dict(p.dims) == dims]
+    for name in options.only:
+        spec = SPACES[name].spec()
+        problem = SPACES[name].problem(spec)
         if options.count_only:
             print(name, len(Points.of(spec, problem.specialisation, [problem], target.facts)))
             continue

@@ -55,7 +55,7 @@ class T1Space:
         except FormatError:
             results = kernel_tuner.read(path)
         beside = path.with_name(f"{path.name.split('_')[0]}_T1.json")
-        conditions = [condition.text for condition in t1.read(beside).conditions] if beside.exists() else None
+        conditions = [str(condition) for condition in t1.read(beside).conditions] if beside.exists() else None
         name = path.name.removesuffix(".gz").removesuffix(".json").removesuffix("_T4")
         return cls(name, results, Recording.of(results), conditions)
 

@@ -2,14 +2,14 @@
 
 The whole tuning runs, over recorded times, and seconds are counted instead of spent: of launches, verification,
 references, and of 16 compile workers. Prints for each space the seconds by stage, the launches, and what share of the
-optimum its winners have (geometric mean over rows): the mean over the seeds, of the noise, and the worst.
+optimum its winners have (geometric mean over rows): the mean over the seeds, and the worst. Each seed has other noise,
+and has the search through a large space begin otherwise, which decides much of what it finds.
 
 `--efforts` prints for each effort what it takes, that share, how much faster winners are than defaults, and after how
 many calls the tuning is paid back; `--bundled` adds recorded bundled kernels, at their tuned sizes. `--unverified`
 has candidates screened without being verified first, which shows what cheaper verification could save at most.
 
-A search begins alike in every tuning. With `--starts` it begins otherwise for each seed: a table of how far that
-changes what it takes and finds.
+`--starts` prints how far the seconds lie apart, for searches that begin otherwise.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import math
 import statistics
 import sys
 import tempfile
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from unittest.mock import patch
@@ -147,7 +147,7 @@ def main():
     parser.add_argument("--efforts", nargs="*", choices=PROFILES, help="a table of these efforts")
     parser.add_argument("--bundled", action="store_true")
     parser.add_argument("--unverified", action="store_true")
-    parser.add_argument("--starts", action="store_true", help="begin the search otherwise for each seed")
+    parser.add_argument("--starts", action="store_true", help="a table of the least and most seconds")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     head = STARTS if options.starts else EFFORTS if options.efforts else HEAD
@@ -163,7 +163,7 @@ def main():
             for effort in options.efforts or ["default"]:
                 runs = []
                 for seed in seeds:
-                    with begun_by(seed) if options.starts else nullcontext():
+                    with begun_by(seed):
                         runs.append(tuned(space, seed, PROFILES[effort], verified=not options.unverified))
                 if options.starts:
                     table.append(starts_line(space, runs))

@@ -13,7 +13,7 @@ import importlib
 import importlib.metadata
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, runtime_checkable
@@ -41,7 +41,7 @@ class Strategy(Protocol):
     """Proposes batches until it has nothing more to ask; the same measurements give the same decisions.
 
     The codes of a parameter are in the order of its values. One that has an attribute `nominal` is told in it which
-    columns have no such order, since their values are texts.
+    columns have no such order, since their values are texts; one that has `under_way`, which rows have no time yet.
     """
 
     @property
@@ -80,6 +80,13 @@ class OrderAware(Protocol):
     """A strategy that takes neighbouring values for similar, but for those of the `nominal` columns."""
 
     nominal: Sequence[int]
+
+
+@runtime_checkable
+class AwareOfWork(Protocol):
+    """A strategy that does not take the times of the rows `under_way` for measured ones."""
+
+    under_way: Collection[int]
 
 
 def ask(strategy: Strategy, codes: Codes, times_us: Mapping[int, float]) -> list[int]:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from pretuned.spec import space
 from pretuned.spec.space import Configuration, Problem
-from pretuned.strategies import OrderAware, Strategy, StrategyFactory, ask
+from pretuned.strategies import AwareOfWork, OrderAware, Strategy, StrategyFactory, ask
 from pretuned.strategies.hybrid import Hybrid
 from pretuned.tune.task import TuningTask
 
@@ -122,5 +122,7 @@ class Batches:
         strategy = self._strategies[problem]
         if isinstance(strategy, OrderAware):
             strategy.nominal = task.points.nominal
+        if isinstance(strategy, AwareOfWork):
+            strategy.under_way = {place[row] for c in hidden if (row := task.index_of(c)) in place}
         asked = ask(strategy, task.points.codes[rows], times)
         return [task.points[int(rows[index])] for index in asked]

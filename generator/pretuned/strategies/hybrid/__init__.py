@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pretuned.strategies import BATCH, EVALUATIONS, Codes
@@ -25,6 +25,7 @@ class Hybrid:
 
     complete = False
     nominal: Sequence[int] = ()  # columns whose values have no order
+    under_way: Collection[int] = ()  # rows whose time is not known yet
 
     def __init__(
         self,
@@ -48,7 +49,7 @@ class Hybrid:
         if size <= 0:
             return []
         wanted = [row for row in dict.fromkeys((0, *self.first)) if row not in times_us][:size]
-        known = Known.of(codes, times_us, self.nominal)
+        known = Known.of(codes, times_us, self.nominal, self.under_way)
         if not known.enough:
             return start(known, wanted, size, self.seed)
         # A BLAS spins while it waits for threads of its own that the compile workers keep from running: a proposal that

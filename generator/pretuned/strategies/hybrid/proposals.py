@@ -2,30 +2,36 @@
 
 Theory of operation. The surrogate models log times. Those of the slowest quarter are drawn in, and failures stand
 beyond them, since a search needs to know where the fast ones are, not how slow the others are. The surrogate's half is
-chosen one by one for the expected improvement, each as if those before had come out as expected, so that a batch does
-not ask one question many times. The steps go one parameter away from the best three, most promising first. Where
-nothing is left around these, they start from the next best: even where the surrogate errs, they still climb. The first
-rows are drawn at random.
+chosen one by one for the expected improvement, each as if those before, and those still under way, had come out as
+expected, so that no question is asked many times. The steps go one parameter away from the best three, most promising
+first. Where nothing is left around these, they start from the next best: even where the surrogate errs, they still
+climb.
+
+The first rows are spread out: each is, of a few that are drawn at random, the one that is least like those before
+it (Mitchell, Spectrally Optimal Sampling for Distribution Ray Tracing, 1991). So no region goes unseen by chance, as
+it does among rows drawn at random, and yet not all of them are at the space's edges, as the least alike of all rows
+would be.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from pretuned.strategies.hybrid.surrogate import Floats, Levels, Surrogate
+from pretuned.strategies.hybrid.surrogate import Floats, Levels, Surrogate, distances
 
 FIRST: Final = 32  # rows before the surrogate is asked
+DRAWN: Final = 10  # rows, of which the least alike to the others is one of the first
 LEAST: Final = 8  # of them, that must not have failed
-EARLY: Final = 128  # rows; until then batches are half as large and without surprises, since early results teach most
+EARLY: Final = 256  # rows; until then batches are half as large and without surprises, since early results teach most
 ELITE: Final = 3  # rows whose surroundings are tried first
 CLIMBED: Final = 16  # rows whose surroundings are tried, where those of better ones are exhausted
-STEPS_SHARE, SURPRISE_SHARE = 0.375, 0.125  # of a batch; the rest is the surrogate's
+STEPS_SHARE, SURPRISE_SHARE = 0.2, 0.125  # of a batch; the rest is the surrogate's
 POOL: Final = 4000  # rows that the surrogate judges: the surroundings of the best, and a sample of all others
 SHORTLIST: Final = 400  # rows of these, among which a batch is chosen one by one
 SLOW_QUARTER: Final = 0.75
@@ -36,7 +42,7 @@ Rows = npt.NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Known:
-    """A space and what was measured of it: `seen` rows with their `times_us`, inf for failures.
+    """A space and what was measured of it: `seen` rows with their `times_us`, inf for failures; others are `under_way`.
 
     `ordered` says which columns of `levels` have values in an order.
     """
@@ -46,30 +52,43 @@ class Known:
     ordered: npt.NDArray[np.bool_]
     seen: Rows
     times_us: Floats
+    under_way: Rows
 
     @classmethod
-    def of(cls, codes: npt.NDArray[np.int16], times_us: Mapping[int, float], nominal: Sequence[int] = ()) -> Self:
+    def of(
+        cls,
+        codes: npt.NDArray[np.int16],
+        times_us: Mapping[int, float],
+        nominal: Sequence[int] = (),
+        under_way: Collection[int] = (),
+    ) -> Self:
         """Return what is known: `codes` without columns that never vary, each from 0, and the times by row."""
         varies = (codes != codes[:1]).any(axis=0)
         varying = codes[:, varies].astype(np.intp)
         ordered = ~np.isin(np.flatnonzero(varies), np.array(nominal, dtype=np.intp))
         levels = varying - varying.min(axis=0, initial=np.iinfo(np.int16).max)
-        seen = np.array(sorted(times_us), dtype=np.intp)
+        seen = np.array(sorted(times_us.keys() - under_way), dtype=np.intp)
         times = np.array([times_us[int(row)] for row in seen], dtype=np.float64)
         sizes = levels.max(axis=0, initial=0) + 1
-        return cls(levels=levels, sizes=sizes, ordered=ordered, seen=seen, times_us=times)
+        going = np.array(sorted(under_way), dtype=np.intp)
+        return cls(levels=levels, sizes=sizes, ordered=ordered, seen=seen, times_us=times, under_way=going)
+
+    @property
+    def asked(self) -> Rows:
+        """The rows that were measured or are under way."""
+        return np.concatenate([self.seen, self.under_way])
 
     @property
     def unseen(self) -> npt.NDArray[np.bool_]:
-        """Which rows were not measured."""
+        """Which rows were neither measured nor are under way."""
         mask = np.ones(len(self.levels), dtype=np.bool_)
-        mask[self.seen] = False
+        mask[self.asked] = False
         return mask
 
     @property
     def enough(self) -> bool:
         """Whether there is something to learn from."""
-        return len(self.seen) >= FIRST and int(np.isfinite(self.times_us).sum()) >= LEAST
+        return len(self.asked) >= FIRST and int(np.isfinite(self.times_us).sum()) >= LEAST
 
     @property
     def costs(self) -> Floats:
@@ -86,6 +105,14 @@ class Known:
     def order(self) -> Rows:
         """The seen rows, fastest first."""
         return self.seen[np.argsort(self.times_us, kind="stable")]
+
+    def apart(self, rows: Rows, others: Sequence[int]) -> Floats:
+        """Return how far each of `rows` is from the nearest of `others`: the sum over parameters; inf without any."""
+        between = np.zeros((len(rows), len(others)))
+        for place, (size, ordered) in enumerate(zip(self.sizes, self.ordered, strict=True)):
+            column = self.levels[:, place]
+            between += distances(int(size), ordered=bool(ordered))[np.ix_(column[rows], column[list(others)])]
+        return np.asarray(between.min(axis=1, initial=np.inf))
 
     def changes(self, row: int) -> Rows:
         """Return in how many parameters each configuration differs from that of `row`."""
@@ -110,22 +137,29 @@ class Batch:
 
 
 def start(known: Known, wanted: list[int], size: int, seed: int) -> list[int]:
-    """Return `wanted` and rows drawn at random, `size` in all where the space has so many left."""
-    generator = np.random.default_rng([seed, len(known.seen)])
-    batch = Batch(size)
+    """Return `wanted` and rows that are spread out, `size` in all where the space has so many left."""
+    generator = np.random.default_rng([seed, len(known.asked)])
+    batch = Batch(math.ceil(size / 2) if len(known.asked) else size)
     batch.take(wanted, size)
-    batch.take(generator.permutation(np.flatnonzero(known.unseen)), size)
+    others = generator.permutation(np.setdiff1d(np.flatnonzero(known.unseen), wanted))
+    for at in range(0, len(others), DRAWN):
+        if len(batch.rows) == batch.size:
+            break
+        drawn = others[at : at + DRAWN]
+        batch.take([drawn[np.argmax(known.apart(drawn, [*known.asked, *batch.rows]))]], 1)
+    batch.take(others, size)
     return list(batch.rows)
 
 
 def propose(known: Known, size: int, seed: int) -> list[int]:
     """Return the rows to try next, at most `size`."""
-    early = len(known.seen) < EARLY
+    early = len(known.asked) < EARLY
     size = math.ceil(size / 2) if early else size
     steps, surprises = round(STEPS_SHARE * size), 0 if early else round(SURPRISE_SHARE * size)
-    generator = np.random.default_rng([seed, len(known.seen)])
+    generator = np.random.default_rng([seed, len(known.asked)])
     costs, unseen = known.costs, known.unseen
     model = Surrogate.fit(known.levels[known.seen], costs, known.sizes, known.ordered)
+    model = model.expecting(known.levels[known.under_way])
     near = np.min([known.changes(row) for row in known.order[:ELITE]], axis=0) <= 2  # noqa: PLR2004 - parameters away
     pool = _pool(unseen, near, generator)
     mean, deviation = model.predict(known.levels[pool])

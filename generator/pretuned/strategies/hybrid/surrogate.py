@@ -14,7 +14,7 @@ SUBSET rows take part in that, the faster half and a spread of the others; predi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Self
 
 import numpy as np
@@ -52,13 +52,13 @@ class Surrogate:
         `ordered` says which parameters have values in an order; all if None.
         """
         in_order = np.ones(len(sizes), dtype=np.bool_) if ordered is None else ordered
-        distances = [_distances(int(size), ordered=bool(one)) for size, one in zip(sizes, in_order, strict=True)]
+        apart = [distances(int(size), ordered=bool(one)) for size, one in zip(sizes, in_order, strict=True)]
         mean = float(values.mean())
         spread = float(values.std()) or 1.0
         scaled = (values - mean) / spread
         chosen = _subset(values)
-        weights, noise = _weigh(known[chosen], scaled[chosen], distances)
-        tables = tuple(weight * distance for weight, distance in zip(weights, distances, strict=True))
+        weights, noise = _weigh(known[chosen], scaled[chosen], apart)
+        tables = tuple(weight * distance for weight, distance in zip(weights, apart, strict=True))
         covariance = _covariance(tables, known, known).astype(np.float64)
         inverse = np.linalg.inv(covariance + (noise + JITTER) * np.eye(len(known))).astype(np.float64)
         solved = inverse @ scaled
@@ -72,6 +72,14 @@ class Surrogate:
             inverse=inverse,
             weights=solved * spread,
         )
+
+    def expecting(self, levels: Levels) -> Self:
+        """Return the process as if `levels` had come out as expected: it expects the same, and is surer near them."""
+        known = np.concatenate([self.known, levels])
+        covariance = _covariance(self.tables, known, known).astype(np.float64)
+        inverse = np.linalg.inv(covariance + (self.noise + JITTER) * np.eye(len(known))).astype(np.float64)
+        weights = np.concatenate([self.weights, np.zeros(len(levels))])
+        return replace(self, known=known, inverse=inverse, weights=weights)
 
     def predict(self, levels: Levels) -> tuple[Floats, Floats]:
         """Return mean and standard deviation at `levels`, (rows,) each."""
@@ -87,7 +95,7 @@ class Surrogate:
         return np.asarray((prior - known @ self.inverse @ known.T) * self.scale)
 
 
-def _distances(size: int, *, ordered: bool = True) -> Floats:
+def distances(size: int, *, ordered: bool = True) -> Floats:
     """Return the distances between the values of one parameter, (size, size); all alike without an order."""
     place = np.arange(size) / max(size - 1, 1)
     apart = np.abs(place[:, None] - place[None, :])
@@ -114,10 +122,10 @@ def _subset(values: Floats) -> npt.NDArray[np.intp]:
     return np.asarray(np.sort(np.concatenate([order[: SUBSET // 2], order[spread]])))
 
 
-def _weigh(known: Levels, scaled: Floats, distances: list[Floats]) -> tuple[Floats, float]:
+def _weigh(known: Levels, scaled: Floats, tables: list[Floats]) -> tuple[Floats, float]:
     """Return the weight of each parameter, and the noise, that explain `scaled` best."""
-    count, rows = len(distances), len(known)
-    apart = np.stack([table[np.ix_(known[:, j], known[:, j])].ravel() for j, table in enumerate(distances)])
+    count, rows = len(tables), len(known)
+    apart = np.stack([table[np.ix_(known[:, j], known[:, j])].ravel() for j, table in enumerate(tables)])
     centre = np.append(np.zeros(count), np.log(NOISE))
     precision = np.append(np.full(count, PRIORS[0]), PRIORS[1])
     low, high = np.append(np.full(count, -5.0), np.log(1e-4)), np.append(np.full(count, 3.0), np.log(0.5))
