@@ -6,6 +6,7 @@ import math
 import os
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from pretuned.exchange.replay import Recording, replay
 from pretuned.strategies import BATCH, EVALUATIONS, EXHAUSTIVE_LIMIT, by_size
 from pretuned.strategies.exhaustive import Exhaustive
 from pretuned.strategies.hybrid import Hybrid, proposals
+from pretuned.strategies.hybrid.surrogate import Surrogate
 from pretuned.strategies.random_sample import RandomSample
 
 HUB = Path(__file__).parents[1] / "data" / "benchmark_hub"
@@ -142,7 +144,7 @@ def test_a_region_of_failures_is_left_alone():
         rows = rows_of(searched(Hybrid(len(codes)), codes, times_us))
         learned = rows[64 : EVALUATIONS // 2]
         shares.append(np.mean(forbidden[learned]) / np.mean(forbidden))
-    assert np.mean(shares) < 0.75
+    assert np.mean(shares) < 0.7
 
 
 def test_the_first_rows_are_spread_out():
@@ -159,18 +161,53 @@ def test_the_first_rows_are_spread_out():
     assert np.mean(spread) > 1.15 * np.mean(drawn)
 
 
-def test_what_is_under_way_is_neither_asked_again_nor_taken_for_measured():
+def test_what_is_under_way_is_not_asked_again_and_its_time_decides_nothing():
     codes, times_us = made_up(7)
     strategy = Hybrid(len(codes))
     known = {row: float(times_us[row]) for row in range(64)}
     first = strategy.propose(codes, known)
     strategy.under_way = set(first)
-    second = strategy.propose(codes, known | dict.fromkeys(first, 0.001))  # which would be the best by far
-    assert not set(first) & set(second)
-    fastest = min(known, key=known.get)
-    assert (codes[second] != codes[fastest]).sum(axis=1).min() <= 2  # steps go on from what was measured
+    second = [strategy.propose(codes, known | dict.fromkeys(first, time_us)) for time_us in (0.001, 99.0)]
+    assert second[0] == second[1]
+    assert set(first).isdisjoint(second[0])
     strategy.under_way = set()
-    assert strategy.propose(codes, known | dict.fromkeys(first, 0.001)) != second
+    assert strategy.propose(codes, known | dict.fromkeys(first, 0.001)) != second[0]
+
+
+def test_a_process_that_expects_rows_is_surer_of_them_and_expects_the_same():
+    codes, times_us = made_up(8, failing=0.0)
+    levels = codes[:, 1:5].astype(np.intp)
+    model = Surrogate.fit(levels[:60], np.log(times_us[:60]), levels.max(axis=0) + 1)
+    sure = model.expecting(levels[60:80])
+    (mean, deviation), (same, less) = model.predict(levels[60:]), sure.predict(levels[60:])
+    assert np.allclose(mean, same)
+    assert (less[:20] < 0.8 * deviation[:20]).all()
+    assert (less <= deviation + 1e-6).all()
+    assert model.expecting(levels[:0]) is model
+
+
+def test_only_the_last_batch_is_smaller_than_half():
+    for evaluations in (200, 256, EVALUATIONS):
+        codes, times_us = made_up(2, count=1500)
+        sizes = list(map(len, searched(Hybrid(len(codes), evaluations=evaluations), codes, times_us)))
+        assert sum(sizes) == evaluations
+        assert min(sizes[:-1]) >= BATCH // 2
+
+
+def test_what_is_to_be_tried_first_is_whatever_is_known():
+    codes, _ = made_up(0)
+    first = list(range(100, 124))
+    assert Hybrid(len(codes), first=first).propose(codes, {5: 1.0})[:25] == [0, *first]
+
+
+def test_parameters_of_many_values_do_not_slow_the_first_batch_down():
+    codes = np.zeros((6000, 3), dtype=np.int16)
+    codes[:, 1] = np.arange(6000)  # a table of all distances would take hundreds of megabytes
+    codes[:, 2] = np.arange(6000) % 7
+    tracemalloc.start()
+    Hybrid(len(codes)).propose(codes, {})
+    assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    tracemalloc.stop()
 
 
 @pytest.mark.parametrize("name", ["convolution_A100", "dedispersion_A4000"])

@@ -118,6 +118,23 @@ def test_the_order_in_which_modules_arrive_decides_nothing(wide, arriving):
     assert len(promptly) == 128
 
 
+def test_a_strategy_is_told_which_rows_count_as_under_way(wide):
+    asked, told = [], []
+
+    class Watching(Hybrid):
+        def propose(self, codes, times_us):
+            told.append((set(self.under_way), set(times_us)))
+            asked.append(super().propose(codes, times_us))
+            return asked[-1]
+
+    screened(wide, FakeBinaries(), lambda size, first: Watching(size, first, evaluations=96), all_problems(wide)[-1:])
+    assert told[0] == (set(), set())
+    for (under_way, known), last in zip(told[1:], asked, strict=False):
+        assert under_way in (set(last), set())  # none where all are timed, before a search ends
+        assert under_way <= known
+    assert any(under_way for under_way, _ in told)
+
+
 def test_a_large_space_is_searched_with_few_modules(wide):
     binaries = Late(0)
     problem = all_problems(wide)[-1:]

@@ -41,7 +41,7 @@ class Strategy(Protocol):
     """Proposes batches until it has nothing more to ask; the same measurements give the same decisions.
 
     The codes of a parameter are in the order of its values. One that has an attribute `nominal` is told in it which
-    columns have no such order, since their values are texts; one that has `under_way`, which rows have no time yet.
+    columns have no such order, since their values are texts; one that has `under_way`, which rows count as under way.
     """
 
     @property

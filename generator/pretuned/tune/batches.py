@@ -109,7 +109,10 @@ class Batches:
     def _asked(
         self, problem: Problem, hidden: set[Configuration], unwanted: Collection[Configuration]
     ) -> list[Configuration]:
-        """Return what the strategy asks for at `problem`, where what is hidden counts as of median time so far."""
+        """Return what the strategy asks for at `problem`, where what is hidden counts as under way.
+
+        It has the median time so far, for strategies that do not know of such rows.
+        """
         task, rows = self.task, self._rows[problem]
         seen: dict[Configuration, float] = {c: t for c, t in task.times[problem].items() if c not in hidden}
         timed = [time_us for time_us in seen.values() if math.isfinite(time_us)]

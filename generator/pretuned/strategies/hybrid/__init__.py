@@ -25,7 +25,7 @@ class Hybrid:
 
     complete = False
     nominal: Sequence[int] = ()  # columns whose values have no order
-    under_way: Collection[int] = ()  # rows whose time is not known yet
+    under_way: Collection[int] = ()  # rows whose times do not count yet
 
     def __init__(
         self,
@@ -43,15 +43,16 @@ class Hybrid:
 
     def propose(self, codes: Codes, times_us: Mapping[int, float]) -> list[int]:
         """Return the rows that promise most, and a few surprises."""
-        from pretuned.strategies.hybrid.proposals import Known, propose, start  # noqa: PLC0415 - they import NumPy
+        from pretuned.strategies.hybrid.proposals import Known, propose, room, start  # noqa: PLC0415 - they import NumPy
 
-        size = min(self.batch, self.evaluations - len(times_us))
-        if size <= 0:
+        left = self.evaluations - len(times_us)
+        if left <= 0:
             return []
-        wanted = [row for row in dict.fromkeys((0, *self.first)) if row not in times_us][:size]
+        wanted = [row for row in dict.fromkeys((0, *self.first)) if row not in times_us][: min(self.batch, left)]
+        size = room(len(times_us), self.batch, left)
         known = Known.of(codes, times_us, self.nominal, self.under_way)
         if not known.enough:
-            return start(known, wanted, size, self.seed)
+            return start(known, wanted, max(size, len(wanted)), self.seed)
         # A BLAS spins while it waits for threads of its own that the compile workers keep from running: a proposal that
         # takes 30 ms alone took 10 s beside them. The matrices are small, and one thread is as fast.
         with _blas().limit(limits=1, user_api="blas"):

@@ -1,16 +1,15 @@
-"""What the hybrid search tries next: half of a batch by the surrogate, the rest by steps from the best and by chance.
+"""What the hybrid search tries next: most of a batch by the surrogate, the rest by steps from the best and by chance.
 
 Theory of operation. The surrogate models log times. Those of the slowest quarter are drawn in, and failures stand
-beyond them, since a search needs to know where the fast ones are, not how slow the others are. The surrogate's half is
-chosen one by one for the expected improvement, each as if those before, and those still under way, had come out as
-expected, so that no question is asked many times. The steps go one parameter away from the best three, most promising
+beyond them, since a search needs to know where the fast ones are, not how slow the others are. The surrogate's part
+is chosen one by one for the expected improvement, as sure as if those before, and those still under way, had come out
+as expected: no question is asked many times. The steps go one parameter away from the best three, most promising
 first. Where nothing is left around these, they start from the next best: even where the surrogate errs, they still
 climb.
 
 The first rows are spread out: each is, of a few that are drawn at random, the one that is least like those before
-it (Mitchell, Spectrally Optimal Sampling for Distribution Ray Tracing, 1991). So no region goes unseen by chance, as
-it does among rows drawn at random, and yet not all of them are at the space's edges, as the least alike of all rows
-would be.
+it (Mitchell, Spectrally Optimal Sampling for Distribution Ray Tracing, 1991). So fewer regions go unseen than among
+rows drawn at random, and yet not all rows are at the space's edges, as the least alike of all would be.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from typing import Final, Self
 import numpy as np
 import numpy.typing as npt
 
-from pretuned.strategies.hybrid.surrogate import Floats, Levels, Surrogate, distances
+from pretuned.strategies.hybrid.surrogate import DIFFERENT, Floats, Levels, Surrogate
 
 FIRST: Final = 32  # rows before the surrogate is asked
 DRAWN: Final = 10  # rows, of which the least alike to the others is one of the first
@@ -42,9 +41,10 @@ Rows = npt.NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Known:
-    """A space and what was measured of it: `seen` rows with their `times_us`, inf for failures; others are `under_way`.
+    """A space and what was measured of it: `seen` rows with their `times_us`, inf for failures.
 
-    `ordered` says which columns of `levels` have values in an order.
+    Rows `under_way` were asked for, and have no time that counts. `ordered` says which columns of `levels` have values
+    in an order.
     """
 
     levels: Levels
@@ -109,9 +109,12 @@ class Known:
     def apart(self, rows: Rows, others: Sequence[int]) -> Floats:
         """Return how far each of `rows` is from the nearest of `others`: the sum over parameters; inf without any."""
         between = np.zeros((len(rows), len(others)))
-        for place, (size, ordered) in enumerate(zip(self.sizes, self.ordered, strict=True)):
-            column = self.levels[:, place]
-            between += distances(int(size), ordered=bool(ordered))[np.ix_(column[rows], column[list(others)])]
+        for values, size, ordered in zip(self.levels.T, self.sizes, self.ordered, strict=True):
+            left, right = values[rows][:, None], values[list(others)][None]
+            if ordered:
+                between += DIFFERENT * (left != right) + (1.0 - DIFFERENT) * np.abs(left - right) / max(size - 1, 1)
+            else:
+                between += left != right
         return np.asarray(between.min(axis=1, initial=np.inf))
 
     def changes(self, row: int) -> Rows:
@@ -136,14 +139,19 @@ class Batch:
                 most -= 1
 
 
+def room(asked: int, batch: int, left: int) -> int:
+    """Return how many rows to ask for behind so many, of those that are `left`: after the first, half a batch early."""
+    return min(left, math.ceil(batch / 2) if 0 < asked < EARLY else batch)
+
+
 def start(known: Known, wanted: list[int], size: int, seed: int) -> list[int]:
     """Return `wanted` and rows that are spread out, `size` in all where the space has so many left."""
     generator = np.random.default_rng([seed, len(known.asked)])
-    batch = Batch(math.ceil(size / 2) if len(known.asked) else size)
+    batch = Batch(size)
     batch.take(wanted, size)
     others = generator.permutation(np.setdiff1d(np.flatnonzero(known.unseen), wanted))
     for at in range(0, len(others), DRAWN):
-        if len(batch.rows) == batch.size:
+        if len(batch.rows) == size:
             break
         drawn = others[at : at + DRAWN]
         batch.take([drawn[np.argmax(known.apart(drawn, [*known.asked, *batch.rows]))]], 1)
@@ -154,7 +162,6 @@ def start(known: Known, wanted: list[int], size: int, seed: int) -> list[int]:
 def propose(known: Known, size: int, seed: int) -> list[int]:
     """Return the rows to try next, at most `size`."""
     early = len(known.asked) < EARLY
-    size = math.ceil(size / 2) if early else size
     steps, surprises = round(STEPS_SHARE * size), 0 if early else round(SURPRISE_SHARE * size)
     generator = np.random.default_rng([seed, len(known.asked)])
     costs, unseen = known.costs, known.unseen

@@ -52,7 +52,7 @@ class Surrogate:
         `ordered` says which parameters have values in an order; all if None.
         """
         in_order = np.ones(len(sizes), dtype=np.bool_) if ordered is None else ordered
-        apart = [distances(int(size), ordered=bool(one)) for size, one in zip(sizes, in_order, strict=True)]
+        apart = [_distances(int(size), ordered=bool(one)) for size, one in zip(sizes, in_order, strict=True)]
         mean = float(values.mean())
         spread = float(values.std()) or 1.0
         scaled = (values - mean) / spread
@@ -74,12 +74,20 @@ class Surrogate:
         )
 
     def expecting(self, levels: Levels) -> Self:
-        """Return the process as if `levels` had come out as expected: it expects the same, and is surer near them."""
-        known = np.concatenate([self.known, levels])
-        covariance = _covariance(self.tables, known, known).astype(np.float64)
-        inverse = np.linalg.inv(covariance + (self.noise + JITTER) * np.eye(len(known))).astype(np.float64)
+        """Return the process as if `levels` had come out as expected: it expects the same, and is surer near them.
+
+        The inverse grows by blocks (Rasmussen and Williams, equation A.12): it is not computed anew.
+        """
+        if not len(levels):
+            return self
+        across = _covariance(self.tables, self.known, levels).astype(np.float64)
+        among = _covariance(self.tables, levels, levels).astype(np.float64)
+        solved = self.inverse @ across
+        corner = np.linalg.inv(among + (self.noise + JITTER) * np.eye(len(levels)) - across.T @ solved)
+        side = -solved @ corner
+        inverse = np.block([[self.inverse - side @ solved.T, side], [side.T, corner]])
         weights = np.concatenate([self.weights, np.zeros(len(levels))])
-        return replace(self, known=known, inverse=inverse, weights=weights)
+        return replace(self, known=np.concatenate([self.known, levels]), inverse=inverse, weights=weights)
 
     def predict(self, levels: Levels) -> tuple[Floats, Floats]:
         """Return mean and standard deviation at `levels`, (rows,) each."""
@@ -95,7 +103,7 @@ class Surrogate:
         return np.asarray((prior - known @ self.inverse @ known.T) * self.scale)
 
 
-def distances(size: int, *, ordered: bool = True) -> Floats:
+def _distances(size: int, *, ordered: bool = True) -> Floats:
     """Return the distances between the values of one parameter, (size, size); all alike without an order."""
     place = np.arange(size) / max(size - 1, 1)
     apart = np.abs(place[:, None] - place[None, :])
