@@ -22,7 +22,7 @@ from pretuned.strategies.hybrid import Hybrid, proposals
 from pretuned.strategies.hybrid.surrogate import Surrogate
 from pretuned.strategies.random_sample import RandomSample
 
-HUB = Path(__file__).parents[1] / "data" / "benchmark_hub"
+DATA = Path(__file__).parents[1] / "data"
 
 
 def made_up(seed, count=900, columns=5, failing=0.2):
@@ -210,10 +210,12 @@ def test_parameters_of_many_values_do_not_slow_the_first_batch_down():
     tracemalloc.stop()
 
 
-@pytest.mark.parametrize("name", ["convolution_A100", "dedispersion_A4000"])
+@pytest.mark.parametrize(
+    "name", ["benchmark_hub/convolution_A100", "benchmark_hub/dedispersion_A4000", "h100/hgemm", "h100/skinny_gemm"]
+)
 @pytest.mark.parametrize("noise", [0.01, pytest.param(0.0, marks=pytest.mark.slow)])
 def test_the_best_of_a_recorded_space_is_found(name, noise):
-    recording = Recording.of_t4(HUB / f"{name}_T4.json.gz")
+    recording = Recording.of_t4(DATA / f"{name}_T4.json.gz")
 
     def share(strategy, seed):
         search = strategy(len(recording.codes), seed=seed)
