@@ -52,13 +52,13 @@ class Surrogate:
         `ordered` says which parameters have values in an order; all if None.
         """
         in_order = np.ones(len(sizes), dtype=np.bool_) if ordered is None else ordered
-        apart = [_distances(int(size), ordered=bool(one)) for size, one in zip(sizes, in_order, strict=True)]
+        distances = [_distances(int(size), ordered=bool(one)) for size, one in zip(sizes, in_order, strict=True)]
         mean = float(values.mean())
         spread = float(values.std()) or 1.0
         scaled = (values - mean) / spread
         chosen = _subset(values)
-        weights, noise = _weigh(known[chosen], scaled[chosen], apart)
-        tables = tuple(weight * distance for weight, distance in zip(weights, apart, strict=True))
+        weights, noise = _weigh(known[chosen], scaled[chosen], distances)
+        tables = tuple(weight * distance for weight, distance in zip(weights, distances, strict=True))
         covariance = _covariance(tables, known, known).astype(np.float64)
         inverse = np.linalg.inv(covariance + (noise + JITTER) * np.eye(len(known))).astype(np.float64)
         solved = inverse @ scaled
@@ -130,10 +130,10 @@ def _subset(values: Floats) -> npt.NDArray[np.intp]:
     return np.asarray(np.sort(np.concatenate([order[: SUBSET // 2], order[spread]])))
 
 
-def _weigh(known: Levels, scaled: Floats, tables: list[Floats]) -> tuple[Floats, float]:
+def _weigh(known: Levels, scaled: Floats, distances: list[Floats]) -> tuple[Floats, float]:
     """Return the weight of each parameter, and the noise, that explain `scaled` best."""
-    count, rows = len(tables), len(known)
-    apart = np.stack([table[np.ix_(known[:, j], known[:, j])].ravel() for j, table in enumerate(tables)])
+    count, rows = len(distances), len(known)
+    apart = np.stack([table[np.ix_(known[:, j], known[:, j])].ravel() for j, table in enumerate(distances)])
     centre = np.append(np.zeros(count), np.log(NOISE))
     precision = np.append(np.full(count, PRIORS[0]), PRIORS[1])
     low, high = np.append(np.full(count, -5.0), np.log(1e-4)), np.append(np.full(count, 3.0), np.log(0.5))
