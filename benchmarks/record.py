@@ -110,7 +110,7 @@ SPACES = {
         space={
             "bm": [16, 32, 64, 128, 256],
             "bn": [32, 64, 128, 256],
-            "bk": [16, 32, 64, 128],
+            "bk": [32, 64, 128],
             "stages": [2, 3, 4, 5, 6],
             "warps_m": [1, 2, 4],
             "warps_n": [1, 2, 4],
@@ -120,7 +120,6 @@ SPACES = {
             "bm // warps_m >= 16 and bn // warps_n >= 16",
             "(bm // warps_m) * (bn // warps_n) <= 8192",
             "bm * bk % (256 * warps_m * warps_n) == 0 and bk * bn % (256 * warps_m * warps_n) == 0",
-            "bk >= 32",
         ],
         dims={"m": 1024, "n": 1024, "k": 4096},
         types={"T": "float16"},
