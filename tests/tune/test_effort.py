@@ -11,6 +11,7 @@ from pretuned.spec.space import all_problems
 from pretuned.strategies import NamedStrategy
 from pretuned.strategies.random_sample import RandomSample
 from pretuned.tune.request import GPU_PROFILE, TRIAL_PROFILE, EffortProfile, TuningDevice
+from pretuned.tune.settled import chosen_from
 from pretuned.tune.task import TuningTask
 from pretuned.tune.workbench import Demands
 from specs import loaded
@@ -66,6 +67,6 @@ def test_rows_of_one_effort_are_not_taken_for_those_of_another(tmp_path):
     def decided_by(effort):
         device = TuningDevice(record=H100, driver="580", effort=EffortProfile(name=effort))
         workbench = fake_workbench(FakeRunner(None), device=device)
-        return TuningTask(workbench, spec, problem.specialisation, [problem]).chosen_from(problem)
+        return chosen_from(TuningTask(workbench, spec, problem.specialisation, [problem]), problem)
 
     assert decided_by("thorough") != decided_by("default") != decided_by("fast")

@@ -22,7 +22,7 @@ from pretuned.record.selections import Selection, confirms
 from pretuned.record.usage import digest_of
 from pretuned.spec import space
 from pretuned.spec.space import Problem, all_problems
-from pretuned.tune import results, selecting
+from pretuned.tune import results, selecting, tuner
 from pretuned.tune.certification import Certification, ComparedPick, Comparisons
 from pretuned.tune.events import Certified, Refining
 from pretuned.tune.observation import Observations
@@ -205,7 +205,7 @@ def test_rows_that_are_decided_after_their_selection_hold_what_it_ships(spec, tm
     demands = Demands(max_configurations=2)
     with Cache(tmp_path / "cache") as cache:
         with monkeypatch.context() as patch:
-            patch.setattr(TuningTask, "keep_row", lambda _task, _row: None)  # as noisy rows are not kept
+            patch.setattr(tuner, "keep_row", lambda _task, _row: None)  # as noisy rows are not kept
             _, selection, _ = tuned(spec, FakeRunner(tails), cache, demands=demands)
         rows, found, _ = tuned(spec, FakeRunner(tails), cache, demands=demands)
     assert found == selection

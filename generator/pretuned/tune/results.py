@@ -46,7 +46,7 @@ def context_of(
 
 
 class KnownResults:
-    """Keeps outcomes, checks and rows in `cache`.
+    """Keeps outcomes, checks, times, rows and selections in `cache`.
 
     `context` returns plain data: what all of them depend on besides the candidate. `candidate` returns the candidate of
     a configuration. `subject` is the kernel and the device that the cache lists them under.
@@ -127,9 +127,7 @@ class KnownResults:
 
     def keep_selection(self, selection: Selection, chosen_from: Sequence[object]) -> None:
         """Keep a selection that was made with time for all of it."""
-        self._cache.put_record(
-            self._key(f"selection {SELECTING}", *chosen_from), selection_to_json(selection), self._subject
-        )
+        self._cache.put_record(self._selection(chosen_from), selection_to_json(selection), self._subject)
 
     def row(self, problem: Problem, chosen_from: Sequence[object]) -> Row | None:
         """Return the row that was settled at `problem` from the same choice."""

@@ -352,21 +352,3 @@ class SelectionMaker:
 def by_dims(spec: KernelSpec, count: int) -> int:
     """Return `count` for a kernel with one free dim, and half as much more for each further one."""
     return count * (1 + len(spec.free_dims)) // 2
-
-
-def cached_selection(task: TuningTask, calls: Mapping[Problem, int]) -> Selection | None:
-    """Return the selection that an earlier build made from the same candidates, problems and calls."""
-    return task.results.selection(_chosen_from(task, calls))
-
-
-def keep_selection(task: TuningTask, calls: Mapping[Problem, int], selection: Selection) -> None:
-    """Keep a selection that was made with time for all of it."""
-    task.results.keep_selection(selection, _chosen_from(task, calls))
-
-
-def _chosen_from(task: TuningTask, calls: Mapping[Problem, int]) -> list[object]:
-    """Return what decides a selection: what decides the rows, and what is asked of it."""
-    demands = task.workbench.demands
-    asked = [demands.max_configurations, demands.max_loss, demands.certify, demands.seed]
-    called = sorted((list(problem.dims), count) for problem, count in calls.items())
-    return [list(task.specialisation), [task.chosen_from(problem) for problem in task.problems], asked, called]

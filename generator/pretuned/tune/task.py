@@ -14,7 +14,6 @@ from pretuned.measure.requests import PrepareRequest, TooLarge
 from pretuned.measure.runner import PREPARE_S, TuningError
 from pretuned.outcome import Failure, LaunchFailed, Outcome, Timed, TimedOut, detail, reworded
 from pretuned.record.freshness import space_key
-from pretuned.record.rows import Row
 from pretuned.remedies import of_default
 from pretuned.render import located, verification_key
 from pretuned.spec import space
@@ -24,7 +23,6 @@ from pretuned.spec.guards import guards as guards_of
 from pretuned.spec.library import LibraryCall
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Configuration, Pairs, Problem
-from pretuned.strategies import AUTO
 from pretuned.tune.blame import culprits, passes_by_numpy
 from pretuned.tune.events import AtProblem, ByNumpy, Failed, RemarkedReference
 from pretuned.tune.representatives import promising
@@ -34,7 +32,6 @@ from pretuned.tune.space import pruning
 from pretuned.tune.space.points import Points
 from pretuned.tune.workbench import Workbench
 
-KEYED: Final = 450  # candidates whose texts a settled row is remembered under
 LEAST_PREPARE_S: Final = 30.0  # that inputs and references get, however little is left of the budget
 LIMIT_S: Final = 1.0  # for screening a candidate, besides the time of LIMIT_CALLS calls of the default
 LIMIT_CALLS: Final = 1000
@@ -134,30 +131,6 @@ class TuningTask:
         device = self.workbench.device
         compiler = self.workbench.binaries.compiler
         return context_of(self.spec, device.name, device.record, device.driver, compiler, self.verification)
-
-    def chosen_from(self, problem: Problem) -> list[object]:
-        """Return what decides the row of `problem`: of a large space, a part of its candidates stands for all.
-
-        A strategy that was asked for by its name is a part of that: its rows are not those of the default strategy. So
-        is an effort.
-        """
-        legal = np.flatnonzero(self.legal[problem])
-        spread = legal[:: max(1, len(legal) // KEYED)]
-        keys = sorted(self.sources.candidate(self.points[int(index)]).key for index in spread)
-        strategy = self.workbench.demands.strategy.name
-        asked = [] if strategy == AUTO else [strategy]
-        shipped = self.workbench.demands.max_configurations
-        if effort := self.workbench.device.unusual_effort:
-            asked.append(f"effort {effort}")
-        return [keys, len(legal), self.sources.candidate(self.default_at(problem)).key, self.space, shipped, *asked]
-
-    def cached_row(self, problem: Problem) -> Row | None:
-        """Return the row that an earlier build settled from the same candidates."""
-        return self.results.row(problem, self.chosen_from(problem))
-
-    def keep_row(self, row: Row) -> None:
-        """Keep a settled row."""
-        self.results.keep_row(row, self.chosen_from(row.problem))
 
     def known(self, configuration: Configuration, problem: Problem) -> bool:
         """Take over what an earlier build found out about a candidate at a problem, and return whether it did."""

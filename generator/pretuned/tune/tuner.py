@@ -39,7 +39,8 @@ from pretuned.tune.events import Certified, Decided, Measuring, OutOfBudget, Pas
 from pretuned.tune.representatives import representatives
 from pretuned.tune.request import TuningRequest
 from pretuned.tune.screening import CARRIED, Screening
-from pretuned.tune.selecting import SelectionMaker, cached_selection, keep_selection
+from pretuned.tune.selecting import SelectionMaker
+from pretuned.tune.settled import cached_row, cached_selection, keep_row, keep_selection
 from pretuned.tune.task import TuningTask
 from pretuned.tune.workbench import Workbench
 
@@ -197,7 +198,7 @@ class Tuner:
     def _known(self, pending: _Pending) -> Iterator[Row | Selection]:
         """Yield the rows and the selection that an earlier build has settled; they are no longer pending."""
         for problem in list(pending.problems):
-            if (row := pending.task.cached_row(problem)) is not None:
+            if (row := cached_row(pending.task, problem)) is not None:
                 pending.problems.remove(problem)
                 self.workbench.listen(Decided(row=row, cached=True))
                 yield row
@@ -313,7 +314,7 @@ class Tuner:
                 continue
             pending.incumbents = {**pending.incumbents, problem: tuple(choice.configuration for choice in row.choices)}
             if whole and row.space and not row.noise:
-                task.keep_row(row)
+                keep_row(task, row)
             if not whole:  # good enough to bake; the next build goes on from what was measured
                 row = replace(row, space="")
             workbench.listen(Decided(row=row, cached=False))
