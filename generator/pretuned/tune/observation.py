@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pretuned.measure.rounds import RunAll
+from pretuned.spec.guards import Guards
 from pretuned.spec.space import Configuration, Problem
 from pretuned.tune.race import Conduct, affordable, race
 from pretuned.tune.task import TuningTask
@@ -95,6 +96,27 @@ class Observations:
             if not failures:
                 break
         return {}
+
+    def sound(self) -> Observed:
+        """Return the times of what never failed, at any problem."""
+        failed = self.task.failed
+        return {p: {c: us for c, us in known.items() if c not in failed} for p, known in self.times.items()}
+
+    def best_shares(self, guards: Mapping[Configuration, Guards]) -> dict[Configuration, float]:
+        """Return the least that candidates took at any problem, of the best time of what is legal wherever they are."""
+        kinds = set(guards.values())
+        rivals = {own: [other for other in kinds if other.covers(own)] for own in kinds}
+        shares: dict[Configuration, float] = {}
+        for known in self.times.values():
+            best: dict[Guards, float] = {}
+            for configuration, time_us in known.items():
+                own = guards[configuration]
+                best[own] = min(time_us, best.get(own, time_us))
+            least = {own: min(best[other] for other in rivals[own] if other in best) for own in best}
+            for configuration, time_us in known.items():
+                share = time_us / least[guards[configuration]]
+                shares[configuration] = min(share, shares.get(configuration, share))
+        return shares
 
     def _admits(self, problem: Problem) -> bool:
         """Whether a problem may fit into the device's memory, and the default, which serves every call, runs there."""

@@ -146,30 +146,14 @@ class SelectionMaker:
 
     def _alive(self, guards: Mapping[Configuration, Guards], most: int) -> list[Configuration]:
         """Return the candidates that did best somewhere, at most so many, in a stable order; the default first."""
-        shares = {c: share for c, share in self._best_shares(guards).items() if c not in self.task.failed}
+        shares = {c: share for c, share in self.observed.best_shares(guards).items() if c not in self.task.failed}
         best = sorted(shares, key=lambda c: (shares[c], c))[:most]
         return list(dict.fromkeys([*self.task.defaults, *best]))
-
-    def _best_shares(self, guards: Mapping[Configuration, Guards]) -> dict[Configuration, float]:
-        """Return the least that candidates took at any problem, of the best time of what is legal wherever they are."""
-        kinds = set(guards.values())
-        rivals = {own: [other for other in kinds if other.covers(own)] for own in kinds}
-        shares: dict[Configuration, float] = {}
-        for known in self.observed.times.values():
-            best: dict[Guards, float] = {}
-            for configuration, time_us in known.items():
-                own = guards[configuration]
-                best[own] = min(time_us, best.get(own, time_us))
-            least = {own: min(best[other] for other in rivals[own] if other in best) for own in best}
-            for configuration, time_us in known.items():
-                share = time_us / least[guards[configuration]]
-                shares[configuration] = min(share, shares.get(configuration, share))
-        return shares
 
     def _hopeful(
         self, candidates: Sequence[Configuration], guards: Mapping[Configuration, Guards]
     ) -> list[Configuration]:
-        shares = self._best_shares(guards)
+        shares = self.observed.best_shares(guards)
         return [c for c in candidates if shares.get(c, 1.0) <= HOPELESS or c in self.task.defaults]
 
     def _try(self, drawn: Sequence[Problem], incumbents: Iterable[Configuration]) -> None:
@@ -186,7 +170,7 @@ class SelectionMaker:
         self._meet_rivals(drawn[:first], listed)
         if not self.late:
             with task.workbench.spending.stage("choosing"):
-                listed = [*task.defaults, *self.predictor.choose(self._sound(), most)]
+                listed = [*task.defaults, *self.predictor.choose(self.observed.sound(), most)]
             self._race_at(drawn[first:], listed)
         self.choose_again()
 
@@ -211,7 +195,7 @@ class SelectionMaker:
 
     def _meet_rivals(self, problems: Sequence[Problem], listed: Sequence[Configuration]) -> None:
         """Race the shortlist at each problem, with the fastest of what costs expect to do best there."""
-        task, times = self.task, self._sound()
+        task, times = self.task, self.observed.sound()
         if self.late:
             return
         with task.workbench.spending.stage("choosing"):
@@ -244,7 +228,7 @@ class SelectionMaker:
         if not lacking:
             return False
         with task.workbench.spending.stage("choosing"):
-            costs = self.predictor.costs(self._sound(), wanted)
+            costs = self.predictor.costs(self.observed.sound(), wanted)
         for problem, missing in lacking.items():
             if self.late:
                 break
@@ -292,7 +276,7 @@ class SelectionMaker:
         task, most = self.task, self.task.workbench.demands.max_configurations
         for turn in range(1 + SETTLING):
             with task.workbench.spending.stage("choosing"):
-                found = self.predictor.choose(self._sound(), most)
+                found = self.predictor.choose(self.observed.sound(), most)
             self.chosen = (*(c for c in found if c not in task.defaults), *task.defaults)
             if turn == SETTLING or not self._race_at(list(self.observed.times), self.chosen):
                 return
@@ -305,14 +289,9 @@ class SelectionMaker:
                 return False
         return True
 
-    def _sound(self) -> Mapping[Problem, Mapping[Configuration, float]]:
-        """Return the times of what never failed."""
-        failed = self.task.failed
-        return {p: {c: us for c, us in known.items() if c not in failed} for p, known in self.observed.times.items()}
-
     def selection(self) -> Selection:
         """Return the rule for what ships, without a certificate."""
-        task, device, times = self.task, self.task.workbench.device, self._sound()
+        task, device, times = self.task, self.task.workbench.device, self.observed.sound()
         with task.workbench.spending.stage("choosing"):
             costs = self.predictor.deciding(times, self.chosen)
             shipped = [c for c in self.chosen if c in costs or c in task.defaults]
