@@ -26,7 +26,7 @@ from pretuned.render import source_of
 from pretuned.spec import space
 from pretuned.spec.loader import load_folder
 from pretuned.spec.space import all_problems
-from pretuned.tune.race import ratio_interval
+from pretuned.tune.ranking import ratio_interval
 from pretuned.tune.request import TuningRequest, find_device
 from pretuned.tune.session import tune
 

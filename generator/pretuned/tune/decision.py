@@ -13,19 +13,15 @@ from pretuned.record.rows import Choice, Row
 from pretuned.spec.space import Configuration, Problem
 from pretuned.tune.duel import duel
 from pretuned.tune.events import Unconfirmed
-from pretuned.tune.race import (
-    LEAST_ROUNDS,
+from pretuned.tune.race import LEAST_ROUNDS, ROUNDS_US, Failures, affordable, race
+from pretuned.tune.ranking import (
     MIN_GAIN,
-    ROUNDS_US,
     TIE,
-    Failures,
     RankedCandidate,
     Samples,
-    affordable,
     faster,
     finalists,
     leaders,
-    race,
     rank,
     shares_of,
 )

@@ -4,7 +4,7 @@ Where buffers lie decides how their accesses spread over memory. Measured on an 
 default's time has a standard deviation of 0.3% over races at one place, and of up to 1.1% over places, alike whether a
 place is new memory in one process or a new process (benchmarks/results/placement_h100.txt); where modules lie shows
 nothing. So a duel goes on at one place after another. Each gives one observation for each candidate, the median over a
-few rounds; the order of those observations decides (`pretuned.tune.race`).
+few rounds; the order of those observations decides (`pretuned.tune.ranking`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from typing import Final
 from pretuned.measure.rounds import RunAll
 from pretuned.measure.sampling import least_launches
 from pretuned.spec.space import Configuration, Problem
-from pretuned.tune.race import MIN_GAIN, ROUNDS_US, Conduct, Failures, Samples, race, shares_of
+from pretuned.tune.race import ROUNDS_US, Conduct, Failures, race
+from pretuned.tune.ranking import MIN_GAIN, Samples, shares_of
 from pretuned.tune.task import TuningTask
 
 LEAST_PLACES: Final = 6  # of which all have to agree: an interval of 95% needs as many

@@ -16,7 +16,7 @@ from pretuned.spec.model import KernelSpec
 from pretuned.spec.space import Pairs
 from pretuned.tune.drift import Drift, Verdict, judge
 from pretuned.tune.duel import duel
-from pretuned.tune.race import Samples, pooled
+from pretuned.tune.ranking import Samples, pooled
 from pretuned.tune.soundness import TRUSTED_SEED
 from pretuned.tune.task import TuningTask
 from pretuned.tune.workbench import Workbench

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from pretuned.spec.guards import Guards
 from pretuned.spec.space import Configuration
-from pretuned.tune import race
-from pretuned.tune.race import ratio_interval
+from pretuned.tune import race, ranking
+from pretuned.tune.ranking import ratio_interval
 
 
 def configuration(number):
@@ -52,14 +52,14 @@ def test_too_few_rounds_decide_nothing():
 
 def ranked(samples, guards=None, incumbents=(), places=6):
     """The configurations of the ranked choices, of samples that are alike at every place."""
-    found = race.rank([samples] * places, guards or dict.fromkeys(samples, FREE), DEFAULT, incumbents)
+    found = ranking.rank([samples] * places, guards or dict.fromkeys(samples, FREE), DEFAULT, incumbents)
     assert found[-1].configuration == DEFAULT
     return [entry.configuration for entry in found[:-1]]
 
 
 def test_a_clear_winner_goes_before_the_default():
     assert ranked({DEFAULT: flat(10), A: flat(8)}) == [A]
-    (entry, _) = race.rank([{DEFAULT: flat(10), A: flat(8)}] * 6, {DEFAULT: FREE, A: FREE}, DEFAULT)
+    (entry, _) = ranking.rank([{DEFAULT: flat(10), A: flat(8)}] * 6, {DEFAULT: FREE, A: FREE}, DEFAULT)
     assert entry.ratio[1] < 0.81
     assert entry.time_us == pytest.approx(8.01, rel=0.01)
 
@@ -76,13 +76,13 @@ def test_five_places_are_not_enough():
 @pytest.mark.parametrize(("shares", "wins"), [([0.9] * 6, True), ([0.9] * 5 + [1.1], False), ([0.9] * 8 + [1.1], True)])
 def test_a_winner_is_faster_at_six_places_or_at_all_of_nine_but_one(shares, wins):
     places = [{DEFAULT: flat(10), A: flat(10 * share)} for share in shares]
-    found = race.rank(places, {DEFAULT: FREE, A: FREE}, DEFAULT)
+    found = ranking.rank(places, {DEFAULT: FREE, A: FREE}, DEFAULT)
     assert (found[0].configuration == A) is wins
 
 
 def test_who_left_the_duel_early_is_out():
     places = [{DEFAULT: flat(10), A: flat(8), B: flat(7)}, *[{DEFAULT: flat(10), A: flat(8)}] * 5]
-    assert [one.configuration for one in race.faster(places, DEFAULT)] == [A]
+    assert [one.configuration for one in ranking.faster(places, DEFAULT)] == [A]
 
 
 def test_each_set_of_guards_keeps_its_fastest_until_one_without_guards():
@@ -108,21 +108,21 @@ def test_near_ties_behind_the_winner_go_to_those_that_hold_the_row():
 def test_whoever_is_near_the_fastest_duels():
     samples = {DEFAULT: flat(10), A: flat(8), B: flat(8.1), C: flat(8.3)}
     guards = dict.fromkeys(samples, FREE)
-    assert race.leaders(samples, guards, DEFAULT) == [A, B]
-    assert race.leaders(samples, guards, DEFAULT, [C]) == [C, A, B]
-    assert race.leaders(samples, guards | {C: VEC}, DEFAULT) == [A, B]
-    assert race.leaders(samples, guards | {A: VEC}, DEFAULT) == [A, B]
-    assert race.leaders({DEFAULT: flat(10), A: flat(10.1)}, {DEFAULT: FREE, A: VEC}, DEFAULT) == []
+    assert ranking.leaders(samples, guards, DEFAULT) == [A, B]
+    assert ranking.leaders(samples, guards, DEFAULT, [C]) == [C, A, B]
+    assert ranking.leaders(samples, guards | {C: VEC}, DEFAULT) == [A, B]
+    assert ranking.leaders(samples, guards | {A: VEC}, DEFAULT) == [A, B]
+    assert ranking.leaders({DEFAULT: flat(10), A: flat(10.1)}, {DEFAULT: FREE, A: VEC}, DEFAULT) == []
 
 
 def test_finalists_are_the_best_of_each_reachable_set_of_guards():
     times = {DEFAULT: 10.0, A: 6.0, B: 6.1, C: 9.0}
     guards = {DEFAULT: FREE, A: VEC, B: VEC, C: FREE}
-    assert race.finalists(times, guards, DEFAULT) == [DEFAULT, A, B, C]
+    assert ranking.finalists(times, guards, DEFAULT) == [DEFAULT, A, B, C]
     guards = {DEFAULT: FREE, A: FREE, B: VEC, C: VEC}
-    assert race.finalists(times, guards, DEFAULT) == [DEFAULT, A, B]  # screening may err by so much
-    assert race.finalists(times, guards, DEFAULT, incumbents=[C]) == [DEFAULT, C, A, B]
-    assert race.finalists(times | {B: 6.3}, guards, DEFAULT) == [DEFAULT, A]
+    assert ranking.finalists(times, guards, DEFAULT) == [DEFAULT, A, B]  # screening may err by so much
+    assert ranking.finalists(times, guards, DEFAULT, incumbents=[C]) == [DEFAULT, C, A, B]
+    assert ranking.finalists(times | {B: 6.3}, guards, DEFAULT) == [DEFAULT, A]
 
 
 @given(st.lists(st.lists(st.floats(1, 100), min_size=9, max_size=9), min_size=1, max_size=4))
@@ -130,7 +130,7 @@ def test_whoever_is_ranked_beats_the_default_with_confidence(columns):
     configurations = [DEFAULT, A, B, C][: len(columns)]
     places = [dict(zip(configurations, ([time] for time in row), strict=True)) for row in zip(*columns, strict=True)]
     guards = dict(zip(configurations, (FREE, VEC, FREE, VEC), strict=False))
-    found = race.rank(places, guards, DEFAULT)
+    found = ranking.rank(places, guards, DEFAULT)
     assert found[-1].configuration == DEFAULT
     samples = dict(zip(configurations, columns, strict=True))
     for entry in found[:-1]:
