@@ -64,7 +64,7 @@ def race(
     fails alone, all race once more. Noisy samples are taken again, so many times; if they stay noisy, `task.noise` says
     why.
     """
-    runner, chosen, default = task.workbench.runner, list(estimates_us), task.default_at(problem)
+    chosen, default = list(estimates_us), task.default_at(problem)
     racing = Racing(
         kernel=task.spec.name,
         problem=problem,
@@ -78,26 +78,21 @@ def race(
         task.workbench.spending.launched += 1
         entries = [task.sources.entry(configuration) for configuration in chosen]
         expected_us = [estimates_us[configuration] for configuration in chosen]
-        return runner.race(
+        return task.workbench.runner.race(
             entries, rounds, estimates_us=expected_us, rule=rule, judge=conduct.judge, place=conduct.place
         )
 
-    raced = _without_noise(task, problem, lambda: run(chosen), conduct.retakes)
-    failures: Failures = {}
-    keep = True
-    if not isinstance(raced, Raced):
-        failures = _alone(run, chosen) if len(chosen) > 1 else {}
-        if not failures:
-            raced = _without_noise(task, problem, lambda: run(chosen), conduct.retakes)
-    if isinstance(raced, Raced):
-        failures |= {c: failure for c, failure in zip(chosen, raced.failures, strict=True) if failure is not None}
-    elif not failures:  # it failed twice, but no candidate fails alone: the cache blames none of them
-        keep = len(chosen) == 1
-        failures = {c: raced for c in chosen if c != default or len(chosen) == 1}
+    together = partial(_without_noise, task, problem, partial(run, chosen), conduct.retakes)
+    raced = together()
+    alone = {} if isinstance(raced, Raced) else _failing_alone(run, chosen)
+    if not (isinstance(raced, Raced) or alone):
+        raced = together()
+    failures = alone or _failing_together(raced, chosen, default)
     if default in failures and task.cleared(default):  # of the failures of others nothing is sure either
         dropped = {c: failures.get(c, failures[default]) for c in chosen if c in task.failed}
-        again = partial(race, task, problem, estimates_us, rounds, rule, conduct)
-        return ({}, dropped) if dropped else again()
+        return ({}, dropped) if dropped else race(task, problem, estimates_us, rounds, rule, conduct)
+    # Where all of it failed twice, but no candidate fails alone, the cache blames none of them.
+    keep = isinstance(raced, Raced) or bool(alone) or len(chosen) == 1
     for configuration, failure in failures.items():
         task.drop(configuration, problem, failure, keep=keep)
     if failures or not isinstance(raced, Raced):
@@ -105,11 +100,22 @@ def race(
     return dict(zip(chosen, raced.times_us, strict=True)), {}
 
 
-def _alone(run: Callable[[Sequence[Configuration]], Raced | Failure], chosen: Sequence[Configuration]) -> Failures:
-    """Return the failures of candidates that race alone."""
+def _failing_alone(
+    run: Callable[[Sequence[Configuration]], Raced | Failure], chosen: Sequence[Configuration]
+) -> Failures:
+    """Return the failures of candidates that race alone, where they did not do so already."""
+    if len(chosen) == 1:
+        return {}
     raced = {configuration: run([configuration]) for configuration in chosen}
     found = {c: one.failures[0] if isinstance(one, Raced) else one for c, one in raced.items()}
     return {configuration: failure for configuration, failure in found.items() if failure is not None}
+
+
+def _failing_together(raced: Raced | Failure, chosen: Sequence[Configuration], default: Configuration) -> Failures:
+    """Return the failures of candidates that raced together; one of the whole race is that of all but the default."""
+    if isinstance(raced, Raced):
+        return {c: failure for c, failure in zip(chosen, raced.failures, strict=True) if failure is not None}
+    return {c: raced for c in chosen if c != default or len(chosen) == 1}
 
 
 def _without_noise(
