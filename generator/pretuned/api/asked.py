@@ -11,7 +11,7 @@ from typing import get_args
 from pretuned.build import usage as calls
 from pretuned.build.freshness import Freshness
 from pretuned.build.usage import Usage
-from pretuned.config import Effort, Project
+from pretuned.config import Effort, Project, Settings
 from pretuned.config.project import bad_effort
 from pretuned.diagnostics import Reporter
 from pretuned.errors import LockError, UsageError
@@ -50,6 +50,14 @@ class TuningOptions:
             raise UsageError("again names all that is tuned; leave out force, certify and from_usage")
         if self.certify is not None and (self.force or self.from_usage is not None):
             raise UsageError("certify tunes nothing; leave out force, and write usage in place of from_usage")
+
+    def completed(self, settings: Settings) -> TuningOptions:
+        """Return the options, with the settings where they say nothing."""
+        return replace(
+            self,
+            budget_s=settings.budget_s if self.budget_s is None else self.budget_s,
+            effort=settings.effort if self.effort is None else self.effort,
+        )
 
     def demands(self, project: Project, device: TuningDevice) -> Demands:
         """Return what is asked for, else the table; on the host device only the options ask for a loss."""

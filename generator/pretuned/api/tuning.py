@@ -14,7 +14,7 @@ from pretuned.api import crews
 from pretuned.api.asked import TuningOptions, tuning_requests
 from pretuned.api.merging import LockMerger
 from pretuned.api.projects import CallingReporter, Report, ignore, opened, specs_of
-from pretuned.config import Effort, Place, Project, place_of
+from pretuned.config import Effort, Place, Project, Settings, place_of
 from pretuned.diagnostics import Reporter
 from pretuned.errors import DeviceError
 from pretuned.fleet.tuning import FleetTerms, FleetWork
@@ -175,32 +175,22 @@ def _demanded(
 ) -> TuningResult:
     """Return the result of a tuning that nothing has ended early."""
     found, settings = opened(project, on)
-    if options.budget_s is None:
-        options = replace(options, budget_s=settings.budget_s)
-    if options.effort is None:
-        options = replace(options, effort=settings.effort)
-    result = tune_project(found, settings.device, options, settings.cache, listen, CallingReporter(report))
+    result = tune_project(found, settings, options.completed(settings), listen, CallingReporter(report))
     result.demand()
     return result
 
 
 def tune_project(
-    project: Project, place: Place, options: TuningOptions, cache: Path | None, listen: Listener, reporter: Reporter
+    project: Project, settings: Settings, options: TuningOptions, listen: Listener, reporter: Reporter
 ) -> TuningResult:
-    """Tune what `options` ask for at a place, and write the project's lock; raises what keeps it from beginning."""
+    """Tune what `options` ask for, and write the project's lock; raises what keeps it from beginning."""
     named(options.strategy)  # an unknown one is an error, even if there is nothing to tune
     specs = specs_of(project, options.kernels)
     lock = lockfile.read(project.lock)
     if options.executor is None:
-        warn_of_silent(place_of(project, place), reporter)
-    with Cache(cache) as kept:
-        if kept.trouble:
-            reporter.warning(
-                f"the cache cannot be used, so what is measured is kept in rows alone: {kept.trouble}",
-                place=str(cache),
-                remedy="name a folder that can be written with PRETUNED_CACHE_DIR",
-            )
-    with _tuners(options, project, place, lock, listen) as tuners:
+        warn_of_silent(place_of(project, settings.device), reporter)
+    _warn_of_cache(settings.cache, reporter)
+    with _tuners(options, project, settings.device, lock, listen) as tuners:
         works = [
             FleetWork(device=device.at(options.effort or project.effort), requests=wanted)
             for device in tuners.devices
@@ -213,28 +203,38 @@ def tune_project(
         demands = options.demands(project, first)
         merger = LockMerger(project.lock, demands.max_loss)
         terms = FleetTerms(
-            cache_folder=cache,
+            cache_folder=settings.cache,
             budget_s=None if options.budget_s == math.inf else options.budget_s,
             demands=demands,
             listen=listen,
             merge=merger.take if options.certify is None else ignore,
         )
         tuned = tuners.tune(works, terms)
+    result = _written(project, options, tuned, demands.max_loss)
+    return replace(result, changed=result.changed or merger.changed)
+
+
+def _warn_of_cache(folder: Path | None, reporter: Reporter) -> None:
+    with Cache(folder) as cache:
+        if cache.trouble:
+            reporter.warning(
+                f"the cache cannot be used, so what is measured is kept in rows alone: {cache.trouble}",
+                place=str(folder),
+                remedy="name a folder that can be written with PRETUNED_CACHE_DIR",
+            )
+
+
+def _written(project: Project, options: TuningOptions, tuned: Tuned, max_loss: float | None) -> TuningResult:
+    """Write what was tuned; what the specs no longer have is taken out of the lock."""
     with lockfile.updating(project.lock):
         lock = lockfile.read(project.lock)  # which the tuning of another GPU may have written meanwhile
         obsolete = [] if options.kernels else _obsolete(project, lock)
         renewed = [] if options.certify is None else [rule.key for rule in tuned.selections]
         fresh = lock.without([*obsolete, *renewed]).updated(
-            tuned.devices,
-            tuned.rows,
-            tuned.skipped,
-            tuned.selections,
-            max_loss=demands.max_loss,
+            tuned.devices, tuned.rows, tuned.skipped, tuned.selections, max_loss=max_loss
         )
-        changed = lockfile.write(project.lock, fresh) or merger.changed
-    return TuningResult(
-        lock=project.lock, changed=changed, tuned=tuned, obsolete=len(obsolete), max_loss=demands.max_loss
-    )
+        changed = lockfile.write(project.lock, fresh)
+    return TuningResult(lock=project.lock, changed=changed, tuned=tuned, obsolete=len(obsolete), max_loss=max_loss)
 
 
 @contextmanager

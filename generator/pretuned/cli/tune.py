@@ -29,20 +29,20 @@ def run(options: Namespace) -> ExitCode:
     project, settings = opened(options.project, options.on)
     asked = TuningOptions(
         kernels=options.kernel or (),
-        budget_s=settings.budget_s if options.budget is None else options.budget,
+        budget_s=options.budget,
         force=options.force,
         max_loss=options.max_loss,
         strategy=options.strategy,
-        effort=options.effort or settings.effort,
+        effort=options.effort,
         usage=options.usage,
         from_usage=options.from_usage,
         certify=options.certify,
         seed=options.seed,
         again=options.again or (),
         executor=options.dask,
-    )
+    ).completed(settings)
     with shown(settings.progress, verbose=options.verbose) as listen:
-        result = tune_project(project, settings.device, asked, settings.cache, listen, console)
+        result = tune_project(project, settings, asked, listen, console)
     if result.idle:
         _print_idle(options, result)
     else:
