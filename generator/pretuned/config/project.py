@@ -165,22 +165,7 @@ def build_project(
 
     `path` is where the table stands, for messages; `reserved` are keys in it that the build tool itself reads.
     """
-    data = {key: value for key, value in table.items() if key not in reserved}
-    parsed, entries = None, list(_meaning(data))
-    try:
-        parsed = ProjectTable.model_validate(data)
-    except ValidationError as error:
-        entries += [_entry(item) for item in error.errors()]
-    if parsed is not None and not entries:
-        files = {"lock": parsed.lock, "usage": parsed.usage}
-        entries += _link_faults(root, _modules_of(parsed), {key: file for key, file in files.items() if file})
-    if entries or parsed is None:
-        meant = {(*keys[:-1], nearest(str(keys[-1]), _EXAMPLES)) for keys, text in entries if text.startswith(_UNKNOWN)}
-        raise ConfigError(
-            Fault(file=FILE, path=dotted((path, *keys)), message=text)
-            for keys, text in sorted(entries, key=_order)
-            if not (keys in meant and text.startswith(_MISSING))  # under a misspelt name it is there
-        )
+    parsed = _parsed({key: value for key, value in table.items() if key not in reserved}, root, path)
     return Project(
         root=root,
         modules=tuple(
@@ -206,6 +191,26 @@ def build_project(
         effort=parsed.effort,
         usage=None if parsed.usage is None else root / parsed.usage,
         package_dir=package_dir,
+    )
+
+
+def _parsed(data: Mapping[str, Any], root: Path, path: str) -> ProjectTable:
+    """Return the table as it is written; raises ConfigError with all that is wrong with it."""
+    parsed, entries = None, list(_meaning(data))
+    try:
+        parsed = ProjectTable.model_validate(data)
+    except ValidationError as error:
+        entries += [_entry(item) for item in error.errors()]
+    if parsed is not None and not entries:
+        files = {"lock": parsed.lock, "usage": parsed.usage}
+        entries += _link_faults(root, _modules_of(parsed), {key: file for key, file in files.items() if file})
+    if parsed is not None and not entries:
+        return parsed
+    meant = {(*keys[:-1], nearest(str(keys[-1]), _EXAMPLES)) for keys, text in entries if text.startswith(_UNKNOWN)}
+    raise ConfigError(
+        Fault(file=FILE, path=dotted((path, *keys)), message=text)
+        for keys, text in sorted(entries, key=_order)
+        if not (keys in meant and text.startswith(_MISSING))  # under a misspelt name it is there
     )
 
 
