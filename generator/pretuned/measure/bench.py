@@ -7,7 +7,6 @@ A `Bench` may be used in the process at hand, for tests and for trying a kernel;
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -15,9 +14,10 @@ from functools import partial
 from typing import Final, Generic
 
 from pretuned.measure.interleaving import interleaved
-from pretuned.measure.launch import BoundBuffer, BoundLaunch, absent, arrays, initialised, launches, scalars, scratch
+from pretuned.measure.launch import BoundLaunch, absent, initialised, launches, scalars, scratch
 from pretuned.measure.layouts import laid_out
 from pretuned.measure.machine import K, Machine, OutOfMemory, Refused
+from pretuned.measure.prepared import PreparedProblems
 from pretuned.measure.pristine import Pools
 from pretuned.measure.references import DeviceReferences
 from pretuned.measure.regions import CallBuffers
@@ -32,7 +32,7 @@ from pretuned.measure.requests import (
 )
 from pretuned.measure.rounds import summary
 from pretuned.measure.sampling import is_told
-from pretuned.measure.stage import Stage, footprint
+from pretuned.measure.stage import Stage
 from pretuned.measure.verdict import judge, wrong
 from pretuned.measure.workspace import POISONS, GuardCheck, Workspace
 from pretuned.outcome import SCRATCH, Failure, LaunchFailed, Timed, WrongResult
@@ -50,8 +50,6 @@ EARLY: Final = (
     "right where nothing before it on the stream wrote its arrays: with `overlap` a kernel has to execute "
     "cudaGridDependencySynchronize() before it reads or writes memory"
 )
-RESIDENT_SHARE: Final = 0.5  # of the machine's free memory, for problems that stay prepared
-RESIDENT_ARRAYS: Final = 512  # of these: on the host two sets of each reserve half of the addresses of a process
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,67 +69,36 @@ class Bench(Generic[K]):
     def __init__(self, machine: Machine[K]) -> None:
         self.machine = machine
         self._host = ThreadPoolExecutor(1, thread_name_prefix="reference")
-        self._stages: OrderedDict[tuple[object, ...], Stage] = OrderedDict()  # the least recently used first
-        self._pools = Pools(machine)
-        self.references = DeviceReferences(machine, self._pools)
+        pools = Pools(machine)
+        self.references = DeviceReferences(machine, pools)
+        self._prepared = PreparedProblems(machine, pools)
         self._images: dict[str, bytes] = {}
         self._first_s = 0.0  # of the last candidate that was verified: its first launch
-        self._room = RESIDENT_SHARE * machine.free_bytes()
 
     def prepare(self, request: PrepareRequest) -> None:
         """Make a problem current; raises OutOfMemory, FunctionError, or Refused where the default has no reference."""
         self._keep_image(request.default)
-        request = self._as_kept(request)
-        key = request.key
-        stage = self._stages.get(key)
-        if stage is not None and stage.request.spec == request.spec and stage.trusts(self.machine.ask(stage.digests)):
-            self._stages.move_to_end(key)
-        else:
-            self._stages.pop(key, None)
-            self._make_room(arrays(request.spec, request.problem))
-            self._stages[key] = Stage(self.machine, request, self._pools)
-            self._keep_defaults(key, request.default)
+        if self._prepared.prepare(request):
+            self._keep_defaults(request.default)
         if request.reference != "none":
             self.stage.begin_reference(self._host, self.references)
         if request.reference == "now":
             _ = self.stage.references
 
-    def _as_kept(self, request: PrepareRequest) -> PrepareRequest:
-        """Return a request that judges nothing with the inputs that its problem is prepared with already, if it is."""
-        if request.reference == "none" and request.key not in self._stages:
-            for kept in (stage.request for stage in reversed(self._stages.values())):
-                if kept.problem == request.problem and kept.spec == request.spec:
-                    return replace(request, seed=kept.seed, trust_default=kept.trust_default)
-        return request
-
-    def _keep_defaults(self, key: tuple[object, ...], default: CompiledCandidate) -> None:
-        """Have the default make the reference of a problem, where nothing else does."""
-        stage = self._stages[key]
-        if stage.by_default:
+    def _keep_defaults(self, default: CompiledCandidate) -> None:
+        """Have the default make the reference of the problem, where nothing else does."""
+        if self.stage.by_default:
             try:
                 self._run(self.load(default), 0)
             except Refused:
-                del self._stages[key]
+                self._prepared.forget_current()
                 raise
-            stage.keep_outputs()
-
-    def _make_room(self, buffers: Sequence[BoundBuffer]) -> None:
-        """Forget the problems that were not used for longest, until the rest and a new one of `buffers` fit."""
-        needed = footprint(buffers)
-        while self._stages:
-            held = sum(stage.nbytes for stage in self._stages.values())
-            count = sum(len(stage.workspace.buffers) + stage.elsewhere.rooms for stage in self._stages.values())
-            fits = held + needed <= self._room and count + len(buffers) <= RESIDENT_ARRAYS
-            if fits and needed < self.machine.free_bytes() / 2:
-                return
-            self._stages.popitem(last=False)
-            self.machine.trim()
+            self.stage.keep_outputs()
 
     @property
     def stage(self) -> Stage:
         """The problem that was prepared last."""
-        assert self._stages, "prepare() comes first"
-        return next(reversed(self._stages.values()))
+        return self._prepared.current
 
     def _keep_image(self, entry: CompiledCandidate) -> None:
         if entry.image:
