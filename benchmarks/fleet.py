@@ -3,8 +3,7 @@
 A row takes a simulated device a fixed time, and its result follows from its key, so that locks are compared byte for
 byte. What is real: the coordinator, units and answers, Dask's scheduler and its worker processes (`LocalCluster`), and
 the processes of this machine's crew. For each run: how long it took, whether its lock is that of one worker, and how
-often rows were measured. Workers that only compile are tried with real sessions on a device that is a formula, whose
-compilers sleep. `--only compiling` runs that part alone.
+often rows were measured. `--only compiling` runs the part of `fleet_compiling` alone.
 """
 
 from __future__ import annotations
@@ -31,10 +30,9 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 import distributed  # noqa: E402 - after the path above
 
 import arithmetic_devices  # noqa: E402 - as above
+from fleet_compiling import compiling  # noqa: E402 - as above
 from pretuned import backends  # noqa: E402 - as above
-from pretuned.config import Place, settings  # noqa: E402 - as above
-from pretuned.fleet import worker  # noqa: E402 - as above
-from pretuned.fleet.compiling import CompilerEvidence  # noqa: E402 - as above
+from pretuned.config import Place  # noqa: E402 - as above
 from pretuned.fleet.dask import DaskCrew  # noqa: E402 - as above
 from pretuned.fleet.harvest import FleetPolicy  # noqa: E402 - as above
 from pretuned.fleet.machine import MachineCrew  # noqa: E402 - as above
@@ -42,14 +40,9 @@ from pretuned.fleet.tuning import FleetTerms, FleetWork, tune_with  # noqa: E402
 from pretuned.fleet.units import split  # noqa: E402 - as above
 from pretuned.record import lock as lockfile  # noqa: E402 - as above
 from pretuned.record.lock import Lock  # noqa: E402 - as above
-from pretuned.spec.loader import load  # noqa: E402 - as above
-from pretuned.spec.space import all_problems  # noqa: E402 - as above
-from pretuned.strategies import named  # noqa: E402 - as above
-from pretuned.tune.request import TuningRequest, find_device  # noqa: E402 - as above
+from pretuned.tune.request import find_device  # noqa: E402 - as above
 from pretuned.tune.workbench import Demands  # noqa: E402 - as above
-from pretuned.version import __version__  # noqa: E402 - as above
 from simulated_fleet import DEVICE, NVRTC, LyingAt, SimulatedWorker, look, requests  # noqa: E402 - as above
-from specs import SCALE, SCALE_TEMPLATE, edited, write  # noqa: E402 - as above
 
 KILLS = 20
 POLICY = FleetPolicy(confirms=False, attempts=6)
@@ -214,88 +207,6 @@ def joined_late(folder, asked, row_s):
     return run, sum(count for worker, count in run.by.items() if worker not in first)
 
 
-@dataclass(frozen=True)
-class Look:
-    """Says that the worker at one address has a device, and that others compile."""
-
-    device: str
-
-    def __call__(self, backend, name):
-        if name == self.device:
-            return worker.survey(backend, name)
-        return CompilerEvidence(worker=name, compiler=arithmetic_devices.COMPILER, version=__version__)
-
-
-def compiling(folder, compile_s, slots):
-    """Yield lines: one device with the compilers of two processors, and workers beside it that only compile.
-
-    A compiler sleeps for so many seconds. A worker that compiles has `slots` threads.
-    """
-    _install_backend(folder)
-    (folder / "slow").mkdir()
-    more = ("block = [128, 256]", f"block = {list(range(32, 32 * 33, 32))}")
-    one = ('dtypes = ["float32", "float16"]', 'dtypes = ["float32"]')
-    template = "constexpr int block = {{ block }};\n" + SCALE_TEMPLATE
-    spec = load(write(folder / "slow", edited(SCALE, more, one), template=template))
-    asked = [TuningRequest(spec=spec, problems=tuple(all_problems(spec)))]
-    own = len(os.sched_getaffinity(0))
-    yield f"96 sources, {compile_s} s each; {own} compilers beside the device, {slots} on each worker without one"
-    yield f"{'others':>8}{'s':>9}{'waiting':>9}{'elsewhere':>11}  lock without others"
-    expected = None
-    for count in (0, 1, 2, 4):
-        os.environ |= {
-            "ARITHMETIC_COMPILE_S": str(compile_s),
-            "ARITHMETIC_LOCKS": f"{os.getpid()}-{count}",
-            "PRETUNED_CACHE_DIR": str(folder / f"cache-{count}"),
-        }
-        seconds, found = _compiled(asked, count, slots)
-        lock = lockfile.dumps(Lock().updated(found.devices, found.rows, found.skipped, found.selections))
-        expected = expected or lock
-        waited_s, elsewhere = found.spending.seconds["waiting for compilers"], found.spending.elsewhere.total()
-        same = "same bytes" if lock == expected else "DIFFERS"
-        yield f"{count:8}{seconds:9.2f}{waited_s:9.2f}{elsewhere:5} of {found.spending.compiled:<3}  {same}"
-
-
-def _compiled(asked, count, slots):
-    """Tune with one worker that has a device, and `count` that compile."""
-    cluster = distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs="CRITICAL"
-    )
-    with cluster, distributed.Client(cluster, set_as_default=False) as client:
-        client.wait_for_workers(1)
-        (able,) = client.nthreads()
-        cluster.worker_spec |= {f"compiles-{n}": _with_threads(cluster.new_spec, slots) for n in range(count)}
-        cluster.sync(cluster._correct_state)
-        client.wait_for_workers(1 + count)
-        crew = DaskCrew(client, "arithmetic", look=Look(able))
-        (evidence,) = crew.evidence(30)
-        crew.lend([evidence.compiler], lambda _event: None)
-        device = find_device(Place(backend="arithmetic"), {})
-        compilers = {device.name: evidence.compiler}
-        terms = FleetTerms(cache_folder=None, demands=Demands(strategy=named("exhaustive")))  # the same work each time
-        began = time.perf_counter()
-        work = FleetWork(device=device, requests=asked)
-        found = tune_with([work], crew, terms, compilers=compilers, policy=POLICY)
-        seconds = time.perf_counter() - began
-        crew.withdraw()
-        assert not found.left, found.trouble
-        return seconds, found
-
-
-def _with_threads(spec, threads):
-    return {**spec, "options": {**spec["options"], "nthreads": threads}}
-
-
-def _install_backend(folder):
-    """Have processes find the backend whose devices are a formula, as an installed one."""
-    installed = folder / "site-packages" / "arithmetic-1.0.dist-info"
-    installed.mkdir(parents=True)
-    (installed / "METADATA").write_text("Name: arithmetic\nVersion: 1.0\n")
-    (installed / "entry_points.txt").write_text("[pretuned.backends]\narithmetic = arithmetic_devices:BACKEND\n")
-    sys.path.insert(0, str(installed.parent))
-    settings._installed.cache_clear()
-
-
 LIES = {
     "other bytes than its digest": {"lie": "bytes"},
     "another driver": {"driver": "999.1"},
@@ -337,7 +248,7 @@ def main():
 
 
 def tables(folder, only):
-    for line in compiling(folder, 1.0, 4) if only else _tables(folder):
+    for line in compiling(folder, 1.0, 4, POLICY) if only else _tables(folder):
         print(line, flush=True)
         yield line
 
@@ -373,7 +284,7 @@ def _tables(folder):
         reason = next(note for note in run.notes if note.startswith("refused")).partition(": its ")[2]
         yield f"{lie:<30}{_same(run, expected):<12}refused: ... its {reason[:80]}"
     yield ""
-    yield from compiling(folder, 1.0, 4)
+    yield from compiling(folder, 1.0, 4, POLICY)
 
 
 def _same(run, expected):
