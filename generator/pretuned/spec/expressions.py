@@ -48,8 +48,8 @@ class Expression:
 
     @classmethod
     def derived(cls, text: str) -> Expression:
-        """Parse what was made of several expressions, which may be longer than one that a person writes."""
-        return _parsed(text, derived=True)
+        """Return the expression of a text that was made of expressions: nothing of it is checked again."""
+        return _derived(text)
 
     @cached_property
     def tree(self) -> ast.expr:
@@ -186,8 +186,13 @@ def _unpickled(kind: type[Expression], python: str) -> Expression:
 
 
 @lru_cache(maxsize=1 << 14)
-def _parsed(text: str, *, derived: bool = False) -> Expression:
-    tree = syntax_tree(text, derived=derived)
+def _derived(text: str) -> Expression:
+    return Expression(text)
+
+
+@lru_cache(maxsize=1 << 14)
+def _parsed(text: str) -> Expression:
+    tree = syntax_tree(text)
     nameless: list[ast.expr] = []
     _collect_nameless(tree, nameless)
     for node in nameless:

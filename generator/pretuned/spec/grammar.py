@@ -26,7 +26,6 @@ BOOLEANS: Final = {"true": True, "false": False}  # TOML spells them so, and so 
 
 MAX_LENGTH: Final = 500  # characters; what a person can still review in a diff
 MAX_DEPTH: Final = 20
-DERIVED: Final = 20  # as many times as long may be what this library makes of several expressions
 MAX_LITERAL: Final = LIMIT
 
 _CALLABLE: Final = ", ".join(sorted(FUNCTIONS))
@@ -59,18 +58,15 @@ class ExpressionError(Error):
     """An expression is not in the language, or has no value in some environment."""
 
 
-def syntax_tree(text: str, *, derived: bool = False) -> ast.expr:
-    """Return the whitelisted tree of `text`, true and false replaced; else raise ExpressionError.
-
-    `derived` is what this library made of several expressions; it may be longer than what a person writes.
-    """
-    if len(text) > (most := MAX_LENGTH * DERIVED if derived else MAX_LENGTH):
-        raise ExpressionError(f"is {len(text)} characters long; at most {most} are allowed")
+def syntax_tree(text: str) -> ast.expr:
+    """Return the whitelisted tree of `text`, true and false replaced; else raise ExpressionError."""
+    if len(text) > MAX_LENGTH:
+        raise ExpressionError(f"is {len(text)} characters long; at most {MAX_LENGTH} are allowed")
     try:
         tree = ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise ExpressionError(f"'{text}' is not an expression; {_ALLOWED}") from None
-    _require(tree, text, 3 * MAX_DEPTH if derived else MAX_DEPTH)
+    _require(tree, text, MAX_DEPTH)
     booleans = _Booleans().visit(tree)
     assert isinstance(booleans, ast.expr)  # it replaces expressions by expressions
     return booleans

@@ -12,12 +12,17 @@ from functools import lru_cache, reduce
 
 from pretuned.runtime.records import Value
 from pretuned.spec.expressions import Expression, is_positive
+from pretuned.spec.folding import fold
 
 
 @lru_cache(maxsize=1 << 14)
 def simplify(text: str) -> str:
     """Return the canonical text of an expression, with what literals decide folded."""
-    return Expression.derived(text).fold({}).python
+    return _written(Expression.derived(text).tree)
+
+
+def _written(tree: ast.expr) -> str:
+    return ast.unparse(fold(tree, {}))
 
 
 def fold_in(expression: Expression, known: Mapping[str, Value]) -> Expression:
@@ -39,7 +44,7 @@ def multiply(texts: Sequence[str]) -> str:
 @lru_cache(maxsize=1 << 14)
 def _multiplied(texts: tuple[str, ...]) -> str:
     trees = [Expression.derived(text).tree for text in texts if text != "1"]
-    return simplify(ast.unparse(reduce(_product, trees))) if trees else "1"
+    return _written(reduce(_product, trees)) if trees else "1"
 
 
 def _product(left: ast.expr, right: ast.expr) -> ast.expr:
@@ -116,8 +121,8 @@ def _at_least_one(node: ast.expr) -> ast.expr:
 @lru_cache(maxsize=1 << 12)
 def hoist(expression: Expression) -> str:
     """Return the text of an expression with conditions taken out of its divisors, which are all positive."""
-    hoisted = _Hoisting().visit(ast.parse(expression.python, mode="eval"))
-    return simplify(ast.unparse(_Guarding().visit(hoisted)))
+    hoisted = _Hoisting().visit(ast.parse(expression.python, mode="eval").body)
+    return _written(_Guarding().visit(hoisted))
 
 
 @lru_cache(maxsize=1 << 14)
