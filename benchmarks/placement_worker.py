@@ -53,7 +53,7 @@ class Worker:
 
     def reallocate(self, draw):
         self.machine.synchronize()
-        self.bench._prepared._stages.clear()
+        self.bench._prepared.forget_all()
         self.held.clear()
         self.machine.trim()
         self.held += [self.machine.allocate(draw.randrange(1 << 16, 1 << 27)) for _ in range(draw.randrange(1, 40))]

@@ -7,6 +7,9 @@ import threading
 
 import pytest
 
+import attributed
+import fake_cuda
+
 CAPTURED = 77
 ROWS = (65536, 2)  # of which a call has two launches, `partials` into scratch and `finish` out of it
 pytestmark = pytest.mark.usefixtures("fast_path")
@@ -55,6 +58,25 @@ def test_calls_on_a_stream_share_it_and_allocate_nothing(accumulate, cupy, cuda)
             call()
     assert len(set(scratch_of(cuda))) == 1
     assert cupy.allocated == []
+
+
+def test_scratch_of_no_bytes_costs_a_call_nothing(load, cupy, cuda, monkeypatch, tmp_path):
+    monkeypatch.setitem(fake_cuda.SIGNATURES, "affine", "QQiQ")
+    scratch = 'scratch = [{ name = "partial", dtype = "float32", shape = ["n if n > 1024 else 0"] }]'
+    launch = 'arguments = ["out", "x", "n", "partial"]'
+    kernel = load(attributed.package(tmp_path / "made", launch, 2, scratch=scratch)).wide
+    direct = []
+    for n in (1024, 65536):
+        x, out = (cupy.ndarray((n,), "float32") for _ in range(2))
+        for _ in range(4):
+            kernel(x, out=out)
+        direct.append(cuda.direct)
+        kernel.bind(x, out=out)()
+    partials = [launched.arguments[3] for launched in cuda.launches]
+    assert partials[:5] == [0] * 5
+    assert all(partials[5:])
+    assert all(nbytes >= 65536 * 4 for (nbytes,), _, _ in cupy.allocated)
+    assert direct[0] > 0  # a launch alone, as of kernels without scratch
 
 
 def test_each_stream_has_its_own(accumulate, cupy, cuda):

@@ -17,6 +17,7 @@ arguments = [
 ]
 space = {{ size = [1, 2, 4, 16] }}
 default = {{ size = 1 }}
+{scratch}
 
 [dims]
 n = {{ sizes = [1024, 65536] }}
@@ -34,16 +35,16 @@ extern "C" __global__ void affine(float* out, const float* x, int n) {
 """
 
 
-def spec(folder, launch: str, grid: str = "ceil_div(n, 256 * size) * size"):
+def spec(folder, launch: str, grid: str = "ceil_div(n, 256 * size) * size", scratch: str = ""):
     (folder / "wide.cu.jinja").write_text(TEMPLATE)
-    (folder / "wide.toml").write_text(SPEC.format(launch=launch, grid=grid))
+    (folder / "wide.toml").write_text(SPEC.format(launch=launch, grid=grid, scratch=scratch))
     return load(folder / "wide.toml")
 
 
-def package(folder, launch: str, *won: int, grid: str = "ceil_div(n, 256 * size) * size", where=sample.H100):
+def package(folder, launch: str, *won: int, where=sample.H100, **others: str):
     """Write `pkg.tuned` with the kernel `wide`, for which configurations of these sizes won, in `folder`."""
     folder.mkdir(exist_ok=True)
-    wide = spec(folder, launch, grid)
+    wide = spec(folder, launch, **others)
     choices = [sample.choice(2.0 + size, size=size) for size in won]
     rows: list[Row] = [
         sample.row("wide", where, {}, {"n": n}, *choices, sample.choice(30.0, size=1)) for n in (1024, 65536)

@@ -53,9 +53,9 @@ CASES = {  # by kernel: an implementation with its widest vectors, and sizes wit
                 "split": 1,
                 "fetch": 128,
             },
-            [(m, n, k) for m in (1, 11) for n in (3, 50) for k in (0, 5, 131, 264)],
+            [(m, n, k) for m in (1, 11) for n in (3, 50) for k in (0, 5, 130, 131, 132, 264)],
         )
-        for bm, warps_n, depth in ((16, 1, 2), (32, 4, 4), (32, 1, 2))
+        for bm, warps_n, depth in ((8, 1, 2), (16, 1, 2), (32, 4, 4), (64, 1, 2))
     ]
     + [
         (

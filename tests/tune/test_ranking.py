@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pretuned.spec.guards import Guards
 from pretuned.spec.space import Configuration
-from pretuned.tune import race, ranking
+from pretuned.tune import ranking
 from pretuned.tune.ranking import ratio_interval
 
 
@@ -136,8 +136,3 @@ def test_whoever_is_ranked_beats_the_default_with_confidence(columns):
     for entry in found[:-1]:
         assert ratio_interval(samples[entry.configuration], samples[DEFAULT])[1] < 1
         assert entry.share < 0.9925
-
-
-def test_rounds_are_bounded_also_where_a_prediction_says_that_nothing_is_taken():
-    rounds = race.affordable(31, [0.0, 0.0])
-    assert race.LEAST_ROUNDS <= rounds <= 31

@@ -53,6 +53,10 @@ class PreparedProblems:
         """Give the current problem up."""
         self._stages.popitem()
 
+    def forget_all(self) -> None:
+        """Give all problems up."""
+        self._stages.clear()
+
     def _as_kept(self, request: PrepareRequest) -> PrepareRequest:
         """Return a request that judges nothing with the inputs that its problem is prepared with already, if it is."""
         if request.reference == "none" and request.key not in self._stages:

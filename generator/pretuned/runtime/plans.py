@@ -198,13 +198,20 @@ def make(driver: Driver, kernel: Kernel, decision: Decision, device: Device, str
     numbers = dict(enumerate(types, before + len(places)))  # by place among what is packed
     for scalar, found in zip(kernel.scalars, types, strict=True):
         places[scalar.name] = found.slot
+    needless = []  # scratch of 0 bytes: its address is 0, in every call
     for buffer in implementation.scratch:
-        plan.scratch.append(_bytes(buffer, decision))
+        if not (nbytes := _bytes(buffer, decision)):
+            needless.append(buffer.name)
+            continue
+        plan.scratch.append(nbytes)
         if buffer.init:
-            plan.zeroed.append((len(places), plan.scratch[-1]))
+            plan.zeroed.append((len(places), nbytes))
         places[buffer.name] = POINTER
     plan.zeroed = [(place, nbytes) for place, nbytes in plan.zeroed if nbytes]
     begins, content = _laid_out(places)
+    if needless:
+        begins |= dict.fromkeys(needless, len(content))
+        content += bytes(SLOT)
     begins |= {one.name: begins[one.members[0].name] for one in kernel.lists}
     content += _constants(kernel, decision, begins, len(content)) if not plan.call else b""
     maps, content = _tensor_maps(driver, kernel, implementation, decision, begins, content)
