@@ -174,6 +174,33 @@ def test_what_is_under_way_is_not_asked_again_and_its_time_decides_nothing():
     assert strategy.propose(codes, known | dict.fromkeys(first, 0.001)) != second[0]
 
 
+def test_a_batch_promises_what_its_rows_may_gain_and_less_the_more_is_known():
+    promises = []
+    for seed in range(4):
+        codes, times_us = made_up(seed)
+        strategy = Hybrid(len(codes), evaluations=len(codes))
+        rows = rows_of(searched(Hybrid(len(codes)), codes, times_us))
+        promises.append([])
+        for count in (0, 64, 400):
+            strategy.propose(codes, {row: float(times_us[row]) for row in rows[:count]})
+            promises[-1].append(strategy.promise)
+    none, early, late = map(np.mean, zip(*promises, strict=True))
+    assert none == 0
+    assert early > 0.01
+    assert late < early / 5
+
+
+def test_a_promise_does_not_depend_on_how_slow_a_kernel_is():
+    codes, times_us = made_up(1)
+    promises = []
+    for factor in (1.0, 1000.0):
+        strategy = Hybrid(len(codes))
+        strategy.propose(codes, {row: factor * float(times_us[row]) for row in range(64)})
+        promises.append(strategy.promise)
+    assert promises[0] > 0
+    assert promises[1] == pytest.approx(promises[0], rel=0.01)
+
+
 def test_a_process_that_expects_rows_is_surer_of_them_and_expects_the_same():
     codes, times_us = made_up(8, failing=0.0)
     levels = codes[:, 1:5].astype(np.intp)

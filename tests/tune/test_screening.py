@@ -14,9 +14,11 @@ from pretuned.spec import space
 from pretuned.spec.space import all_problems
 from pretuned.strategies import NamedStrategy
 from pretuned.strategies.hybrid import Hybrid
-from pretuned.tune.request import EffortProfile, TuningDevice
+from pretuned.tune.batches import Batches
+from pretuned.tune.request import EffortProfile, TuningDevice, TuningRequest
 from pretuned.tune.screening import Screening
 from pretuned.tune.task import TuningTask
+from pretuned.tune.tuner import Tuner
 from pretuned.tune.workbench import Clock, Demands
 from specs import SCALE, edited, loaded
 
@@ -135,6 +137,42 @@ def test_a_strategy_is_told_which_rows_count_as_under_way(wide):
     assert any(under_way for under_way, _ in told)
 
 
+def test_where_sources_take_seconds_too_two_batches_are_asked_for_at_once(wide):
+    class Slow(Late):
+        def compile_s(self, _source):
+            return 3.0
+
+    told = []
+
+    class Watching(Hybrid):
+        def propose(self, codes, times_us):
+            told.append((len(times_us) - len(self.under_way), len(self.under_way)))
+            return super().propose(codes, times_us)
+
+    problem = all_problems(wide)[-1:]
+    screened(wide, Slow(0), lambda size, first: Watching(size, first, evaluations=96), problem)
+    (none, _), (timed, under_way), (learned_from, waiting), *_ = told
+    assert none == 0
+    assert (timed + under_way, timed < 8) == (32, True)
+    assert (learned_from + waiting, waiting) == (48, 12)
+
+
+def test_what_a_search_tries_first_compiles_while_its_default_does(wide):
+    binaries, compiled = FakeBinaries(), []
+
+    class Noting(FakeRunner):
+        def prepare(self, request):
+            compiled.append(len(binaries.compiled))
+            return super().prepare(request)
+
+    effort = EffortProfile(surveyed_problems=0, tried_problems=0, certified_problems=0, exhaustive=64, evaluations=96)
+    device = TuningDevice(record=H100, driver="580", effort=effort)
+    request = TuningRequest(spec=wide, problems=tuple(all_problems(wide)[-1:]))
+    assert list(Tuner(fake_workbench(Noting(model), binaries=binaries, device=device)).tune([request]))
+    assert compiled[0] == 32
+    assert len(binaries.compiled) == 96
+
+
 def test_a_large_space_is_searched_with_few_modules(wide):
     binaries = Late(0)
     problem = all_problems(wide)[-1:]
@@ -235,6 +273,15 @@ def test_many_calls_make_a_search_go_on(wide):
     few, _ = searched(wide, exhaustive=64, evaluations=256, searching_s=10.0, worth_s=100.0)
     many, _ = searched(wide, exhaustive=64, evaluations=256, searching_s=10.0, worth_s=100.0, calls={problem: 10**9})
     assert len(many) > len(few)
+
+
+def test_what_a_strategy_promises_makes_a_search_go_on(wide, monkeypatch):
+    limits = {"exhaustive": 64, "evaluations": 256, "searching_s": 10.0, "worth_s": 300.0}
+    few, _ = searched(wide, **limits)
+    monkeypatch.setattr(Batches, "promise", 1.0)
+    many, _ = searched(wide, **limits)
+    assert len(few) < 200
+    assert len(many) == 256
 
 
 def test_what_is_asked_for_at_once_is_taken_back_where_it_is_too_dear(wide):

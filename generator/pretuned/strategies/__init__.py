@@ -46,7 +46,7 @@ class Strategy(Protocol):
 
     @property
     def complete(self) -> bool:
-        """Whether it asks for every configuration, so that all may be compiled before it asks."""
+        """Whether it asks for every configuration."""
         ...
 
     def propose(self, codes: Codes, times_us: Mapping[int, float], /) -> list[int]:
@@ -87,6 +87,13 @@ class AwareOfWork(Protocol):
     """A strategy that does not take the times of the rows `under_way` for measured ones."""
 
     under_way: Collection[int]
+
+
+@runtime_checkable
+class Promising(Protocol):
+    """A strategy that says by how much its last batch is expected to lower the natural logarithm of the best time."""
+
+    promise: float
 
 
 def ask(strategy: Strategy, codes: Codes, times_us: Mapping[int, float]) -> list[int]:

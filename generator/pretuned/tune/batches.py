@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from pretuned.spec import space
 from pretuned.spec.space import Configuration, Problem
-from pretuned.strategies import AwareOfWork, OrderAware, Strategy, StrategyFactory, ask
+from pretuned.strategies import AwareOfWork, OrderAware, Promising, Strategy, StrategyFactory, ask
 from pretuned.strategies.hybrid import Hybrid
 from pretuned.tune.task import TuningTask
 
@@ -57,6 +57,12 @@ class Batches:
     def complete(self) -> bool:
         """Whether every configuration is asked for."""
         return all(strategy.complete for strategy in self._strategies.values())
+
+    @property
+    def promise(self) -> float:
+        """What strategies expected their last batches to gain, the mean over those that say so."""
+        promises = [strategy.promise for strategy in self._strategies.values() if isinstance(strategy, Promising)]
+        return statistics.fmean(promises) if promises else 0.0
 
     def wanted(self, problem: Problem, evaluations: int) -> int:
         """Return about how many candidates are tried at a problem; a search takes `evaluations`."""

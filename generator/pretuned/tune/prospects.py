@@ -1,55 +1,59 @@
-"""What a search has cost and gained so far, and whether more of it is worth its price. Pure.
+"""What a search is expected to gain, and whether more of it is worth its price. Pure.
 
-A gain is counted in natural logarithms of time: 0.01 is 1% faster. What another batch is expected to gain follows from
-how the best came down so far, whatever the strategy. The longer ago the last time was, the less likely is the next, as
-with records among numbers drawn alike: of n + k of them the best is among the last k in k / (n + k) cases. And the next
-gain is a part of the mean of those so far: the last one alone may be small where the next is not. A surrogate's own
-expected improvement is not asked: on recorded spaces it was below 0.0001 before gains of 7% and 40%, since what it has
-not seen a pattern of it does not expect.
+A gain is counted in natural logarithms of time: 0.01 is 1% faster. Two things are expected of more candidates: chance,
+and what the strategy's model promises. The least of n numbers drawn evenly from a span lies 1 / (n + 1) of the span
+above its lower end on average (the integral of (1 - x)^n), so k more bring it down by 1 / (n + 1) - 1 / (n + k + 1).
+
+How long ago the last gain was is not asked. On recorded spaces, the searches that had just gained were mostly done, and
+those that had not for long were mostly stuck.
 """
 
 from __future__ import annotations
 
 import math
+import statistics
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Final
+from itertools import islice
+from typing import Final, Self
 
 from pretuned.spec.space import Pairs
 
-SHRINKING: Final = 0.1  # of the mean gain, that the next one is
-PRIOR: Final = 0.3  # a gain that counts as one more
-BLURRED: Final = 0.005  # what screening errs by: less is no gain
+FIRST: Final = 48  # candidates, which a search tries before it learns: their times say how a space is
+SPAN: Final = 20.0  # times the spread: the best are rarer than numbers drawn evenly
+KEPT: Final = 0.3  # of a promise, on recorded spaces
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Prospects:
-    """How the best of a search came down: `tried` candidates so far, `gained_at` so many the last time of `gains`."""
+    """A search that `tried` so many candidates, by what it has found.
+
+    `spread` is how far the fastest tenth of its first candidates is below their median, in logarithms of time, the mean
+    over problems. `promise` is what the strategy expected of its last batch.
+    """
 
     tried: int = 0
-    first: float = math.nan  # the logarithm of the best time when it was first known, the mean over problems
-    best: float = math.inf  # and now
-    gained_at: int = 0
-    gains: int = 0
+    spread: float = 0.0
+    promise: float = 0.0
 
-    def note(self, tried: int, best: float) -> None:
-        """Take in what is known after `tried` candidates; `best` is the mean logarithm of the best times."""
-        self.tried = tried
-        if math.isnan(self.first):
-            self.first, self.best, self.gained_at = best, best, tried
-        elif best < self.best - BLURRED:
-            self.best, self.gained_at, self.gains = best, tried, self.gains + 1
-
-    @property
-    def gain(self) -> float:
-        """The mean gain so far."""
-        gained = 0.0 if math.isnan(self.first) else self.first - self.best
-        return (PRIOR + gained) / (1 + self.gains)
+    @classmethod
+    def of(cls, times: Collection[Collection[float]], promise: float) -> Self:
+        """Return the prospects of a search that found `times` at its problems in this order, inf for failures."""
+        spread = statistics.fmean(_spread(list(islice(known, FIRST))) for known in times) if times else 0.0
+        return cls(tried=max(map(len, times), default=0), spread=spread, promise=promise)
 
     def expected(self, more: int) -> float:
         """Return what so many more candidates are expected to gain."""
         if not more:
             return 0.0
-        return SHRINKING * self.gain * more / (self.tried - self.gained_at + more)
+        chance = SPAN * self.spread * (1 / (self.tried + 1) - 1 / (self.tried + more + 1))
+        return chance + KEPT * self.promise
+
+
+def _spread(times: Sequence[float]) -> float:
+    """Return how far the fastest tenth is below the median, in logarithms, failures left out."""
+    logs = sorted(math.log(time) for time in times if math.isfinite(time))
+    return statistics.median(logs) - logs[len(logs) // 10] if logs else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

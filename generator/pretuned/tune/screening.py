@@ -172,10 +172,11 @@ class Screening:
         """Ask for the next batch, once all batches but the last are through; return whether there was one.
 
         Where sources take seconds, compilers never wait for one that takes longest: the next batch is asked for while
-        they still have work, from all that is known.
+        they still have work, from all that is known. The first two are asked for at once everywhere: a search that
+        learns from fewer candidates is led astray by them.
         """
         outstanding = self._outstanding()
-        if self._is_slow_to_compile:
+        if self._is_slow_to_compile and len(self._batches.asked) > 1:
             if len(outstanding) > FILLED * self._workbench.binaries.workers:
                 return False
         elif any(not outstanding.isdisjoint(batch) for batch in self._batches.asked[:-1]):
@@ -224,14 +225,12 @@ class Screening:
         return Prices(compile_s=compile_s or 0.0, workers=binaries.workers, measure_s=measure_s)
 
     def _observe(self) -> float:
-        """Take in what is known of the best; return its mean time in microseconds, 0 before there is any."""
-        times = [self.task.times[problem] for problem in self.representatives if problem not in self.task.unfit]
-        bests = [best for known in times if math.isfinite(best := min(known.values(), default=math.inf))]
-        if not bests or len(bests) < len(times):  # a mean that one more joins says nothing of gains
-            self._prospects.tried = max(map(len, times), default=0)
-            return 0.0
-        self._prospects.note(max(map(len, times)), statistics.fmean(map(math.log, bests)))
-        return statistics.fmean(bests)
+        """Take in what is known; return the mean of the best times in microseconds, 0 before each problem has one."""
+        fit = [problem for problem in self.representatives if problem not in self.task.unfit]
+        times = [self.task.times[problem].values() for problem in fit]
+        self._prospects = Prospects.of(times, self._batches.promise)
+        bests = [best for known in times if math.isfinite(best := min(known, default=math.inf))]
+        return statistics.fmean(bests) if bests and len(bests) == len(times) else 0.0
 
     def _is_worth_more(self) -> bool:
         """Whether another batch is worth its price; once it is not, nothing more is asked."""

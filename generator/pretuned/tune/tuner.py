@@ -33,6 +33,7 @@ from pretuned.render import located
 from pretuned.runtime.limits import CLUSTERS_FROM
 from pretuned.spec import space
 from pretuned.spec.space import Configuration, Problem
+from pretuned.tune.batches import Batches
 from pretuned.tune.certification import Certification
 from pretuned.tune.decision import FRESH_SEED, RowDecision
 from pretuned.tune.events import Certified, Decided, Measuring, OutOfBudget, Passed, Planned
@@ -98,6 +99,11 @@ class _Pending:
             tried = self.task.workbench.device.profile.tried_problems * len(self.task.spec.free_dims)
             seconds += SELECTION_S * tried
         return Estimate(configurations=count, sources=sources, seconds=seconds)
+
+    @property
+    def winners(self) -> Mapping[Problem, Configuration]:
+        """The configurations that ship now, by problem."""
+        return {problem: held[0] for problem, held in self.incumbents.items() if held}
 
     @property
     def tries_everything(self) -> bool:
@@ -243,6 +249,8 @@ class Tuner:
                 maker = SelectionMaker(task, task.problems, (), pending.calls)
                 yield Certification(maker, workbench.demands.certify).renewed(pending.held)
             return
+        if not refusal:
+            self._compile_ahead(pending)  # while the default compiles, for which preparing waits
         passing = set()
         for problem in pending.problems:
             too_large = None if refusal else task.prepare(problem, reference="none")
@@ -251,7 +259,7 @@ class Tuner:
             if too_large and too_large.passing:
                 passing.add(problem)
         fitting = [problem for problem in pending.problems if problem not in task.unfit]
-        if fitting or (pending.selects and not refusal and _fits_anywhere(task)):
+        if fitting or (pending.selects and not refusal and _fitting(task)):
             yield from self._rows(pending, fitting, done, rows, following)
         for problem in (problem for problem in pending.problems if problem in task.unfit):
             reason = task.unfit[problem]
@@ -274,8 +282,7 @@ class Tuner:
                 seconds=pending.estimate.seconds,
             )
         )
-        winners = {problem: held[0] for problem, held in pending.incumbents.items() if held}
-        screening = Screening(task, [p for p in task.problems if p not in task.unfit], winners, pending.calls)
+        screening = Screening(task, _fitting(task), pending.winners, pending.calls)
         screening.run()
         for ahead in following:
             self._compile_ahead(ahead)
@@ -283,7 +290,7 @@ class Tuner:
         if pending.selects:
             maker.choose(configuration for held in pending.incumbents.values() for configuration in held)
         yield from self._decided(pending, problems, screening, maker.chosen or pending.shipped)
-        if maker.chosen and _fits_anywhere(task) and not workbench.clock.over:
+        if maker.chosen and _fitting(task) and not workbench.clock.over:
             yield self._selected(pending, maker)
 
     def _selected(self, pending: _Pending, maker: SelectionMaker) -> Selection:
@@ -321,16 +328,17 @@ class Tuner:
             yield row
 
     def _compile_ahead(self, pending: _Pending) -> None:
-        """Request the binaries of a task whose candidates will all be tried."""
-        if pending.tries_everything:
-            task = pending.task
+        """Request the binaries of what the search of a task tries first, which may be all of its candidates."""
+        task, searched = pending.task, representatives(_fitting(pending.task), pending.task.legal)
+        if searched:
+            batches = Batches(task, searched, self.workbench.strategy, pending.winners.values())
             task.sources.request(task.defaults, first=True)
-            task.sources.request([task.points[index] for index in range(len(task.points))])
+            task.sources.request(batches.next(set(), (), slow=False))
 
 
-def _fits_anywhere(task: TuningTask) -> bool:
-    """Whether a problem of the spec fits into the device's memory, as far as is known by now."""
-    return any(problem not in task.unfit for problem in task.problems)
+def _fitting(task: TuningTask) -> list[Problem]:
+    """Return the problems of a task that fit into the device's memory, as far as is known by now."""
+    return [problem for problem in task.problems if problem not in task.unfit]
 
 
 def _refusal(task: TuningTask) -> str | None:

@@ -26,6 +26,7 @@ class Hybrid:
     complete = False
     nominal: Sequence[int] = ()  # columns whose values have no order
     under_way: Collection[int] = ()  # rows whose times do not count yet
+    promise = 0.0  # by how much the last batch is expected to lower the logarithm of the best time
 
     def __init__(
         self,
@@ -56,7 +57,9 @@ class Hybrid:
         # A BLAS spins while it waits for threads of its own that the compile workers keep from running: a proposal that
         # takes 30 ms alone took 10 s beside them. The matrices are small, and one thread is as fast.
         with _blas().limit(limits=1, user_api="blas"):
-            return wanted or propose(known, size, self.seed)
+            if not wanted:
+                wanted, self.promise = propose(known, size, self.seed)
+        return wanted
 
 
 @functools.cache

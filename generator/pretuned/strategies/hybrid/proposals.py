@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, Self
 
 import numpy as np
@@ -159,8 +160,8 @@ def start(known: Known, wanted: list[int], size: int, seed: int) -> list[int]:
     return list(batch.rows)
 
 
-def propose(known: Known, size: int, seed: int) -> list[int]:
-    """Return the rows to try next, at most `size`."""
+def propose(known: Known, size: int, seed: int) -> tuple[list[int], float]:
+    """Return the rows to try next, at most `size`, and what the surrogate's part of them is expected to gain."""
     early = len(known.asked) < EARLY
     steps, surprises = round(STEPS_SHARE * size), 0 if early else round(SURPRISE_SHARE * size)
     generator = np.random.default_rng([seed, len(known.asked)])
@@ -174,14 +175,16 @@ def propose(known: Known, size: int, seed: int) -> list[int]:
     expected[pool] = mean
 
     batch = Batch(size)
-    batch.take(_improving(model, known.levels, pool, mean, deviation, float(costs.min())), size - steps - surprises)
+    improving = _improving(model, known.levels, pool, mean, deviation, float(costs.min()))
+    chosen = dict(islice(improving, size - steps - surprises))
+    batch.take(chosen, size)
     for row in known.order[:CLIMBED]:
         around = np.flatnonzero((known.changes(row) == 1) & unseen)
         most = min(math.ceil(steps / ELITE), size - surprises - len(batch.rows))
         batch.take(around[np.argsort(expected[around], kind="stable")], most)
     batch.take(generator.permutation(np.flatnonzero(unseen))[: 2 * size], surprises)
     batch.take(pool[np.argsort(mean, kind="stable")], size)
-    return list(batch.rows)
+    return list(batch.rows), sum(chosen.values())
 
 
 def _pool(unseen: npt.NDArray[np.bool_], near: npt.NDArray[np.bool_], generator: np.random.Generator) -> Rows:
@@ -195,8 +198,11 @@ def _pool(unseen: npt.NDArray[np.bool_], near: npt.NDArray[np.bool_], generator:
 
 def _improving(
     model: Surrogate, levels: Levels, pool: Rows, mean: Floats, deviation: Floats, best: float
-) -> Iterable[int]:
-    """Yield rows of `pool` by expected improvement, each as if those before had come out as expected."""
+) -> Iterable[tuple[int, float]]:
+    """Yield rows of `pool` with their expected improvements, the largest first.
+
+    Each is as if those before had come out as expected, so their sum is about what all of them are expected to gain.
+    """
     order = np.argsort(-expected_improvement(mean, deviation, best), kind="stable")[:SHORTLIST]
     rows, mean = pool[order], mean[order]
     covariance = model.covariance(levels[rows])
@@ -204,8 +210,9 @@ def _improving(
     free = np.ones(len(rows), dtype=np.bool_)
     for _ in range(len(rows)):
         deviation = np.sqrt(np.maximum(np.diag(covariance), 1e-12))
-        chosen = int(np.argmax(np.where(free, expected_improvement(mean, deviation, best), -1.0)))
-        yield int(rows[chosen])
+        improvement = np.where(free, expected_improvement(mean, deviation, best), -1.0)
+        chosen = int(np.argmax(improvement))
+        yield int(rows[chosen]), float(improvement[chosen])
         free[chosen] = False
         best = min(best, float(mean[chosen]))
         column = covariance[:, chosen].copy()
