@@ -17,7 +17,6 @@ arguments = [
 ]
 space = {{ size = [1, 2, 4, 16] }}
 default = {{ size = 1 }}
-{scratch}
 
 [dims]
 n = {{ sizes = [1024, 65536] }}
@@ -37,7 +36,7 @@ extern "C" __global__ void affine(float* out, const float* x, int n) {
 
 def spec(folder, launch: str, grid: str = "ceil_div(n, 256 * size) * size", scratch: str = ""):
     (folder / "wide.cu.jinja").write_text(TEMPLATE)
-    (folder / "wide.toml").write_text(SPEC.format(launch=launch, grid=grid, scratch=scratch))
+    (folder / "wide.toml").write_text(SPEC.format(launch=launch, grid=grid).replace("[dims]", f"{scratch}\n\n[dims]"))
     return load(folder / "wide.toml")
 
 
