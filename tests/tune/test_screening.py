@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -171,6 +172,24 @@ def test_what_a_search_tries_first_compiles_while_its_default_does(wide):
     assert list(Tuner(fake_workbench(Noting(model), binaries=binaries, device=device)).tune([request]))
     assert compiled[0] == 32
     assert len(binaries.compiled) == 96
+
+
+def test_a_search_is_asked_once_for_what_it_tries_first(wide):
+    told = []
+
+    class Told(Hybrid):
+        def propose(self, codes, times_us):
+            told.append(len(times_us))
+            return super().propose(codes, times_us)
+
+    made = NamedStrategy(name="test", make=lambda size, first: Told(size, first, evaluations=96))
+    effort = EffortProfile(surveyed_problems=0, tried_problems=0, certified_problems=0, exhaustive=64, evaluations=96)
+    device = TuningDevice(record=H100, driver="580", effort=effort)
+    workbench = fake_workbench(Repeatable(model), device=device, demands=Demands(strategy=made))
+    workbench = replace(workbench, take_device=lambda meanwhile: meanwhile())
+    request = TuningRequest(spec=wide, problems=tuple(all_problems(wide)[-1:]))
+    assert list(Tuner(workbench).tune([request]))
+    assert told.count(0) == 1
 
 
 def test_a_large_space_is_searched_with_few_modules(wide):

@@ -41,6 +41,8 @@ class Batches:
     ) -> None:
         self.task = task
         self.asked: list[list[Configuration]] = []
+        self._ahead: list[Configuration] = []  # the first batch, where it was asked for before the search
+        self._begins = (list(representatives), list(first))
         suggested = chain(*(task.suggested[problem] for problem in (*representatives, *task.problems)))
         self._first = list(
             dict.fromkeys([*first, *space.seeds(task.spec), *islice(dict.fromkeys(suggested), SUGGESTED)])
@@ -52,6 +54,10 @@ class Batches:
         self._counts = {problem: int(legal.sum()) for problem, legal in task.legal.items()}
         self._exhausted = False  # strategies have nothing more to ask
         self._fruitless = -1  # after so many batches, they had nothing to ask but what the last one decides
+
+    def begin_from(self, representatives: Sequence[Problem], first: Collection[Configuration]) -> bool:
+        """Whether no search has taken any, and they were made for these representatives and `first`."""
+        return not self.asked and self._begins == (list(representatives), list(first))
 
     @property
     def complete(self) -> bool:
@@ -69,6 +75,12 @@ class Batches:
         legal, strategy = self._counts[problem], self._strategies.get(problem)
         return legal if strategy is None or strategy.complete else min(legal, evaluations)
 
+    def ahead(self) -> list[Configuration]:
+        """Return the first batch before the search begins, which `next` will give then."""
+        if not self.asked and not self._ahead:
+            self._ahead = self._first_asked(set(), ())
+        return self._ahead
+
     def next(
         self, outstanding: set[Configuration], unwanted: Collection[Configuration], *, slow: bool
     ) -> list[Configuration]:
@@ -82,7 +94,8 @@ class Batches:
         batch: list[Configuration] = []
         if self._fruitless != len(self.asked):
             hidden = outstanding if slow else {*chain(*self.asked[-1:])}
-            batch = self._first_asked(hidden, unwanted)
+            batch = self._ahead or self._first_asked(hidden, unwanted)
+            self._ahead = []
         if not batch:
             self._fruitless = len(self.asked)
             if outstanding:

@@ -47,8 +47,9 @@ HURRIED: Final = 6  # the same, when the budget is spent
 class Screening:
     """Screens the candidates of `task` until its strategy has nothing more to ask, or until its time is over.
 
-    `incumbents` are tried first, as the spec's own seeds are; `calls` says how often problems are called. After `run`,
-    `whole` says whether there was time for all that the strategy asked, and that was worth its price.
+    `incumbents` are tried first, as the spec's own seeds are; `calls` says how often problems are called. `batches` are
+    those of the search, where they were made before. After `run`, `whole` says whether there was time for all that the
+    strategy asked, and that was worth its price.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Screening:
         problems: Sequence[Problem],
         incumbents: Mapping[Problem, Configuration] | None = None,
         calls: Mapping[Problem, int] | None = None,
+        batches: Batches | None = None,
     ) -> None:
         self.task = task
         self._called = sum((calls or {}).values())
@@ -65,7 +67,9 @@ class Screening:
         self.problems = list(problems)
         self.representatives = representatives(problems, task.legal)
         self.whole = False
-        self._batches = Batches(task, self.representatives, self._workbench.strategy, self.incumbents.values())
+        self._batches = batches or Batches(
+            task, self.representatives, self._workbench.strategy, self.incumbents.values()
+        )
         self._prospects = Prospects()
         self._stopped = False  # more is not worth its price
         self._measured, self._measured_s = 0, 0.0

@@ -18,11 +18,9 @@ tasks leave of their shares goes to the selections that theirs did not suffice f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from pretuned.compile.pool import processors
 from pretuned.errors import Error, SpecError
 from pretuned.measure.launch import launches
 from pretuned.measure.runner import TuningError
@@ -33,82 +31,18 @@ from pretuned.render import located
 from pretuned.runtime.limits import CLUSTERS_FROM
 from pretuned.spec import space
 from pretuned.spec.space import Configuration, Problem
-from pretuned.tune.batches import Batches
 from pretuned.tune.certification import Certification
 from pretuned.tune.decision import FRESH_SEED, RowDecision
 from pretuned.tune.events import Certified, Decided, Measuring, OutOfBudget, Passed, Planned
-from pretuned.tune.representatives import representatives
+from pretuned.tune.pending import PendingTask
 from pretuned.tune.request import TuningRequest
-from pretuned.tune.screening import CARRIED, Screening
+from pretuned.tune.screening import Screening
 from pretuned.tune.selecting import SelectionMaker
 from pretuned.tune.settled import cached_row, cached_selection, keep_row, keep_selection
 from pretuned.tune.task import TuningTask
 from pretuned.tune.workbench import Workbench
 
-# What the parts took on an H100 with 16 cores: enough to say whether a budget is near.
-COMPILE_S: Final = 0.3  # per source, on one core
-SCREEN_S: Final = 0.0015  # per candidate and problem
-ROW_S: Final = 0.2  # per row: races, duels and checks
-KERNEL_S: Final = 0.3  # per kernel: inputs, references, the default
-SELECTION_S: Final = 0.06  # per problem at which what may ship races: what comes before and after that, included
-
-
 Found = Row | Skipped | Selection
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
-    """What one task takes: sources at most, and seconds."""
-
-    configurations: int
-    sources: int
-    seconds: float
-
-
-@dataclass(slots=True, kw_only=True)
-class _Pending:
-    """A task, the problems that no earlier build has settled, and the configurations of their rows so far.
-
-    `selects`: no earlier build has made its selection; `shipped` is what that one ships, where one has. `held` is the
-    selection that the lock has. `hasty`: its own was made before its share of the budget sufficed.
-    """
-
-    task: TuningTask
-    problems: list[Problem]
-    incumbents: Mapping[Problem, tuple[Configuration, ...]]
-    calls: Mapping[Problem, int]
-    selects: bool
-    held: Selection | None
-    shipped: tuple[Configuration, ...] = ()
-    hasty: bool = False
-
-    @property
-    def open(self) -> bool:
-        """Whether anything is left to measure."""
-        return bool(self.problems) or self.selects
-
-    @property
-    def estimate(self) -> Estimate:
-        """What its rows are expected to take."""
-        count, rows = len(self.task.points), len(self.problems)
-        sources = count if self.tries_everything else min(count, self.task.workbench.device.profile.evaluations)
-        searched = min(rows, len(representatives(self.task.problems, self.task.legal)))
-        screened = sources * searched + CARRIED * (rows - searched)
-        seconds = KERNEL_S + sources * COMPILE_S / processors() + screened * SCREEN_S + rows * ROW_S
-        if self.selects:
-            tried = self.task.workbench.device.profile.tried_problems * len(self.task.spec.free_dims)
-            seconds += SELECTION_S * tried
-        return Estimate(configurations=count, sources=sources, seconds=seconds)
-
-    @property
-    def winners(self) -> Mapping[Problem, Configuration]:
-        """The configurations that ship now, by problem."""
-        return {problem: held[0] for problem, held in self.incumbents.items() if held}
-
-    @property
-    def tries_everything(self) -> bool:
-        """Whether the strategy will ask for all configurations."""
-        return self.task.workbench.strategy(len(self.task.points)).complete
 
 
 class Tuner:
@@ -129,7 +63,7 @@ class Tuner:
 
     def _tune(self, requests: Sequence[TuningRequest]) -> Iterator[Found]:
         workbench = self.workbench
-        pending: list[_Pending] = []
+        pending: list[PendingTask] = []
         for one in (one for request in requests for one in self._planned(request)):
             yield from self._known(one)
             if one.open:
@@ -150,7 +84,7 @@ class Tuner:
             one.problems = []  # their rows are decided
         yield from self._measured(hasty)  # with what others left of their shares
 
-    def _measured(self, pending: Sequence[_Pending]) -> Iterator[Found]:
+    def _measured(self, pending: Sequence[PendingTask]) -> Iterator[Found]:
         """Yield the rows of tasks that no earlier build has settled."""
         workbench = self.workbench
         done, rows = 0, sum(len(one.problems) for one in pending)
@@ -171,14 +105,14 @@ class Tuner:
         if done < rows and workbench.clock.over:
             workbench.listen(OutOfBudget(rows=rows - done))
 
-    def _planned(self, request: TuningRequest) -> Iterator[_Pending]:
+    def _planned(self, request: TuningRequest) -> Iterator[PendingTask]:
         """Yield a request's tasks; a space that is beyond counting ends its kernel only."""
         try:
             yield from self._tasks(request)
         except SpecError as error:
             self._wrong[request.spec.name] = error
 
-    def _tasks(self, request: TuningRequest) -> Iterator[_Pending]:
+    def _tasks(self, request: TuningRequest) -> Iterator[PendingTask]:
         held = {selection.specialisation: selection for selection in request.selections}
         asked = [problem.specialisation for problem in request.problems]
         renewed = held if self.workbench.demands.certify is not None else ()
@@ -186,7 +120,7 @@ class Tuner:
             problems = [problem for problem in request.problems if problem.specialisation == specialisation]
             selects = self.workbench.device.profile.tried_problems > 0 and bool(request.spec.free_dims)
             others = space.problems(request.spec, specialisation) if selects else ()
-            yield _Pending(
+            yield PendingTask(
                 task=TuningTask(
                     self.workbench,
                     request.spec,
@@ -201,7 +135,7 @@ class Tuner:
                 held=held.get(specialisation),
             )
 
-    def _known(self, pending: _Pending) -> Iterator[Row | Selection]:
+    def _known(self, pending: PendingTask) -> Iterator[Row | Selection]:
         """Yield the rows and the selection that an earlier build has settled; they are no longer pending."""
         for problem in list(pending.problems):
             if (row := cached_row(pending.task, problem)) is not None:
@@ -223,7 +157,7 @@ class Tuner:
                 )
             yield found
 
-    def _announce(self, pending: Sequence[_Pending]) -> None:
+    def _announce(self, pending: Sequence[PendingTask]) -> None:
         clock = self.workbench.clock
         estimates, spent_s = [one.estimate for one in pending], clock.spent_s
         self.workbench.listen(
@@ -239,7 +173,7 @@ class Tuner:
             )
         )
 
-    def _settle(self, pending: _Pending, done: int, rows: int, following: Sequence[_Pending]) -> Iterator[Found]:
+    def _settle(self, pending: PendingTask, done: int, rows: int, following: Sequence[PendingTask]) -> Iterator[Found]:
         """Yield the rows of one task."""
         task, workbench = pending.task, self.workbench
         workbench.runner.start()  # while the first sources compile
@@ -259,7 +193,7 @@ class Tuner:
             if too_large and too_large.passing:
                 passing.add(problem)
         fitting = [problem for problem in pending.problems if problem not in task.unfit]
-        if fitting or (pending.selects and not refusal and _fitting(task)):
+        if fitting or (pending.selects and not refusal and pending.fitting):
             yield from self._rows(pending, fitting, done, rows, following)
         for problem in (problem for problem in pending.problems if problem in task.unfit):
             reason = task.unfit[problem]
@@ -269,7 +203,7 @@ class Tuner:
                 yield entry
 
     def _rows(
-        self, pending: _Pending, problems: Sequence[Problem], done: int, rows: int, following: Sequence[_Pending]
+        self, pending: PendingTask, problems: Sequence[Problem], done: int, rows: int, following: Sequence[PendingTask]
     ) -> Iterator[Row | Selection]:
         task, workbench = pending.task, self.workbench
         workbench.listen(
@@ -282,7 +216,7 @@ class Tuner:
                 seconds=pending.estimate.seconds,
             )
         )
-        screening = Screening(task, _fitting(task), pending.winners, pending.calls)
+        screening = Screening(task, pending.fitting, pending.winners, pending.calls, pending.batches)
         screening.run()
         for ahead in following:
             self._compile_ahead(ahead)
@@ -290,10 +224,10 @@ class Tuner:
         if pending.selects:
             maker.choose(configuration for held in pending.incumbents.values() for configuration in held)
         yield from self._decided(pending, problems, screening, maker.chosen or pending.shipped)
-        if maker.chosen and _fitting(task) and not workbench.clock.over:
+        if maker.chosen and pending.fitting and not workbench.clock.over:
             yield self._selected(pending, maker)
 
-    def _selected(self, pending: _Pending, maker: SelectionMaker) -> Selection:
+    def _selected(self, pending: PendingTask, maker: SelectionMaker) -> Selection:
         """Return the certified selection of a task, and keep it if there was time for all of it."""
         count = self.workbench.device.profile.certified_problems
         selection = Certification(maker, count).certified(pending.held)
@@ -303,7 +237,7 @@ class Tuner:
         return selection
 
     def _decided(
-        self, pending: _Pending, problems: Sequence[Problem], screening: Screening, shipped: Sequence[Configuration]
+        self, pending: PendingTask, problems: Sequence[Problem], screening: Screening, shipped: Sequence[Configuration]
     ) -> Iterator[Row]:
         """Yield the rows of `problems`, decided among what ships, where that is known."""
         task, workbench = pending.task, self.workbench
@@ -327,18 +261,11 @@ class Tuner:
             workbench.listen(Decided(row=row, cached=False))
             yield row
 
-    def _compile_ahead(self, pending: _Pending) -> None:
+    def _compile_ahead(self, pending: PendingTask) -> None:
         """Request the binaries of what the search of a task tries first, which may be all of its candidates."""
-        task, searched = pending.task, representatives(_fitting(pending.task), pending.task.legal)
-        if searched:
-            batches = Batches(task, searched, self.workbench.strategy, pending.winners.values())
-            task.sources.request(task.defaults, first=True)
-            task.sources.request(batches.next(set(), (), slow=False))
-
-
-def _fitting(task: TuningTask) -> list[Problem]:
-    """Return the problems of a task that fit into the device's memory, as far as is known by now."""
-    return [problem for problem in task.problems if problem not in task.unfit]
+        if (batches := pending.batches) is not None:
+            pending.task.sources.request(pending.task.defaults, first=True)
+            pending.task.sources.request(batches.ahead())
 
 
 def _refusal(task: TuningTask) -> str | None:

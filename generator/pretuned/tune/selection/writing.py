@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache, reduce
 
 from pretuned.runtime.costs import DEEPEST, LONGEST, is_allowed
-from pretuned.spec.expressions import Expression, ExpressionError
+from pretuned.spec.expressions import Expression
 from pretuned.spec.grammar import children_of
 
 # How tightly operators bind: `if`, then sums, comparisons and the like, then `*` and what divides, then all else.
@@ -62,10 +62,7 @@ def _times(left: _Part, right: _Part) -> _Part:
 @lru_cache(maxsize=1 << 14)
 def _read(text: str) -> _Part | None:
     """Return a part of terms; None where a cost cannot have it."""
-    try:
-        part = Expression.derived(text)
-    except ExpressionError:
-        return None
+    part = Expression.derived(text)
     if not is_allowed(part.tree, part.names):
         return None
     return _Part(text=part.python, binds=_binding(part.tree), height=_height(part.tree))
