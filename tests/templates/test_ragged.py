@@ -103,9 +103,10 @@ CASES = {  # by kernel: an implementation with its widest vectors, and sizes wit
         name: [
             (
                 "main",
-                {"block": 256, "blocks": 264, "bytes": 8, "unroll": 8},
-                [(1500, 1), (999, 7), (300, 66), (40, 300), (1, 2048)],
+                {"block": 256, "blocks": blocks, "bytes": width, "unroll": unroll},
+                [(1500, 1), (999, 7), (300, 66), (40, 300), (1, 2048), (141, 693), (2, 9), (1, 1031)],
             )
+            for width, unroll, blocks in ((8, 8, 264), (16, 4, 528))
         ]
         for name in ("column_argmax", "column_sum")
     },
@@ -355,22 +356,39 @@ def test_infinities_meet_nothing_beside_the_matrices(reference, sizes, case):
             np.testing.assert_array_equal(found.astype(np.float64), wanted)
 
 
-@pytest.mark.parametrize(("kernel", "cols"), [("row_argmax", 20003), ("row_max", 5)])
-def test_nan_wins_and_the_first_of_equal_elements(reference, kernel, cols):
+IN_TILES = {"bytes": 16, "unroll": 4}
+
+
+@pytest.mark.parametrize(
+    ("kernel", "dtype", "length", "values"),
+    [
+        *(("row_argmax", dtype, length, {}) for dtype in ("float32", "float16") for length in (5, 45, 1031, 20003)),
+        ("row_argmax", "float16", 2165, {"items": 64}),
+        ("row_max", "float32", 5, {}),
+        ("row_max", "float32", 1031, {}),
+        *((kernel, "float32", 701, values) for kernel in ("column_argmax", "column_max") for values in ({}, IN_TILES)),
+    ],
+)
+def test_nan_wins_and_the_first_of_equal_elements(reference, kernel, dtype, length, values):
     spec = SPECS[kernel]
-    specialisation = (("T", "float32"),)
-    problem = Problem(specialisation=specialisation, dims=(("cols", cols), ("rows", 6)))
-    configuration = space.default(spec)
+    specialisation = (("T", dtype),)
+    x = np.random.default_rng(5).integers(-8, 8, (7, length)).astype(np.float64)
+    x[1] = -np.inf
+    x[2, [length // 2, length - 1]] = np.nan
+    x[3] = np.nan
+    x[4, [1, length - 2]] = np.inf
+    x[5, [length // 3, length - 1]] = np.inf, np.nan
+    x[6] = np.where(np.arange(length) % 2, 0.0, -0.0)
+    x = x.T if kernel.startswith("column") else x
+    problem = Problem(specialisation=specialisation, dims=(("cols", x.shape[1]), ("rows", x.shape[0])))
+    chosen = dict(space.default_at(spec, problem).values) | values
+    configuration = Configuration(implementation="main", values=space.pairs(chosen))
+    assert space.legal(spec, problem, configuration, FACTS)
     binary = compile_source(source_of(spec, specialisation, configuration), HOST)
     assert isinstance(binary, Binary), binary
-    x = np.random.default_rng(5).integers(-8, 8, (6, cols)).astype(np.float64)
-    x[1] = -np.inf
-    x[2, [cols // 2, cols - 1]] = np.nan
-    x[3] = np.nan
-    x[4, [1, cols - 2]] = np.inf
-    x[5, [cols // 3, cols - 1]] = np.inf, np.nan
-    found = run(spec, configuration, problem, binary.image, {"x": 1}, {"x": x})["out"]
-    np.testing.assert_array_equal(found, getattr(reference, kernel)(x))
+    for begin in range(4):
+        found = run(spec, configuration, problem, binary.image, {"x": begin}, {"x": x})["out"]
+        np.testing.assert_array_equal(found, getattr(reference, kernel)(x))
 
 
 KEPT = {"cluster": 1, "block": 512, "items": 16, "resident": 1024, "whole": False, "kept": 1}
