@@ -106,7 +106,7 @@ CASES = {  # by kernel: an implementation with its widest vectors, and sizes wit
                 {"block": 256, "blocks": blocks, "bytes": width, "unroll": unroll},
                 [(1500, 1), (999, 7), (300, 66), (40, 300), (1, 2048), (141, 693), (2, 9), (1, 1031)],
             )
-            for width, unroll, blocks in ((8, 8, 264), (16, 4, 528))
+            for width, unroll, blocks in ((4, 8, 264), (8, 8, 264), (16, 4, 528))
         ]
         for name in ("column_argmax", "column_sum")
     },
