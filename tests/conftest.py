@@ -4,6 +4,7 @@ Tests that take seconds come first, dealt to all workers of pytest-xdist, so tha
 end. The order within a module stays, but for modules whose tests share no work and are dealt one by one.
 """
 
+import gc
 import importlib
 import os
 import sys
@@ -41,22 +42,6 @@ def pytest_configure(config):
         pytest.importorskip = lambda name, *_, **__: importlib.import_module(name)
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item):
-    """Run what is marked `untraced`, and its fixtures, without the trace function that measures coverage.
-
-    pytest-cov's own `no_cover` leaves one in place in the workers of pytest-xdist.
-    """
-    trace = sys.gettrace()
-    if trace is None or item.get_closest_marker("untraced") is None:
-        return (yield)
-    sys.settrace(None)
-    try:
-        return (yield)
-    finally:
-        sys.settrace(trace)
-
-
 @pytest.fixture(autouse=True)
 def locks_of_their_own(monkeypatch):
     """Have GPUs that tests make up be locked by tests of the same TMPDIR alone."""
@@ -87,6 +72,12 @@ def pytest_collection_modifyitems(items):
         del rest[:wanted]
         left -= len(part)
     items[:] = [item for part in parts for item in part] + rest
+
+
+def pytest_collection_finish():
+    """Leave what collecting made, nearly all of it for good, out of every later garbage collection."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter):

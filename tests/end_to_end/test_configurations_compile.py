@@ -19,12 +19,11 @@ from pretuned.spec import space
 from pretuned.spec.needs import need_of
 from pretuned.spec.space import DeviceFacts
 
-FEW, MANY = 2, 25
+FEW, MANY = 2, 12
 ROOT = Path(__file__).parents[2]
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
 USUAL = ("sm_90",)  # many configurations are compiled for it, and few for the others
 BUNDLED = ROOT / "templates"
-pytestmark = pytest.mark.untraced
 # The gallery has a test of its own, `declared` the quickstart's kernel, and `multi-gpu-lock` the bundled transpose as
 # it was when its lock was made, of which its own test compiles what ships.
 SHOWN_ELSEWHERE = {"gallery", "declared", "multi-gpu-lock"}

@@ -10,7 +10,7 @@ from pretuned.outcome import WrongResult
 from pretuned.tune.execute import execute
 from pretuned.tune.modes import PLAIN
 
-pytestmark = [pytest.mark.untraced, pytest.mark.skipif(compiler() is None, reason="no C++ compiler here")]
+pytestmark = pytest.mark.skipif(compiler() is None, reason="no C++ compiler here")
 
 
 ALWAYS = "row_softmax"

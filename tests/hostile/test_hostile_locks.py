@@ -153,7 +153,6 @@ def test_a_lock_that_is_none(area, text):
     assert "pretuned.lock.json" in area.refused("bake")
 
 
-@pytest.mark.untraced
 @pytest.mark.parametrize("kind", ["blanks", "text", "rows"])
 def test_a_lock_of_20_megabytes(area, kind, record_property):
     document = area.lock()

@@ -47,7 +47,6 @@ def geomean(values):
     return math.exp(sum(map(math.log, values)) / len(values))
 
 
-@pytest.mark.untraced
 def test_every_row_of_the_lock_stands_in_the_page_with_its_numbers(bundled):
     lines, _, read, _ = bundled
     shown = {int(cells["line"]): cells for _, cells in read.of_table(class_="rows sortable")}

@@ -39,7 +39,6 @@ from pretuned.spec.space import Configuration, DeviceFacts, Problem
 from pretuned.tune.space import pruning
 
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.untraced
 PAIRS = 4_000
 MEMORY_BYTES = 80 * 10**9
 A100, L4, RTX = "NVIDIA A100-SXM4-80GB", "NVIDIA L4", "NVIDIA GeForce RTX 4090"

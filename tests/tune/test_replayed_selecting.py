@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import statistics
 
-import pytest
-
 from sizes import matrix
 from sizes.making import made
-
-pytestmark = pytest.mark.untraced
 
 
 def lost(name, seeds):

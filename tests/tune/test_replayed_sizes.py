@@ -15,7 +15,6 @@ from pretuned.spec import space
 from sizes import matrix, rules
 
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.untraced
 OURS, _, ALONE, SHIPPED = rules.OF_OURS
 OTHERS = ("hgemm", "reduce_sum_float16", "row_softmax_float16", "transpose_float16")
 DIVIDED = ("column_argmax_float32", "row_argmax_float16", "row_max_float32")  # launches that divide by expressions

@@ -534,7 +534,6 @@ def test_a_choice_that_a_new_certificate_finds_wrong_is_taken_out(spec):
     assert (left.certificate, left.space) == (None, "")  # the next tuning makes it anew
 
 
-@pytest.mark.untraced
 def test_sizes_that_have_rows_certify_nothing(tmp_path):
     spec = loaded(tmp_path, ("[constraints]\n", '[constraints]\nrequires = ["n == 1024 or n == 65536"]\n'))
     _, selection, _ = tuned(spec, FakeRunner(tails))
@@ -713,7 +712,6 @@ def few(tmp_path_factory):
     return lru_cache(few)
 
 
-@pytest.mark.untraced
 @settings(max_examples=4, deadline=None)
 @given(
     demand=st.sampled_from(FEW_SIZES),
@@ -738,7 +736,6 @@ def test_a_kernel_that_admits_few_sizes_is_tuned(few, demand, sizes, room, calle
     assert (selection is not None) == bool(fitting)
 
 
-@pytest.mark.untraced
 @settings(max_examples=40, deadline=None)
 @given(
     demand=st.sampled_from(FEW_SIZES),

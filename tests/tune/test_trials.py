@@ -11,7 +11,6 @@ from specs import loaded
 TEMPLATES = bundled()
 
 
-@pytest.mark.untraced
 @pytest.mark.parametrize("name", [name for name in TEMPLATES if name != "hgemm"])  # inline PTX: for GPUs only
 def test_tails_and_vectors_of_every_configuration_run(name):
     spec = TEMPLATES[name]

@@ -31,7 +31,6 @@ def selected(spec, specialisation, measured, predictor, most=8):
     )  # fmt: skip
 
 
-@pytest.mark.untraced
 @pytest.mark.parametrize(("name", "specialisation", "most"), KERNELS)
 def test_the_rule_loses_little_at_problems_that_were_not_measured(name, specialisation, most):
     spec = bundled(name)
@@ -74,7 +73,6 @@ def test_few_blocks_of_an_sm_take_as_long_as_one():
     assert statistics.fmean(errors) < 0.01
 
 
-@pytest.mark.untraced
 def test_the_order_in_which_results_arrive_changes_nothing():
     spec = bundled("sgemm")
     measured = times(spec, draw(spec, (), 20, seed=5), configurations(spec, ()))
