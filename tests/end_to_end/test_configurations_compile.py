@@ -19,7 +19,7 @@ from pretuned.spec import space
 from pretuned.spec.needs import need_of
 from pretuned.spec.space import DeviceFacts
 
-FEW, MANY = 2, 12
+FEW, MANY = 1, 12
 ROOT = Path(__file__).parents[2]
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
 USUAL = ("sm_90",)  # many configurations are compiled for it, and few for the others

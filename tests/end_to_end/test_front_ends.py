@@ -222,8 +222,8 @@ FRONT_ENDS = {
 STRICT = "pip install -e (strict)"
 # Those that differ little from one that is always tried are slow.
 ALWAYS = {
-    "hatch": ("pip wheel -v", "pip install -e", "python -m build", "uv build", "hatch build"),
-    "setuptools": ("pip install -e", STRICT),
+    "hatch": ("pip wheel -v", "pip install -e", "uv build"),
+    "setuptools": (STRICT,),
 }
 CASES = [
     pytest.param(back_end, name, marks=() if name in always else pytest.mark.slow)

@@ -36,6 +36,7 @@ distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.filterwarnings("ignore")  # Dask's own
 ENTRY_POINT = "[pretuned.backends]\narithmetic = arithmetic_devices:BACKEND\n"
 POLICY = FleetPolicy(confirms=False)
+ALONE: list[str] = []
 
 
 @dataclass(frozen=True)
@@ -114,9 +115,17 @@ def tuned(client, folder, *, compiler=COMPILER, before=lambda _crew: None):
     return lockfile.dumps(Lock().updated(found.devices, found.rows, found.skipped, found.selections)), found, events
 
 
-def test_the_lock_is_the_same_with_workers_that_compile(cluster, tmp_path):
-    alone, found, _ = tuned(cluster(1), tmp_path)
-    assert found.spending.elsewhere == {}
+@pytest.fixture
+def alone(cluster, tmp_path):
+    """The lock that a worker tunes alone: once for all tests, since it takes many seconds."""
+    if not ALONE:
+        lock, found, _ = tuned(cluster(1), tmp_path)
+        assert found.spending.elsewhere == {}
+        ALONE.append(lock)
+    return ALONE[0]
+
+
+def test_the_lock_is_the_same_with_workers_that_compile(cluster, alone, tmp_path):
     client = cluster(3)
     helped, found, events = tuned(client, tmp_path)
     assert helped == alone
@@ -126,8 +135,7 @@ def test_the_lock_is_the_same_with_workers_that_compile(cluster, tmp_path):
     assert not [event for event in events if isinstance(event, AnswerRefused)]
 
 
-def test_a_worker_that_compiles_may_be_killed(cluster, tmp_path):
-    alone, _, _ = tuned(cluster(1), tmp_path)
+def test_a_worker_that_compiles_may_be_killed(cluster, alone, tmp_path):
     client = cluster(2)
     pid = client.run(os.getpid)[max(client.nthreads())]
     timer = threading.Timer(2.0, os.kill, (pid, signal.SIGKILL))
@@ -160,8 +168,7 @@ def _pretend():
     os.environ["ARITHMETIC_RELEASE"] = "arithmetic 0.8"
 
 
-def test_a_worker_that_never_answers_keeps_nobody_waiting(cluster, tmp_path):
-    alone, _, _ = tuned(cluster(1), tmp_path)
+def test_a_worker_that_never_answers_keeps_nobody_waiting(cluster, alone, tmp_path):
     client = cluster(2)
     busy = []
 

@@ -62,10 +62,17 @@ def times(
 
 
 def configurations(spec: KernelSpec, specialisation: Pairs) -> list[Configuration]:
-    """Return all configurations that are legal at some problem of the spec, the default first."""
+    """Return all configurations that are legal at some problem of a spec that `bundled` gave, the default first."""
+    assert spec is bundled(spec.name)
+    return list(_listed(spec.name, specialisation))
+
+
+@cache
+def _listed(name: str, specialisation: Pairs) -> tuple[Configuration, ...]:
+    spec = bundled(name)
     found = {
         one: None
         for problem in space.problems(spec, specialisation)
         for one in space.configurations(spec, problem, FACTS)
     }
-    return list(found)
+    return tuple(found)

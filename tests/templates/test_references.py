@@ -70,10 +70,9 @@ def test_the_largest_element_and_its_place(reference, row):
     np.testing.assert_array_equal(reference.row_max(np.array([row])), [row[place]])
 
 
-@pytest.mark.parametrize("specialisation", [(("T", "float16"),), (("T", "float32"),)], ids=space.describe)
-def test_inputs_of_the_sum_are_exact_in_a_random_order(specialisation):
+def test_inputs_of_the_sum_are_exact_in_a_random_order():
     spec = bundled()["reduce_sum"]
-    for problem in space.problems(spec, specialisation):
+    for problem in space.problems(spec, (("T", "float16"),)):  # other types draw alike
         drawn = inputs(spec, problem, seed=0)["x"].full
         x = drawn.astype(np.int8)  # 64 million of which are mixed several times faster than as they are
         assert (x == drawn).all()
