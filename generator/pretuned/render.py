@@ -47,7 +47,8 @@ _TEXT: Final = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 _COMMENT: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-_KNOWS_LINES: Final = re.compile(r"\b(?:__LINE__|__builtin_LINE|source_location|assert)\b")
+_OF_LINES: Final = ("__LINE__", "__builtin_LINE", "source_location", "assert")
+_KNOWS_LINES: Final = re.compile(rf"\b(?:{'|'.join(_OF_LINES)})\b")
 _SPLICE: Final = re.compile(r"\\\n")
 _DOUBTFUL_SPLICE: Final = re.compile(r"\\[ \t\f\v\r]+\n")
 _DEBUGGING: Final = frozenset({"-lineinfo", "--generate-line-info", "-G", "--device-debug"})
@@ -122,7 +123,8 @@ def normalise(source: str) -> str:
     line beside raw strings) the text is returned unchanged.
     """
     spliced = "\\\n" in source
-    if _KNOWS_LINES.search(source) or _DOUBTFUL_SPLICE.search(source) or (spliced and 'R"' in source):
+    knows_lines = any(word in source for word in _OF_LINES) and _KNOWS_LINES.search(source)  # which alone takes long
+    if knows_lines or _DOUBTFUL_SPLICE.search(source) or (spliced and 'R"' in source):
         return source
     text = _SPLICE.sub("", source)
     if "/*" in text or 'R"' in text or "\\\n" in text:  # which may go over lines

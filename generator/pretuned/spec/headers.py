@@ -26,7 +26,7 @@ from pretuned.spec.packages import PackageError, distribution_of, is_of_package,
 
 _BLANKS: Final = r"(?:[ \t]|/\*[^\n]*?\*/|\\\n)*"
 _INCLUDE: Final = re.compile(
-    rf"(?P<before>^{_BLANKS}\#{_BLANKS}include{_BLANKS}|\b__has_include{_BLANKS}\({_BLANKS})"
+    rf"(?:^{_BLANKS}\#{_BLANKS}include{_BLANKS}|\b__has_include{_BLANKS}\({_BLANKS})"
     r"(?P<name>\"[^\"\n]+\"|<[^>\n]+>)",
     re.MULTILINE,
 )
@@ -153,21 +153,43 @@ def _kept(file: Path, folders: HeaderFolders) -> tuple[str, list[tuple[str, Path
 def _rewritten(text: str, beside: Path, folders: HeaderFolders) -> tuple[str, list[tuple[str, Path]]]:
     """Return a text with the names of the project's headers, and these with their files."""
     found: list[tuple[str, Path]] = []
-
-    def named(match: re.Match[str]) -> str:
+    pieces: list[str] = []
+    done = 0
+    for match in _includes(text):
         ours = folders.find(match["name"], beside)
-        if ours is None:
-            return match.group()
-        found.append(ours)
-        return f"{match['before']}<{ours[0]}>"
+        if ours is not None:
+            found.append(ours)
+            pieces += text[done : match.start("name")], f"<{ours[0]}>"
+            done = match.end()
+    return "".join([*pieces, text[done:]]), found
 
-    return _INCLUDE.sub(named, text), found
+
+def _includes(text: str) -> Iterator[re.Match[str]]:
+    """Yield the includes of a text.
+
+    They are looked for in the lines where the word stands, with those that continue them: in all of a source, that
+    would take longer than to render it.
+    """
+    end = 0
+    while (word := text.find("include", end)) != -1:
+        begin = text.rfind("\n", 0, word) + 1
+        while text.endswith("\\\n", 0, begin):
+            begin = text.rfind("\n", 0, begin - 1) + 1
+        end = _end_of_line(text, word)
+        while text.endswith("\\", 0, end) and end < len(text):
+            end = _end_of_line(text, end + 1)
+        yield from _INCLUDE.finditer(text, begin, end)
+
+
+def _end_of_line(text: str, begin: int) -> int:
+    end = text.find("\n", begin)
+    return len(text) if end == -1 else end
 
 
 def included_names(texts: Iterable[str]) -> Iterator[str]:
     """Yield what texts include, as it is written between the quotes or brackets, whoever has it."""
     for text in texts:
-        for match in _INCLUDE.finditer(text):
+        for match in _includes(text):
             yield match["name"][1:-1]
 
 
