@@ -9,7 +9,7 @@ import pytest
 from killing import kill_and_resume
 from specs import SCALE, edited, write
 
-KILLS = [6, pytest.param(24, marks=pytest.mark.slow)]
+KILLS = [6, pytest.param(12, marks=pytest.mark.slow)]
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 

@@ -143,7 +143,7 @@ def test_a_million_picks_are_the_builders(record_property):
         (literal,) = literal_of(selection)[sample.H100.name]
         found = selection_of(literal)
         exponents = {"cols": 17, "rows": 20}
-        size = PROBLEMS // len(drawn) * 2
+        size = PROBLEMS // len(drawn)
         columns = {name: np.exp2(draw.uniform(0, most, size)).astype(np.int64) for name, most in exponents.items()}
         wanted = picked(selection, columns)
         for values, place in zip(zip(*(c.tolist() for c in columns.values()), strict=True), wanted, strict=True):

@@ -153,6 +153,8 @@ class Examination:
         """Return whether more of it can be taken while so many chunks are outstanding."""
         if self.over or (self._next is None and not self._back):
             return False
+        if not self.executed and outstanding + self._troubles >= PROBES:
+            return False  # where nothing can be judged, it ends at the same problems on every machine
         if len(self._verdicts) < PROBES:
             failed = len(self._verdicts) if any(self._verdicts.values()) else 0  # the rest waits for the last probe
             return outstanding < PROBES - failed
