@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from builders import rows, selection
-from pretuned.record.freshness import FreshnessJudge, Standing, State
+from builders import rows, selection, selections
+from pretuned.record.freshness import FreshnessJudge, Standing, State, space_key
 from pretuned.spec.loader import load
-from specs import loaded
+from specs import SEVERAL, loaded
 
 
 def edited(spec, file, old, new):
@@ -137,6 +137,27 @@ def test_a_row_whose_search_was_cut_short_is_incomplete(tmp_path):
     spec = loaded(tmp_path)
     verdict = FreshnessJudge(spec).judge(replace(rows(spec)[0], space=""))
     assert (verdict.state, verdict.reason) == (State.INCOMPLETE, "the budget ended its search early")
+
+
+def test_an_implementation_for_other_types_alone_leaves_rows_fresh(tmp_path):
+    halves = ("[implementations.plain]\n", "[implementations.plain]\nconstraints = { where = [\"T == 'float16'\"] }\n")
+    without = SEVERAL[: SEVERAL.index("[implementations.plain]")] + SEVERAL[SEVERAL.index("[verify]") :]
+    spec = loaded(tmp_path, toml=without)
+    before = [*rows(spec), *selections(spec)]
+    judge = FreshnessJudge(loaded(tmp_path, halves, toml=SEVERAL))
+    states = {(dict(entry.specialisation)["T"], judge.judge(entry).state) for entry in before}
+    assert states == {("float16", State.INCOMPLETE), ("float32", State.FRESH)}
+
+
+def test_a_lock_whose_rows_name_the_space_of_all_types_is_fresh(tmp_path):
+    halves = ("[implementations.plain]\n", "[implementations.plain]\nconstraints = { where = [\"T == 'float16'\"] }\n")
+    spec = loaded(tmp_path, halves, toml=SEVERAL)
+    row = next(row for row in rows(spec) if dict(row.specialisation)["T"] == "float32")
+    own = space_key(spec, row.specialisation)
+    assert own != space_key(spec)
+    assert {FreshnessJudge(spec).judge(replace(row, space=key)).state for key in (own, space_key(spec))} == {
+        State.FRESH
+    }
 
 
 def test_a_type_that_the_spec_no_longer_has_makes_its_rows_stale(tmp_path):

@@ -1240,6 +1240,13 @@ def test_a_reference_that_python_cannot_parse_is_a_fault(tmp_path):
             ],
         ),
         (
+            [("default  = { vec = 1 }", "default  = { vec = 1 }\nconstraints = { where = [\"T == 'float16'\"] }")],
+            [
+                "implementations.vectors.default: where[0] `T == 'float16'` excludes the default (vec=1) at T=float32; "
+                + LEGAL.partition(",")[0]
+            ],
+        ),
+        (
             [("default  = { block = 128 }", 'default  = { block = 128 }\nconstraints = { where = ["n < block"] }')],
             ["implementations.plain.constraints.where: leaves no configuration of the space; loosen it or add values"],
         ),

@@ -7,7 +7,10 @@ import pickle
 import pytest
 from pydantic import ValidationError
 
+from pretuned.build.contract import interfaces
 from pretuned.spec import space
+from pretuned.spec.check.launch_bounds import bound_blocks
+from pretuned.spec.defaults import defaults
 from pretuned.spec.loader import load_folder
 from pretuned.spec.tolerance import tolerances
 from specs import SCALE, SEVERAL, edited, faults, loaded, write
@@ -42,6 +45,21 @@ def test_several_implementations_compete_in_one_kernel(tmp_path):
     assert list(spec.all_implementations) == ["plain", "vectors"]
     assert str(space.default(spec)) == "vectors: vec=1"
     assert str(space.default_of(spec, "plain")) == "plain: block=128"
+
+
+def test_an_implementation_may_take_part_in_some_specialisations_alone(tmp_path):
+    halves = ("[implementations.plain]\n", '[implementations.plain]\nconstraints = { where = ["sizeof(T) == 2"] }\n')
+    spec = loaded(tmp_path, halves, toml=SEVERAL)
+    found = {}
+    for specialisation in space.specialisations(spec):
+        problems = list(space.problems(spec, specialisation))
+        legal = {one.implementation for problem in problems for one in space.configurations(spec, problem)}
+        own = [str(one) for one in defaults(spec, specialisation, "plain")]
+        found[dict(specialisation)["T"]] = legal, own
+    assert found == {"float16": ({"plain", "vectors"}, ["plain: block=128"]), "float32": ({"vectors"}, [])}
+    assert not list(bound_blocks(spec))
+    subjects = [one for one in interfaces([spec]) if one.configuration.implementation == "plain"]
+    assert [dict(one.specialisation) for one in subjects] == [{"T": "float16"}]
 
 
 def test_one_implementation_is_named_main_and_takes_its_template_by_the_specs_name(tmp_path):

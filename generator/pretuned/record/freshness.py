@@ -44,12 +44,20 @@ class Standing:
     reason: str = ""
 
 
-def space_key(spec: KernelSpec) -> str:
+def space_key(spec: KernelSpec, specialisation: Pairs | None = None) -> str:
     """Return the digest of what is chosen from, and where: spaces, constraints, sizes, and the terms of costs.
+
+    With a `specialisation`, implementations that take no part in it do not count: one that is added for other types
+    changes nothing there.
 
     `requires` is a part of it: what was certified where calls were admitted says nothing about other calls. So are the
     formulas of a default that depends on the problem, which say where what is compared with what.
     """
+    taking_part = {
+        name: one
+        for name, one in spec.all_implementations.items()
+        if specialisation is None or space.offered(spec, specialisation, name)
+    }
     implementations = {
         name: [
             {key: sorted(set(values)) for key, values in implementation.space.items()}
@@ -57,10 +65,10 @@ def space_key(spec: KernelSpec) -> str:
             else sorted(space.pairs(entry) for entry in implementation.space),
             sorted(str(expression) for expression in implementation.constraints.where),
         ]
-        for name, implementation in spec.all_implementations.items()
+        for name, implementation in taking_part.items()
     }
     sizes = {name: sorted(set(dim.sizes or ())) for name, dim in spec.free_dims.items()}
-    terms = {name: list(map(str, one.cost.terms)) for name, one in spec.all_implementations.items() if one.cost.terms}
+    terms = {name: list(map(str, one.cost.terms)) for name, one in taking_part.items() if one.cost.terms}
     requires = sorted(map(str, spec.constraints.requires))
     own = spec.all_implementations[spec.default_implementation].default
     chosen = {name: str(formula) for name, formula in formulas(own).items()}
@@ -74,11 +82,11 @@ class FreshnessJudge:
 
     def __init__(self, spec: KernelSpec) -> None:
         self.spec = spec
-        self._space = space_key(spec)
+        self._whole_space = space_key(spec)  # in rows of older locks
+        self._spaces = {one: space_key(spec, one) for one in space.specialisations(spec)}
         self._verification = verification_key(spec)
         self._candidates: dict[tuple[Pairs, Configuration], tuple[str, dict[str, str]]] = {}
         self._problems = set(space.all_problems(spec))
-        self._specialisations = set(space.specialisations(spec))
 
     def wanted(self, problem: Problem) -> bool:
         """Return whether the spec still asks for this problem to be measured."""
@@ -92,7 +100,8 @@ class FreshnessJudge:
         if not entry.space:
             what = "its search early" if isinstance(entry, Row) else "before it was certified"
             return Standing(state=State.INCOMPLETE, reason=f"the budget ended {what}")
-        if entry.space != self._space or (isinstance(entry, Row) and not self.wanted(entry.problem)):
+        known = (self._spaces[entry.specialisation], self._whole_space)
+        if entry.space not in known or (isinstance(entry, Row) and not self.wanted(entry.problem)):
             formulas_too = ", the default's formulas" if depends(self.spec) else ""
             changed = f"the space, the sizes{formulas_too}, `requires` or terms of costs have changed"
             return Standing(state=State.INCOMPLETE, reason=changed)
@@ -144,7 +153,7 @@ class FreshnessJudge:
         return f"the constraints do not admit {choice.configuration}"
 
     def _of_another_spec(self, entry: Row | Selection, dims: set[str]) -> str | None:
-        if entry.specialisation not in self._specialisations:
+        if entry.specialisation not in self._spaces:
             named = space.describe(entry.specialisation)
             return f"the spec has no {named}" if named else "the spec has specialisations now"
         if dims != self.spec.free_dims.keys():

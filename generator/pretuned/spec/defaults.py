@@ -18,7 +18,7 @@ from pretuned.spec.folding import literal_value
 from pretuned.spec.formulas import Formula, formulas, given
 from pretuned.spec.grammar import TURNED, children_of
 from pretuned.spec.model import KernelSpec
-from pretuned.spec.space import Configuration, Pairs, choices, default_of, pairs
+from pretuned.spec.space import Configuration, Pairs, choices, default_of, offered, pairs
 
 MAX_DEFAULTS: Final = 16  # of one specialisation; each is compiled for every architecture
 MAX_TRIED: Final = 1024  # combinations of conditions
@@ -29,11 +29,13 @@ Spans = Mapping[str, tuple[int, int]]  # the least and the most that a dim may b
 def defaults(spec: KernelSpec, specialisation: Pairs, implementation: str | None = None) -> tuple[Configuration, ...]:
     """Return what an implementation's default may be for one specialisation, sorted; by default the kernel's.
 
-    It is one configuration where no formula reads what a call decides. Raises ExpressionError where there are too many,
-    which a sound spec does not have.
+    It is one configuration where no formula reads what a call decides, and none where the implementation takes no part
+    in the specialisation. Raises ExpressionError where there are too many, which a sound spec does not have.
     """
     name = spec.default_implementation if implementation is None else implementation
     default = spec.all_implementations[name].default
+    if not offered(spec, specialisation, name):
+        return ()
     if not formulas(default):
         return (default_of(spec, name),)
     known = choices(spec, specialisation)

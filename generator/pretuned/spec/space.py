@@ -270,6 +270,19 @@ def names_dim(spec: KernelSpec, expression: Expression) -> bool:
     return not (expression.names.isdisjoint(spec.free_dims) and expression.names.isdisjoint(spec.stride_names))
 
 
+def offered(spec: KernelSpec, specialisation: Pairs, implementation: str) -> bool:
+    """Return whether an implementation takes part in a specialisation.
+
+    It does not where a condition that reads nothing but specialisations fails, as `T == 'float16'` does for other
+    types. The kernel's default takes part in all of them.
+    """
+    where = spec.all_implementations[implementation].constraints.where
+    own = [one for one in where if one.names and one.names <= spec.specialisations.keys()]
+    if not own or implementation == spec.default_implementation:
+        return True
+    return holds(own, choices(spec, specialisation))
+
+
 def legal(spec: KernelSpec, problem: Problem, configuration: Configuration, device: DeviceFacts | None = None) -> bool:
     """Return whether every constraint admits `configuration` at `problem`; one that divides by zero does not."""
     implementation = spec.all_implementations[configuration.implementation]

@@ -66,7 +66,7 @@ class TuningTask:
         self.sources = TaskSources(workbench, spec, specialisation)
         self.defaults = defaults(spec, specialisation)
         self.verification = verification_key(spec)
-        self.space = space_key(spec)
+        self.space = space_key(spec, specialisation)
         with workbench.spending.stage("enumerating"):
             self.points = Points.of(spec, specialisation, problems, self.facts)
             self.legal = {problem: self.points.legal(problem) for problem in problems}

@@ -71,6 +71,8 @@ def bound_blocks(spec: KernelSpec) -> Iterator[BoundBlock]:
     for name, implementation in _templates(spec):
         found: dict[str, BoundBlock] = {}
         for specialisation in space.specialisations(spec):
+            if not space.offered(spec, specialisation, name):
+                continue
             for configuration in _samples(spec, name, implementation, specialisation):
                 for one in _bound_blocks(spec, implementation, specialisation, configuration):
                     found.setdefault(one.path, one)
