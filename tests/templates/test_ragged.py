@@ -4,6 +4,7 @@ import importlib.util
 import itertools
 from pathlib import Path
 
+import ml_dtypes  # noqa: F401 - with it NumPy knows float8
 import numpy as np
 import pytest
 
@@ -139,6 +140,24 @@ CASES = {  # by kernel: an implementation with its widest vectors, and sizes wit
             [(batch, n, 300) if high < wide else (batch, 300, n) for batch in (1, 3) for n in (1, 7, 8)],
         )
         for high, wide in ((4, 128), (128, 4))
+    ]
+    + [
+        (
+            "narrow",
+            {"T": T, "threads": threads, "high": high, "wide": wide, "whole_sectors": whole_sectors},
+            [(batch, r, c) for batch, r in ((1, 1), (3, 67), (2, 64), (1, 300)) for c in (1, 3, 34, 69, 128)]
+            if min(high, wide) > 4
+            else [(batch, n, 300) if high < wide else (batch, 300, n) for batch in (1, 3) for n in (1, 7, 8)],
+        )
+        for T, threads, high, wide, whole_sectors in (
+            ("uint8", 128, 16, 32, False),
+            ("uint8", 256, 32, 32, True),
+            ("uint8", 512, 2, 128, False),
+            ("uint8", 512, 128, 2, True),
+            ("float16", 128, 16, 16, True),
+            ("float16", 256, 64, 32, False),
+            ("float16", 256, 4, 128, False),
+        )
     ],
     "permute": [
         (
@@ -196,6 +215,24 @@ CASES = {  # by kernel: an implementation with its widest vectors, and sizes wit
             [(18, 2, 3, 5), (41, 5, 2, 7), (70, 70, 1, 9)],
         )
         for order in ("adcb", "dcba")
+    ]
+    + [
+        (
+            "narrow",
+            {"T": T, "order": order, "threads": 128, "high": 16, "wide": wide, "whole_sectors": whole_sectors}
+            | {"items": 0, "across": 0},
+            [
+                (1, 1, 1, 1),
+                (2, 3, 1, 77),
+                (1, 70, 9, 33),
+                (3, 2, 5, 300),
+                (5, 31, 7, 4),
+                (70, 70, 1, 9),
+                (2, 64, 3, 128),
+            ],
+        )
+        for order in ("adcb", "dcba")
+        for T, wide, whole_sectors in (("uint8", 32, False), ("uint8", 32, True), ("float16", 16, True))
     ],
     "sgemm": [
         (
@@ -229,6 +266,7 @@ IN_SHARED = [  # by kernel: how many of its arrays are in shared memory
     ("rms_norm", 2),
     ("row_softmax", 1),
 ]
+SHORT = ("add_rms_norm", "layer_norm", "rms_norm", "row_softmax")
 STREAMED = [  # by kernel: arrays in shared memory, stages, whether rows are begun ahead
     ("layer_norm", 0, 2, True),
     ("layer_norm", 1, 3, False),
@@ -237,6 +275,15 @@ STREAMED = [  # by kernel: arrays in shared memory, stages, whether rows are beg
     ("rms_norm", 1, 2, False),
 ]
 FIXED = [(kernel, *case) for kernel, cases in CASES.items() for case in cases]
+FIXED += [
+    (
+        kernel,
+        "short",
+        {"items": 8},
+        [(5, 1), (5, 37), (4, 256), (2, 257), (3, 1031), (1, 4096)],
+    )
+    for kernel in SHORT
+]
 FIXED += [
     (
         kernel,
@@ -269,7 +316,7 @@ def reference():
 
 def sentinel(dtype):
     """What lies beside an array: no input has it, and no result."""
-    return 177 if np.dtype(dtype).kind == "u" else -77.0
+    return 177 if np.dtype(dtype).kind == "u" else -80.0
 
 
 def run(spec, configuration, problem, image, shifts, inputs, in_place=()):
@@ -427,15 +474,17 @@ STREAM = {
 BESIDE = [  # the defaults
     ("layer_norm", "shared", KEPT),
     ("layer_norm", "streamed", STREAM),
+    ("layer_norm", "short", {"items": 8}),
     ("layer_norm_backward", "columns", ALONG),
 ]
+LONGEST = {"shared": 49000, "streamed": 16384, "short": 4096}
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize(
     ("kernel", "implementation", "values", "cols"),
     [(kernel, None, {}, cols) for kernel in ("layer_norm", "layer_norm_backward") for cols in (600, 9001, 30000)]
-    + [(*one, 16384 if one[1] == "streamed" else 30000) for one in BESIDE],
+    + [(*one, min(30000, LONGEST.get(one[1], 30000))) for one in BESIDE],
 )
 def test_a_row_with_an_infinity_anywhere_becomes_nan(kernel, implementation, values, cols, dtype):
     spec, specialisation = SPECS[kernel], (("T", dtype),)
@@ -455,13 +504,35 @@ def test_a_row_with_an_infinity_anywhere_becomes_nan(kernel, implementation, val
     np.testing.assert_array_equal(nans.any(axis=1), [False, True, True, False])
 
 
+@pytest.mark.parametrize("ahead", [False, True])
+def test_long_rows_are_quantised_by_streams_as_by_blocks(ahead):
+    spec, specialisation = SPECS["rms_norm_fp8"], (("T", "float16"),)
+    problem = Problem(specialisation=specialisation, dims=(("cols", 8200), ("rows", 50)))
+    draw = np.random.default_rng(2)
+    inputs = {one.name: draw.normal(0, 1, one.shape) for one in arrays(spec, problem) if one.role == "in"}
+    inputs["x"][7] = 0
+    streamed = Configuration(
+        implementation="streamed", values=space.pairs(STREAM | {"ahead": ahead, "kept": int(not ahead)})
+    )
+    found = []
+    for configuration in (streamed, space.default_at(spec, problem)):
+        image = compile_source(source_of(spec, specialisation, configuration), HOST).image
+        result = run(spec, configuration, problem, image, {"scale": 1}, inputs)
+        found.append({name: array.astype(np.float64) for name, array in result.items()})
+    (out, scale), (wanted, wanted_scale) = ((one["out"], one["scale"]) for one in found)
+    np.testing.assert_allclose(scale, wanted_scale, rtol=1e-5)
+    assert (out[7] == 0).all()
+    assert np.abs(out).max() == 448
+    assert np.mean(out != wanted) < 1e-3  # where a scale's last bit decides how an element is rounded
+
+
 BLOCKS = {"cluster": 1, "block": 1024, "items": 8, "resident": 1024, "whole": False, "early": True}
 
 
 @pytest.mark.parametrize(("kernel", "implementation", "values"), [("layer_norm", "blocks", BLOCKS), *BESIDE])
 def test_a_row_that_begins_far_from_its_mean_loses_no_digits(reference, kernel, implementation, values):
     spec, specialisation = SPECS[kernel], (("T", "float32"),)
-    cols = {"shared": 49000, "streamed": 16384}.get(implementation, 262144)
+    cols = LONGEST.get(implementation, 262144)
     problem = Problem(specialisation=specialisation, dims=(("cols", cols), ("rows", 2)))
     configuration = Configuration(implementation=implementation, values=space.pairs(values))
     image = compile_source(source_of(spec, specialisation, configuration), HOST).image
