@@ -141,5 +141,5 @@ def _title(package: ModuleType) -> str:
         if file.suffix in {".cubin", ".ptx"}:
             kind = f"{file.stem.rpartition('.')[2]} {file.suffix[1:]}"
             kinds[kind] = kinds.get(kind, 0) + 1
-    shipped = ", ".join(f"{count} {kind}" for kind, count in kinds.items()) or "no binaries"
+    shipped = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "no binaries"
     return f"{package.__name__}: {shipped}"
