@@ -549,7 +549,9 @@ def test_a_row_that_begins_far_from_its_mean_loses_no_digits(reference, kernel, 
 
 @pytest.mark.parametrize("kernel", ["layer_norm", "layer_norm_backward"])
 def test_a_walked_row_has_chunks_of_a_power_of_two_which_moments_are_moved_by(kernel):
-    for implementation in SPECS[kernel].all_implementations.values():
+    walking = [one for one in SPECS[kernel].all_implementations.values() if False in one.space.get("whole", ())]
+    assert walking
+    for implementation in walking:
         for name in ("cluster", "block", "items"):
             assert all(value.bit_count() == 1 for value in implementation.space[name])
 

@@ -16,6 +16,8 @@ def test_tails_and_vectors_of_every_configuration_run(name):
     spec = TEMPLATES[name]
     for specialisation in space.specialisations(spec):
         for trial in trials(spec, specialisation, FACTS):
+            if trial.configuration.implementation == "streamed":  # clusters and inline PTX: for GPUs only
+                continue
             sizes = [[value for _, value in problem.dims] for problem in trial.problems]
             assert any(any(size % 16 == 0 and size > 32 for size in dims) for dims in sizes), trial
             assert any(any(size > 1 and size % 16 for size in dims) for dims in sizes), trial
