@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from functools import partial
@@ -19,6 +17,7 @@ from pretuned.build import contract, hub, metadata
 from pretuned.build.freshness import Freshness
 from pretuned.build.requirements import Needs, installed, requirements
 from pretuned.build.table import BakedRows, resolve
+from pretuned.collecting import collecting_seldom
 from pretuned.compile.result import Binary
 from pretuned.config import ModuleTable, Project, Settings, overlay, place_of
 from pretuned.device import probe
@@ -96,6 +95,7 @@ def _outside(project: Project, spec: KernelSpec) -> Iterator[Fault]:
             yield Fault(file=spec.file, path="compile.include", message=message)
 
 
+@collecting_seldom()
 def bake_project(
     project: Project,
     settings: Settings,
@@ -128,20 +128,7 @@ def bake_project(
         _demand_digests(table.devices, plans, binaries)
     _report_compiler(compiler, binaries, reporter)
     tables = {table.module: table for table in project.modules}
-    with _collector_paused():
-        return tuple(_baked(found, binaries, tables[name], repositories.get(name)) for name, found in plans.items())
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Pause the collection of reference cycles: it walks the trees of thousands of costs again and again for none."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
+    return tuple(_baked(found, binaries, tables[name], repositories.get(name)) for name, found in plans.items())
 
 
 def _baked(plan: BakePlan, binaries: Compiled, table: ModuleTable, repository: hub.Repository | None) -> Baked:

@@ -21,6 +21,7 @@ from pretuned.spec.grammar import literal_comparison, name_of
 
 Environment = Mapping[str, Value]
 V = TypeVar("V")
+Evaluator = Callable[[Mapping[str, object]], V]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,43 +47,75 @@ class Operations(Generic[V]):
     plain: Callable[[Callable[[Any, Any], Any], Any, str | float], V]
 
 
-def function_of(node: ast.expr, do: Operations[V]) -> Callable[[Mapping[str, object]], V]:  # noqa: C901, PLR0911 - one per kind
+def function_of(node: ast.expr, do: Operations[V]) -> Evaluator[V]:
     """Return the function from an environment to the value of `node`; which of its parts are computed, `do` decides."""
+    return _KINDS[type(node)](node, do)
+
+
+def _of_constant(node: ast.Constant, do: Operations[V]) -> Evaluator[V]:
+    assert isinstance(node.value, int), "the grammar has texts and floats in comparisons alone"
+    constant = do.read(node.value)
+    return lambda _: constant
+
+
+def _of_name(node: ast.Name | ast.Attribute, do: Operations[V]) -> Evaluator[V]:
+    return _reading(name_of(node), do)
+
+
+def _of_binary(node: ast.BinOp, do: Operations[V]) -> Evaluator[V]:
+    binary, of_left, of_right = do.binary[type(node.op)], function_of(node.left, do), function_of(node.right, do)
+    return lambda environment: binary(of_left(environment), of_right(environment))
+
+
+def _of_unary(node: ast.UnaryOp, do: Operations[V]) -> Evaluator[V]:
     match node:
-        case ast.Constant(value=int() as value):
-            constant = do.read(value)
-            return lambda _: constant
-        case ast.Name() | ast.Attribute():
-            return _reading(name_of(node), do)
-        case ast.BinOp(left=left, right=right):
-            binary, of_left, of_right = do.binary[type(node.op)], function_of(left, do), function_of(right, do)
-            return lambda environment: binary(of_left(environment), of_right(environment))
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() as value)):  # read as it is, like a name
             negative = do.read(-value)
             return lambda _: negative
-        case ast.UnaryOp(operand=operand):
-            unary, of_operand = do.unary[type(node.op)], function_of(operand, do)
-            return lambda environment: unary(of_operand(environment))
-        case ast.BoolOp(op=op, values=operands):
-            ends, listed = isinstance(op, ast.Or), [function_of(operand, do) for operand in operands]
-            return lambda environment: do.first(ends, (function(environment) for function in listed))
-        case ast.Compare():
-            compared = literal_comparison(node)
-            return _comparing(node, do) if compared is None else _comparing_plainly(*compared, do)
-        case ast.IfExp():
-            test, body, orelse = (function_of(child, do) for child in (node.test, node.body, node.orelse))
-            return lambda environment: do.chosen(
-                test(environment), lambda: body(environment), lambda: orelse(environment)
-            )
-        case ast.Call(func=ast.Name(id="sizeof"), args=[ast.Name(id=name)]):
-            return _sizing(name, do)
-        case ast.Call(func=ast.Name(id=name), args=args):
-            call, of_args = do.functions[name], [function_of(argument, do) for argument in args]
-            return lambda environment: call(*[function(environment) for function in of_args])
-    raise AssertionError(f"not in the language: {ast.dump(node)}")
+    unary, of_operand = do.unary[type(node.op)], function_of(node.operand, do)
+    return lambda environment: unary(of_operand(environment))
 
 
-def _reading(name: str, do: Operations[V]) -> Callable[[Mapping[str, object]], V]:
+def _of_truths(node: ast.BoolOp, do: Operations[V]) -> Evaluator[V]:
+    ends, listed = isinstance(node.op, ast.Or), [function_of(operand, do) for operand in node.values]
+    return lambda environment: do.first(ends, (function(environment) for function in listed))
+
+
+def _of_comparison(node: ast.Compare, do: Operations[V]) -> Evaluator[V]:
+    compared = literal_comparison(node)
+    return _comparing(node, do) if compared is None else _comparing_plainly(*compared, do)
+
+
+def _of_choice(node: ast.IfExp, do: Operations[V]) -> Evaluator[V]:
+    test, body, orelse = (function_of(child, do) for child in (node.test, node.body, node.orelse))
+    return lambda environment: do.chosen(test(environment), lambda: body(environment), lambda: orelse(environment))
+
+
+def _of_call(node: ast.Call, do: Operations[V]) -> Evaluator[V]:
+    assert isinstance(node.func, ast.Name), "the grammar has no other calls"
+    if node.func.id == "sizeof":
+        (operand,) = node.args
+        assert isinstance(operand, ast.Name), "the grammar has no other sizeof"
+        return _sizing(operand.id, do)
+    call, of_args = do.functions[node.func.id], [function_of(argument, do) for argument in node.args]
+    return lambda environment: call(*[function(environment) for function in of_args])
+
+
+# What the grammar admits. Expressions are long where a spec derives names from names, so a kind is looked up.
+_KINDS: Final[Mapping[type[ast.AST], Callable[[Any, Operations[Any]], Evaluator[Any]]]] = {
+    ast.Constant: _of_constant,
+    ast.Name: _of_name,
+    ast.Attribute: _of_name,
+    ast.BinOp: _of_binary,
+    ast.UnaryOp: _of_unary,
+    ast.BoolOp: _of_truths,
+    ast.Compare: _of_comparison,
+    ast.IfExp: _of_choice,
+    ast.Call: _of_call,
+}
+
+
+def _reading(name: str, do: Operations[V]) -> Evaluator[V]:
     missing = do.absent(f"needs a value for {name!r}")
     of_type = do.absent(f"has no value: '{name}' is a type; only sizeof({name}) has a value")
 
@@ -95,7 +128,7 @@ def _reading(name: str, do: Operations[V]) -> Callable[[Mapping[str, object]], V
     return read
 
 
-def _sizing(name: str, do: Operations[V]) -> Callable[[Mapping[str, object]], V]:
+def _sizing(name: str, do: Operations[V]) -> Evaluator[V]:
     def size(environment: Mapping[str, object]) -> V:
         dtype = environment.get(name, name)
         if not isinstance(dtype, str):
@@ -115,9 +148,7 @@ PLAIN: Final[Mapping[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
 }
 
 
-def _comparing_plainly(
-    name: str, op: ast.cmpop, literal: str | float, do: Operations[V]
-) -> Callable[[Mapping[str, object]], V]:
+def _comparing_plainly(name: str, op: ast.cmpop, literal: str | float, do: Operations[V]) -> Evaluator[V]:
     """Return the function of a comparison of a name with a text or a float."""
     missing, compare = do.absent(f"needs a value for {name!r}"), PLAIN[type(op)]
     other = do.absent(f"has no value: '{name}' is not of the kind of {literal!r}")
@@ -134,7 +165,7 @@ def _comparing_plainly(
     return of
 
 
-def _comparing(node: ast.Compare, do: Operations[V]) -> Callable[[Mapping[str, object]], V]:
+def _comparing(node: ast.Compare, do: Operations[V]) -> Evaluator[V]:
     """Return the function of a chain: `a < b < c` is `a < b and b < c`."""
     compare = [do.compare[type(op)] for op in node.ops]
     operands = [function_of(child, do) for child in (node.left, *node.comparators)]

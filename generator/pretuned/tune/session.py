@@ -16,6 +16,7 @@ from typing import Final
 
 from filelock import BaseFileLock, FileLock, Timeout
 
+from pretuned.collecting import collecting_seldom
 from pretuned.device import host
 from pretuned.errors import DeviceError
 from pretuned.files import termination_interrupts
@@ -105,7 +106,7 @@ def tune_at(workbench: Workbench, requests: Sequence[TuningRequest]) -> Tuned:
     """Tune every request at an open workbench; raises DeviceError if the device is lost before anything is found."""
     findings, course = _Findings(), CourseWatch(workbench.device.name)
     workbench = replace(workbench, listen=course.listener(findings.listener(workbench.listen)))
-    with workbench.spending.whole():
+    with workbench.spending.whole(), collecting_seldom():
         from pretuned.tune.tuner import Tuner  # noqa: PLC0415 - it imports NumPy
 
         findings.take(Tuner(workbench).tune(requests))

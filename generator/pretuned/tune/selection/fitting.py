@@ -153,7 +153,9 @@ class NonNegativeSquares:
         That of a column whose parent is not active counts less.
         """
         gains: Reals = (self._wanted - self._gram @ self._solution) / self._unit
-        gains[(self._parents >= 0) & ~np.isin(self._parents, self._active)] *= ORPHANED
+        active = np.zeros(len(gains), dtype=np.bool_)
+        active[self._active] = True
+        gains[(self._parents >= 0) & ~active[self._parents]] *= ORPHANED
         gains[[*self._active, *self._barred]] = -np.inf
         return gains
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from pretuned.spec.expressions import Expression
 from pretuned.spec.space import Problem
 from pretuned.tune.selection.writing import written
-from pretuned.tune.space.columns import evaluate
+from pretuned.tune.space.columns import column_of, evaluate
 
 Reals = npt.NDArray[np.float64]
 
@@ -47,7 +47,7 @@ class ProblemTable:
         self.size = len(problems)
         names = [name for name, _ in problems[0].dims] if problems else []
         sizes = np.array([[size for _, size in problem.dims] for problem in problems], dtype=np.int64)
-        self._columns = {name: sizes[:, position] for position, name in enumerate(names)}
+        self._columns = {name: column_of(sizes[:, position].copy()) for position, name in enumerate(names)}
         self._known: dict[str, Reals] = {}
         self._matrices: dict[tuple[Term, ...], Reals] = {}
 

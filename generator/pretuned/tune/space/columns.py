@@ -41,11 +41,14 @@ class Column:
     known: Truths | None = None
 
 
-def evaluate(expression: Expression, columns: Columns, environment: Environment) -> tuple[Integers, Truths]:
+ColumnsOrArrays = Mapping[str, npt.NDArray[Any] | Column]
+
+
+def evaluate(expression: Expression, columns: ColumnsOrArrays, environment: Environment) -> tuple[Integers, Truths]:
     """Return the value of `expression` in every row of `columns`, and which rows have one.
 
-    The columns broadcast against each other. `environment` gives the other names; a name in both has the column's
-    values. Bools are 0 and 1.
+    The columns broadcast against each other; those of `column_of` are read the fastest. `environment` gives the other
+    names; a name in both has the column's values. Bools are 0 and 1.
     """
     column, shape = _evaluated(expression, columns, environment)
     return _spread(_integers(column), shape), _spread(_known(column), shape)
@@ -57,8 +60,10 @@ def holds(expression: Expression, columns: Columns, environment: Environment) ->
     return _spread(_truth(column) & _known(column), shape)
 
 
-def _evaluated(expression: Expression, columns: Columns, environment: Environment) -> tuple[Column, tuple[int, ...]]:
-    shape = np.broadcast_shapes(*(column.shape for column in columns.values()))
+def _evaluated(
+    expression: Expression, columns: ColumnsOrArrays, environment: Environment
+) -> tuple[Column, tuple[int, ...]]:
+    shape = np.broadcast_shapes(*(_plain(column).shape for column in columns.values()))
     with np.errstate(all="ignore"):  # what wraps or divides by zero stands in rows without a value
         return _function(expression)({**environment, **columns}), shape
 
@@ -72,11 +77,24 @@ def _spread(values: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[Any
     return np.broadcast_to(values, shape).copy()
 
 
-def _read(value: int | Integers) -> Column:
-    values = np.asarray(value, dtype=np.int64)
+def column_of(values: Integers) -> Column:
+    """Return values with their bounds, which are found once for all expressions that read them."""
     if values.size == 0:
         return Column(values, 0, 0)
     return Column(values, int(values.min()), int(values.max()))
+
+
+def _read(value: int | Integers | Column) -> Column:
+    match value:
+        case Column():
+            return value
+        case int():
+            return Column(np.asarray(value, dtype=np.int64), value, value)
+    return column_of(np.asarray(value, dtype=np.int64))
+
+
+def _plain(value: Any) -> npt.NDArray[Any]:  # noqa: ANN401 - what an environment gives
+    return value.values if isinstance(value, Column) else np.asarray(value)
 
 
 def _absent(_why: str) -> Column:
@@ -239,5 +257,5 @@ ARRAYS: Final[Operations[Column]] = Operations(
     functions={"ceil_div": _ceil_divide, "min": _least, "max": _most},
     first=_first,
     chosen=_chosen,
-    plain=lambda compare, value, literal: Column(np.asarray(compare(np.asarray(value), literal), dtype=np.bool_), 0, 1),
+    plain=lambda compare, value, literal: Column(np.asarray(compare(_plain(value), literal), dtype=np.bool_), 0, 1),
 )
