@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-# Made less often by as much, the collections of a selection's making take a hundredth of it instead of half.
+# By Python's own thresholds, collections take up to half of the time in which a selection is made.
 SELDOM: Final = (100_000, 20, 100)
 
 
