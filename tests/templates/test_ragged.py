@@ -314,6 +314,17 @@ FIXED += [
     )
     for kernel, kept, stages, ahead in STREAMED
 ]
+FIXED += [  # 17 rows are two or three of a cluster, which leaves steps of two or four rows incomplete
+    (
+        kernel,
+        "streamed",
+        {"cluster": 1, "block": 256, "items": items, "resident": 512, "blocks": 8, "stages": stages}
+        | {"whole": True, "together": together, "T": dtype},
+        [(17, 256 * items), (40, 128 * items + 1)],
+    )
+    for kernel in ("layer_norm_backward", "rms_norm_backward")
+    for dtype, items, stages, together in (("float16", 16, 2, 2), ("float16", 8, 2, 4), ("float32", 8, 3, 1))
+]
 
 
 @pytest.fixture(scope="module")
@@ -392,7 +403,8 @@ def test_ragged_ends_on_arrays_that_begin_anywhere(reference, kernel, implementa
             found = run(spec, configuration, problem, binary.image, shifts, inputs, in_place)
             for name, right in wanted.items():
                 result = found[name].astype(np.float64)
-                np.testing.assert_allclose(result, right.reshape(result.shape), rtol=2e-3, atol=1e-6)
+                least = 1e-6 * max(1, np.abs(right).max(initial=0))  # what a sum over rows may lose that cancels
+                np.testing.assert_allclose(result, right.reshape(result.shape), rtol=2e-3, atol=least)
 
 
 @pytest.mark.parametrize("cols", [71, 72])
@@ -481,20 +493,29 @@ STREAM = {
     "whole": True,
     "kept": 1,
 }
+STREAM_OF_GRADIENTS = {"cluster": 1, "block": 512, "items": 16, "resident": 512, "blocks": 8, "whole": True}
+STREAM_OF_GRADIENTS |= {"stages": 2, "together": 1}
 BESIDE = [  # the defaults
     ("layer_norm", "shared", KEPT),
     ("layer_norm", "streamed", STREAM),
     ("layer_norm", "short", {"items": 8}),
     ("layer_norm_backward", "columns", ALONG),
+    ("layer_norm_backward", "streamed", STREAM_OF_GRADIENTS),
 ]
-LONGEST = {"shared": 49000, "streamed": 16384, "short": 4096}
+LONGEST = {"shared": 49000, "short": 4096}
+
+
+def longest(implementation, values, cols):
+    """Return `cols`, or as many as an implementation takes with these values where that is less."""
+    held = values["block"] * values["items"] if implementation == "streamed" else LONGEST.get(implementation, cols)
+    return min(cols, held)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize(
     ("kernel", "implementation", "values", "cols"),
     [(kernel, None, {}, cols) for kernel in ("layer_norm", "layer_norm_backward") for cols in (600, 9001, 30000)]
-    + [(*one, min(30000, LONGEST.get(one[1], 30000))) for one in BESIDE],
+    + [(*one, longest(*one[1:], 30000)) for one in BESIDE],
 )
 def test_a_row_with_an_infinity_anywhere_becomes_nan(kernel, implementation, values, cols, dtype):
     spec, specialisation = SPECS[kernel], (("T", dtype),)
@@ -542,7 +563,7 @@ BLOCKS = {"cluster": 1, "block": 1024, "items": 8, "resident": 1024, "whole": Fa
 @pytest.mark.parametrize(("kernel", "implementation", "values"), [("layer_norm", "blocks", BLOCKS), *BESIDE])
 def test_a_row_that_begins_far_from_its_mean_loses_no_digits(reference, kernel, implementation, values):
     spec, specialisation = SPECS[kernel], (("T", "float32"),)
-    cols = LONGEST.get(implementation, 262144)
+    cols = longest(implementation, values, 262144)
     problem = Problem(specialisation=specialisation, dims=(("cols", cols), ("rows", 2)))
     configuration = Configuration(implementation=implementation, values=space.pairs(values))
     image = compile_source(source_of(spec, specialisation, configuration), HOST).image
