@@ -40,6 +40,7 @@ NOT_RUN = {
     "dask worker tcp://head:8786 --nthreads 32": NEEDS_CLUSTER,
     "pretuned tune --dask tcp://head:8786": NEEDS_CLUSTER,
     "pretuned tune --from-usage usage.jsonl": NEEDS_GPU,
+    "pretuned tune --processes 4": NEEDS_GPU,
     "pretuned check --drift": NEEDS_GPU,
     "pretuned tune --on host --budget 60": "takes a minute; .ci/run does it",
     "pretuned check --execute": "takes 50 seconds; shorter ones are run",

@@ -8,8 +8,10 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -17,17 +19,18 @@ import pytest
 import pretuned
 from arithmetic_devices import ArithmeticDevices
 from pretuned.config import settings
-from pretuned.errors import DeviceError
+from pretuned.errors import DeviceError, UsageError
 from pretuned.fleet import worker
 from pretuned.fleet.crews import WorkerLostError
 from pretuned.fleet.harvest import FleetPolicy
 from pretuned.fleet.machine import MachineCrew, devices_here
 from pretuned.fleet.serving import Seat
-from pretuned.fleet.tuning import FleetTerms, FleetWork, tune_with
+from pretuned.fleet.tuning import FleetTerms, FleetWork, tune_here, tune_with
 from pretuned.fleet.worker import Settler
 from pretuned.record import lock as lockfile
 from pretuned.record.cache import Cache
-from pretuned.tune.events import GivenAgain
+from pretuned.tune.events import GivenAgain, Waiting, innermost
+from pretuned.tune.session import device_lock
 from project_home import Home
 from simulated_fleet import requests
 
@@ -97,6 +100,54 @@ def test_two_devices_of_a_kind_find_what_one_finds_even_where_a_process_dies(hom
     again = ["scale:T=float16"]
     monkeypatch.setattr(MachineCrew, "__init__", refuse)  # which one unit does not need
     assert len(tuned(home, monkeypatch, "a,a", again=again)[0].rows) == 2
+
+
+def test_processes_of_a_device_take_turns_at_it_and_find_what_one_finds(home, monkeypatch, tmp_path):
+    with monkeypatch.context() as patched:
+        patched.setattr(MachineCrew, "__init__", refuse)
+        alone, _ = tuned(home, monkeypatch, "a")
+    expected = lock_of(home)
+    forgotten(home)
+    monkeypatch.setenv("ARITHMETIC_LOG", str(tmp_path / "log"))
+    monkeypatch.setenv("ARITHMETIC_S", "0.1")
+    result, events = tuned(home, monkeypatch, "a", processes=3)
+    assert lock_of(home) == expected
+    assert (result.left, result.tuned.trouble, result.device) == (0, "", "arithmetic:0")
+    assert pretuned.describe(events[0]) == "arithmetic:0: 2 units for 2 workers"  # a third would have nothing to do
+    assert not any(isinstance(innermost(event), Waiting) for event in events)
+    (note,) = result.tuned.notes
+    assert re.fullmatch(r"settled by (arithmetic device 0, process [12]: 1 unit in \d+ s(, )?){2}", note)
+    assert (result.tuned.spending.launched, result.tuned.confirmed) == (alone.tuned.spending.launched, ())
+    looks = [tuple(line.split()) for line in (tmp_path / "log").read_text().splitlines()]
+    assert len({process for _, process in looks}) == 2
+    assert [what for what, _ in looks] == ["begin", "end"] * (len(looks) // 2)
+    assert all(begun[1] == ended[1] for begun, ended in zip(looks[::2], looks[1::2], strict=True))
+
+
+def test_processes_of_a_device_wait_for_another_tuning_together(home, monkeypatch):
+    (device,) = devices_here("arithmetic", {})
+    with ExitStack() as other:
+        other.enter_context(device_lock(device))
+        threading.Timer(1.0, other.close).start()
+        result, events = tuned(home, monkeypatch, "a", processes=2)
+    assert (result.left, len(result.rows)) == (0, 4)
+    waits = [event for event in events if isinstance(innermost(event), Waiting)]
+    assert len(waits) == 1  # whoever has a unit first says so
+    with device_lock(device, refuse):
+        pass  # it is free again
+
+
+def test_processes_of_a_device_lose_patience_together(home, monkeypatch):
+    (device,) = devices_here("arithmetic", {})
+    work = FleetWork(device=device, requests=requests(home.root, 2))
+    with device_lock(device), pytest.raises(DeviceError, match=r"another tuning has used arithmetic:0 for 0\.2 s"):
+        tune_here([work], [device], FleetTerms(cache_folder=None, patience_s=0.2, processes=2))
+
+
+@pytest.mark.parametrize("processes", [0, 17])
+def test_a_device_has_as_many_processes_as_is_sensible(home, processes):
+    with pytest.raises(UsageError, match=f"processes is {processes}; write 1 to 16, or leave it out"):
+        pretuned.tune(home.root, processes=processes)
 
 
 def test_a_device_that_cannot_be_used_costs_no_unit_where_another_can(home, monkeypatch):

@@ -4,7 +4,8 @@ It runs through real sessions, runners and compilers in processes of their own. 
 ARITHMETIC_DEADLY takes its tuning process down, once, when it is asked to measure.
 The device whose number ARITHMETIC_BUSY names cannot be used, and that of ARITHMETIC_SILENT answers nothing.
 Each look at candidates takes ARITHMETIC_S seconds more, and to compile a source ARITHMETIC_COMPILE_S.
-The compiler says that it is ARITHMETIC_RELEASE, where that is set.
+The compiler says that it is ARITHMETIC_RELEASE, where that is set. ARITHMETIC_LOG is a file that gets a line when a
+process begins with such a look and one when it ends: `begin` or `end`, and the process's id.
 """
 
 from __future__ import annotations
@@ -120,7 +121,9 @@ def device():
             case PrepareRequest():
                 return Ready()
             case ScreenRequest(entries=entries):
+                note("begin")
                 time.sleep(float(os.environ.get("ARITHMETIC_S", "0")))
+                note("end")
                 timed = (Timed(time_us=time_us(entry), spread=0.0, samples=1) for entry in entries)
                 return (Screened(outcome=outcome) for outcome in timed)
             case RaceRequest(entries=entries, rounds=rounds):
@@ -129,6 +132,12 @@ def device():
         return Verified(failure=None)
 
     return answer
+
+
+def note(what):
+    if log := os.environ.get("ARITHMETIC_LOG"):
+        with Path(log).open("a") as file:
+            file.write(f"{what} {os.getpid()}\n")
 
 
 def time_us(entry):

@@ -36,7 +36,7 @@ def test_a_gpu_that_protects_itself_is_noisy():
 
 
 def test_another_process_is_noise():
-    assert NoiseWatch(Seen(reading(others=True))).reason((20.0, 20.0)) == "another process ran on the GPU"
+    assert NoiseWatch(Seen(reading(others=frozenset([7])))).reason((20.0, 20.0)) == "another process ran on the GPU"
 
 
 @pytest.mark.parametrize(("capped", "said"), [(False, "clocks were 20% below their best"), (True, None)])
@@ -83,7 +83,7 @@ def test_readings_come_from_the_driver_and_what_it_does_not_say_is_nothing_unusu
     first = nvml.read()
     assert (first.clock_mhz, first.temperature_c, first.power_w) == (1755, 0, 123.456)
     assert (first.slowdown, first.power_capped) == ("the driver lowers clocks for temperature", True)
-    assert (first.others, nvml.read().others) == (False, True)
+    assert (first.others, nvml.read().others) == (frozenset(), frozenset([77]))
 
 
 def test_a_monitor_reads_until_it_is_closed():

@@ -15,6 +15,7 @@ from pretuned.config import Effort, Project, Settings
 from pretuned.config.project import bad_effort
 from pretuned.diagnostics import Reporter
 from pretuned.errors import LockError, UsageError
+from pretuned.measure.turns import MOST_PROCESSES
 from pretuned.record.lock import Lock
 from pretuned.runtime.text import no_such
 from pretuned.spec.model import KernelSpec
@@ -40,12 +41,17 @@ class TuningOptions:
     seed: int | None = None
     again: Sequence[str] = ()
     executor: Executor | str | None = None
+    processes: int | None = None
 
     def __post_init__(self) -> None:
         if self.effort is not None and self.effort not in get_args(Effort):
             raise UsageError(f"effort {bad_effort(self.effort)}")
         if self.budget_s is not None and not self.budget_s >= 0:
             raise UsageError(f"budget_s is {self.budget_s}; write seconds, 0 or more, or math.inf for no limit")
+        if self.processes is not None and not 1 <= self.processes <= MOST_PROCESSES:
+            raise UsageError(f"processes is {self.processes}; write 1 to {MOST_PROCESSES}, or leave it out")
+        if self.processes is not None and self.executor is not None:
+            raise UsageError("processes are those of this machine's devices; an executor has workers of its own")
         if self.again and (self.force or self.certify is not None or self.from_usage is not None):
             raise UsageError("again names all that is tuned; leave out force, certify and from_usage")
         if self.certify is not None and (self.force or self.from_usage is not None):

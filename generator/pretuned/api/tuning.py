@@ -124,6 +124,7 @@ def tune(  # noqa: PLR0913 - each is a keyword
     seed: int | None = None,
     again: Sequence[str] = (),
     executor: Executor | str | None = None,
+    processes: int | None = None,
     listen: Listener = ignore,
     report: Report = ignore,
 ) -> TuningResult:
@@ -145,6 +146,7 @@ def tune(  # noqa: PLR0913 - each is a keyword
         seed: What draws the problems of certificates. Default: one more than the last certificate's.
         again: Tune only these rows, anew: `"KERNEL"`, or `"KERNEL:NAME=VALUE,..."` for those with these values.
         executor: Whose workers tune, all on one kind of GPU; or the address of a Dask scheduler.
+        processes: How many processes tune on each device of this machine, in turns. Default: 1.
         listen: Called with each `pretuned.Event` as it happens; `pretuned.describe` puts it into words.
         report: Called with each `pretuned.Diagnostic`: what to know about the project.
 
@@ -154,19 +156,10 @@ def tune(  # noqa: PLR0913 - each is a keyword
         TuningError: A kernel's reference or default is wrong; the others have been tuned, and the lock is written.
     """
     options = TuningOptions(
-        kernels=kernels,
-        budget_s=budget_s,
-        force=force,
-        max_loss=max_loss,
-        strategy=strategy,
-        effort=effort,
-        usage=usage,
-        from_usage=from_usage,
-        certify=certify,
-        seed=seed,
-        again=again,
-        executor=executor,
-    )
+        kernels=kernels, budget_s=budget_s, force=force, max_loss=max_loss, strategy=strategy, effort=effort,
+        usage=usage, from_usage=from_usage, certify=certify, seed=seed, again=again, executor=executor,
+        processes=processes,
+    )  # fmt: skip
     return _demanded(project, on, options, listen, report)
 
 
@@ -208,6 +201,7 @@ def tune_project(
             demands=demands,
             listen=listen,
             merge=merger.take if options.certify is None else ignore,
+            processes=options.processes or 1,
         )
         tuned = tuners.tune(works, terms)
     result = _written(project, options, tuned, demands.max_loss)

@@ -34,6 +34,7 @@ from pretuned.config.project import Effort
 from pretuned.config.settings import Place
 from pretuned.config.toml import INT64_MAX
 from pretuned.errors import ExitCode, UsageError
+from pretuned.measure.turns import MOST_PROCESSES
 from pretuned.report.page import PAGE
 from pretuned.schema import NAMES
 from pretuned.version import __version__
@@ -124,6 +125,8 @@ def _add_tune(command: argparse.ArgumentParser) -> None:
     command.add_argument("--max-loss", type=_share, metavar="X", help=text)
     text = "have the workers of this Dask cluster tune, each for the kind of GPU that it has (pretuned[dask])"
     command.add_argument("--dask", metavar="ADDRESS", help=text)
+    text = "have N processes tune on each device of this machine, which take turns at it (default: 1)"
+    command.add_argument("--processes", type=_count_of("processes", MOST_PROCESSES), metavar="N", help=text)
     text = f"how large spaces are searched: {', '.join(strategies.names())}, or PACKAGE.MODULE:CLASS (default: auto)"
     command.add_argument("--strategy", default=strategies.AUTO, metavar="NAME", help=text)
     text = "how much is tried: fast, default or thorough (default: the table's effort)"

@@ -40,6 +40,7 @@ def run(options: Namespace) -> ExitCode:
         seed=options.seed,
         again=options.again or (),
         executor=options.dask,
+        processes=options.processes,
     ).completed(settings)
     with shown(settings.progress, verbose=options.verbose) as listen:
         result = tune_project(project, settings, asked, listen, console)

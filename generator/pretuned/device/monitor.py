@@ -22,7 +22,7 @@ class Reading:
     """The state of a GPU at one moment.
 
     `slowdown` says why the GPU protects itself, empty where it does not; `power_capped` whether it is at its power
-    limit; `others` whether a process that was there before the tuning began used its SMs.
+    limit; `others` are the ids of processes that were there before the tuning began, and have used its SMs.
     """
 
     clock_mhz: int
@@ -30,7 +30,7 @@ class Reading:
     power_w: float
     slowdown: str = ""
     power_capped: bool = False
-    others: bool = False
+    others: frozenset[int] = frozenset()
 
 
 # NVML API Reference, nvmlClocksEventReasons.
@@ -49,7 +49,7 @@ class Nvml:
     def __init__(self, nvml: Any, handle: object) -> None:  # noqa: ANN401 - pynvml ships no types
         self._nvml = nvml
         self._handle = handle
-        self._others = self._pids()  # those from before the tuning starts its own
+        self.others = self._pids()  # those from before the tuning starts its own
         self._since = 0
 
     def read(self) -> Reading:
@@ -65,13 +65,13 @@ class Nvml:
             others=self._others_run(),
         )
 
-    def _others_run(self) -> bool:
-        """Whether one of the processes from before has used the SMs since the last reading."""
-        if not self._others:
-            return False
+    def _others_run(self) -> frozenset[int]:
+        """Return those of the processes from before that have used the SMs since the last reading."""
+        if not self.others:
+            return frozenset()
         samples = self._ask(lambda: self._nvml.nvmlDeviceGetProcessUtilization(self._handle, self._since), [])
         self._since = max([self._since, *(sample.timeStamp for sample in samples)])
-        return any(sample.smUtil > 0 and sample.pid in self._others for sample in samples)
+        return frozenset(sample.pid for sample in samples if sample.smUtil > 0) & self.others
 
     def _pids(self) -> frozenset[int]:
         running = self._ask(lambda: self._nvml.nvmlDeviceGetComputeRunningProcesses(self._handle), [])
@@ -84,10 +84,14 @@ class Nvml:
 
 
 class DeviceMonitor:
-    """Takes readings in a thread until it is closed; use it in a `with` statement."""
+    """Takes readings in a thread until it is closed; use it in a `with` statement.
 
-    def __init__(self, read: Callable[[], Reading]) -> None:
+    `others` are the ids of the processes that were there before.
+    """
+
+    def __init__(self, read: Callable[[], Reading], others: frozenset[int] = frozenset()) -> None:
         self._read = read
+        self.others = others
         self._found: list[Reading] = []
         self._lock = threading.Lock()
         self._ended = threading.Event()
@@ -122,4 +126,5 @@ def monitor_of(uuid: str) -> DeviceMonitor | None:
         handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
     except pynvml.NVMLError:
         return None
-    return DeviceMonitor(Nvml(pynvml, handle).read)
+    nvml = Nvml(pynvml, handle)
+    return DeviceMonitor(nvml.read, nvml.others)

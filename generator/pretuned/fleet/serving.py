@@ -29,6 +29,7 @@ from pretuned.fleet.answers import UnitAnswer, WorkerEvidence, answer_of, counts
 from pretuned.fleet.lending import LenderAddress
 from pretuned.fleet.sources import moved
 from pretuned.fleet.units import Unit
+from pretuned.measure.turns import Sharing
 from pretuned.record.cache import Subject
 from pretuned.tune.drift import Drift
 from pretuned.tune.events import Event, Listener
@@ -44,13 +45,15 @@ class Seat:
     """Where a worker works: the device's place, and its share of the processors, such as (1, 4): the second quarter.
 
     `place` None leaves it to PRETUNED_TUNE_ON, where that names a device of the backend that a unit asks for.
-    `lender` is where compilers of other workers can be had.
+    `lender` is where compilers of other workers can be had. With `sharing`, other workers of the tuning have the device
+    too.
     """
 
     worker: str
     place: Place | None = None
     share: tuple[int, int] = (0, 1)
     lender: LenderAddress | None = None
+    sharing: Sharing | None = None
 
     def place_for(self, backend: str) -> Place:
         """Return the device of a backend that the worker has."""
@@ -160,6 +163,7 @@ class _Sessions:
                 demands=unit.demands,
                 spending=Spending(),
                 listen=self._hear,
+                sharing=seat.sharing,
             )
             workbench = self._stack.enter_context(session)
             if seat.lender is not None and (outside := seat.lender.outside()) is not None:

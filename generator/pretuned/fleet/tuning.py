@@ -45,7 +45,8 @@ class FleetWork:
 class FleetTerms:
     """On what terms a fleet tunes, as `pretuned.tune.session.tune` has them.
 
-    `merge` is called with each partial lock as soon as it is there and sound.
+    `merge` is called with each partial lock as soon as it is there and sound. So many `processes` tune on each device
+    of this machine.
     """
 
     cache_folder: Path | None
@@ -54,6 +55,7 @@ class FleetTerms:
     demands: Demands = ORDINARY
     listen: Listener = _nothing
     merge: Merge = _nothing
+    processes: int = 1
 
 
 @dataclass(slots=True, kw_only=True)
@@ -194,12 +196,13 @@ def _notes(harvest: Harvest, spending: Spending) -> Iterator[str]:
 
 
 def tune_here(works: Sequence[FleetWork], devices: Sequence[TuningDevice], terms: FleetTerms) -> Tuned:
-    """Tune `works` on the `devices` of this machine, one process each; where one gets all the work, in a session.
+    """Tune `works` on the `devices` of this machine, each by processes of its own; where one gets all, in a session.
 
     Raises what `pretuned.tune.session.tune` raises.
     """
     units = sum(len(split(work.requests, work.device, terms.demands)) for work in works)
-    if len(works) == 1 and (len(devices) == 1 or units == 1):
+    processes = min(terms.processes, -(-units // len(devices)))  # more would have nothing to do
+    if len(works) == 1 and (len(devices) * processes == 1 or units == 1):
         return tune(
             works[0].requests,
             works[0].device,
@@ -209,5 +212,5 @@ def tune_here(works: Sequence[FleetWork], devices: Sequence[TuningDevice], terms
             demands=terms.demands,
             listen=terms.listen,
         )
-    with MachineCrew(devices) as crew:
+    with MachineCrew(devices, processes=processes) as crew:
         return tune_with(works, crew, terms, elsewhere=False)

@@ -64,14 +64,14 @@ class _Loaded(Generic[K]):
 
 
 class Bench(Generic[K]):
-    """A machine with the problems that candidates are tried at, of which one is current."""
+    """A machine, which so many `processes` share, with the problems that candidates are tried at: one is current."""
 
-    def __init__(self, machine: Machine[K]) -> None:
+    def __init__(self, machine: Machine[K], processes: int = 1) -> None:
         self.machine = machine
         self._host = ThreadPoolExecutor(1, thread_name_prefix="reference")
         pools = Pools(machine)
         self.references = DeviceReferences(machine, pools)
-        self._prepared = PreparedProblems(machine, pools)
+        self._prepared = PreparedProblems(machine, pools, processes)
         self._images: dict[str, bytes] = {}
         self._first_s = 0.0  # of the last candidate that was verified: its first launch
 

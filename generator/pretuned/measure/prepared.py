@@ -22,13 +22,16 @@ RESIDENT_ARRAYS: Final = 512  # of these: on the host two sets of each reserve h
 
 
 class PreparedProblems:
-    """The problems that are prepared on `machine`, of which the one that was asked for last is current."""
+    """The problems that are prepared on `machine`, of which the one that was asked for last is current.
 
-    def __init__(self, machine: MachineMemory, pools: Pools) -> None:
+    So many `processes` share its memory.
+    """
+
+    def __init__(self, machine: MachineMemory, pools: Pools, processes: int = 1) -> None:
         self._machine = machine
         self._pools = pools
         self._stages: OrderedDict[tuple[object, ...], Stage] = OrderedDict()  # the least recently used first
-        self._room = RESIDENT_SHARE * machine.free_bytes()
+        self._room = RESIDENT_SHARE * machine.free_bytes() / processes
 
     @property
     def current(self) -> Stage:

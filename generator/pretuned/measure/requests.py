@@ -48,9 +48,13 @@ class CompiledCandidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenRequest:
-    """Take the machine `index`, of GPUs CUDA's ordinal; answered by `Opened` or `Trouble`."""
+    """Take the machine `index`, of GPUs CUDA's ordinal; answered by `Opened` or `Trouble`.
+
+    So many `processes` share it, of which each keeps a part of its memory.
+    """
 
     index: int
+    processes: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,6 +36,7 @@ from pretuned.measure.requests import (
     VerifyRequest,
 )
 from pretuned.measure.rounds import Rule, RunAll
+from pretuned.measure.turns import Sharing, Turns
 from pretuned.outcome import Crashed, Failure, TimedOut
 from pretuned.remedies import of_memory
 from pretuned.spec.space import Configuration, DeviceFacts
@@ -88,6 +89,7 @@ class Runner:
         self.prepare_s = PREPARE_S  # the most that preparing a problem may take
         self.ends_s = math.inf  # by time.monotonic(): nothing is waited for after that moment
         self.replaced = 0  # children lost so far
+        self._turns, self._processes = Turns(), 1
         self.notes: list[tuple[str, str]] = []  # a kernel, and why NumPy computes its references; taken out when read
         self.remarks: list[tuple[str, str]] = []  # a kernel, and what to know of its reference; taken out when read
         self._by_numpy: set[str] = set()  # kernels whose own reference on the machine may have ended a child
@@ -131,8 +133,12 @@ class Runner:
 
     def _opening(self) -> Child:
         child = Child(self._target, self._environment)
-        child.send(OpenRequest(index=self.index))
+        child.send(OpenRequest(index=self.index, processes=self._processes))
         return child
+
+    def share(self, sharing: Sharing) -> None:
+        """Take turns at the machine from now on; before the first child is started."""
+        self._turns, self._processes = Turns(sharing.turns), sharing.processes
 
     @property
     def ran(self) -> tuple[Run, ...]:
@@ -241,21 +247,28 @@ class Runner:
         waiting = list(entries)
         while waiting:
             self._ready()
-            assert self._child is not None
-            request = ScreenRequest(entries=tuple(map(self._running, waiting)), verify=verify, best_us=best_us)
-            lost = self._child.send(request)
-            while waiting:
-                answer: Answer | Died | Expired = lost or self._child.answer(
-                    self._left_s(self._limit_s(waiting[0], limit_s))
-                )
-                del waiting[0]
-                if not isinstance(answer, Screened):
-                    self._lose(answer)
-                    yield Screened(outcome=self._failure(answer))
-                    break
-                yield answer
+            with self._turns.taken():
+                yield from self._screened(waiting, verify, best_us, limit_s)
         while len(self._spares) < self._spares_wanted:
             self._spares.append(self._opening())
+
+    def _screened(
+        self, waiting: list[CompiledCandidate], verify: bool, best_us: float, limit_s: float
+    ) -> Iterator[Screened]:
+        """Yield what becomes of the entries that wait, until one takes the child with it; takes them out."""
+        assert self._child is not None
+        request = ScreenRequest(entries=tuple(map(self._running, waiting)), verify=verify, best_us=best_us)
+        lost = self._child.send(request)
+        while waiting:
+            answer: Answer | Died | Expired = lost or self._child.answer(
+                self._left_s(self._limit_s(waiting[0], limit_s))
+            )
+            del waiting[0]
+            if not isinstance(answer, Screened):
+                self._lose(answer)
+                yield Screened(outcome=self._failure(answer))
+                return
+            yield answer
 
     def race(
         self,
@@ -326,7 +339,8 @@ class Runner:
     def _ask(self, request: Request, timeout_s: float) -> Answer | Died | Expired:
         _ = self.facts  # the child is open
         assert self._child is not None
-        answer: Answer | Died | Expired = self._child.ask(request, timeout_s=self._left_s(timeout_s))
+        with self._turns.taken():
+            answer: Answer | Died | Expired = self._child.ask(request, timeout_s=self._left_s(timeout_s))
         if isinstance(answer, Died | Expired | Lost):
             self._lose(answer)
         return answer

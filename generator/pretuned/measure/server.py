@@ -43,7 +43,7 @@ class Server(Generic[K]):
     def _one(self, request: Request) -> Answer:
         try:
             if isinstance(request, OpenRequest):
-                self._bench = Bench(self._open_machine(request.index))
+                self._bench = Bench(self._open_machine(request.index), request.processes)
                 return Opened(facts=self._bench.machine.facts)
             return _answer(self._opened, request)
         except FunctionError as error:

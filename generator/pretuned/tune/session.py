@@ -21,6 +21,7 @@ from pretuned.device import host
 from pretuned.errors import DeviceError
 from pretuned.files import termination_interrupts
 from pretuned.measure.runner import TuningError
+from pretuned.measure.turns import Sharing
 from pretuned.record.cache import Cache
 from pretuned.record.rows import Row, Skipped, TunedDevice
 from pretuned.record.selections import Selection
@@ -186,7 +187,7 @@ def remeasure(
 
 
 @contextmanager
-def opened(
+def opened(  # noqa: PLR0913 - each is a keyword
     device: TuningDevice,
     *,
     cache_folder: Path | None,
@@ -195,8 +196,12 @@ def opened(
     budget_s: float | None = None,
     patience_s: float | None = None,
     demands: Demands = ORDINARY,
+    sharing: Sharing | None = None,
 ) -> Iterator[Workbench]:
-    """Yield the workbench of a session. Nothing has started yet; `take_device` waits for other sessions."""
+    """Yield the workbench of a session. Nothing has started yet; `take_device` waits for other sessions.
+
+    With `sharing`, other sessions of the same tuning are on the device, whose lock is held for all of them.
+    """
     backend, index = device.backend, device.place.index
     backend.require()
     clock = Clock(budget_s)
@@ -205,14 +210,17 @@ def opened(
         store = BinaryStore(cache, spending, toolchain=backend.toolchain, hurried=True, listen=listen)
         binaries = stack.enter_context(store)
         runner = stack.enter_context(backend.runner(index))
+        if sharing is not None:
+            runner.share(sharing)
         stack.enter_context(termination_interrupts())
         monitor = backend.monitor(index)
         if monitor is not None:
             stack.callback(monitor.close)
 
         def take_device(meanwhile: Callable[[], None]) -> None:
-            with clock.stopped():
-                stack.enter_context(device_lock(device, listen, meanwhile, patience_s))
+            if sharing is None:
+                with clock.stopped():
+                    stack.enter_context(device_lock(device, listen, meanwhile, patience_s))
 
         sanitizer = stack.enter_context(Sanitizer(binaries)) if backend.name == host.NAME else None
         yield Workbench(
@@ -223,7 +231,7 @@ def opened(
             spending=spending,
             listen=listen,
             clock=clock,
-            noise=NoiseWatch(monitor),
+            noise=NoiseWatch(monitor, None if sharing is None else sharing.others),
             demands=demands,
             sanitizer=sanitizer,
             take_device=take_device,
@@ -267,5 +275,5 @@ def _lock_of(device: TuningDevice) -> BaseFileLock:
     shared = SHARED / f"pretuned-{name}.lock"
     usable = os.access(shared if shared.exists() else SHARED, os.R_OK | os.W_OK) and not shared.is_symlink()
     if device.record.is_gpu and usable:
-        return FileLock(shared, mode=0o666)  # others have to open it, whatever the umask
-    return FileLock(Path(tempfile.gettempdir()) / f"pretuned-{name}-{os.getuid()}.lock")
+        return FileLock(shared, mode=0o666, thread_local=False)  # others have to open it, whatever the umask
+    return FileLock(Path(tempfile.gettempdir()) / f"pretuned-{name}-{os.getuid()}.lock", thread_local=False)

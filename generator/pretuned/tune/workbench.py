@@ -98,10 +98,14 @@ class Clock:
 
 
 class NoiseWatch:
-    """Judges whether the times of a race can be trusted; without a monitor, by its canary alone."""
+    """Judges whether the times of a race can be trusted; without a monitor, by its canary alone.
 
-    def __init__(self, monitor: DeviceMonitor | None = None) -> None:
+    `others` are the only processes that may disturb it; None: all that were there before.
+    """
+
+    def __init__(self, monitor: DeviceMonitor | None = None, others: frozenset[int] | None = None) -> None:
         self._monitor = monitor
+        self._others = others
         self._canary_us = math.inf  # the fastest so far
 
     def begin(self) -> None:
@@ -115,7 +119,7 @@ class NoiseWatch:
         for reading in readings:
             if reading.slowdown:
                 return f"{reading.slowdown} at {reading.clock_mhz} MHz, {reading.temperature_c} C"
-        if any(reading.others for reading in readings):
+        if any(reading.others if self._others is None else reading.others & self._others for reading in readings):
             return "another process ran on the GPU"
         slowest_us = max(canary_us)
         self._canary_us = min(self._canary_us, *(time_us for time_us in canary_us if time_us > 0), math.inf)
