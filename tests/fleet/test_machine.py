@@ -26,11 +26,13 @@ from pretuned.fleet.harvest import FleetPolicy
 from pretuned.fleet.machine import MachineCrew, devices_here
 from pretuned.fleet.serving import Seat
 from pretuned.fleet.tuning import FleetTerms, FleetWork, tune_here, tune_with
+from pretuned.fleet.units import split
 from pretuned.fleet.worker import Settler
 from pretuned.record import lock as lockfile
 from pretuned.record.cache import Cache
 from pretuned.tune.events import GivenAgain, Waiting, innermost
 from pretuned.tune.session import device_lock
+from pretuned.tune.workbench import Demands
 from project_home import Home
 from simulated_fleet import requests
 
@@ -142,6 +144,21 @@ def test_processes_of_a_device_lose_patience_together(home, monkeypatch):
     work = FleetWork(device=device, requests=requests(home.root, 2))
     with device_lock(device), pytest.raises(DeviceError, match=r"another tuning has used arithmetic:0 for 0\.2 s"):
         tune_here([work], [device], FleetTerms(cache_folder=None, patience_s=0.2, processes=2))
+
+
+def test_a_tuning_that_waits_for_another_one_is_over_at_once_when_it_is_ended(home, simulated):
+    (device,) = devices_here("arithmetic", {})
+    unit = split(requests(home.root, 1), device, Demands())[0]
+    with device_lock(device):
+        waits = threading.Event()
+        with MachineCrew([device], target="simulated_fleet:serve", processes=2) as crew:
+            answer = crew.submit(unit, lambda _event: waits.set())
+            assert waits.wait(30)
+            began = time.monotonic()
+        assert time.monotonic() - began < 5
+    assert answer.done()
+    with device_lock(device, refuse):
+        pass
 
 
 @pytest.mark.parametrize("processes", [0, 17])

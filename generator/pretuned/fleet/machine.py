@@ -207,8 +207,8 @@ class MachineCrew:
             return None
         patience_s, answer = order.unit.patience_s, None
         try:
-            lock = device_lock(shared.device, _naming(bench, order.listen), patience_s=patience_s)
-            shared.lock.enter_context(lock)
+            listen, ended = _naming(bench, order.listen), lambda: self._ended
+            shared.lock.enter_context(device_lock(shared.device, listen, patience_s=patience_s, ended=ended))
         except DeviceError as error:
             nothing = Tuned(
                 device=shared.device,

@@ -6,8 +6,10 @@ that has to ask for NumPy first imports this module.
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -38,6 +40,7 @@ from pretuned.tune.spending import Spending
 from pretuned.tune.workbench import Clock, Demands, NoiseWatch, Workbench
 
 ORDINARY: Final = Demands()
+ENDED_S: Final = 0.5  # between two questions whether what waits for a device is over
 SHARED: Final = Path("/tmp")  # noqa: S108 - where all users of a machine find the lock of a GPU
 
 
@@ -244,11 +247,12 @@ def device_lock(
     listen: Listener = lambda _event: None,
     meanwhile: Callable[[], None] = lambda: None,
     patience_s: float | None = None,
+    ended: Callable[[], bool] = lambda: False,
 ) -> Iterator[None]:
     """Hold the lock of a device among the builds of this machine; it ends with the process that holds it.
 
     If another process has the lock, `meanwhile` is called once before the wait. Raises DeviceError after `patience_s`
-    seconds.
+    seconds, and soon after `ended` says that nobody needs the device any more.
     """
     lock = _lock_of(device)
     try:
@@ -256,14 +260,24 @@ def device_lock(
     except Timeout:
         listen(Waiting(device=device.name, patience_s=patience_s))
         meanwhile()
-        try:
-            lock.acquire(timeout=-1 if patience_s is None else patience_s)
-        except Timeout:
-            raise DeviceError(f"another tuning has used {device.name} for {patience_s:g} s") from None
+        until_s = math.inf if patience_s is None else time.monotonic() + patience_s
+        while not _acquired(lock, min(ENDED_S, max(0.0, until_s - time.monotonic()))):
+            if ended():
+                raise DeviceError(f"{device.name} was waited for, and the tuning is over") from None
+            if time.monotonic() > until_s:
+                raise DeviceError(f"another tuning has used {device.name} for {patience_s:g} s") from None
     try:
         yield
     finally:
         lock.release()
+
+
+def _acquired(lock: BaseFileLock, seconds: float) -> bool:
+    try:
+        lock.acquire(timeout=seconds)
+    except Timeout:
+        return False
+    return True
 
 
 def _lock_of(device: TuningDevice) -> BaseFileLock:
