@@ -37,6 +37,9 @@ def test_a_gpu_that_protects_itself_is_noisy():
 
 def test_another_process_is_noise():
     assert NoiseWatch(Seen(reading(others=frozenset([7])))).reason((20.0, 20.0)) == "another process ran on the GPU"
+    seen = Seen(reading(others=frozenset([7])))  # which this process knows no better than to take for another's
+    assert NoiseWatch(seen, others=frozenset([8])).reason((20.0, 20.0)) is None
+    assert NoiseWatch(seen, others=frozenset([7, 8])).reason((20.0, 20.0)) == "another process ran on the GPU"
 
 
 @pytest.mark.parametrize(("capped", "said"), [(False, "clocks were 20% below their best"), (True, None)])
