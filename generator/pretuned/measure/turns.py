@@ -1,8 +1,8 @@
 """How several processes of one tuning share a device: they take turns at what runs there.
 
 Most of a tuning is no measuring: candidates are chosen, rendered and compiled. So a device that several processes tune
-on is less idle. And no time is disturbed, since whatever a process asks of the device it asks in its turn, and has the
-answer when that ends.
+on is less idle. No time is disturbed by what others run there, since candidates, inputs and references are asked for in
+turns, each with its answer. To open the device takes no turn.
 """
 
 from __future__ import annotations
