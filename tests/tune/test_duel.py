@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from fake_runner import FakeRunner, fake_workbench
 from pretuned.outcome import Crashed
 from pretuned.spec.space import all_problems
-from pretuned.tune.events import Failed, Unconfirmed
+from pretuned.tune.events import Failed, Noisy, Unconfirmed
 from pretuned.tune.request import TuningRequest
 from pretuned.tune.spending import Spending
 from pretuned.tune.tuner import Tuner
@@ -80,6 +81,32 @@ def test_who_is_ahead_at_some_places_only_is_reported(spec):
     tuned(spec, FakeRunner(slower, bias=0.03), listen=events.append, spending=spending)
     lost = [event.candidates for event in events if isinstance(event, Unconfirmed)]
     assert sum(lost) == spending.unconfirmed > 0
+
+
+@pytest.mark.parametrize(("held_up", "won"), [(2, {4}), (10**9, {1})])
+def test_a_place_where_the_device_was_held_up_is_taken_again(spec, held_up, won):
+    class Shared(FakeRunner):
+        """Something else runs so many times at two of the places, and who is ahead there is turned around."""
+
+        left = held_up
+
+        def race(self, entries, rounds, *, place=0, **given):
+            raced = super().race(entries, rounds, place=place, **given)
+            if place not in {2, 3} or not self.left:
+                return raced
+            self.left -= 1
+            times_us = tuple(tuple(1e3 - time_us for time_us in times) for times in raced.times_us)
+            return dataclasses.replace(raced, times_us=times_us)
+
+    def model(values, _dims):
+        return 10.2 if values == {"block": 256, "vec": 1} else 10.0 if values == {"block": 256, "vec": 4} else 30.0
+
+    events = []
+    gpu = Shared(model)
+    rows = tuned(spec, gpu, listen=events.append)
+    assert {dict(row.winner.configuration.values)["vec"] for row in rows[:1]} == won
+    assert [e.reason for e in events if isinstance(e, Noisy)][:1] == ["everything took 97 times as long as before"]
+    assert bool(rows[0].noise) == (held_up > 2)
 
 
 def test_a_candidate_that_crashes_at_another_place_loses(spec):
