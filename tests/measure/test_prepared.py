@@ -21,6 +21,7 @@ from pretuned.measure.requests import (
     PrepareRequest,
     RaceRequest,
     Ready,
+    ScreenRequest,
     TooLarge,
 )
 from pretuned.measure.server import server
@@ -54,6 +55,51 @@ def test_what_is_only_timed_takes_the_inputs_that_are_there_and_what_is_judged_i
     assert bench.stage is not checked
     assert (bench.stage.request.seed, bench.stage.by_default) == (0, False)
     assert bench.verify(entry).failure is None
+
+
+class Queueing(Unsealing):
+    """A machine that knows whether it may still have something to do."""
+
+    busy = False
+
+    def synchronize(self):
+        self.busy = False
+
+    def ask(self, checks):
+        self.busy = False
+        return super().ask(checks)
+
+    def fill(self, *given):
+        self.busy = True
+        super().fill(*given)
+
+    def copy(self, *given):
+        self.busy = True
+        super().copy(*given)
+
+    def put(self, tasks):
+        self.busy = True
+        super().put(tasks)
+
+    def call(self, *given):
+        self.busy = True
+        super().call(*given)
+
+
+@pytest.mark.parametrize("reference", ["soon", "now", "none"])
+def test_nothing_is_left_to_do_where_another_process_may_have_the_device_next(prepared, reference):
+    _, request, other, entry = prepared
+    bench = Bench(Queueing())
+    for one in (request, replace(request, problem=other), request):
+        bench.prepare(replace(one, reference=reference, trust_default=True))
+        assert not bench.machine.busy
+    if reference != "none":
+        list(bench.screen(ScreenRequest(entries=(entry, entry), verify=True)))
+        assert not bench.machine.busy
+        bench.verify(entry)
+        assert not bench.machine.busy
+        bench.race(RaceRequest(entries=(entry,), estimates_us=(1.0,), rounds=1, judge=True, place=1))
+        assert not bench.machine.busy
 
 
 def test_a_problem_that_is_made_anew_is_the_current_one(prepared):
