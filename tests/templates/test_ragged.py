@@ -158,6 +158,20 @@ CASES = {  # by kernel: an implementation with its widest vectors, and sizes wit
             ("float16", 256, 64, 32, False),
             ("float16", 256, 4, 128, False),
         )
+    ]
+    + [  # with one tile or several, whose rows are an odd number of elements apart, or a multiple of 2, 4, 8 or 16
+        (
+            "gathered",
+            {"T": T, "threads": threads, "high": high, "wide": wide, "whole_sectors": whole_sectors},
+            [(2, least, least), (2, 70, 69), (1, 300, 66), (3, 67, 131), (1, 131, 268), (1, 149, 152), (1, 80, 304)],
+        )
+        for T, threads, high, wide, whole_sectors, least in (
+            ("uint8", 128, 4, 8, True, 64),
+            ("float16", 128, 4, 4, False, 16),
+            ("float16", 256, 8, 8, True, 32),
+            ("float32", 128, 16, 8, False, 32),
+            ("float32", 256, 8, 16, True, 32),
+        )
     ],
     "permute": [
         (
@@ -304,6 +318,8 @@ FIXED += [
     )
     for kernel, kept in IN_SHARED
 ]
+KEPT_WORDS = {"T": "bfloat16", "cluster": 1, "block": 256, "items": 16, "resident": 1024, "kept": 1}
+FIXED += [("row_softmax", "shared", KEPT_WORDS, [(1, 4104), (3, 8201)])]
 FIXED += [
     (
         kernel,
