@@ -287,6 +287,8 @@ STREAMED = [  # by kernel: arrays in shared memory, stages, whether rows are beg
     ("layer_norm", 2, 2, False),
     ("rms_norm", 0, 3, True),
     ("rms_norm", 1, 2, False),
+    ("add_rms_norm", 0, 3, False),
+    ("add_rms_norm", 1, 2, True),
 ]
 FIXED = [(kernel, *case) for kernel, cases in CASES.items() for case in cases]
 FIXED += [
@@ -326,9 +328,17 @@ FIXED += [
         "streamed",
         {"cluster": 1, "block": 512, "items": 16, "resident": 512, "stages": stages, "ahead": ahead}
         | {"whole": True, "kept": kept},
-        [(rows, cols) for rows in (1, 100) for cols in (4104, 8192)],
+        [(rows, cols) for rows in (1, 100) for cols in (4104, 8001, 8192)],
     )
     for kernel, kept, stages, ahead in STREAMED
+]
+FIXED += [  # a warp has a row
+    (
+        "layer_norm",
+        "streamed",
+        {"cluster": 1, "block": 32, "items": 16, "resident": 512, "stages": 2, "ahead": True, "whole": True, "kept": 1},
+        [(100, cols) for cols in (259, 300, 512)],
+    )
 ]
 FIXED += [  # 17 rows are two or three of a cluster, which leaves steps of two or four rows incomplete
     (
