@@ -39,9 +39,11 @@ def norm(name, x, weight, bias):
     if name == "layer_norm":
         wanted = functional.layer_norm(wide, shape, weight.double(), bias.double(), eps=0.1)
         return lambda out: kernels.layer_norm(x, weight, bias, 0.1, out=out), wanted
+    if name == "add_rms_norm":
+        residual = torch.randn_like(x)
+        wanted = functional.rms_norm((residual + x).double(), shape, weight.double(), eps=0.1)
+        return lambda out: kernels.add_rms_norm(residual.clone(), x, weight, 0.1, out=out), wanted
     wanted = functional.rms_norm(wide, shape, weight.double(), eps=0.1)
-    if name == "add_rms_norm":  # its residual is 0 here, so that what it is added to stays
-        return lambda out: kernels.add_rms_norm(torch.zeros_like(x), x, weight, 0.1, out=out), wanted
     return lambda out: kernels.rms_norm(x, weight, 0.1, out=out), wanted
 
 

@@ -413,7 +413,7 @@ def test_ragged_ends_on_arrays_that_begin_anywhere(reference, kernel, implementa
     assert isinstance(binary, Binary), binary
     for size in sizes:
         problem = Problem(specialisation=specialisation, dims=tuple(sorted(zip(spec.dims, size, strict=True))))
-        # Rows are streamed by clusters, which nothing but a GPU has: here it is done by single blocks.
+        # Rows are streamed where a GPU has fewer blocks at once than there are rows.
         assert implementation == "streamed" or space.legal(spec, problem, configuration, FACTS)
         brought = {buffer.name: buffer for buffer in arrays(spec, problem) if buffer.role in ("in", "inout")}
         kinds = {name: np.int64 if np.dtype(one.dtype).kind == "i" else np.float64 for name, one in brought.items()}
