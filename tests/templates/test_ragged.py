@@ -531,6 +531,13 @@ BESIDE = [  # the defaults
 LONGEST = {"shared": 49000, "short": 4096}
 
 
+def configured(spec, problem, implementation, values):
+    """Return the configuration of an implementation with these values, or without one the default."""
+    if implementation is None:
+        return space.default_at(spec, problem)
+    return Configuration(implementation=implementation, values=space.pairs(values))
+
+
 def longest(implementation, values, cols):
     """Return `cols`, or as many as an implementation takes with these values where that is less."""
     held = values["block"] * values["items"] if implementation == "streamed" else LONGEST.get(implementation, cols)
@@ -546,11 +553,7 @@ def longest(implementation, values, cols):
 def test_a_row_with_an_infinity_anywhere_becomes_nan(kernel, implementation, values, cols, dtype):
     spec, specialisation = SPECS[kernel], (("T", dtype),)
     problem = Problem(specialisation=specialisation, dims=(("cols", cols), ("rows", 4)))
-    configuration = (
-        Configuration(implementation=implementation, values=space.pairs(values))
-        if implementation
-        else space.default_at(spec, problem)
-    )
+    configuration = configured(spec, problem, implementation, values)
     image = compile_source(source_of(spec, specialisation, configuration), HOST).image
     draw = np.random.default_rng(5)
     inputs = {one.name: draw.normal(0, 1, one.shape) for one in arrays(spec, problem) if one.role == "in"}
@@ -605,12 +608,17 @@ def test_a_row_that_begins_far_from_its_mean_loses_no_digits(reference, kernel, 
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-@pytest.mark.parametrize("cols", [5, 40, 700, 3000])
-@pytest.mark.parametrize("kernel", ["layer_norm", "layer_norm_backward"])
-def test_a_row_that_begins_far_from_its_mean_changes_no_bit_of_others(reference, kernel, cols, dtype):
+@pytest.mark.parametrize(
+    ("kernel", "implementation", "values", "cols"),
+    [(kernel, None, {}, cols) for kernel in ("layer_norm", "layer_norm_backward") for cols in (5, 40, 700, 3000)]
+    + [(*one, 3000) for one in BESIDE],
+)
+def test_a_row_that_begins_far_from_its_mean_changes_no_bit_of_others(
+    reference, kernel, implementation, values, cols, dtype
+):
     spec, specialisation = SPECS[kernel], (("T", dtype),)
     problem = Problem(specialisation=specialisation, dims=(("cols", cols), ("rows", 9)))
-    configuration = space.default_at(spec, problem)
+    configuration = configured(spec, problem, implementation, values)
     image = compile_source(source_of(spec, specialisation, configuration), HOST).image
     draw = np.random.default_rng(3)
     inputs = {one.name: draw.normal(0, 1, one.shape).astype(dtype) for one in arrays(spec, problem) if one.role == "in"}
