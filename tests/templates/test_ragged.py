@@ -117,6 +117,10 @@ CASES = {  # by kernel: an implementation with its widest vectors, and sizes wit
         ]
         for name, blocks in (("row_argmax", 1056), ("row_sum", 1))
     },
+    "scan": [
+        (implementation, {"block": 256, "bytes": 64, **more}, [(2, n) for n in (16385, 32768, 40007)])
+        for implementation, more in (("look_back", {}), ("shared", {"resident": 2048}))
+    ],
     "row_softmax": [
         (
             "blocks",
@@ -299,6 +303,16 @@ FIXED += [
         [(5, 1), (5, 37), (4, 256), (2, 257), (3, 1031), (1, 4096)],
     )
     for kernel in SHORT
+]
+FIXED += [  # rows that share a block with others, of which some blocks have more than one turn
+    (
+        kernel,
+        "blocks",
+        {"cluster": 1, "block": 256, "items": 8, "blocks": 128, "resident": 768, "whole": True, "ahead": ahead},
+        [(1, 6), (3, 8), (9, 37), (70, 16), (301, 256), (1100, 130)],
+    )
+    for kernel in ("layer_norm_backward", "rms_norm_backward")
+    for ahead in (False, True)
 ]
 FIXED += [
     (
