@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import socket
 import threading
 import time
 from collections import Counter
@@ -56,7 +57,9 @@ class Elsewhere:
         self._send(Lent(workers={name: slots for name in self._functions if name not in gone}))
 
     def hang_up(self):
-        self._connection.close()
+        """End the connection, also for a thread that waits for it, which to close it would not wake."""
+        with socket.socket(fileno=os.dup(self._connection.fileno())) as ours, contextlib.suppress(OSError):
+            ours.shutdown(socket.SHUT_RDWR)
 
     def _send(self, what):
         with self._turn:
