@@ -234,6 +234,30 @@ CASES = {  # by kernel: an implementation with its widest vectors, and sizes wit
         )
         for order in ("adcb", "dcba")
     ]
+    + [  # rows shorter than a block's vectors and longer ones, and axes longer than numbers that a block divides
+        (
+            "flat",
+            {"T": T, "order": order, "threads": 128, "items": items}
+            | {"across": 0, "high": 0, "wide": 0, "whole_sectors": False},
+            [
+                (1, 1, 1, 33),
+                (2, 3, 1, 77),
+                (3, 2, 50, 303),
+                (1, 2, 700, 17),
+                (2, 3, 1, 17001),
+                (17003, 2, 1, 17),
+                (1, 17003, 2, 17),
+            ],
+        )
+        for T, order, items in (
+            ("uint8", "acbd", 1),
+            ("uint8", "cbad", 4),
+            ("float16", "acbd", 2),
+            ("float16", "cbad", 1),
+            ("float32", "acbd", 4),
+            ("float64", "cbad", 2),
+        )
+    ]
     + [
         (
             "narrow",
