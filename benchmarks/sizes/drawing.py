@@ -47,7 +47,11 @@ def draw(
     for stratum, count in strata.items():
         for _ in range(count):
             for _ in range(ATTEMPTS):
-                dims = _joint(rng, stratum, spec, sizes) if spec.problems else _dims(rng, stratum, sizes)
+                dims = (
+                    _joint(rng, stratum, spec.joint_sizes(dict(specialisation)), sizes)
+                    if spec.problems
+                    else _dims(rng, stratum, sizes)
+                )
                 for name, factor in (multiples or {}).items():
                     dims[name] = max(1, round(dims[name] / factor)) * factor
                 problem = Problem(specialisation=specialisation, dims=tuple(sorted(dims.items())))
@@ -77,12 +81,14 @@ def _dims(rng: random.Random, stratum: str, sizes: Mapping[str, list[int]]) -> d
     return {name: _STYLES[stratum](rng, of) for name, of in sizes.items()}
 
 
-def _joint(rng: random.Random, stratum: str, spec: KernelSpec, sizes: Mapping[str, list[int]]) -> dict[str, int]:
+def _joint(
+    rng: random.Random, stratum: str, listed: list[dict[str, int]], sizes: Mapping[str, list[int]]
+) -> dict[str, int]:
     if stratum in _BEYOND:
         name, larger = rng.choice(list(sizes)), rng.random() < LARGER
-        one = other = (max if larger else min)(spec.problems, key=lambda problem: problem[name])
+        one = other = (max if larger else min)(listed, key=lambda problem: problem[name])
     else:
-        one, other = rng.choice(spec.problems), rng.choice(spec.problems)
+        one, other = rng.choice(listed), rng.choice(listed)
     share = rng.random()
     centre = {dim: one[dim] ** share * other[dim] ** (1 - share) for dim in sizes}
     near = {dim: [_within(sizes[dim], round(size * by)) for by in (1 / AROUND, AROUND)] for dim, size in centre.items()}

@@ -54,6 +54,8 @@ HALF = (
     "has sizes while cols has none, so there are no combinations to measure; leave all `sizes` out, as [[problems]] "
     "has them, or write all"
 )
+MODES = ("[dims]", "[specialisations]\nmode = { values = ['fast', 'exact'] }\n\n[dims]")
+FAST, EXACT = (("mode", "fast"),), (("mode", "exact"),)
 SIZES = ("rows = {}\ncols = {}", "rows = { sizes = [8, 1024] }\ncols = { sizes = [1024, 8] }")
 
 
@@ -151,6 +153,84 @@ def test_other_problems_make_rows_incomplete(tmp_path):
 
     assert space_key(joint(tmp_path, ("  { cols = 65536, rows = 16 },\n  { rows = 1024, cols = 1024 },", ""))) != key
     assert space_key(joint(tmp_path, ("{ cols = 65536, rows = 16 }", "{ rows = 16, cols = 65536 }"))) == key
+
+
+def alone(mode):
+    return "{ cols = 65536, rows = 16 }", f"{{ cols = 65536, rows = 16, mode = {mode} }}"
+
+
+def test_a_problem_may_be_for_some_specialisations(tmp_path):
+    spec = joint(tmp_path, MODES, alone("'fast'"))
+
+    assert [dict(one.dims)["cols"] for one in space.problems(spec, FAST)] == [16, 1024, 65536]
+    assert [dict(one.dims)["cols"] for one in space.problems(spec, EXACT)] == [16, 1024]
+    assert sizes_of(spec, "rows", EXACT) == (1024, 65536)
+    assert sizes_of(spec, "rows") == sizes_of(spec, "rows", FAST) == (16, 1024, 65536)
+    both = joint(tmp_path, MODES, alone("['fast', 'exact']"))
+    assert space.all_problems(both) == space.all_problems(joint(tmp_path, MODES))
+
+
+def test_a_problem_for_some_specialisations_changes_nothing_for_others(tmp_path):
+    known, without = (
+        joint(tmp_path, MODES, alone("'fast'")),
+        joint(tmp_path, MODES, ("  { cols = 65536, rows = 16 },\n", "")),
+    )
+
+    assert space_key(known, EXACT) == space_key(without, EXACT)
+    assert space_key(known, FAST) != space_key(without, FAST)
+    assert draw(known, EXACT, 40, 7) == draw(without, EXACT, 40, 7)
+    assert any(dict(one.dims)["rows"] < 1000 for one in draw(known, FAST, 40, 7))
+
+
+@pytest.mark.parametrize(
+    ("edits", "message"),
+    [
+        (
+            (MODES, alone("'quick'")),
+            'problems[1].mode: "quick" is none of the values of \'mode\', which are "exact", "fast"',
+        ),
+        (
+            (MODES, alone("['fast', 3]")),
+            'problems[1].mode: 3 is none of the values of \'mode\', which are "exact", "fast"',
+        ),
+        (
+            (MODES, ("{ cols = 65536, rows = 16 }", "{ cols = 65536, rows = 16, modes = 'fast' }")),
+            "problems[1].modes: 'modes' is not a dim; did you mean 'mode'?",
+        ),
+        ((MODES, ("cols = 16 }", "cols = [16, 32] }")), "problems[0].cols: expected an integer, found [16, 32]"),
+        (
+            (
+                ('role = "out", dtype = "float32"', 'role = "out", dtype = "U"'),
+                ("[dims]", "[specialisations]\nU = { from = 'mode', fast = 'float16', exact = 'float32' }\n[dims]"),
+                ("[specialisations]", "[specialisations]\nmode = { values = ['fast', 'exact'] }"),
+                ("{ cols = 65536, rows = 16 }", "{ cols = 65536, rows = 16, U = 'float16' }"),
+            ),
+            "problems[1].U: 'U' follows from 'mode'; name values of that",
+        ),
+        (
+            (
+                ('role = "out", dtype = "float32"', 'role = "out", dtype = "T"'),
+                ('role = "in", dtype = "float32", shape = ["rows"', 'role = "in", dtype = "T", shape = ["rows"'),
+                ("[dims]", "[specialisations]\nT = { dtypes = ['uint16', 'float16'], alike = 'size' }\n[dims]"),
+                ("{ cols = 65536, rows = 16 }", "{ cols = 65536, rows = 16, T = 'float16' }"),
+            ),
+            'problems[1].T: "float16" is tuned as "uint16"; name that',
+        ),
+        (
+            (
+                MODES,
+                ("[space]", "[constraints]\nrequires = [\"mode != 'fast' or rows > 16\"]\n[space]"),
+                alone("'fast'"),
+            ),
+            (
+                "problems[1]: cols=65536, rows=16: `requires` (`mode != 'fast' or rows > 16`) refuses it; "
+                "change one of both"
+            ),
+        ),
+    ],
+)
+def test_what_says_for_whom_a_problem_is_names_values_of_specialisations(tmp_path, edits, message):
+    assert found(tmp_path, *edits) == [message]
 
 
 @pytest.mark.parametrize("reach", [1.0, 2.0])

@@ -47,8 +47,8 @@ class Standing:
 def space_key(spec: KernelSpec, specialisation: Pairs | None = None) -> str:
     """Return the digest of what is chosen from, and where: spaces, constraints, sizes, and the terms of costs.
 
-    With a `specialisation`, implementations that take no part in it do not count: one that is added for other types
-    changes nothing there.
+    With a `specialisation`, implementations and joint sizes that take no part in it do not count: what is added for
+    other types changes nothing there.
 
     `requires` is a part of it: what was certified where calls were admitted says nothing about other calls. So are the
     formulas of a default that depends on the problem, which say where what is compared with what.
@@ -72,7 +72,8 @@ def space_key(spec: KernelSpec, specialisation: Pairs | None = None) -> str:
     requires = sorted(map(str, spec.constraints.requires))
     own = spec.all_implementations[spec.default_implementation].default
     chosen = {name: str(formula) for name, formula in formulas(own).items()}
-    joint = [{"problems": sorted(map(space.pairs, spec.problems))}] if spec.problems else []
+    listed = spec.joint_sizes(None if specialisation is None else dict(specialisation))
+    joint = [{"problems": sorted(map(space.pairs, listed))}] if listed else []
     more = [*joint, *([terms] if terms else []), *([requires] if requires else [])]
     return digest([implementations, sizes, *more, *([{"default": chosen}] if chosen else [])])
 

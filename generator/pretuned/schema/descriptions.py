@@ -30,7 +30,8 @@ DESCRIPTIONS: Final = {
     "KernelSpec.dims": "The problem sizes, by which calls find what to run. Each is read off a shape, or is a keyword.",
     "KernelSpec.problems": (
         "Joint sizes to measure, one table a problem, with a size for every dim that is not constant. Dims then need "
-        "no sizes; where they have them, all combinations are measured as well."
+        "no sizes; where they have them, all combinations are measured as well. A table that names values of "
+        "specialisations, too, is for these alone: T = 'float16'."
     ),
     "KernelSpec.structs": (
         "Structs that are passed by value, by name: the fields with their types, in order, { n = 'int32', "

@@ -6,7 +6,7 @@ These models hold the structure (keys, kinds of value, the syntax of every expre
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
@@ -44,15 +44,16 @@ from pretuned.spec.values import (
     Expr,
     Extent,
     FillName,
+    Joint,
     Most,
     Name,
     Parameter,
     ScalarValue,
-    Size,
     Space,
     TunedValue,
     TuningValue,
     Zero,
+    is_for,
 )
 
 FORMAT: Final = 1
@@ -183,7 +184,7 @@ class KernelSpec(Model):
     arguments: Annotated[tuple[Argument, ...], Field(min_length=1)]
     dims: dict[str, Dim] = Field(default_factory=dict)
     structs: dict[str, dict[str, Name]] = Field(default_factory=dict)
-    problems: tuple[dict[str, Size], ...] = ()
+    problems: tuple[dict[str, Joint], ...] = ()
     specialisations: dict[str, Specialisation] = Field(default_factory=dict)
     constraints: Constraints = Constraints()
     verify: Verify = Verify()
@@ -255,6 +256,17 @@ class KernelSpec(Model):
             cost=self.cost,
         )
         return {MAIN: self._completed(main)}
+
+    def joint_sizes(self, specialisation: Mapping[str, Value] | None = None) -> list[dict[str, int]]:
+        """Return the sizes of the free dims that `problems` lists: all, or those of one specialisation.
+
+        A table that names values of specialisations is for these alone.
+        """
+        return [
+            {name: size for name in self.free_dims if isinstance(size := problem[name], int)}
+            for problem in self.problems
+            if specialisation is None or is_for(problem, specialisation)
+        ]
 
     @cached_property
     def include_folders(self) -> tuple[Path, ...]:

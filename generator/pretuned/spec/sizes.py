@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING
 
 from pretuned.config.toml import INT64_MAX
 from pretuned.runtime.types import DTYPES
-from pretuned.spec.space import Problem, pairs
+from pretuned.spec.space import Pairs, Problem, pairs
 from pretuned.spec.strides import contiguous
 
 if TYPE_CHECKING:
     from pretuned.spec.model import KernelSpec
 
 
-def sizes_of(spec: KernelSpec, dim: str) -> tuple[int, ...]:
-    """Return the sorted, distinct sizes of a free dim: its own, and those of `problems`."""
-    return tuple(sorted({*(spec.free_dims[dim].sizes or ()), *(problem[dim] for problem in spec.problems)}))
+def sizes_of(spec: KernelSpec, dim: str, specialisation: Pairs | None = None) -> tuple[int, ...]:
+    """Return the sorted, distinct sizes of a free dim: its own, and those of `problems`, or of one specialisation's."""
+    joint = spec.joint_sizes(None if specialisation is None else dict(specialisation))
+    return tuple(sorted({*(spec.free_dims[dim].sizes or ()), *(problem[dim] for problem in joint)}))
 
 
 def largest(spec: KernelSpec, dim: str) -> int:

@@ -131,11 +131,11 @@ def tuned(spec: KernelSpec, specialisation: Mapping[str, Value]) -> dict[str, Va
 def problems(spec: KernelSpec, specialisation: Pairs) -> Iterator[Problem]:
     """Yield the problems to measure for one specialisation, smallest first.
 
-    They are the combinations of the dims' sizes, and the joint sizes of `problems`, that `requires` admits.
+    They are the combinations of the dims' sizes, and its joint sizes, that `requires` admits.
     """
     names = list(spec.free_dims)
     sizes = [sorted(set(spec.free_dims[name].sizes or ())) for name in names]
-    listed = {tuple(problem[name] for name in names) for problem in spec.problems}
+    listed = {tuple(problem[name] for name in names) for problem in spec.joint_sizes(dict(specialisation))}
     for values in sorted({*itertools.product(*sizes), *listed}) if listed else itertools.product(*sizes):
         problem = Problem(specialisation=specialisation, dims=tuple(zip(names, values, strict=True)))
         if admitted(spec, problem):

@@ -82,7 +82,8 @@ def _fill_name(value: object) -> object:
     return value
 
 
-def _size(value: object) -> int:
+def size(value: object) -> int:
+    """Return a size of a dim, or say what is wrong with it in a ValueError."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise _expected("an integer", value)
     if value < 1:
@@ -92,8 +93,21 @@ def _size(value: object) -> int:
     return value
 
 
+def _joint(value: object) -> bool | int | float | str | tuple[bool | int | float | str, ...]:
+    return tuple(map(_parameter, value)) if isinstance(value, list | tuple) and value else _parameter(value)
+
+
+def is_for(problem: Mapping[str, Any], specialisation: Mapping[str, Any]) -> bool:
+    """Return whether a table of `problems` is for a specialisation, of which it may name a value or several."""
+    return all(
+        specialisation[name] in (value if isinstance(value, tuple) else (value,))
+        for name, value in problem.items()
+        if name in specialisation
+    )
+
+
 def _most(value: object) -> int:
-    if (number := _size(value)) > MOST_ARRAYS:
+    if (number := size(value)) > MOST_ARRAYS:
         raise ValueError(f"is {number}; a list has at most {MOST_ARRAYS} arrays, whose addresses are passed by value")
     return number
 
@@ -217,7 +231,12 @@ Expr = Annotated[Expression, *_kind(_expression, type=["string", "integer"])]
 Extent = Annotated[Expression, *_kind(_extent, type=["string", "integer"])]
 Requirement = Annotated[Expression | Alignment, *_kind(_requirement, type=["string", "integer"])]
 LaunchExtent = Annotated[tuple[Expr, ...], Field(min_length=1, max_length=3)]
-Size = Annotated[int, *_kind(_size, type="integer", minimum=1)]
+Size = Annotated[int, *_kind(size, type="integer", minimum=1)]
+# In a table of `problems`: a dim's size, which is judged where dims are known, or a specialisation's value or values.
+Joint = Annotated[
+    bool | int | float | str | tuple[bool | int | float | str, ...],
+    *_kind(_joint, type=["integer", "boolean", "string", "array"]),
+]
 Most = Annotated[int, *_kind(_most, type="integer", minimum=1, maximum=MOST_ARRAYS)]
 Sizes = Annotated[tuple[Size, ...], Field(min_length=1), *_listed(type="integer", minimum=1)]
 # What a tuning parameter or a specialisation may be.

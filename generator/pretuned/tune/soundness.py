@@ -129,7 +129,7 @@ def check_problems(spec: KernelSpec, problem: Problem) -> Iterator[Problem]:
     """
     dims = {name: int(size) for name, size in problem.dims}
     trials: list[dict[str, int]] = [dict.fromkeys(dims, size) for size in TINY]
-    trials.append({name: _between(sizes_of(spec, name), size) for name, size in dims.items()})
+    trials.append({name: _between(sizes_of(spec, name, problem.specialisation), size) for name, size in dims.items()})
     trials.append({name: max(size - 1, 1) for name, size in dims.items()})
     seen = {problem}
     for trial in trials:

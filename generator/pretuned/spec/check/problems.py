@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pretuned.config.toml import spelled
 from pretuned.runtime.text import closest
 from pretuned.spec import space
 from pretuned.spec.check.names import PathFault
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.sizes import largest
+from pretuned.spec.values import is_for, size
 
 
 def problem_faults(spec: KernelSpec) -> Iterator[PathFault]:
-    """Yield the faults of [[problems]]; each is one size for every dim that may have any."""
+    """Yield the faults of [[problems]]; each is one size for every dim that may have any, and maybe whom it is for."""
     free = spec.free_dims
     sized = [name for name, dim in free.items() if dim.sizes]
     if spec.problems and sized and len(sized) < len(free):
@@ -21,25 +23,53 @@ def problem_faults(spec: KernelSpec) -> Iterator[PathFault]:
         yield f"dims.{sized[0]}.sizes", f"{message}; leave all `sizes` out, as [[problems]] has them, or write all"
     for index, problem in enumerate(spec.problems):
         path = f"problems[{index}]"
-        for name, size in problem.items():
-            if name not in free:
+        for name, value in problem.items():
+            if name in spec.specialisations:
+                messages = _other_specialisations(spec, name, value if isinstance(value, tuple) else (value,))
+            elif name in free:
+                messages = _no_size(spec, name, value)
+            else:
                 kind = "a constant dim, whose values are all measured" if name in spec.dims else "not a dim"
-                yield f"{path}.{name}", f"'{name}' is {kind}{closest(name, free) or '; leave it out'}"
-            elif size > largest(spec, name):
-                message = f"{size} does not fit the type of the argument '{name}'; pass it as int64"
-                yield f"{path}.{name}", message
+                other = closest(name, [*free, *spec.specialisations])
+                messages = iter([f"'{name}' is {kind}{other or '; leave it out'}"])
+            yield from ((f"{path}.{name}", message) for message in messages)
         for name in sorted(free.keys() - problem.keys()):
             yield path, f"lacks '{name}'; a problem has a size for every dim that is not constant: {', '.join(free)}"
         if problem in spec.problems[:index]:
             yield path, f"is the same as problems[{spec.problems.index(problem)}]; remove one"
 
 
+def _no_size(spec: KernelSpec, dim: str, value: object) -> Iterator[str]:
+    try:
+        if size(value) > largest(spec, dim):
+            yield f"{value} does not fit the type of the argument '{dim}'; pass it as int64"
+    except ValueError as error:
+        yield str(error)
+
+
+def _other_specialisations(spec: KernelSpec, name: str, values: tuple[object, ...]) -> Iterator[str]:
+    """Yield what is wrong with values that say for whom a problem is."""
+    choice = spec.specialisations[name]
+    if choice.from_ is not None:
+        yield f"'{name}' follows from '{choice.from_}'; name values of that"
+        return
+    tuned = sorted({dict(one)[name] for one in space.specialisations(spec)}, key=str)
+    for value in values:
+        if value in tuned:
+            continue
+        if stands := choice.stands_for.get(str(value)):
+            yield f"{spelled(value)} is tuned as {spelled(stands)}; name that"
+        else:
+            yield f"{spelled(value)} is none of the values of '{name}', which are {', '.join(map(spelled, tuned))}"
+
+
 def refused_problems(spec: KernelSpec) -> Iterator[PathFault]:
     """Yield the joint sizes that `requires` admits for no specialisation."""
     specialisations = list(space.specialisations(spec))
-    for index, sizes in enumerate(spec.problems):
-        dims = space.pairs(sizes)
-        problems = (space.Problem(specialisation=chosen, dims=dims) for chosen in specialisations)
+    for index, problem in enumerate(spec.problems):
+        dims = space.pairs({name: value for name in spec.free_dims if isinstance(value := problem[name], int)})
+        chosen = (one for one in specialisations if is_for(problem, dict(one)))
+        problems = (space.Problem(specialisation=one, dims=dims) for one in chosen)
         if not any(space.admitted(spec, problem) for problem in problems):
             demands = ", ".join(expression.quoted for expression in spec.constraints.demands)
             yield f"problems[{index}]", f"{space.describe(dims)}: `requires` ({demands}) refuses it; change one of both"

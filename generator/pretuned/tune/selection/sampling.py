@@ -60,11 +60,12 @@ def draw(
     million times does not hide the others. They are taken as they are, inside or outside. The others are none of
     `without`.
     """
-    sizes = ",".join(f"{name}={sizes_of(spec, name)}" for name in spec.free_dims)
+    known = {name: sizes_of(spec, name, specialisation) for name in spec.free_dims}
+    sizes = ",".join(f"{name}={of_dim}" for name, of_dim in known.items())
     joint = [problem.dims for problem in space.problems(spec, specialisation)] if spec.problems else []
     generator = random.Random(f"{seed}:{spec.name}:{space.describe(specialisation)}:{sizes}:{reach}")  # noqa: S311
     found = dict.fromkeys(_called(spec, specialisation, int(CALLED * count), generator, calls or {}))
-    ranges = {name: _range(sizes_of(spec, name), reach) for name in spec.free_dims}
+    ranges = {name: _range(of_dim, reach) for name, of_dim in known.items()}
     styles, factors = _styles(spec, specialisation, generator), _factors(spec)
     for _ in range(max(TRIES * count, LEAST_TRIES) if count else 0):
         if len(found) >= count or not ranges:
@@ -73,9 +74,9 @@ def draw(
         dims = _dims(ranges, centre, styles, factors, generator)
         if len(dims) > 1 and generator.random() < LEAST:
             name = generator.choice(list(dims))
-            dims[name] = _range(sizes_of(spec, name), 1)[0]
+            dims[name] = _range(known[name], 1)[0]
         problem = Problem(specialisation=specialisation, dims=space.pairs(dims))
-        if problem in found or problem in without or (reach > 1 and not _outside(spec, dims)):
+        if problem in found or problem in without or (reach > 1 and not _outside(known, dims)):
             continue
         if _admitted(spec, problem):
             found[problem] = None
@@ -106,8 +107,8 @@ def _range(sizes: tuple[int, ...], reach: float) -> tuple[int, int]:
     return max(1, math.ceil(least / reach)), max(1, math.floor(most * reach))
 
 
-def _outside(spec: KernelSpec, dims: Mapping[str, int]) -> bool:
-    return any(not sizes_of(spec, name)[0] <= size <= sizes_of(spec, name)[-1] for name, size in dims.items())
+def _outside(known: Mapping[str, tuple[int, ...]], dims: Mapping[str, int]) -> bool:
+    return any(not known[name][0] <= size <= known[name][-1] for name, size in dims.items())
 
 
 def _between(joint: Sequence[Pairs], reach: float, generator: random.Random) -> dict[str, float]:
@@ -164,7 +165,7 @@ def _factors(spec: KernelSpec) -> dict[str, int]:
 
 def _styles(spec: KernelSpec, specialisation: Pairs, generator: random.Random) -> tuple[Callable[[str, int], int], ...]:
     """Return the functions that move a size to a number of a style; what is listed twice is drawn twice as often."""
-    sizes = {name: sizes_of(spec, name) or (1,) for name in spec.free_dims}
+    sizes = {name: sizes_of(spec, name, specialisation) or (1,) for name in spec.free_dims}
     tiles = _tiles(spec, specialisation)
 
     def near(name: str, size: int) -> int:
