@@ -20,7 +20,8 @@ def test_tails_and_vectors_of_every_configuration_run(name):
                 continue
             step = 32 if trial.configuration.implementation == "vectors" else 16  # it takes whole vectors of 16 bytes
             sizes = [[value for _, value in problem.dims] for problem in trial.problems]
-            assert any(any(size % 16 == 0 and size > 32 for size in dims) for dims in sizes), trial
+            if trial.configuration.implementation != "flat":  # it takes rows that are no whole vectors
+                assert any(any(size % 16 == 0 and size > 32 for size in dims) for dims in sizes), trial
             assert any(any(size > 1 and size % step for size in dims) for dims in sizes), trial
 
 
