@@ -42,16 +42,13 @@ def draw(
     `multiples` gives what a dim must be a multiple of.
     """
     rng = random.Random(f"{seed}:{spec.name}:{specialisation}")
-    sizes = {name: list(sizes_of(spec, name)) for name in spec.free_dims}
+    listed = spec.joint_sizes(dict(specialisation))
+    sizes = {name: list(sizes_of(spec, name, dict(specialisation))) for name in spec.free_dims}
     found: dict[Problem, str] = {}
     for stratum, count in strata.items():
         for _ in range(count):
             for _ in range(ATTEMPTS):
-                dims = (
-                    _joint(rng, stratum, spec.joint_sizes(dict(specialisation)), sizes)
-                    if spec.problems
-                    else _dims(rng, stratum, sizes)
-                )
+                dims = _joint(rng, stratum, listed, sizes) if listed else _dims(rng, stratum, sizes)
                 for name, factor in (multiples or {}).items():
                     dims[name] = max(1, round(dims[name] / factor)) * factor
                 problem = Problem(specialisation=specialisation, dims=tuple(sorted(dims.items())))
@@ -69,7 +66,8 @@ def shares(count: int, strata: Mapping[str, int] = INSIDE) -> dict[str, int]:
 
 def is_inside(spec: KernelSpec, problem: Problem) -> bool:
     """Return whether every dim lies within its tuned sizes."""
-    return all(sizes_of(spec, name)[0] <= int(size) <= sizes_of(spec, name)[-1] for name, size in problem.dims)
+    sizes = {name: sizes_of(spec, name, dict(problem.specialisation)) for name, _ in problem.dims}
+    return all(sizes[name][0] <= int(size) <= sizes[name][-1] for name, size in problem.dims)
 
 
 def _dims(rng: random.Random, stratum: str, sizes: Mapping[str, list[int]]) -> dict[str, int]:

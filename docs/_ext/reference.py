@@ -134,6 +134,7 @@ KINDS: Final = {
     "structs": "table of tables",
     "default": "table of values, or of `{ at = ... }`",
     "implementations.default": "table of values, or of `{ at = ... }`",
+    "problems": "list of tables",
     "seeds": "list of tables",
     "implementations.seeds": "list of tables",
     "verify.rtol": "number, or table by dtype",

@@ -7,6 +7,7 @@ import math
 import pytest
 
 from pretuned.record.freshness import space_key
+from pretuned.record.usage import Called, gaps
 from pretuned.spec import space
 from pretuned.spec.sizes import sizes_of
 from pretuned.tune.selection.sampling import draw
@@ -164,8 +165,8 @@ def test_a_problem_may_be_for_some_specialisations(tmp_path):
 
     assert [dict(one.dims)["cols"] for one in space.problems(spec, FAST)] == [16, 1024, 65536]
     assert [dict(one.dims)["cols"] for one in space.problems(spec, EXACT)] == [16, 1024]
-    assert sizes_of(spec, "rows", EXACT) == (1024, 65536)
-    assert sizes_of(spec, "rows") == sizes_of(spec, "rows", FAST) == (16, 1024, 65536)
+    assert sizes_of(spec, "rows", dict(EXACT)) == (1024, 65536)
+    assert sizes_of(spec, "rows") == sizes_of(spec, "rows", dict(FAST)) == (16, 1024, 65536)
     both = joint(tmp_path, MODES, alone("['fast', 'exact']"))
     assert space.all_problems(both) == space.all_problems(joint(tmp_path, MODES))
 
@@ -178,8 +179,24 @@ def test_a_problem_for_some_specialisations_changes_nothing_for_others(tmp_path)
 
     assert space_key(known, EXACT) == space_key(without, EXACT)
     assert space_key(known, FAST) != space_key(without, FAST)
+    assert space_key(known) != space_key(joint(tmp_path, MODES)), "else rows that are not for all would stay fresh"
     assert draw(known, EXACT, 40, 7) == draw(without, EXACT, 40, 7)
     assert any(dict(one.dims)["rows"] < 1000 for one in draw(known, FAST, 40, 7))
+
+
+@pytest.mark.parametrize(("mode", "dims"), [("fast", []), ("exact", ["cols", "rows"])])
+def test_a_size_that_others_have_is_missing_here(tmp_path, mode, dims):
+    spec = joint(tmp_path, MODES, alone("'fast'"))
+    called = Called(
+        lines=(1,),
+        package="p",
+        kernel="scale",
+        specialisation={"mode": mode},
+        dims={"cols": 65536, "rows": 16},
+        calls=3,
+    )
+
+    assert sorted(gap.dim for gap in gaps(spec, [called])) == dims
 
 
 @pytest.mark.parametrize(
@@ -187,17 +204,32 @@ def test_a_problem_for_some_specialisations_changes_nothing_for_others(tmp_path)
     [
         (
             (MODES, alone("'quick'")),
-            'problems[1].mode: "quick" is none of the values of \'mode\', which are "exact", "fast"',
+            'problems[1].mode: "quick" is none of the values of \'mode\', which are "fast", "exact"',
         ),
         (
             (MODES, alone("['fast', 3]")),
-            'problems[1].mode: 3 is none of the values of \'mode\', which are "exact", "fast"',
+            'problems[1].mode: 3 is none of the values of \'mode\', which are "fast", "exact"',
         ),
         (
             (MODES, ("{ cols = 65536, rows = 16 }", "{ cols = 65536, rows = 16, modes = 'fast' }")),
             "problems[1].modes: 'modes' is not a dim; did you mean 'mode'?",
         ),
+        ((MODES, alone("true")), 'problems[1].mode: true is none of the values of \'mode\', which are "fast", "exact"'),
+        ((MODES, alone("[]")), "problems[1].mode: is empty; name a value, or leave it out"),
+        (
+            (MODES, ("['fast', 'exact']", "[1, 2]"), alone("true")),
+            "problems[1].mode: true is none of the values of 'mode', which are 1, 2",
+        ),
+        (
+            (MODES, ("['fast', 'exact']", "[1, 'fast']"), alone("1")),
+            "specialisations.mode.values: mixes integers and texts; use one kind",
+        ),
         ((MODES, ("cols = 16 }", "cols = [16, 32] }")), "problems[0].cols: expected an integer, found [16, 32]"),
+        ((MODES, ("cols = 16 }", "cols = { at = 16 } }")), "problems[0].cols: expected an integer, found { at = 16 }"),
+        (
+            (MODES, *((f"{one} }}", f"{one}, mode = 'fast' }}") for one in ("cols = 16", "rows = 16", "cols = 1024"))),
+            "problems: none is for mode=exact; add one, or name fewer values in others",
+        ),
         (
             (
                 ('role = "out", dtype = "float32"', 'role = "out", dtype = "U"'),

@@ -188,8 +188,9 @@ def _facts(kernel: KernelPlan) -> Iterator[str]:
             yield f"{name} follows from {choice.from_}: {follows}."
     for name, dim in spec.constant_dims.items():
         yield f"{name} is {_either(sorted(map(str, dim.values or ())))}, as the arrays have it."
+    limited = ", some for certain calls alone" if any(p.keys() - spec.free_dims.keys() for p in spec.problems) else ""
     for name in spec.free_dims:
-        yield f"{name} was measured at {', '.join(map(str, sizes_of(spec, name)))}."
+        yield f"{name} was measured at {', '.join(map(str, sizes_of(spec, name)))}{limited}."
     for expression in spec.constraints.requires:
         yield f"Requires {expression}."
     if kernel.backward is not None:

@@ -72,10 +72,17 @@ def space_key(spec: KernelSpec, specialisation: Pairs | None = None) -> str:
     requires = sorted(map(str, spec.constraints.requires))
     own = spec.all_implementations[spec.default_implementation].default
     chosen = {name: str(formula) for name, formula in formulas(own).items()}
-    listed = spec.joint_sizes(None if specialisation is None else dict(specialisation))
-    joint = [{"problems": sorted(map(space.pairs, listed))}] if listed else []
+    listed = spec.problems if specialisation is None else spec.joint_sizes(dict(specialisation))
+    joint = [{"problems": _sorted(list(map(space.pairs, listed)))}] if listed else []
     more = [*joint, *([terms] if terms else []), *([requires] if requires else [])]
     return digest([implementations, sizes, *more, *([{"default": chosen}] if chosen else [])])
+
+
+def _sorted(problems: list[Pairs]) -> list[Pairs]:
+    try:
+        return sorted(problems)
+    except TypeError:  # of tables with the same keys, one names a value and another one several
+        return sorted(problems, key=str)
 
 
 class FreshnessJudge:

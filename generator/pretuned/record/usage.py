@@ -190,19 +190,18 @@ def gaps(spec: KernelSpec, calls: Iterable[Called]) -> Iterator[Gap]:
     """Yield a gap for each dim of which some called size differs from all measured ones by more than `NEAR`."""
     calls = list(calls)
     for name in spec.free_dims:
-        counts: dict[int, int] = {}
+        far: dict[int, int] = {}
         for called in calls:
-            if size := called.dims[name]:  # an empty call costs nothing
-                counts[size] = counts.get(size, 0) + called.calls
-        measured = sizes_of(spec, name)
-        far = {size: count for size, count in counts.items() if not _is_near(size, measured)}
+            size, measured = called.dims[name], sizes_of(spec, name, space.tuned(spec, called.specialisation))
+            if size and not _is_near(size, measured):  # an empty call costs nothing
+                far[size] = far.get(size, 0) + called.calls
         ordered = sorted(far, key=lambda size: (-far[size], size))
         added: list[int] = []
         for size in ordered:
             if not _is_near(size, added):
                 added.append(size)
         if far:
-            sizes = tuple(sorted((*measured, *added)))
+            sizes = tuple(sorted({*sizes_of(spec, name), *added}))
             yield Gap(dim=name, calls={size: far[size] for size in ordered}, sizes=sizes)
 
 

@@ -151,7 +151,7 @@ class KernelKeys(TemplateKeys, total=False):
     arguments: Sequence[ArgumentKeys]
     dims: Mapping[str, DimKeys]
     structs: Mapping[str, Mapping[str, str]]
-    problems: Sequence[Mapping[str, int | bool | str | Sequence[Any]]]
+    problems: Sequence[Mapping[str, int | bool | str | Sequence[int | bool | str]]]
     specialisations: Mapping[str, Mapping[str, Any]]
     verify: VerifyKeys
     backward: BackwardKeys | None

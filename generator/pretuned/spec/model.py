@@ -263,7 +263,7 @@ class KernelSpec(Model):
         A table that names values of specialisations is for these alone.
         """
         return [
-            {name: size for name in self.free_dims if isinstance(size := problem[name], int)}
+            {name: problem[name] for name in self.free_dims}
             for problem in self.problems
             if specialisation is None or is_for(problem, specialisation)
         ]

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pretuned.config.toml import INT64_MAX
 from pretuned.runtime.types import DTYPES
-from pretuned.spec.space import Pairs, Problem, pairs
+from pretuned.spec.space import Problem, pairs
 from pretuned.spec.strides import contiguous
 
 if TYPE_CHECKING:
+    from pretuned.runtime.records import Value
     from pretuned.spec.model import KernelSpec
 
 
-def sizes_of(spec: KernelSpec, dim: str, specialisation: Pairs | None = None) -> tuple[int, ...]:
+def sizes_of(spec: KernelSpec, dim: str, specialisation: Mapping[str, Value] | None = None) -> tuple[int, ...]:
     """Return the sorted, distinct sizes of a free dim: its own, and those of `problems`, or of one specialisation's."""
-    joint = spec.joint_sizes(None if specialisation is None else dict(specialisation))
+    joint = spec.joint_sizes(specialisation)
     return tuple(sorted({*(spec.free_dims[dim].sizes or ()), *(problem[dim] for problem in joint)}))
 
 

@@ -93,17 +93,18 @@ def size(value: object) -> int:
     return value
 
 
-def _joint(value: object) -> bool | int | float | str | tuple[bool | int | float | str, ...]:
-    return tuple(map(_parameter, value)) if isinstance(value, list | tuple) and value else _parameter(value)
+def _joint(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
 
 
-def is_for(problem: Mapping[str, Any], specialisation: Mapping[str, Any]) -> bool:
-    """Return whether a table of `problems` is for a specialisation, of which it may name a value or several."""
-    return all(
-        specialisation[name] in (value if isinstance(value, tuple) else (value,))
-        for name, value in problem.items()
-        if name in specialisation
-    )
+def any_of(value: object) -> tuple[object, ...]:
+    """Return the values of a specialisation that an entry of `problems` names: one or several."""
+    return value if isinstance(value, tuple) else (value,)
+
+
+def is_for(problem: Mapping[str, object], specialisation: Mapping[str, object]) -> bool:
+    """Return whether a table of `problems` is for a specialisation: for all, if it names no values of it."""
+    return all(specialisation[name] in any_of(value) for name, value in problem.items() if name in specialisation)
 
 
 def _most(value: object) -> int:
@@ -232,10 +233,11 @@ Extent = Annotated[Expression, *_kind(_extent, type=["string", "integer"])]
 Requirement = Annotated[Expression | Alignment, *_kind(_requirement, type=["string", "integer"])]
 LaunchExtent = Annotated[tuple[Expr, ...], Field(min_length=1, max_length=3)]
 Size = Annotated[int, *_kind(size, type="integer", minimum=1)]
-# In a table of `problems`: a dim's size, which is judged where dims are known, or a specialisation's value or values.
+# In a table of `problems`: a dim's size, or a specialisation's value or values. It is judged where these are known.
+_CHOSEN: Final = {"type": ["integer", "boolean", "string"]}
 Joint = Annotated[
-    bool | int | float | str | tuple[bool | int | float | str, ...],
-    *_kind(_joint, type=["integer", "boolean", "string", "array"]),
+    Any,
+    *_kind(_joint, type=["integer", "boolean", "string", "array"], items=_CHOSEN, minItems=1),
 ]
 Most = Annotated[int, *_kind(_most, type="integer", minimum=1, maximum=MOST_ARRAYS)]
 Sizes = Annotated[tuple[Size, ...], Field(min_length=1), *_listed(type="integer", minimum=1)]

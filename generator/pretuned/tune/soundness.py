@@ -129,7 +129,9 @@ def check_problems(spec: KernelSpec, problem: Problem) -> Iterator[Problem]:
     """
     dims = {name: int(size) for name, size in problem.dims}
     trials: list[dict[str, int]] = [dict.fromkeys(dims, size) for size in TINY]
-    trials.append({name: _between(sizes_of(spec, name, problem.specialisation), size) for name, size in dims.items()})
+    trials.append(
+        {name: _between(sizes_of(spec, name, dict(problem.specialisation)), size) for name, size in dims.items()}
+    )
     trials.append({name: max(size - 1, 1) for name, size in dims.items()})
     seen = {problem}
     for trial in trials:

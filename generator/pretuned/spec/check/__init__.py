@@ -27,7 +27,7 @@ from pretuned.spec.check.launch_bounds import bound_faults
 from pretuned.spec.check.let import let_faults
 from pretuned.spec.check.names import PathFault, name_faults
 from pretuned.spec.check.options import option_faults
-from pretuned.spec.check.problems import problem_faults, refused_problems
+from pretuned.spec.check.problems import idle_specialisations, problem_faults, refused_problems
 from pretuned.spec.check.promise import default_faults
 from pretuned.spec.check.scalars import scalar_value_faults
 from pretuned.spec.check.structs import passed_size_faults, struct_faults
@@ -68,6 +68,7 @@ def check(spec: KernelSpec) -> list[Fault]:
     if not entries:  # what follows evaluates and renders, and wants every name known
         entries = [
             *refused_problems(spec),
+            *idle_specialisations(spec),
             *shape_value_faults(spec),
             *scalar_value_faults(spec),
             *passed_size_faults(spec),

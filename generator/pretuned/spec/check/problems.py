@@ -10,7 +10,7 @@ from pretuned.spec import space
 from pretuned.spec.check.names import PathFault
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.sizes import largest
-from pretuned.spec.values import is_for, size
+from pretuned.spec.values import any_of, is_for, size
 
 
 def problem_faults(spec: KernelSpec) -> Iterator[PathFault]:
@@ -25,7 +25,7 @@ def problem_faults(spec: KernelSpec) -> Iterator[PathFault]:
         path = f"problems[{index}]"
         for name, value in problem.items():
             if name in spec.specialisations:
-                messages = _other_specialisations(spec, name, value if isinstance(value, tuple) else (value,))
+                messages = _other_specialisations(spec, name, any_of(value))
             elif name in free:
                 messages = _no_size(spec, name, value)
             else:
@@ -53,21 +53,31 @@ def _other_specialisations(spec: KernelSpec, name: str, values: tuple[object, ..
     if choice.from_ is not None:
         yield f"'{name}' follows from '{choice.from_}'; name values of that"
         return
-    tuned = sorted({dict(one)[name] for one in space.specialisations(spec)}, key=str)
+    tuned = tuple(dict.fromkeys(choice.stands_for.values())) or choice.values or ()
+    if not values:
+        yield "is empty; name a value, or leave it out"
     for value in values:
-        if value in tuned:
+        if any(type(value) is type(one) and value == one for one in tuned):  # True is no 1
             continue
-        if stands := choice.stands_for.get(str(value)):
-            yield f"{spelled(value)} is tuned as {spelled(stands)}; name that"
-        else:
+        if isinstance(value, str) and value in choice.stands_for:
+            yield f"{spelled(value)} is tuned as {spelled(choice.stands_for[value])}; name that"
+        elif tuned:
             yield f"{spelled(value)} is none of the values of '{name}', which are {', '.join(map(spelled, tuned))}"
+
+
+def idle_specialisations(spec: KernelSpec) -> Iterator[PathFault]:
+    """Yield the specialisation, if any, for which no problem is listed, since all name others."""
+    for specialisation in space.specialisations(spec) if spec.problems else ():
+        if not spec.joint_sizes(dict(specialisation)) and not all(dim.sizes for dim in spec.free_dims.values()):
+            yield "problems", f"none is for {space.describe(specialisation)}; add one, or name fewer values in others"
+            return
 
 
 def refused_problems(spec: KernelSpec) -> Iterator[PathFault]:
     """Yield the joint sizes that `requires` admits for no specialisation."""
     specialisations = list(space.specialisations(spec))
     for index, problem in enumerate(spec.problems):
-        dims = space.pairs({name: value for name in spec.free_dims if isinstance(value := problem[name], int)})
+        dims = space.pairs({name: problem[name] for name in spec.free_dims})
         chosen = (one for one in specialisations if is_for(problem, dict(one)))
         problems = (space.Problem(specialisation=one, dims=dims) for one in chosen)
         if not any(space.admitted(spec, problem) for problem in problems):

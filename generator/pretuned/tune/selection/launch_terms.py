@@ -141,9 +141,9 @@ def _shape(
     extents = [hoist(fold_in(extent, known)) for extent in launch.block]
     block = multiply(extents)
     shared = fold_in(launch.shared, known)
-    corners = [{name: ends(sizes_of(spec, name) or (1,)) for name in spec.free_dims} for ends in (min, max)]
+    corners = [{name: ends(sizes_of(spec, name, known) or (1,)) for name in spec.free_dims} for ends in (min, max)]
     at_once = set()
-    for dims in (*corners, _large(spec)):
+    for dims in (*corners, _large(spec, known)):
         threads = max(1, _value(Expression.derived(block), dims) or 1)
         at_once.add(facts.sm_count * _blocks_of_sm(threads, _value(shared, dims) or 0, facts, resources))
     grid = [hoist(fold_in(extent, {**known, RESIDENT_BLOCKS: max(at_once)})) for extent in launch.grid]
@@ -154,7 +154,7 @@ def _shape(
     elif Expression.derived(block).constant is None:
         counts.append(_at_once(block, shared, facts, resources))
     blocks, tails = multiply(grid), dict.fromkeys(pair for text in (*grid, block) for pair in ceil_divs_of(text))
-    still = _still(spec, blocks)
+    still = _still(spec, known, blocks)
     fixed = len(still) == len(spec.free_dims)
     return _Shape(
         grid=tuple(grid),
@@ -229,13 +229,13 @@ def _busiest(shape: _Shape, facts: DeviceFacts) -> str:
     return divide(shape.blocks, str(facts.sm_count))
 
 
-def _large(spec: KernelSpec) -> dict[str, int]:
-    return {name: 4 * max(sizes_of(spec, name) or (1,)) for name in spec.free_dims}
+def _large(spec: KernelSpec, known: Mapping[str, Value]) -> dict[str, int]:
+    return {name: 4 * max(sizes_of(spec, name, known) or (1,)) for name in spec.free_dims}
 
 
-def _still(spec: KernelSpec, blocks: str) -> tuple[str, ...]:
+def _still(spec: KernelSpec, known: Mapping[str, Value], blocks: str) -> tuple[str, ...]:
     """Return the dims that more blocks do not divide: at large sizes the grid does not grow with them."""
-    large, grid = _large(spec), Expression.derived(blocks)
+    large, grid = _large(spec, known), Expression.derived(blocks)
     return tuple(name for name in large if _value(grid, large) == _value(grid, large | {name: 4 * large[name]}))
 
 

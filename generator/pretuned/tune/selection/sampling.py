@@ -60,7 +60,7 @@ def draw(
     million times does not hide the others. They are taken as they are, inside or outside. The others are none of
     `without`.
     """
-    known = {name: sizes_of(spec, name, specialisation) for name in spec.free_dims}
+    known = {name: sizes_of(spec, name, dict(specialisation)) for name in spec.free_dims}
     sizes = ",".join(f"{name}={of_dim}" for name, of_dim in known.items())
     joint = [problem.dims for problem in space.problems(spec, specialisation)] if spec.problems else []
     generator = random.Random(f"{seed}:{spec.name}:{space.describe(specialisation)}:{sizes}:{reach}")  # noqa: S311
@@ -165,7 +165,7 @@ def _factors(spec: KernelSpec) -> dict[str, int]:
 
 def _styles(spec: KernelSpec, specialisation: Pairs, generator: random.Random) -> tuple[Callable[[str, int], int], ...]:
     """Return the functions that move a size to a number of a style; what is listed twice is drawn twice as often."""
-    sizes = {name: sizes_of(spec, name, specialisation) or (1,) for name in spec.free_dims}
+    sizes = {name: sizes_of(spec, name, dict(specialisation)) or (1,) for name in spec.free_dims}
     tiles = _tiles(spec, specialisation)
 
     def near(name: str, size: int) -> int:
