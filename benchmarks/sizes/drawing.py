@@ -42,7 +42,7 @@ def draw(
     `multiples` gives what a dim must be a multiple of.
     """
     rng = random.Random(f"{seed}:{spec.name}:{specialisation}")
-    listed = spec.joint_sizes(dict(specialisation))
+    listed = space.joint_sizes(spec, dict(specialisation))
     sizes = {name: list(sizes_of(spec, name, dict(specialisation))) for name in spec.free_dims}
     found: dict[Problem, str] = {}
     for stratum, count in strata.items():

@@ -57,7 +57,7 @@ def _drawn(spec: KernelSpec, specialisation: Pairs, rng: random.Random, elements
 
 
 def _listed(spec: KernelSpec, name: str) -> list[int]:
-    return [*(spec.dims[name].sizes or ()), *(problem[name] for problem in spec.joint_sizes())]
+    return [*(spec.dims[name].sizes or ()), *(problem[name] for problem in space.joint_sizes(spec))]
 
 
 def _size(rng: random.Random, largest: int) -> int:

@@ -25,6 +25,7 @@ from pretuned.spec.formulas import formulas
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.packages import distribution_of, is_of_package
 from pretuned.spec.space import Configuration, Pairs, Problem
+from pretuned.spec.values import any_of
 
 
 class State(StrEnum):
@@ -72,17 +73,14 @@ def space_key(spec: KernelSpec, specialisation: Pairs | None = None) -> str:
     requires = sorted(map(str, spec.constraints.requires))
     own = spec.all_implementations[spec.default_implementation].default
     chosen = {name: str(formula) for name, formula in formulas(own).items()}
-    listed = spec.problems if specialisation is None else spec.joint_sizes(dict(specialisation))
-    joint = [{"problems": _sorted(list(map(space.pairs, listed)))}] if listed else []
+    listed = spec.problems if specialisation is None else space.joint_sizes(spec, dict(specialisation))
+    joint = [{"problems": sorted(map(space.pairs, listed), key=_order)}] if listed else []
     more = [*joint, *([terms] if terms else []), *([requires] if requires else [])]
     return digest([implementations, sizes, *more, *([{"default": chosen}] if chosen else [])])
 
 
-def _sorted(problems: list[Pairs]) -> list[Pairs]:
-    try:
-        return sorted(problems)
-    except TypeError:  # of tables with the same keys, one names a value and another one several
-        return sorted(problems, key=str)
+def _order(problem: Pairs) -> list[tuple[str, tuple[object, ...]]]:
+    return [(name, any_of(value)) for name, value in problem]  # where one names a value, another may name several
 
 
 class FreshnessJudge:

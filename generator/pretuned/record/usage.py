@@ -188,12 +188,14 @@ def _sizes(problem: Problem) -> tuple[int, ...]:
 
 def gaps(spec: KernelSpec, calls: Iterable[Called]) -> Iterator[Gap]:
     """Yield a gap for each dim of which some called size differs from all measured ones by more than `NEAR`."""
-    calls = list(calls)
+    read = [(called, space.tuned(spec, called.specialisation)) for called in calls]
+    specialisations = {repr(one): one for _, one in read}
     for name in spec.free_dims:
+        measured = {text: sizes_of(spec, name, one) for text, one in specialisations.items()}
         far: dict[int, int] = {}
-        for called in calls:
-            size, measured = called.dims[name], sizes_of(spec, name, space.tuned(spec, called.specialisation))
-            if size and not _is_near(size, measured):  # an empty call costs nothing
+        for called, specialisation in read:
+            size = called.dims[name]
+            if size and not _is_near(size, measured[repr(specialisation)]):  # an empty call costs nothing
                 far[size] = far.get(size, 0) + called.calls
         ordered = sorted(far, key=lambda size: (-far[size], size))
         added: list[int] = []

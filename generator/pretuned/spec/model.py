@@ -6,7 +6,7 @@ These models hold the structure (keys, kinds of value, the syntax of every expre
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
@@ -53,7 +53,6 @@ from pretuned.spec.values import (
     TunedValue,
     TuningValue,
     Zero,
-    is_for,
 )
 
 FORMAT: Final = 1
@@ -256,17 +255,6 @@ class KernelSpec(Model):
             cost=self.cost,
         )
         return {MAIN: self._completed(main)}
-
-    def joint_sizes(self, specialisation: Mapping[str, Value] | None = None) -> list[dict[str, int]]:
-        """Return the sizes of the free dims that `problems` lists: all, or those of one specialisation.
-
-        A table that names values of specialisations is for these alone.
-        """
-        return [
-            {name: problem[name] for name in self.free_dims}
-            for problem in self.problems
-            if specialisation is None or is_for(problem, specialisation)
-        ]
 
     @cached_property
     def include_folders(self) -> tuple[Path, ...]:

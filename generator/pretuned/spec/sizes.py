@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pretuned.config.toml import INT64_MAX
 from pretuned.runtime.types import DTYPES
-from pretuned.spec.space import Problem, pairs
+from pretuned.spec.space import Problem, joint_sizes, pairs
 from pretuned.spec.strides import contiguous
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def sizes_of(spec: KernelSpec, dim: str, specialisation: Mapping[str, Value] | None = None) -> tuple[int, ...]:
     """Return the sorted, distinct sizes of a free dim: its own, and those of `problems`, or of one specialisation's."""
-    joint = spec.joint_sizes(specialisation)
+    joint = joint_sizes(spec, specialisation)
     return tuple(sorted({*(spec.free_dims[dim].sizes or ()), *(problem[dim] for problem in joint)}))
 
 

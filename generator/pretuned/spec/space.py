@@ -24,6 +24,7 @@ from pretuned.spec.lists import DECLARATION, LIST
 from pretuned.spec.strides import contiguous
 from pretuned.spec.structs import declaration, layouts
 from pretuned.spec.tensor_maps import available
+from pretuned.spec.values import any_of
 
 if TYPE_CHECKING:
     from pretuned.spec.model import Argument, ImplementationSpec, KernelSpec
@@ -128,6 +129,17 @@ def tuned(spec: KernelSpec, specialisation: Mapping[str, Value]) -> dict[str, Va
     return found
 
 
+def is_for(problem: Mapping[str, object], specialisation: Mapping[str, Value]) -> bool:
+    """Return whether a table of `problems` is for a specialisation: for all, if it names no values of it."""
+    return all(specialisation[name] in any_of(value) for name, value in problem.items() if name in specialisation)
+
+
+def joint_sizes(spec: KernelSpec, specialisation: Mapping[str, Value] | None = None) -> list[dict[str, int]]:
+    """Return the sizes of the free dims that `problems` lists: all, or those that are for one specialisation."""
+    meant = (one for one in spec.problems if specialisation is None or is_for(one, specialisation))
+    return [{name: problem[name] for name in spec.free_dims} for problem in meant]
+
+
 def problems(spec: KernelSpec, specialisation: Pairs) -> Iterator[Problem]:
     """Yield the problems to measure for one specialisation, smallest first.
 
@@ -135,7 +147,7 @@ def problems(spec: KernelSpec, specialisation: Pairs) -> Iterator[Problem]:
     """
     names = list(spec.free_dims)
     sizes = [sorted(set(spec.free_dims[name].sizes or ())) for name in names]
-    listed = {tuple(problem[name] for name in names) for problem in spec.joint_sizes(dict(specialisation))}
+    listed = {tuple(problem[name] for name in names) for problem in joint_sizes(spec, dict(specialisation))}
     for values in sorted({*itertools.product(*sizes), *listed}) if listed else itertools.product(*sizes):
         problem = Problem(specialisation=specialisation, dims=tuple(zip(names, values, strict=True)))
         if admitted(spec, problem):

@@ -102,11 +102,6 @@ def any_of(value: object) -> tuple[object, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
-def is_for(problem: Mapping[str, object], specialisation: Mapping[str, object]) -> bool:
-    """Return whether a table of `problems` is for a specialisation: for all, if it names no values of it."""
-    return all(specialisation[name] in any_of(value) for name, value in problem.items() if name in specialisation)
-
-
 def _most(value: object) -> int:
     if (number := size(value)) > MOST_ARRAYS:
         raise ValueError(f"is {number}; a list has at most {MOST_ARRAYS} arrays, whose addresses are passed by value")

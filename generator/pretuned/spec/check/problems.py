@@ -10,7 +10,7 @@ from pretuned.spec import space
 from pretuned.spec.check.names import PathFault
 from pretuned.spec.model import KernelSpec
 from pretuned.spec.sizes import largest
-from pretuned.spec.values import any_of, is_for, size
+from pretuned.spec.values import any_of, size
 
 
 def problem_faults(spec: KernelSpec) -> Iterator[PathFault]:
@@ -68,7 +68,7 @@ def _other_specialisations(spec: KernelSpec, name: str, values: tuple[object, ..
 def idle_specialisations(spec: KernelSpec) -> Iterator[PathFault]:
     """Yield the specialisation, if any, for which no problem is listed, since all name others."""
     for specialisation in space.specialisations(spec) if spec.problems else ():
-        if not spec.joint_sizes(dict(specialisation)) and not all(dim.sizes for dim in spec.free_dims.values()):
+        if not space.joint_sizes(spec, dict(specialisation)) and not all(dim.sizes for dim in spec.free_dims.values()):
             yield "problems", f"none is for {space.describe(specialisation)}; add one, or name fewer values in others"
             return
 
@@ -78,7 +78,7 @@ def refused_problems(spec: KernelSpec) -> Iterator[PathFault]:
     specialisations = list(space.specialisations(spec))
     for index, problem in enumerate(spec.problems):
         dims = space.pairs({name: problem[name] for name in spec.free_dims})
-        chosen = (one for one in specialisations if is_for(problem, dict(one)))
+        chosen = (one for one in specialisations if space.is_for(problem, dict(one)))
         problems = (space.Problem(specialisation=one, dims=dims) for one in chosen)
         if not any(space.admitted(spec, problem) for problem in problems):
             demands = ", ".join(expression.quoted for expression in spec.constraints.demands)

@@ -241,7 +241,7 @@ def _trials(spec: KernelSpec, count: int) -> Iterator[dict[str, Value]]:
 
 
 def _first_size(spec: KernelSpec, dim: str) -> int:
-    return (*(spec.free_dims[dim].sizes or ()), *(problem[dim] for problem in spec.joint_sizes()), 1)[0]
+    return (*(spec.free_dims[dim].sizes or ()), *(problem[dim] for problem in space.joint_sizes(spec)), 1)[0]
 
 
 def _aligned(default: _Default) -> Iterator[PathFault]:
